@@ -1,0 +1,291 @@
+package config
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Defaults. Each is what holds when the attribute is absent.
+const (
+	// DefaultListen is where clients connect.
+	DefaultListen = "127.0.0.1:8080"
+	// DefaultPath is the path of the MCP endpoint.
+	DefaultPath = "/mcp"
+	// DefaultAdminListen is where health and metrics are served.
+	DefaultAdminListen = "127.0.0.1:8081"
+	// DefaultPageSize bounds the entries of one prompts/list page.
+	DefaultPageSize = 100
+	// DefaultSeparator stands between an upstream's prefix and the prompt's own name.
+	DefaultSeparator = "."
+	// DefaultTimeout bounds one call to an upstream.
+	DefaultTimeout = 10 * time.Second
+	// DefaultRefresh is how often an upstream that cannot notify is listed again.
+	DefaultRefresh = 5 * time.Minute
+	// DefaultConcurrency bounds the calls in flight to one upstream.
+	DefaultConcurrency = 256
+	// DefaultMaxPrompts bounds the prompts taken from one upstream's list.
+	DefaultMaxPrompts = 10_000
+	// DefaultMaxMessage bounds one message from an upstream, in bytes.
+	DefaultMaxMessage = 4 << 20
+	// DefaultBreakerFailures is how many calls in a row must go unanswered before the breaker opens.
+	DefaultBreakerFailures = 5
+	// DefaultBreakerCooldown is how long an open breaker refuses before it lets one call try.
+	DefaultBreakerCooldown = 5 * time.Second
+)
+
+// Config is one checked configuration. After [Load] nobody checks it again, and nobody changes it.
+type Config struct {
+	Gateway Gateway
+	Admin   Admin
+	// Auth is nil when there is no auth block: everybody is anonymous and in every team.
+	Auth *Auth
+	// Hides are the gateway-wide hide blocks, in configuration order.
+	Hides []Rule
+	// Teams are in configuration order.
+	Teams []Team
+}
+
+// Upstreams returns the upstreams of all teams in configuration order.
+func (c *Config) Upstreams() []Upstream {
+	var all []Upstream
+	for _, t := range c.Teams {
+		all = append(all, t.Upstreams...)
+	}
+	return all
+}
+
+// Gateway is the gateway block.
+type Gateway struct {
+	Listen string
+	Path   string
+	// PublicURL is the address that clients use, without a path's trailing slash; empty when it was not given.
+	PublicURL string
+	PageSize  int
+	Separator string
+	// CursorKeys are 32 bytes each: the first seals, all open. Empty means a fresh random key per process.
+	CursorKeys     []Key
+	AllowedHosts   []string
+	AllowedOrigins []string
+	Conflict       Conflict
+	Instructions   string
+}
+
+// Conflict says what becomes of one exposed name with two definitions.
+type Conflict string
+
+// The values of the conflict attribute.
+const (
+	ConflictDrop  Conflict = "drop"  // leave all claimants out
+	ConflictFirst Conflict = "first" // keep the first in configuration order
+)
+
+// Admin is the admin block.
+type Admin struct {
+	Listen string
+}
+
+// Auth is the auth block.
+type Auth struct {
+	// Anonymous lets a caller without a credential in as user:anonymous, member of no team.
+	Anonymous bool
+	Tokens    []Token
+}
+
+// Token is one static bearer token, known by its hash only.
+type Token struct {
+	// Subject is the block's label; the principal is user:SUBJECT.
+	Subject string
+	SHA256  [sha256.Size]byte
+	// Groups are without the "group:" in front.
+	Groups []string
+	Place  Place
+}
+
+// String names a token by its subject and hides its hash.
+func (t Token) String() string { return string(User) + ":" + t.Subject }
+
+// GoString hides the hash under %#v.
+func (t Token) GoString() string { return t.String() }
+
+// LogValue hides the hash in a log.
+func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// MarshalText hides the hash in JSON.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// Team is one team block.
+type Team struct {
+	Name      string
+	Members   []Selector
+	Upstreams []Upstream
+	Exposes   []Rule
+	Hides     []Rule
+	Place     Place
+	// MembersPlace is where the members attribute stands; the block's place when it is absent.
+	MembersPlace Place
+}
+
+// Upstream is one upstream block: a named MCP server.
+type Upstream struct {
+	Name string
+	// Team is the name of the team whose file holds the block.
+	Team string
+	// Transport is how the server is reached; it decides whether URL or Command is set.
+	Transport Transport
+	URL       string
+	Headers   map[string]Secret
+	Command   []string
+	Env       map[string]Secret
+	// Protocol is "auto" or the one revision to speak.
+	Protocol string
+	// Prefix stands before the separator in exposed names; empty means the prompt's name alone.
+	Prefix      string
+	Timeout     time.Duration
+	Refresh     time.Duration
+	Concurrency int
+	MaxPrompts  int
+	MaxMessage  int
+	Breaker     Breaker
+	Place       Place
+
+	// address is set when URL or Command hold something from env or file.
+	address string
+}
+
+// Address is where the upstream is, for logs and pages: the URL or the command line with what came from env
+// or file masked. URL and Command themselves may hold secrets.
+func (u Upstream) Address() string {
+	switch {
+	case u.address != "":
+		return u.address
+	case u.URL != "":
+		return u.URL
+	default:
+		return strings.Join(u.Command, " ")
+	}
+}
+
+// String shows an upstream by name and [Upstream.Address].
+func (u Upstream) String() string { return u.Name + " (" + u.Address() + ")" }
+
+// GoString masks like String under %#v.
+func (u Upstream) GoString() string { return u.String() }
+
+// LogValue masks like String in a log.
+func (u Upstream) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// MarshalText masks like String in JSON.
+func (u Upstream) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// Transport is how an upstream is reached.
+type Transport string
+
+// The values of the transport attribute.
+const (
+	StreamableHTTP Transport = "streamable-http"
+	Stdio          Transport = "stdio"
+)
+
+// Breaker is the breaker block of an upstream.
+type Breaker struct {
+	Failures int
+	Cooldown time.Duration
+}
+
+// Rule is an expose or a hide block.
+type Rule struct {
+	Label   string
+	Prompts []Pattern
+	// To is whom an expose block adds; empty in a hide block, which is for everybody.
+	To    []Selector
+	Place Place
+}
+
+// Matches reports whether one of the rule's patterns matches an exposed name.
+func (r *Rule) Matches(name string) bool {
+	for _, p := range r.Prompts {
+		if p.Match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// SelectorKind is what a [Selector] compares.
+type SelectorKind string
+
+// The kinds of selector, as they are written before the colon.
+const (
+	User    SelectorKind = "user"
+	Group   SelectorKind = "group"
+	TeamOf  SelectorKind = "team"
+	Anybody SelectorKind = "*"
+)
+
+// Selector is one element of members or to: "user:alice", "group:payments", "team:search" or "*".
+type Selector struct {
+	Kind SelectorKind
+	// Name is what follows the colon; empty for [Anybody].
+	Name string
+}
+
+func (s Selector) String() string {
+	if s.Kind == Anybody {
+		return string(Anybody)
+	}
+	return string(s.Kind) + ":" + s.Name
+}
+
+// Place is where something stands in the configuration.
+type Place struct {
+	// File is the path as it was found from the --config argument.
+	File string
+	Line int
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+const masked = "(sensitive)"
+
+// Secret is a value that never shows itself: every way of printing it gives a mask.
+type Secret struct{ value string }
+
+// NewSecret wraps a value.
+func NewSecret(value string) Secret { return Secret{value} }
+
+// Reveal returns the value, for the one place that puts it on the wire.
+func (s Secret) Reveal() string { return s.value }
+
+func (Secret) String() string { return masked }
+
+// GoString masks the value under %#v.
+func (Secret) GoString() string { return masked }
+
+// LogValue masks the value in a log.
+func (Secret) LogValue() slog.Value { return slog.StringValue(masked) }
+
+// MarshalText masks the value in JSON.
+func (Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
+
+// Key is 32 bytes of key material that never show themselves.
+type Key struct{ bytes [32]byte }
+
+// NewKey wraps key material.
+func NewKey(bytes [32]byte) Key { return Key{bytes} }
+
+// Reveal returns the key material.
+func (k Key) Reveal() [32]byte { return k.bytes }
+
+func (Key) String() string { return masked }
+
+// GoString masks the key under %#v.
+func (Key) GoString() string { return masked }
+
+// LogValue masks the key in a log.
+func (Key) LogValue() slog.Value { return slog.StringValue(masked) }
+
+// MarshalText masks the key in JSON.
+func (Key) MarshalText() ([]byte, error) { return []byte(masked), nil }

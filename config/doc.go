@@ -1,0 +1,62 @@
+// Package config answers one question: what does the HCL below --config say?
+//
+// [Load] reads a file or a folder and gives either one checked [Config] or a list of mistakes, each with
+// its place and its remedy. What callers may rely on:
+//
+//   - All or nothing: a Config exists only when not one error was found, and after Load nobody checks again.
+//   - Every mistake of every file comes in one run. A file with a syntax error does not hide the mistakes
+//     of the others.
+//   - Nothing is accepted and silently ignored: what is unknown, and what is known but has no effect yet,
+//     is an error.
+//   - Order is kept: teams, upstreams and rules stand in the order of the files and of their lines. Folders
+//     are read recursively, the names in each in the order of their bytes.
+//   - A Config never changes, so it may be shared between goroutines.
+//   - Load reads the configuration, the files it names and the environment; it never touches the network.
+//
+// # Sensitive values
+//
+// What comes from env and file is sensitive, and so is whatever is computed from it. Where may it go?
+//
+//	headers, env, sha256, cursor_keys           kept as Secret, Key or a hash: never printed
+//	listen, path, public_url, instructions,     yes, since deployments set them from outside; these
+//	allowed_hosts, allowed_origins              are public by nature and printed by the Config
+//	url, command                                yes; [Upstream.Address] is what may be shown of them
+//	everything else                             an error: it would be shown in logs
+//
+// No diagnostic contains a sensitive value, and none shows the source text of headers, env, sha256,
+// client_secret and cursor_keys.
+//
+// # A team's file, annotated
+//
+//	team "payments" {
+//	  # Members see all prompts of the team's upstreams. Others see nothing of them.
+//	  members = ["group:payments", "user:alice@example.com"]
+//
+//	  # An MCP server that is reached by HTTP. Its prompt "review_pr" is exposed as "billing.review_pr".
+//	  upstream "billing" {
+//	    url     = "https://billing.internal/mcp"
+//	    headers = { Authorization = "Bearer ${env("PAYMENTS_TOKEN")}" }
+//	    timeout = "20s"
+//	    breaker {
+//	      failures = 3
+//	      cooldown = "10s"
+//	    }
+//	  }
+//
+//	  # An MCP server that is a child process. It inherits little: what it needs stands in env.
+//	  upstream "notes" {
+//	    command = ["npx", "-y", "@modelcontextprotocol/server-everything"]
+//	    env     = { LOG_LEVEL = "warn" }
+//	    prefix  = "wiki" # instead of its label
+//	  }
+//
+//	  # Adds an audience. Patterns are over exposed names.
+//	  expose "reviews for everyone" {
+//	    prompts = ["billing.review_*"]
+//	    to      = ["*"]
+//	  }
+//
+//	  # Removes from everybody, members too.
+//	  hide "half-finished" { prompts = ["wiki.wip_*"] }
+//	}
+package config

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// environment is what the fixtures find set.
+func environment(name string) (string, bool) {
+	value, ok := map[string]string{
+		"A_TOKEN":        "hunter2-a",
+		"LISTEN":         "localhost:7000",
+		"PAYMENTS_TOKEN": "hunter2-payments",
+		"PLATFORM":       "for everybody",
+		"SECRET":         "hunter2-env",
+	}[name]
+	return value, ok
+}
+
+func options() Options { return Options{LookupEnv: environment} }
+
+// expectation is one "# ERROR: text" or "# WARNING: text" of a fixture.
+type expectation struct {
+	place    Place
+	severity hcl.DiagnosticSeverity
+	text     string
+}
+
+var expected = regexp.MustCompile(`# (ERROR|WARNING):`)
+
+// expectations reads the marks in a file.
+func expectations(t *testing.T, path string) []expectation {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var marks []expectation
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		at := expected.FindAllStringSubmatchIndex(lines.Text(), -1)
+		for i, m := range at {
+			end := len(lines.Text())
+			if i+1 < len(at) {
+				end = at[i+1][0]
+			}
+			e := expectation{Place{path, n}, hcl.DiagError, strings.TrimSpace(lines.Text()[m[1]:end])}
+			if lines.Text()[m[2]:m[3]] == "WARNING" {
+				e.severity = hcl.DiagWarning
+			}
+			marks = append(marks, e)
+		}
+	}
+	return marks
+}
+
+func TestEachMistakeIsReportedOnItsLineAndNothingElse(t *testing.T) {
+	files, _ := filepath.Glob("testdata/invalid/*.hcl")
+	folders, _ := filepath.Glob("testdata/invalid-folders/*")
+	if len(files) == 0 || len(folders) == 0 {
+		t.Fatal("no fixtures")
+	}
+	for _, path := range append(files, folders...) {
+		t.Run(filepath.Base(path), func(t *testing.T) { checkFixture(t, path) })
+	}
+}
+
+func checkFixture(t *testing.T, path string) {
+	opts := options()
+	var marks []expectation
+	err := filepath.Walk(path, func(file string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			marks = append(marks, expectations(t, file)...)
+			content, _ := os.ReadFile(file)
+			opts.AllowUnsetEnv = opts.AllowUnsetEnv || strings.HasPrefix(string(content), "# validate\n")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := Load(path, opts)
+	if cfg != nil || !diags.HasErrors() {
+		t.Errorf("Load(%s) = %v, want nil and errors", path, cfg)
+	}
+	for _, d := range diags.list {
+		i := slices.IndexFunc(marks, func(e expectation) bool { return e.matches(d) })
+		if i < 0 {
+			t.Errorf("not marked: %s", line(d))
+			continue
+		}
+		marks = slices.Delete(marks, i, i+1)
+	}
+	for _, e := range marks {
+		t.Errorf("%s: marked %q, but not reported", e.place, e.text)
+	}
+	checkSecretsAreMasked(t, diags)
+}
+
+func (e expectation) matches(d *hcl.Diagnostic) bool {
+	return d.Subject != nil && placeOf(*d.Subject) == e.place && d.Severity == e.severity &&
+		strings.Contains(d.Summary+"; "+d.Detail, e.text)
+}
+
+// checkSecretsAreMasked looks for what all secrets of the fixtures have in common.
+func checkSecretsAreMasked(t *testing.T, diags Diagnostics) {
+	t.Helper()
+	var out strings.Builder
+	if err := diags.Write(&out, 0, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"hunter2", "9f86d081"} {
+		if text := out.String() + fmt.Sprint(diags.Err()); strings.Contains(text, secret) {
+			t.Errorf("diagnostics show %q:\n%s", secret, text)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// span is a run of bytes in a source.
+type span struct{ start, end int }
+
+// maskedSource is a source in which each secret piece of a line became the mask.
+type maskedSource struct {
+	text   []byte
+	pieces []span // of the source, in order
+	at     []span // where each of them went in text
+}
+
+// maskSource keeps the lines: a secret of several lines leaves a mask in each.
+func maskSource(src []byte, secrets []span) *maskedSource {
+	m := &maskedSource{pieces: pieces(src, secrets)}
+	from := 0
+	for _, p := range m.pieces {
+		m.text = append(m.text, src[from:p.start]...)
+		start := len(m.text)
+		m.text = append(m.text, masked...)
+		m.at = append(m.at, span{start, len(m.text)})
+		from = p.end
+	}
+	m.text = append(m.text, src[from:]...)
+	return m
+}
+
+// shift returns where a range of the source stands in the masked text. It grows over a mask it touches.
+func (m *maskedSource) shift(r *hcl.Range) *hcl.Range {
+	if r == nil {
+		return nil
+	}
+	moved := *r
+	moved.Start.Byte, _ = m.move(r.Start.Byte)
+	_, moved.End.Byte = m.move(r.End.Byte)
+	return &moved
+}
+
+// move returns an offset in the masked text: one inside a mask becomes the mask's ends.
+func (m *maskedSource) move(offset int) (start, end int) {
+	delta := 0
+	for i, p := range m.pieces {
+		if offset < p.start {
+			break
+		}
+		if offset < p.end {
+			return m.at[i].start, m.at[i].end
+		}
+		delta = m.at[i].end - p.end
+	}
+	return offset + delta, offset + delta
+}
+
+// pieces cuts spans into the text of single lines, in order and without overlap.
+func pieces(src []byte, secrets []span) []span {
+	secrets = slices.SortedFunc(slices.Values(secrets), func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	var out []span
+	from := 0
+	for _, s := range secrets {
+		for start := max(s.start, from); start < s.end; {
+			end := s.end
+			if n := bytes.IndexByte(src[start:end], '\n'); n >= 0 {
+				end = start + n
+			}
+			text := src[start:end]
+			left := len(text) - len(bytes.TrimLeft(text, " \t\r"))
+			if right := len(bytes.TrimRight(text, " \t\r")); left < right {
+				out = append(out, span{start + left, start + right})
+			}
+			start = end + 1
+		}
+		from = max(from, s.end)
+	}
+	return out
+}
+
+// secretSpans finds the values that no diagnostic may show. It works on tokens, so that it holds in a file
+// that does not parse, and it rather masks too much: headers, env and the like are found in every block.
+func secretSpans(tokens hclsyntax.Tokens) []span {
+	var spans []span
+	for i := 0; i < len(tokens); i++ {
+		if !startsSecret(tokens, i) {
+			continue
+		}
+		value := valueStart(tokens, i)
+		end := valueEnd(tokens, value)
+		spans = append(spans, span{tokens[value-1].Range.End.Byte, tokens[end].Range.Start.Byte})
+		i = max(i, end-1)
+	}
+	return spans
+}
+
+// startsSecret reports whether a token names a secret attribute and is not a call of a function: env("X").
+func startsSecret(tokens hclsyntax.Tokens, i int) bool {
+	if t := tokens[i].Type; t != hclsyntax.TokenIdent && t != hclsyntax.TokenQuotedLit {
+		return false
+	}
+	switch string(tokens[i].Bytes) {
+	case "headers", "env", "sha256", "token_sha256", "client_secret", "cursor_keys":
+	default:
+		return false
+	}
+	if tokens[i].Type == hclsyntax.TokenQuotedLit { // "headers" = {}: a mistake, but it has a value
+		return i+2 < len(tokens) && tokens[i+2].Type == hclsyntax.TokenEqual
+	}
+	return i+1 < len(tokens) && tokens[i+1].Type != hclsyntax.TokenOParen
+}
+
+// valueStart returns the index of the token after NAME, NAME = or "NAME" =.
+func valueStart(tokens hclsyntax.Tokens, i int) int {
+	i++
+	for i < len(tokens)-1 {
+		switch tokens[i].Type {
+		case hclsyntax.TokenCQuote, hclsyntax.TokenEqual, hclsyntax.TokenColon:
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// valueEnd returns the index of the token that ends the value at i: the end of its line or of its block.
+func valueEnd(tokens hclsyntax.Tokens, i int) int {
+	depth := 0
+	for ; i < len(tokens)-1; i++ {
+		switch t := tokens[i].Type; {
+		case opens(t):
+			depth++
+		case depth == 0 && (closes(t) || t == hclsyntax.TokenNewline || t == hclsyntax.TokenComment):
+			return i
+		case closes(t):
+			depth--
+		}
+	}
+	return min(i, len(tokens)-1)
+}
+
+func opens(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
+		hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		return true
+	default:
+		return false
+	}
+}
+
+func closes(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
+		hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
+		return true
+	default:
+		return false
+	}
+}

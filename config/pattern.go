@@ -1,0 +1,152 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxPattern bounds a pattern in bytes, far above the longest exposed name.
+const maxPattern = 4096
+
+// Pattern is a glob over whole names. The zero Pattern matches nothing; [ParsePattern] makes the others.
+//
+//   - any run of characters, none and the separator included
+//     ?            one character
+//     [ab] [a-z]   one character of the class
+//     [!ab]        one character outside the class
+//     \            takes the next character literally, in a class too (in HCL: "\\*")
+//
+// Matching is case-sensitive and linear in the length of the name, whatever the pattern.
+type Pattern struct {
+	text string
+	re   *regexp.Regexp
+}
+
+// ParsePattern compiles a pattern. The error quotes it and says what is wrong.
+func ParsePattern(s string) (Pattern, error) {
+	p, err := parsePattern(s)
+	if err != nil {
+		return Pattern{}, fmt.Errorf("pattern %q %w", s, err)
+	}
+	return p, nil
+}
+
+// Match reports whether the whole name matches.
+func (p Pattern) Match(name string) bool { return p.re != nil && p.re.MatchString(name) }
+
+// String returns the pattern as it was written.
+func (p Pattern) String() string { return p.text }
+
+// MarshalText makes a pattern readable in JSON.
+func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
+
+// parsePattern leaves the pattern out of its errors: the caller knows whether it may be shown.
+func parsePattern(s string) (Pattern, error) {
+	if s == "" {
+		return Pattern{}, errors.New(`is empty and matches nothing; write "*" for every name`)
+	}
+	if len(s) > maxPattern {
+		return Pattern{}, fmt.Errorf("is over %d bytes long", maxPattern)
+	}
+	if !utf8.ValidString(s) {
+		return Pattern{}, errors.New("is not valid UTF-8")
+	}
+	expr, err := translate([]rune(s))
+	if err != nil {
+		return Pattern{}, err
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return Pattern{}, errors.New("is too complex")
+	}
+	return Pattern{s, re}, nil
+}
+
+// translate writes the glob as an RE2 expression, which is what makes matching linear.
+func translate(glob []rune) (string, error) {
+	var out strings.Builder
+	out.WriteString(`(?s)\A`)
+	for i := 0; i < len(glob); i++ {
+		switch glob[i] {
+		case '*':
+			out.WriteString(".*")
+		case '?':
+			out.WriteString(".")
+		case '[':
+			n, err := translateClass(&out, glob[i+1:])
+			if err != nil {
+				return "", err
+			}
+			i += n
+		case '\\':
+			i++
+			if i == len(glob) {
+				return "", errors.New(`ends in a lone "\"; write "\\" for a backslash`)
+			}
+			fallthrough
+		default:
+			out.WriteString(regexp.QuoteMeta(string(glob[i])))
+		}
+	}
+	out.WriteString(`\z`)
+	return out.String(), nil
+}
+
+// translateClass writes the class that follows a "[" and returns how many runes it took, "]" included.
+func translateClass(out *strings.Builder, glob []rune) (int, error) {
+	out.WriteByte('[')
+	i := 0
+	if i < len(glob) && glob[i] == '!' {
+		out.WriteByte('^')
+		i++
+	}
+	for first := i; ; {
+		if i < len(glob) && glob[i] == ']' {
+			if i == first {
+				return 0, errors.New(`has an empty class "[]"; write "\[" for a bracket`)
+			}
+			out.WriteByte(']')
+			return i + 1, nil
+		}
+		n, err := translateMember(out, glob[i:])
+		if err != nil {
+			return 0, err
+		}
+		i += n
+	}
+}
+
+// translateMember writes one character or one range of a class and returns how many runes it took.
+func translateMember(out *strings.Builder, glob []rune) (int, error) {
+	from, n, err := classRune(glob)
+	if err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(out, `\x{%x}`, from)
+	if n+1 >= len(glob) || glob[n] != '-' || glob[n+1] == ']' {
+		return n, nil
+	}
+	to, m, err := classRune(glob[n+1:])
+	if err != nil {
+		return 0, err
+	}
+	if to < from {
+		return 0, fmt.Errorf("has a class whose range %c-%c runs backwards", from, to)
+	}
+	fmt.Fprintf(out, `-\x{%x}`, to)
+	return n + 1 + m, nil
+}
+
+// classRune reads one possibly escaped character of a class.
+func classRune(glob []rune) (char rune, n int, err error) {
+	if len(glob) > 0 && glob[0] == '\\' {
+		glob, n = glob[1:], 1
+	}
+	if len(glob) == 0 {
+		return 0, 0, errors.New(`has a class without its "]"; write "\[" for a bracket`)
+	}
+	return glob[0], n + 1, nil
+}

@@ -1,0 +1,8 @@
+team "b" {
+  members = ["nobody"] # ERROR: names nobody
+  upstream "b" { url = "b.example.com" } # ERROR: is not an http
+  expose "x" {
+    prompts = ["*"]
+    to      = ["team:a", "team:c"] # ERROR: names a team that no team block declares
+  }
+}

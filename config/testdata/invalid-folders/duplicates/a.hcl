@@ -1,0 +1,3 @@
+gateway {}
+admin {}
+auth { anonymous = true }

@@ -1,0 +1,3 @@
+team "t" {
+  upstream "u" { url = "https://u.example.com" }
+}

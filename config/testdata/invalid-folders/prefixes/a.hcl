@@ -1,0 +1,6 @@
+team "a" {
+  upstream "one" {
+    url    = "https://one.example.com"
+    prefix = "docs"
+  }
+}

@@ -1,0 +1,3 @@
+auth {                                   # ERROR: Nobody can authenticate
+  anonymous = false
+}

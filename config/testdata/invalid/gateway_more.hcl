@@ -1,0 +1,21 @@
+gateway {
+  listen     = "127.0.0.1:99999"         # ERROR: is not HOST:PORT
+  path       = "/metrics"                # ERROR: is taken by the gateway itself
+  public_url = "https://a.example.com/?q=1" # ERROR: has a query
+  page_size  = 0                         # ERROR: from 1 to 1000
+  separator  = "123456789"               # ERROR: is not 1 to 8 characters
+  conflict   = "drop"
+  conflict   = "first"                   # ERROR: Attribute redefined
+}
+gateway {                                # ERROR: Duplicate block; There is one gateway block at testdata/invalid/gateway_more.hcl:1
+  path      = "/a/../b"                  # ERROR: is not a plain path
+  page_size = 1.5                        # ERROR: must be a whole number
+}
+admin {
+  listen = "nowhere"                     # ERROR: is not HOST:PORT
+}
+admin {                                  # ERROR: Duplicate block
+  listen = "bad host:80"                 # ERROR: has no valid host
+}
+auth { anonymous = true }
+auth { anonymous = 7 }                   # ERROR: Duplicate block # ERROR: anonymous must be true or false # ERROR: Nobody can authenticate

@@ -1,0 +1,35 @@
+team "a" {
+  upstream "u" {
+    url = "https://u.example.com"
+    headers = {
+      mcp-session-id = "x"               # ERROR: "mcp-session-id" is set by the gateway itself
+      HOST           = "x"               # ERROR: "HOST" is set by the gateway itself
+      content-type   = "x"               # ERROR: is set by the gateway itself
+      Accept         = "x"               # ERROR: is set by the gateway itself
+      Connection     = "x"               # ERROR: is set by the gateway itself
+      "Not A Token"  = "x"               # ERROR: is not a header name
+      ""             = "x"               # ERROR: is not a header name
+      X-Line         = "hunter2\n"       # ERROR: "X-Line" has a value with a line break
+      X-Null         = null              # ERROR: "X-Null" is null
+      X-Twice        = "1"
+      x-twice        = "2"               # ERROR: "x-twice" stands here twice
+      Accept-Language = "de"
+    }
+  }
+  upstream "v" {
+    command = ["npx"]
+    env = {
+      "A=B" = "x"                        # ERROR: cannot be in an environment
+      A     = "x"
+      "A"   = "y"                        # ERROR: stands here twice
+    }
+  }
+  upstream "w" {
+    url     = "https://w.example.com"
+    headers = ["x"]                      # ERROR: headers must be a map of strings
+  }
+  upstream "x" {
+    url     = "https://x.example.com"
+    headers = { X-Failed = tonumber("hunter2") } # ERROR: does not suit it
+  }
+}

@@ -1,0 +1,10 @@
+gateway { path = "/sse" }                # ERROR: is taken by the gateway itself
+gateway { path = "/healthz" }            # ERROR: is taken by the gateway itself # ERROR: Duplicate block
+gateway { path = "/readyz" }             # ERROR: is taken by the gateway itself # ERROR: Duplicate block
+gateway { path = "/mcp/" }               # ERROR: is not a plain path # ERROR: Duplicate block
+gateway { path = "/{any}" }              # ERROR: is not a plain path # ERROR: Duplicate block
+gateway { path = "/.well-known/x" }      # ERROR: is taken by the gateway itself # ERROR: Duplicate block
+gateway { public_url = "https://me:hunter2@a.example.com" } # ERROR: has a user or password # ERROR: Duplicate block
+gateway { public_url = "https://a.example.com/#x" } # ERROR: has a fragment # ERROR: Duplicate block
+gateway { public_url = "https://a.example.com:0" } # ERROR: has no valid port # ERROR: Duplicate block
+gateway { separator = "" }               # ERROR: is not 1 to 8 characters # ERROR: Duplicate block

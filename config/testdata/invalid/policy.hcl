@@ -1,0 +1,27 @@
+hide "nothing" {}                        # ERROR: Missing prompts
+hide "bad" { prompts = ["[ab", "[]", "[z-a]", "x\\", ""] } # ERROR: has a class without its "]" # ERROR: has an empty class # ERROR: runs backwards # ERROR: ends in a lone # ERROR: is empty and matches nothing
+hide { prompts = ["*"] }                 # ERROR: Write hide "NAME" { … }
+team "a b" {}                            # ERROR: Invalid team name; "a b" is not a name
+team "search" {
+  members = [
+    "user:alice",
+    "team:payments",                     # ERROR: "team:payments" cannot be a member
+    "*",                                 # ERROR: "*" cannot be a member
+    "alice",                             # ERROR: "alice" names nobody
+    "user:",                             # ERROR: needs a name
+    "role:x",                            # ERROR: names nobody
+  ]
+  expose "nothing" {                     # ERROR: Missing prompts # ERROR: Missing to
+  }
+  expose "empty" {
+    prompts = []                         # ERROR: Missing prompts
+    to      = []                         # ERROR: Missing to
+  }
+  expose "x" {
+    prompts = "*"                        # ERROR: prompts must be a list of strings
+    to      = ["team:serch", "group:x", "user:a b"] # ERROR: names a team that no team block declares. Did you mean "search" # ERROR: needs a name without spaces
+  }
+  hide "x" {                             # ERROR: Missing prompts
+  }
+}
+team "search" {}                         # ERROR: Duplicate name; The team "search" stands at testdata/invalid/policy.hcl:5

@@ -1,0 +1,16 @@
+gateway { listen = "localhost:9000" }
+admin { listen = "[::]:9001" }
+team "a" {
+  upstream "u01" { url = "http://169.254.169.254/latest" } # ERROR: Link-local and cloud metadata
+  upstream "u02" { url = "http://[fe80::1]/" }             # ERROR: Link-local
+  upstream "u03" { url = "http://[fe80::1%25eth0]/" }      # ERROR: Link-local
+  upstream "u04" { url = "http://[::ffff:169.254.1.1]/" }  # ERROR: Link-local
+  upstream "u05" { url = "http://Metadata.Google.Internal./" } # ERROR: Link-local
+  upstream "u06" { url = "http://127.0.0.1:9000/mcp" }     # ERROR: This is the gateway's own gateway.listen
+  upstream "u07" { url = "http://[::1]:9000/mcp" }         # ERROR: gateway.listen
+  upstream "u08" { url = "http://0.0.0.0:9000/mcp" }       # ERROR: gateway.listen
+  upstream "u09" { url = "http://LOCALHOST:9001/mcp" }     # ERROR: admin.listen
+  upstream "u10" { url = "http://[::ffff:127.0.0.1]:9001/" } # ERROR: admin.listen
+  upstream "u11" { url = "http://localhost:9002/mcp" }
+  upstream "u12" { url = "http://10.0.0.1:9000/mcp" }
+}

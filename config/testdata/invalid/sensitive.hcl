@@ -1,0 +1,29 @@
+gateway {
+  listen      = env("SECRET")            # ERROR: Invalid listen; (sensitive) is not HOST:PORT
+  separator   = env("SECRET")            # ERROR: Sensitive separator; What comes from env or file is sensitive, and separator would be shown in logs
+  page_size   = tonumber(env("SECRET"))  # ERROR: a sensitive value, which is not shown, does not suit it
+  cursor_keys = [env("SECRET")]          # ERROR: (sensitive) is not base64
+  conflict    = "${env("SECRET")}"       # ERROR: Sensitive conflict
+}
+auth {
+  token "ci" { sha256 = env("SECRET") }  # ERROR: (sensitive) is not 64 hexadecimal digits
+}
+team "a" {
+  members = [env("SECRET")]              # ERROR: Sensitive members
+  upstream "u" {
+    url     = env("SECRET")              # ERROR: Invalid upstream URL; (sensitive) is not
+    headers = { (env("SECRET")) = "x" }  # ERROR: The names in headers would be shown in logs
+    prefix  = file("trusted/exact.txt")  # ERROR: Sensitive prefix
+    timeout = env("UNSET", "10s")        # ERROR: Sensitive timeout
+  }
+  upstream "v" {
+    url     = "https://v.example.com"
+    headers = { A = env("UNSET"), B = file("gone"), C = jsondecode(env("SECRET")) } # ERROR: UNSET is not set; set it or give a default: env("UNSET", "…"). # ERROR: Cannot read file; "gone": no such file # ERROR: does not suit it
+  }
+  upstream "w" {
+    url     = "https://w.example.com"
+    headers = { for s in [env("SECRET"), env("SECRET")] : s => s } # ERROR: The details are not shown
+  }
+  upstream "x" { command = ["npx", file(env("SECRET")), env(env("SECRET")), env("A", "b", "c")] } # ERROR: Cannot read file; (sensitive): # ERROR: the name of a variable may not come from env # ERROR: it takes a name and one default
+  upstream "y" { command = ["npx", file("."), file("/dev/null")] } # ERROR: it is not a regular file # ERROR: it is not a regular file
+}

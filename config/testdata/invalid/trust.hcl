@@ -1,0 +1,45 @@
+gateway { instructions = env("PLATFORM") }
+allow "a" {
+  env      = ["A_*"]
+  files    = ["trusted/a/*", "trusted/exact.txt"]
+  commands = ["npx", "/opt/a/*"]
+  hosts    = ["*.internal.example.com", "Exact.example.com"]
+}
+allow "nobody" {}                        # ERROR: Unknown team
+allow "c" { env = ["["] }                # ERROR: has a class without its "]"
+team "a" {
+  upstream "u1" {
+    url     = "https://api.internal.example.com"
+    headers = { X-Ok = env("A_TOKEN"), X-No = env("B_TOKEN") } # ERROR: Team "a" may not use the environment variable "B_TOKEN"; the platform team can add it to env in allow "a"
+  }
+  upstream "u2" { url = "https://EXACT.example.com" }
+  upstream "u3" { url = "https://internal.example.com" } # ERROR: Team "a" may not use the host "internal.example.com"
+  upstream "u4" { command = ["npx", "-y", "x"] }
+  upstream "u5" { command = ["/opt/a/tool"] }
+  upstream "u6" { command = ["/tmp/npx"] } # ERROR: Team "a" may not use the command "/tmp/npx"
+  upstream "u7" {
+    command = ["npx"]
+    env = {
+      GOOD    = file("trusted/a/token")
+      EXACT   = file("./trusted/a/../exact.txt")
+      ESCAPE  = file("trusted/a/../../secret") # ERROR: may not use the file "trusted/a/../../secret"
+      OUTSIDE = file("../../config.go")  # ERROR: may not use the file
+      SYSTEM  = file("/etc/passwd")      # ERROR: may not use the file "/etc/passwd"
+      LINK    = file("trusted/a/link")   # ERROR: may not use the file "trusted/a/link"
+      GONE    = file("trusted/a/gone")   # ERROR: Cannot read file; "trusted/a/gone": no such file
+    }
+  }
+}
+team "b" {
+  members = []
+  upstream "v1" { url = "https://api.internal.example.com" } # ERROR: Team "b" may not use the host
+  upstream "v2" { command = ["npx"] }    # ERROR: Team "b" may not use the command
+  upstream "v3" {
+    command = ["npx", env("A_TOKEN")]    # ERROR: Team "b" may not use the environment variable
+  }
+}
+team "c" {
+  upstream "w1" {
+    command = ["npx", env("A_TOKEN")]    # ERROR: Team "c" may not use the command
+  }
+}

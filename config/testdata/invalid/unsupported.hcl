@@ -1,0 +1,46 @@
+state_dir = "/var/lib/promptweir"        # ERROR: state_dir is not supported yet
+gateway {
+  trusted_proxies = ["10.0.0.0/8"]       # ERROR: gateway.trusted_proxies is not supported yet
+  tls {                                  # ERROR: gateway.tls is not supported yet
+    cert_file = "x"
+  }
+}
+admin {
+  token_sha256 = "9f86d081884c7d659a2f"  # ERROR: admin.token_sha256 is not supported yet
+}
+auth {
+  as = "corp"                            # ERROR: auth.as is not supported yet
+  jwt "corp" {                           # ERROR: auth.jwt is not supported yet
+    issuer = "https://idp.example.com"
+  }
+  token "ci" {
+    sha256 = sha256("x")
+    as     = "corp"                      # ERROR: token.as is not supported yet
+  }
+}
+team "a" {
+  limit "x" {}                           # ERROR: team.limit is not supported yet
+  upstream "u1" {
+    urls = ["https://a.example.com"]     # ERROR: upstream.urls is not supported yet
+  }
+  upstream "u2" {
+    url       = "https://a.example.com"
+    transport = "sse"                    # ERROR: "sse" is not supported yet
+    when_down = "hide"                   # ERROR: "hide" is not supported yet
+    rate      = 5                        # ERROR: upstream.rate is not supported yet
+    retry { attempts = 2 }               # ERROR: upstream.retry is not supported yet
+    oauth {                              # ERROR: upstream.oauth is not supported yet
+      client_secret = "hunter2"
+    }
+    tls {}                               # ERROR: upstream.tls is not supported yet
+  }
+  expose "x" {
+    prompts = ["*"]
+    to      = ["*"]
+    when    = length(prompt.arguments) <= 5 # ERROR: expose.when is not supported yet
+  }
+}
+prompt "x" {}                            # ERROR: prompt is not supported yet
+limit "x" {}                             # ERROR: limit is not supported yet
+screen "x" {}                            # ERROR: screen is not supported yet
+lock {}                                  # ERROR: lock is not supported yet

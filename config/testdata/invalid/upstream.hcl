@@ -1,0 +1,62 @@
+team "a" {
+  upstream "none" {}                     # ERROR: Set url to reach it by HTTP, or command to start it
+  upstream "both" {
+    url     = "https://both.example.com"
+    command = ["npx"]                    # ERROR: url and command exclude each other
+  }
+  upstream "b d" {                       # ERROR: "b d" is not a name
+    url = "https://x.example.com"
+  }
+  upstream "" {                          # ERROR: "" is not a name
+    url = "https://x.example.com"
+  }
+  upstream "c" {
+    url       = "guides.example.com"     # ERROR: Invalid upstream URL; "guides.example.com" is not an http or https URL
+    transport = "stdio"                  # ERROR: stdio with command
+    protocol  = "2025-11-52"             # ERROR: is not one of: auto, 2024-11-05
+    timeout   = "10"                     # ERROR: is not a duration
+    refresh   = "-5s"                    # ERROR: is not more than zero
+  }
+  upstream "d" {
+    url         = "https://user:pw@d.example.com" # ERROR: Invalid upstream URL; (sensitive) has a user or password
+    concurrency = 0                      # ERROR: must be a whole number from 1
+    max_prompts = -1                     # ERROR: must be a whole number from 1
+    max_message = "4MiB"                 # ERROR: max_message must be a whole number
+    when_down   = "kepp"                 # ERROR: is not one of: keep. Did you mean "keep"
+    transport   = "http"                 # ERROR: is not one of: streamable-http, stdio
+    breaker {
+      failures = 0                       # ERROR: must be a whole number from 1
+      cooldown = 5                       # ERROR: "5" is not a duration
+    }
+  }
+  upstream "e" {
+    command   = []                       # ERROR: The list is empty
+    transport = "streamable-http"        # ERROR: streamable-http goes with url
+  }
+  upstream "f" {
+    command = "npx -y thing"             # ERROR: command must be a list of strings
+  }
+  upstream "g" {
+    command = ["", null]                 # ERROR: is no program # ERROR: An element is null
+    headers = { A = "b" }                # ERROR: A child process gets no headers
+  }
+  upstream "h" {
+    url = "ftp://h.example.com"          # ERROR: is not an http or https URL
+    env = { A = "b" }                    # ERROR: A server behind a url gets no environment
+  }
+  upstream "i" { url = "https://" }      # ERROR: is not an http or https URL
+  upstream "j" { url = "https://j.example.com/#x" } # ERROR: has a fragment
+  upstream "k" { url = "https://2130706433/" } # ERROR: is not an http or https URL
+  upstream "l" { url = "https://l.example.com:70000/" } # ERROR: has no valid port
+  upstream "m" {
+    url     = 3 + "x"                    # ERROR: Invalid operand
+    timeout = nosuch                     # ERROR: Variables not allowed
+    refresh = lowwer("1s")               # ERROR: There is no function named "lowwer". Did you mean "lower"?
+  }
+}
+team "b" {
+  upstream "c" {                         # ERROR: Duplicate name; The upstream "c" stands at testdata/invalid/upstream.hcl:13
+    url    = "https://c.example.com"
+    prefix = "other"
+  }
+}

@@ -1,0 +1,56 @@
+gateway {
+  listen          = "0.0.0.0:8443"
+  path            = "/v1/mcp"
+  public_url      = "https://prompts.example.com/"
+  page_size       = "50"
+  separator       = "/"
+  cursor_keys     = [base64encode("0123456789abcdef0123456789abcdef"), "__________________________________________8"]
+  allowed_hosts   = ["prompts.example.com", "prompts.example.com:8443", "[::1]:80"]
+  allowed_origins = ["https://app.example.com", "vscode-webview://panel", "http://localhost:3000"]
+  conflict        = "first"
+  instructions    = "Ask in #prompts."
+}
+admin { listen = "localhost:0" }
+auth {
+  anonymous = true
+  token "ci" {
+    sha256 = sha256("token")
+    groups = ["ci", "build"]
+  }
+}
+hide "never expose debug prompts" { prompts = ["*/debug_*", "[!a-z]*"] }
+allow "payments" {
+  env      = ["PAYMENTS_*"]
+  files    = ["secrets/payments/*"]
+  commands = ["npx"]
+  hosts    = ["*.internal"]
+}
+team "payments" {
+  members = ["group:payments", "user:alice@example.com"]
+  upstream "billing" {
+    url         = "https://billing.internal/mcp"
+    headers     = { Authorization = "Bearer ${env("PAYMENTS_TOKEN")}" }
+    transport   = "streamable-http"
+    protocol    = "2025-06-18"
+    prefix      = ""
+    timeout     = "20s"
+    refresh     = "1m30s"
+    concurrency = 4
+    max_prompts = 100
+    max_message = 1024 * 1024
+    when_down   = "keep"
+    breaker {
+      failures = 3
+      cooldown = "1s"
+    }
+  }
+  upstream "notes" {
+    command = concat(["npx", "-y"], split(" ", "server --quiet"))
+    env     = merge({ LOG_LEVEL = "warn", PORT = 8080 }, { TOKEN = trimspace(file("secrets/payments/token")) })
+  }
+  expose "reviews for everyone" {
+    prompts = ["review_*"]
+    to      = ["*", "group:x", "user:y", "team:payments"]
+  }
+  hide "half-finished" { prompts = ["notes/wip_?"] }
+}

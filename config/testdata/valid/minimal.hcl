@@ -1,0 +1,3 @@
+team "a" {
+  upstream "docs" { url = "http://localhost:9000/mcp" }
+}

@@ -1,0 +1,208 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// grants are what an allow block lets one team's file use. A nil *grants allows everything: without any
+// allow block there is one owner, who is trusted.
+type grants struct {
+	team                        string
+	env, files, commands, hosts []Pattern
+}
+
+// decodeGrants reads all allow blocks into l.grants, which stays nil when there is none.
+func (l *loader) decodeGrants(blocks []fields) {
+	if len(blocks) == 0 && len(l.declared("allow")) == 0 {
+		return
+	}
+	l.grants = map[string]*grants{}
+	for _, f := range blocks {
+		f.items(schema{attributes: []string{"env", "files", "commands", "hosts"}})
+		team := f.label()
+		if f.labelled() {
+			l.checkAllowed(f, team)
+		}
+		g := &grants{
+			team:     team,
+			env:      f.granted("env", parsePattern),
+			files:    f.granted("files", parsePattern),
+			commands: f.granted("commands", parsePattern),
+			hosts:    f.granted("hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) }),
+		}
+		if l.grants[team] == nil {
+			l.grants[team] = g
+		}
+	}
+	for _, team := range l.declared("allow") {
+		if _, decoded := l.grants[team]; !decoded {
+			l.grants[team] = nil // its block is in a broken file: nothing is known to be refused
+		}
+	}
+}
+
+func (l *loader) checkAllowed(f fields, team string) {
+	l.unique("allow block of team", team, f.labelRange())
+	if err := l.declaredTeam(team); err != nil {
+		f.error(f.labelRange(), "Unknown team", "%q %s", team, sentence(err))
+	}
+}
+
+// granted reads one list of an allow block. A list with a mistake grants everything for the rest of this
+// Load, which fails anyway: one mistake is not to show up again wherever the team uses what it was for.
+func (f fields) granted(name string, parse func(string) (Pattern, error)) []Pattern {
+	before := len(f.diags)
+	patterns := list(f, name, shown, parse)
+	if len(f.diags) > before {
+		everything, _ := ParsePattern("*")
+		return []Pattern{everything}
+	}
+	return patterns
+}
+
+// grantsOf returns what a team may use.
+func (l *loader) grantsOf(team string) *grants {
+	if l.grants == nil {
+		return nil
+	}
+	if g, ok := l.grants[team]; ok {
+		return g
+	}
+	return &grants{team: team}
+}
+
+func (g *grants) allowEnv(name string) error {
+	if g == nil || matchesAny(g.env, name) {
+		return nil
+	}
+	return g.refusal("the environment variable", fmt.Sprintf("%q", name), "env")
+}
+
+// allowFile checks a path as it was written, before anything is looked up on disk.
+func (g *grants) allowFile(root, path string, name text) error {
+	if g == nil || g.grantsPath(root, path) {
+		return nil
+	}
+	return g.refusal("the file", name.String(), "files")
+}
+
+// allowResolved checks where the links of a path led.
+func (g *grants) allowResolved(root, actual string, name text) error {
+	if g == nil {
+		return nil
+	}
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return err
+	}
+	return g.allowFile(root, actual, name)
+}
+
+// grantsPath compares a path below the --config folder relative to it. What is outside only matches a
+// pattern that starts with a slash, so that neither ".." nor a "*" leads out.
+func (g *grants) grantsPath(root, path string) bool {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return false
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return false
+	}
+	if relative, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(relative) {
+		return matchesAny(g.files, visiblePath(relative))
+	}
+	for _, p := range g.files {
+		if filepath.IsAbs(p.String()) && p.Match(visiblePath(path)) {
+			return true
+		}
+	}
+	return false
+}
+
+// visiblePath leaves out the "..data" and "..2026_01_31" folders through which Kubernetes mounts files:
+// secrets/..data/token is what everybody knows as secrets/token.
+func visiblePath(path string) string {
+	parts := strings.Split(filepath.ToSlash(path), "/")
+	kept := parts[:0]
+	for _, part := range parts {
+		if !strings.HasPrefix(part, "..") {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Join(kept, "/")
+}
+
+func (g *grants) allowCommand(command text) error {
+	if g == nil || matchesAny(g.commands, command.value) {
+		return nil
+	}
+	return g.refusal("the command", command.String(), "commands")
+}
+
+func (g *grants) allowHost(host string, shown text) error {
+	if g == nil || matchesAny(g.hosts, host) {
+		return nil
+	}
+	name := fmt.Sprintf("%q", host)
+	if shown.sensitive {
+		name = masked
+	}
+	return g.refusal("the host", name, "hosts")
+}
+
+func (g *grants) refusal(kind, name, attribute string) error {
+	return &problem{
+		"Not allowed for this team",
+		fmt.Sprintf("Team %q may not use %s %s; the platform team can add it to %s in allow %q.", g.team, kind, name, attribute, g.team),
+	}
+}
+
+func matchesAny(patterns []Pattern, name string) bool {
+	for _, p := range patterns {
+		if p.Match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkReach reports an upstream address that no team may use, whatever it was granted. Names are resolved
+// and checked again when they are dialled; here only what is certain from the text is refused.
+func (l *loader) checkReach(at hcl.Range, host, port string) {
+	switch own := l.ownListener(host, port); {
+	case linkLocal(host):
+		l.error(at, "Upstream not reachable", "Link-local and cloud metadata addresses hold the machine's own credentials; no upstream may be there.")
+	case own != "":
+		l.error(at, "Upstream not reachable", "This is the gateway's own %s; give the address of the upstream.", own)
+	}
+}
+
+// linkLocal reports whether a host is a link-local address or a name under which clouds serve metadata.
+func linkLocal(host string) bool {
+	switch host {
+	case "metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
+		"100.100.100.200", "fd00:ec2::254":
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	ip = ip.Unmap()
+	return err == nil && (ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast())
+}
+
+// listener is an address of the gateway's own.
+type listener struct{ name, host, port string }
+
+// ownListener returns the name of the attribute that listens where an upstream would be.
+func (l *loader) ownListener(host, port string) string {
+	for _, own := range l.listeners {
+		if own.port == port && port != "0" && overlap(own.host, host) {
+			return own.name
+		}
+	}
+	return ""
+}
