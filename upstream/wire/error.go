@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Error codes of JSON-RPC 2.0 and of MCP 2026-07-28 (Overview, "Error Codes").
+const (
+	ParseError                 = -32700
+	InvalidRequest             = -32600
+	MethodNotFound             = -32601
+	InvalidParams              = -32602
+	InternalError              = -32603
+	HeaderMismatch             = -32020
+	MissingClientCapability    = -32021
+	UnsupportedProtocolVersion = -32022
+)
+
+// Error is a JSON-RPC error object: a peer that answered no.
+type Error struct {
+	Code    int64
+	Message string
+	// Data is nil where there is none.
+	Data jsontext.Value
+	// raw is the object as a peer sent it.
+	raw jsontext.Value
+}
+
+// NewError makes an error of the gateway's own.
+func NewError(code int64, message string) *Error { return &Error{Code: code, Message: message} }
+
+// WithData returns a copy of the error with data.
+func (e *Error) WithData(data jsontext.Value) *Error {
+	return &Error{Code: e.Code, Message: e.Message, Data: data}
+}
+
+// ReadError reads the error object of a peer's response. What it cannot make sense of stays in [Error.JSON] as it was.
+func ReadError(raw jsontext.Value) *Error {
+	e := &Error{raw: raw}
+	object, err := ParseObject(raw)
+	if err != nil {
+		return e
+	}
+	e.Code, _ = Int(object.Get("code"))
+	e.Message, _ = object.Text("message")
+	e.Data = object.Get("data")
+	return e
+}
+
+// Int returns what a JSON number says where it is a whole one.
+func Int(value jsontext.Value) (n int64, ok bool) {
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	return n, err == nil
+}
+
+func (e *Error) Error() string {
+	return e.Message + " (" + strconv.FormatInt(e.Code, 10) + ")"
+}
+
+// JSON returns the error object: as the peer sent it where it came from one.
+func (e *Error) JSON() jsontext.Value {
+	if e.raw != nil {
+		return e.raw
+	}
+	object := Object{}.
+		With("code", jsontext.Value(strconv.FormatInt(e.Code, 10))).
+		With("message", Quote(e.Message))
+	if e.Data != nil {
+		object = object.With("data", e.Data)
+	}
+	return object.JSON()
+}

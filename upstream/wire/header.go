@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	sentinelPrefix = "=?base64?"
+	sentinelSuffix = "?="
+)
+
+// EncodeHeader returns text as an Mcp-Name header value: as it is where that is safe, else in the Base64 sentinel
+// (2026-07-28, Streamable HTTP, "Value Encoding").
+func EncodeHeader(text string) string {
+	if plainHeader(text) && !isSentinel(text) {
+		return text
+	}
+	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + sentinelSuffix
+}
+
+// DecodeHeader undoes [EncodeHeader].
+func DecodeHeader(value string) (string, error) {
+	if !isSentinel(value) {
+		if !plainHeader(value) {
+			return "", errors.New("invalid characters in header value")
+		}
+		return value, nil
+	}
+	encoded := value[len(sentinelPrefix) : len(value)-len(sentinelSuffix)]
+	text, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || strings.ContainsAny(encoded, "\r\n") { // the decoder skips line breaks
+		return "", errors.New("invalid Base64 in header value")
+	}
+	if !utf8.Valid(text) {
+		return "", errors.New("invalid UTF-8 in header value")
+	}
+	return string(text), nil
+}
+
+func isSentinel(value string) bool {
+	return len(value) >= len(sentinelPrefix)+len(sentinelSuffix) &&
+		strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
+}
+
+// plainHeader reports whether text can stand in a header field and come out again as it was.
+func plainHeader(text string) bool {
+	if text == "" || strings.Trim(text, " \t") != text {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; (c < 0x20 && c != '\t') || c > 0x7e {
+			return false
+		}
+	}
+	return true
+}

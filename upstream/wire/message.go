@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Message is one JSON-RPC 2.0 message. Members other than those below are not kept: the envelope is each hop's own.
+type Message struct {
+	// ID is as it was sent, a string or a number; nil where there is none.
+	ID     jsontext.Value
+	Method string
+	// Params is an object, or nil where there are none.
+	Params jsontext.Value
+	// Result and Error: one of them is set in a response. Error is the raw error object, see [ReadError].
+	Result jsontext.Value
+	Error  jsontext.Value
+}
+
+// IsRequest reports whether the message asks for a response.
+func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
+
+// IsNotification reports whether the message is a call that wants no response.
+func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
+
+// IsResponse reports whether the message answers a request.
+func (m *Message) IsResponse() bool { return m.Method == "" }
+
+// Parse reads one message, strictly. The error is an [*Error] with [ParseError] or [InvalidRequest]; the message
+// returned with it has the ID where that much could be read, so that the error can be addressed.
+func Parse(raw []byte) (Message, error) {
+	var m Message
+	object, err := ParseObject(raw)
+	if err != nil {
+		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
+			return m, NewError(InvalidRequest, "Batches of messages are not accepted in this revision")
+		}
+		return m, NewError(ParseError, "Parse error: "+err.Error())
+	}
+	if problem := m.read(object); problem != "" {
+		var unread Message
+		_ = unread.take(Member{Name: "id", Value: object.Get("id")}) // it may stand after what is wrong
+		return unread, NewError(InvalidRequest, "Invalid request: "+problem)
+	}
+	return m, nil
+}
+
+// read stores the members of the envelope; what it returns says what is wrong with them.
+func (m *Message) read(object Object) (problem string) {
+	for _, member := range object {
+		if problem := m.take(member); problem != "" {
+			return problem
+		}
+	}
+	if m.IsNotification() && object.Get("id") != nil {
+		return "the id of a request must not be null"
+	}
+	version, _ := object.Text("jsonrpc")
+	return m.check(version)
+}
+
+// take stores one member of the envelope; what it returns says what is wrong with it.
+func (m *Message) take(member Member) (problem string) {
+	kind := member.Value.Kind()
+	switch member.Name {
+	case "id":
+		switch kind {
+		case '"', '0':
+			m.ID = member.Value
+		case 'n': // an error response to a message whose id could not be read
+		default:
+			return "id must be a string or a number"
+		}
+	case "method":
+		text, ok := Text(member.Value)
+		if !ok || text == "" {
+			return "method must be a string"
+		}
+		m.Method = text
+	case "params":
+		if kind != '{' {
+			return "params must be an object"
+		}
+		m.Params = member.Value
+	case "result":
+		m.Result = member.Value
+	case "error":
+		if kind != '{' {
+			return "error must be an object"
+		}
+		m.Error = member.Value
+	}
+	return ""
+}
+
+// check holds the members against each other.
+func (m *Message) check(version string) (problem string) {
+	switch {
+	case version != "2.0":
+		return `jsonrpc must be "2.0"`
+	case m.Method != "" && (m.Result != nil || m.Error != nil):
+		return "a message cannot be a call and a response"
+	case m.Method != "":
+		return ""
+	case m.Result == nil && m.Error == nil:
+		return "neither method, result nor error"
+	case m.Result != nil && m.Error != nil:
+		return "both result and error"
+	case m.Result != nil && m.ID == nil:
+		return "a result without an id"
+	}
+	return ""
+}
+
+// AppendRequest appends a request with a numeric id to dst. Params may be nil.
+func AppendRequest(dst []byte, id int64, method string, params jsontext.Value) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = strconv.AppendInt(dst, id, 10)
+	return appendCall(append(dst, ','), method, params)
+}
+
+// AppendNotification appends a notification to dst. Params may be nil.
+func AppendNotification(dst []byte, method string, params jsontext.Value) []byte {
+	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
+}
+
+func appendCall(dst []byte, method string, params jsontext.Value) []byte {
+	dst = append(dst, `"method":`...)
+	dst = append(dst, Quote(method)...)
+	if params != nil {
+		dst = append(dst, `,"params":`...)
+		dst = append(dst, params...)
+	}
+	return append(dst, '}')
+}
+
+// AppendResult appends a response with a result to dst.
+func AppendResult(dst []byte, id, result jsontext.Value) []byte {
+	return append(append(AppendResultHead(dst, id), result...), '}')
+}
+
+// AppendResultHead appends what stands before the result in a response; the result and a closing brace follow it.
+func AppendResultHead(dst []byte, id jsontext.Value) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	return append(dst, `,"result":`...)
+}
+
+// AppendError appends an error response to dst. Without an id the message has none, as MCP's schemas ask.
+func AppendError(dst []byte, id jsontext.Value, err *Error) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0",`...)
+	if id != nil {
+		dst = append(dst, `"id":`...)
+		dst = append(dst, id...)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"error":`...)
+	dst = append(dst, err.JSON()...)
+	return append(dst, '}')
+}
+
+// NumberID returns a numeric id as JSON.
+func NumberID(id int64) jsontext.Value { return strconv.AppendInt(nil, id, 10) }

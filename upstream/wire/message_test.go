@@ -1,0 +1,172 @@
+package wire_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+func value(text string) jsontext.Value {
+	if text == "" {
+		return nil
+	}
+	return jsontext.Value(text)
+}
+
+func TestParseMessages(t *testing.T) {
+	for _, test := range []struct {
+		raw  string
+		want wire.Message
+	}{
+		{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, wire.Message{ID: value("1"), Method: "ping"}},
+		{`{"id":"a\u0062","params":{"x": 2.50},"method":"p\u0069ng","jsonrpc":"2.0","more":[]}`, wire.Message{ID: value(`"a\u0062"`), Method: "ping", Params: value(`{"x": 2.50}`)}},
+		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, wire.Message{Method: "notifications/initialized"}},
+		{`{"jsonrpc":"2.0","id":12345678901234567890,"result":{}}`, wire.Message{ID: value("12345678901234567890"), Result: value("{}")}},
+		{`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`, wire.Message{ID: value("1"), Error: value(`{"code":-32601,"message":"no"}`)}},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}`, wire.Message{Error: value(`{"code":-32700}`)}},
+		{`{"jsonrpc":"2.0","error":{"code":-32700}}`, wire.Message{Error: value(`{"code":-32700}`)}},
+	} {
+		got, err := wire.Parse([]byte(test.raw))
+		if err != nil {
+			t.Errorf("Parse(%s): %v", test.raw, err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("Parse(%s) (-want +got):\n%s", test.raw, diff)
+		}
+	}
+}
+
+func TestParseRefusesAndAddressesTheError(t *testing.T) {
+	refuse := func(raw string, code int64, id, because string) {
+		t.Helper()
+		message, err := wire.Parse([]byte(raw))
+		var refusal *wire.Error
+		if !errors.As(err, &refusal) {
+			t.Errorf("Parse(%.80s): error %v, want a *wire.Error", raw, err)
+			return
+		}
+		if refusal.Code != code || !strings.Contains(refusal.Message, because) {
+			t.Errorf("Parse(%.80s): %v, want %d with %q", raw, refusal, code, because)
+		}
+		if diff := cmp.Diff(wire.Message{ID: value(id)}, message); diff != "" {
+			t.Errorf("Parse(%.80s) (-want +got):\n%s", raw, diff)
+		}
+	}
+	refuse(``, wire.ParseError, "", "no JSON value")
+	refuse(`{`, wire.ParseError, "", "EOF")
+	refuse(`{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}`, wire.ParseError, "", "duplicate")
+	refuse(`{"jsonrpc":"2.0","id":1,"method":"x"}{}`, wire.ParseError, "", "after the end")
+	refuse(`[{"a":1,"a":2}]`, wire.ParseError, "", "duplicate")
+	refuse(strings.Repeat("[", 200), wire.ParseError, "", "nested deeper")
+	refuse(`[]`, wire.InvalidRequest, "", "Batches")
+	refuse(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, wire.InvalidRequest, "", "Batches")
+
+	refuse(`{"id":7,"method":"x"}`, wire.InvalidRequest, "7", "jsonrpc")
+	refuse(`{"jsonrpc":"1.0","id":7,"method":"x"}`, wire.InvalidRequest, "7", "jsonrpc")
+	refuse(`{"jsonrpc":2.0,"id":7,"method":"x"}`, wire.InvalidRequest, "7", "jsonrpc")
+	refuse(`{"jsonrpc":"2.0","id":7}`, wire.InvalidRequest, "7", "neither")
+	refuse(`{"jsonrpc":"2.0","id":7,"result":{},"error":{}}`, wire.InvalidRequest, "7", "both")
+	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","result":{}}`, wire.InvalidRequest, "7", "a call and a response")
+	refuse(`{"jsonrpc":"2.0","result":{}}`, wire.InvalidRequest, "", "without an id")
+	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","params":[]}`, wire.InvalidRequest, "7", "params")
+	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","params":null}`, wire.InvalidRequest, "7", "params")
+	refuse(`{"jsonrpc":"2.0","id":7,"error":"no"}`, wire.InvalidRequest, "7", "error")
+	refuse(`{"jsonrpc":"2.0","id":7,"method":""}`, wire.InvalidRequest, "7", "method")
+	refuse(`{"jsonrpc":"2.0","id":true,"method":"x"}`, wire.InvalidRequest, "", "id must be")
+	refuse(`{"jsonrpc":"2.0","id":{},"method":"x"}`, wire.InvalidRequest, "", "id must be")
+
+	// The id counts also where it stands after what is wrong.
+	refuse(`{"jsonrpc":"2.0","method":5,"id":7}`, wire.InvalidRequest, "7", "method")
+	refuse(`{"params":[],"method":"x","id":"a","jsonrpc":"2.0"}`, wire.InvalidRequest, `"a"`, "params")
+	// Read as a notification it would never be answered.
+	refuse(`{"jsonrpc":"2.0","id":null,"method":"x"}`, wire.InvalidRequest, "", "null")
+}
+
+func TestAppendedMessagesReadBack(t *testing.T) {
+	read := func(raw []byte, want wire.Message) {
+		t.Helper()
+		got, err := wire.Parse(raw)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("Parse(%s): %v (-want +got):\n%s", raw, err, diff)
+		}
+	}
+	read(wire.AppendRequest(nil, 3, `a"b`, nil), wire.Message{ID: value("3"), Method: `a"b`})
+	read(wire.AppendRequest(nil, 3, "x", value(odd)), wire.Message{ID: value("3"), Method: "x", Params: value(odd)})
+	read(wire.AppendNotification(nil, "x", nil), wire.Message{Method: "x"})
+	read(wire.AppendNotification(nil, "x", value("{}")), wire.Message{Method: "x", Params: value("{}")})
+	read(wire.AppendResult(nil, value(`"\u0061"`), value(odd)), wire.Message{ID: value(`"\u0061"`), Result: value(odd)})
+	refusal := wire.NewError(wire.InvalidParams, "no").WithData(value(`{"n":2.50}`))
+	object := value(`{"code":-32602,"message":"no","data":{"n":2.50}}`)
+	read(wire.AppendError(nil, value("1"), refusal), wire.Message{ID: value("1"), Error: object})
+	read(wire.AppendError(nil, nil, refusal), wire.Message{Error: object})
+}
+
+func TestErrorsOfPeersPassAsTheyAre(t *testing.T) {
+	for _, test := range []struct {
+		raw     string
+		code    int64
+		message string
+		data    jsontext.Value
+	}{
+		{`{"message":"\u006eo", "code":-32001,"data":12345678901234567890,"more":1}`, -32001, "no", value("12345678901234567890")},
+		{`{"code":"x"}`, 0, "", nil},
+		{`{"code":1.5,"message":7}`, 0, "", nil},
+	} {
+		got := wire.ReadError(value(test.raw))
+		if got.Code != test.code || got.Message != test.message || string(got.Data) != string(test.data) {
+			t.Errorf("ReadError(%s) = %d %q %s", test.raw, got.Code, got.Message, got.Data)
+		}
+		if string(got.JSON()) != test.raw {
+			t.Errorf("ReadError(%s).JSON() = %s", test.raw, got.JSON())
+		}
+	}
+}
+
+func TestRevisions(t *testing.T) {
+	for revision, modern := range map[string]bool{
+		wire.Rev20241105: false, wire.LatestLegacy: false, wire.Rev20260728: true, "2027-01-01": true, "": false,
+	} {
+		if got := wire.Modern(revision); got != modern {
+			t.Errorf("Modern(%q) = %v, want %v", revision, got, modern)
+		}
+	}
+	for revision, known := range map[string]bool{wire.Rev20241105: true, wire.Rev20251125: true, wire.Rev20260728: false, "2025-01-01": false} {
+		if got := wire.KnownLegacy(revision); got != known {
+			t.Errorf("KnownLegacy(%q) = %v, want %v", revision, got, known)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":"a","result":{"x":1e3}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":null,"error":{}}`))
+	f.Add([]byte(`[{}]`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		message, err := wire.Parse(raw)
+		var refusal *wire.Error
+		if err != nil {
+			if !errors.As(err, &refusal) || refusal.Code != wire.ParseError && refusal.Code != wire.InvalidRequest {
+				t.Errorf("Parse(%q): %v", raw, err)
+			}
+			return
+		}
+		var is int
+		for _, claim := range []bool{message.IsRequest(), message.IsNotification(), message.IsResponse()} {
+			if claim {
+				is++
+			}
+		}
+		if is != 1 {
+			t.Errorf("Parse(%q) = %+v, which is %d kinds of message", raw, message, is)
+		}
+		if message.IsResponse() && (message.Result == nil) == (message.Error == nil) {
+			t.Errorf("Parse(%q) = %+v, a response of both kinds or none", raw, message)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxDepth is how deep arrays and objects may nest in a message.
+const MaxDepth = 128
+
+var (
+	errDepth    = fmt.Errorf("nested deeper than %d", MaxDepth)
+	errEmpty    = errors.New("no JSON value")
+	errTrailing = errors.New("bytes after the end of the JSON value")
+)
+
+// Object is a JSON object's members in the order they were read, each with the bytes it was read with.
+type Object []Member
+
+// Member is one member of an [Object].
+type Member struct {
+	Name  string
+	Value jsontext.Value
+	// quoted is the name as it was spelled, quotes and escapes included.
+	quoted []byte
+}
+
+// ParseObject reads raw as one JSON object, strictly. It looks at every level but splits only the first.
+func ParseObject(raw []byte) (Object, error) {
+	if tooDeep(raw) {
+		return nil, errDepth
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	if dec.PeekKind() != '{' {
+		return nil, notAnObject(dec)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	object := make(Object, 0, 8)
+	for dec.PeekKind() != '}' {
+		member, err := readMember(dec, raw)
+		if err != nil {
+			return nil, err
+		}
+		object = append(object, member)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimLeft(raw[dec.InputOffset():], " \t\r\n")) > 0 {
+		return nil, errTrailing
+	}
+	return object, nil
+}
+
+// notAnObject explains why the next value is not an object: it is something else, or no JSON at all.
+func notAnObject(dec *jsontext.Decoder) error {
+	err := dec.SkipValue()
+	if errors.Is(err, io.EOF) { // not passed on: to a caller who reads a stream it would mean the stream's end
+		return errEmpty
+	}
+	if err != nil {
+		return err
+	}
+	return errors.New("not a JSON object")
+}
+
+// readMember reads one name and value. The decoder's own slices end with its next read, so both are cut from raw.
+func readMember(dec *jsontext.Decoder, raw []byte) (Member, error) {
+	quoted, err := dec.ReadValue()
+	if err != nil {
+		return Member{}, err
+	}
+	end := dec.InputOffset()
+	quoted = raw[end-int64(len(quoted)) : end]
+	name, err := unquote(quoted)
+	if err != nil {
+		return Member{}, err
+	}
+	value, err := dec.ReadValue()
+	if err != nil {
+		return Member{}, err
+	}
+	end = dec.InputOffset()
+	return Member{Name: name, Value: raw[end-int64(len(value)) : end], quoted: quoted}, nil
+}
+
+func unquote(quoted []byte) (string, error) {
+	if len(quoted) >= 2 && !bytes.ContainsRune(quoted, '\\') {
+		return string(quoted[1 : len(quoted)-1]), nil
+	}
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	return string(text), err
+}
+
+// tooDeep reports whether brackets nest deeper than [MaxDepth]. It need not know more of JSON than strings.
+func tooDeep(raw []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > MaxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// Get returns the value of the named member, or nil.
+func (o Object) Get(name string) jsontext.Value {
+	for i := range o {
+		if o[i].Name == name {
+			return o[i].Value
+		}
+	}
+	return nil
+}
+
+// Text returns the named member's value where it is a JSON string.
+func (o Object) Text(name string) (string, bool) { return Text(o.Get(name)) }
+
+// Text returns what a JSON string says; ok is false where value is anything else.
+func Text(value jsontext.Value) (text string, ok bool) {
+	if len(value) == 0 || value[0] != '"' {
+		return "", false
+	}
+	text, err := unquote(value)
+	return text, err == nil
+}
+
+// Object returns the named member's members where its value is a JSON object, and nil otherwise.
+func (o Object) Object(name string) Object {
+	value := o.Get(name)
+	if value.Kind() != '{' {
+		return nil
+	}
+	inner, err := ParseObject(value)
+	if err != nil {
+		return nil
+	}
+	return inner
+}
+
+// With returns the object with one member's value replaced where it stands, or added at the end. The receiver
+// stays as it was.
+func (o Object) With(name string, value jsontext.Value) Object {
+	changed := make(Object, len(o), len(o)+1)
+	copy(changed, o)
+	for i := range changed {
+		if changed[i].Name == name {
+			changed[i].Value = value
+			return changed
+		}
+	}
+	return append(changed, Member{Name: name, Value: value, quoted: Quote(name)})
+}
+
+// Without returns the object less the members that drop picks. The receiver stays as it was.
+func (o Object) Without(drop func(name string) bool) Object {
+	kept := make(Object, 0, len(o))
+	for _, m := range o {
+		if !drop(m.Name) {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// Append appends the object's JSON to dst.
+func (o Object) Append(dst []byte) []byte {
+	dst = append(dst, '{')
+	for i, m := range o {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, m.quoted...)
+		dst = append(dst, ':')
+		dst = append(dst, m.Value...)
+	}
+	return append(dst, '}')
+}
+
+// JSON returns the object's JSON.
+func (o Object) JSON() jsontext.Value {
+	size := 2
+	for _, m := range o {
+		size += len(m.quoted) + len(m.Value) + 2
+	}
+	return o.Append(make([]byte, 0, size))
+}
+
+// Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func Quote(s string) jsontext.Value {
+	quoted, err := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s)
+	if err != nil { // invalid UTF-8: AppendQuote has replaced it and says so
+		return quoted
+	}
+	return quoted
+}
+
+// ParseArray splits the elements of a JSON array that is part of an already parsed value.
+func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	if dec.PeekKind() != '[' {
+		return nil, errors.New("not a JSON array")
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	var elements []jsontext.Value
+	for dec.PeekKind() != ']' {
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := dec.InputOffset()
+		elements = append(elements, raw[end-int64(len(value)):end])
+	}
+	return elements, nil
+}
+
+// SingleLine returns value without the line breaks that may stand between its tokens; no token is changed. The
+// stdio transport frames messages by line.
+func SingleLine(value []byte) []byte {
+	if !bytes.ContainsAny(value, "\r\n") {
+		return value
+	}
+	compact := jsontext.Value(bytes.Clone(value))
+	if err := compact.Compact(jsontext.PreserveRawStrings(true)); err != nil {
+		return value
+	}
+	return compact
+}

@@ -1,0 +1,232 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// nested returns a JSON value that nests arrays and objects to a depth, the outermost an object.
+func nested(depth int) []byte {
+	return []byte(`{"a":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + `}`)
+}
+
+func TestStrictReading(t *testing.T) {
+	accept := func(raw string) {
+		t.Helper()
+		if _, err := wire.ParseObject([]byte(raw)); err != nil {
+			t.Errorf("ParseObject(%.80q): %v", raw, err)
+		}
+	}
+	reject := func(raw, because string) {
+		t.Helper()
+		_, err := wire.ParseObject([]byte(raw))
+		if err == nil || !strings.Contains(err.Error(), because) {
+			t.Errorf("ParseObject(%.80q): got error %v, want one with %q", raw, err, because)
+		}
+		if errors.Is(err, io.EOF) {
+			t.Errorf("ParseObject(%.80q): the error is io.EOF, which means the end of a stream", raw)
+		}
+	}
+
+	accept(`{}`)
+	accept(" \t\r\n{ \"a\" : [ 1 , 2 ] } \r\n")
+	accept(`{"":1,"\u0000":2,"😀":3,"\ud83d\ude00x":4}`)
+	accept(`{"brackets in strings":"[[{{\"[["}`)
+	accept(`{"a":1e999,"b":12345678901234567890,"c":-0}`)
+	accept(string(nested(wire.MaxDepth)))
+	reject(string(nested(wire.MaxDepth+1)), "nested deeper than 128")
+	reject(strings.Repeat("[", 1_000_000), "nested deeper than 128")
+
+	reject(``, "no JSON value")
+	reject(" \n", "no JSON value")
+	reject(`null`, "not a JSON object")
+	reject(`[{}]`, "not a JSON object")
+	reject(`"{}"`, "not a JSON object")
+
+	reject(`{"a":1,"a":2}`, "duplicate")
+	reject(`{"a":1,"\u0061":2}`, "duplicate")
+	reject(`{"x":[{"a":1,"a":2}]}`, "duplicate")
+	reject("{\"a\":\"\xff\"}", "invalid UTF-8")
+	reject("{\"\xff\":1}", "invalid UTF-8")
+	reject("{\"a\":\"\xed\xa0\x80\"}", "invalid UTF-8")
+	reject(`{"a":"\ud800"}`, "surrogate")
+	reject(`{"a":"\ude00\ud83d"}`, "surrogate")
+	reject(`{"\ud800":1}`, "surrogate")
+
+	reject(`{}{}`, "bytes after the end")
+	reject(`{} null`, "bytes after the end")
+	reject(`{}}`, "bytes after the end")
+	reject("{}\x00", "bytes after the end")
+
+	reject(`{"a":NaN}`, "invalid character")
+	reject(`{"a":Infinity}`, "invalid character")
+	reject(`{"a":+1}`, "invalid character")
+	reject(`{"a":01}`, "invalid character")
+	reject(`{"a":.5}`, "invalid character")
+	reject(`{"a":1,}`, "invalid character")
+	reject(`{'a':1}`, "invalid character")
+	reject(`{a:1}`, "invalid character")
+	reject(`{"a":1 /* */}`, "invalid character")
+	reject("{\"a\":\"\n\"}", "invalid character")
+	reject("\ufeff{}", "invalid character")
+	reject(`{"a":1`, "EOF")
+}
+
+const odd = `{"\u006eame":"n","big":12345678901234567890,"half":2.50,"e":1e3,"esc":"\u00e9\/","in":{ "b" : 1,"a":[ ] }}`
+
+func TestUnchangedMembersKeepTheirBytes(t *testing.T) {
+	object, err := wire.ParseObject([]byte(odd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, got wire.Object, want string) {
+		t.Helper()
+		if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	check("as read", object, odd)
+	check("With a known name", object.With("name", wire.Quote("m")), strings.Replace(odd, `"n"`, `"m"`, 1))
+	check("With a new name", object.With("né", jsontext.Value("0")), odd[:len(odd)-1]+`,"né":0}`)
+	check("Without", object.Without(func(name string) bool { return name == "half" }), strings.Replace(odd, `"half":2.50,`, "", 1))
+	check("Without all", object.Without(func(string) bool { return true }), "{}")
+	check("afterwards", object, odd)
+
+	if got := string(object.Append([]byte("data: "))); got != "data: "+odd {
+		t.Errorf("Append after a prefix = %s", got)
+	}
+}
+
+func TestWithDoesNotTouchItsReceiver(t *testing.T) {
+	base := wire.Object{}.With("a", jsontext.Value("1"))
+	one, two := base.With("b", jsontext.Value("2")), base.With("b", jsontext.Value("3"))
+	for want, object := range map[string]wire.Object{`{"a":1}`: base, `{"a":1,"b":2}`: one, `{"a":1,"b":3}`: two} {
+		if got := string(object.JSON()); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestMembers(t *testing.T) {
+	object, err := wire.ParseObject([]byte(`{"text":"\u0061\"b","number":7,"null":null,"object":{"k":[1]},"array":[1, "two",{}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := object.Text("text"); got != `a"b` || !ok {
+		t.Errorf("Text(text) = %q, %v", got, ok)
+	}
+	for _, name := range []string{"number", "null", "object", "none"} {
+		if got, ok := object.Text(name); got != "" || ok {
+			t.Errorf("Text(%s) = %q, %v, want none", name, got, ok)
+		}
+	}
+	if got := object.Get("null"); string(got) != "null" {
+		t.Errorf("Get(null) = %s", got)
+	}
+	if got := object.Get("none"); got != nil {
+		t.Errorf("Get(none) = %s, want nil", got)
+	}
+	if got := object.Object("object").Get("k"); string(got) != "[1]" {
+		t.Errorf("Object(object).Get(k) = %s", got)
+	}
+	if got := object.Object("array"); got != nil {
+		t.Errorf("Object(array) = %v, want nil", got)
+	}
+	elements, err := wire.ParseArray(object.Get("array"))
+	want := []jsontext.Value{jsontext.Value("1"), jsontext.Value(`"two"`), jsontext.Value("{}")}
+	if diff := cmp.Diff(want, elements); err != nil || diff != "" {
+		t.Errorf("ParseArray: %v (-want +got):\n%s", err, diff)
+	}
+	for _, bad := range []string{"", "{}", "null", "[1,2", "[1 2]"} {
+		if got, err := wire.ParseArray(jsontext.Value(bad)); err == nil {
+			t.Errorf("ParseArray(%q) = %v, want an error", bad, got)
+		}
+	}
+}
+
+func TestSingleLine(t *testing.T) {
+	for _, test := range []struct{ value, want string }{
+		{`{ "a" : 1 }`, `{ "a" : 1 }`},
+		{"{\n  \"a\": 2.50,\r\n  \"b\": \"\\n\\u00e9\\/\",\n  \"c\": 12345678901234567890\n}\n", `{"a":2.50,"b":"\n\u00e9\/","c":12345678901234567890}`},
+		{"\n[ ]", "[]"},
+	} {
+		in := []byte(test.value)
+		if got := string(wire.SingleLine(in)); got != test.want {
+			t.Errorf("SingleLine(%q) = %q, want %q", test.value, got, test.want)
+		}
+		if string(in) != test.value {
+			t.Errorf("SingleLine(%q) changed its argument to %q", test.value, in)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{``, `""`}, {`a"b\`, `"a\"b\\"`}, {"\n\x00", `"\n\u0000"`}, {"é😀", `"é😀"`}, {"\xff", `"` + "\ufffd" + `"`},
+	} {
+		if got := string(wire.Quote(test.text)); got != test.want {
+			t.Errorf("Quote(%q) = %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
+func FuzzParseObject(f *testing.F) {
+	for _, seed := range []string{"{}", odd, `{"a":1,"a":2}`, "{\n\"a\":\t[1,{\"b\":null}]}", `{"a":"\ud800"}`, `{}x`, string(nested(129))} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		before := bytes.Clone(raw)
+		object, err := wire.ParseObject(raw)
+		if !bytes.Equal(before, raw) {
+			t.Fatalf("ParseObject(%q) changed its argument to %q", before, raw)
+		}
+		value := jsontext.Value(raw)
+		strict := value.Kind() == '{' && value.IsValid()
+		switch {
+		case err == nil && !strict:
+			t.Fatalf("ParseObject(%q) accepts what is not an object in strict JSON", raw)
+		case err != nil && strict && !strings.Contains(err.Error(), "nested deeper"):
+			t.Fatalf("ParseObject(%q): %v", raw, err)
+		case err != nil:
+			return
+		}
+
+		// Compacted, what is written is what was read.
+		want := value.Clone()
+		if err := want.Compact(); err != nil {
+			t.Fatal(err)
+		}
+		got := object.JSON()
+		if err := got.Compact(); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("ParseObject(%q).JSON() = %s, %v, want %s", raw, got, err, want)
+		}
+		again, err := wire.ParseObject(object.JSON())
+		if err != nil || !bytes.Equal(again.JSON(), object.JSON()) {
+			t.Errorf("ParseObject(%q): read again: %s, %v", raw, again.JSON(), err)
+		}
+		line := wire.SingleLine(raw)
+		if bytes.ContainsAny(line, "\r\n") {
+			t.Errorf("SingleLine(%q) = %q", raw, line)
+		}
+		if line := jsontext.Value(line); line.Compact() != nil || !bytes.Equal(line, want) {
+			t.Errorf("SingleLine(%q) changes a token: %s", raw, line)
+		}
+
+		name := "new"
+		if len(object) > 0 {
+			name = object[len(object)-1].Name
+		}
+		with := object.With(name, jsontext.Value("[]"))
+		if text := with.JSON(); !text.IsValid() || string(with.Get(name)) != "[]" {
+			t.Errorf("ParseObject(%q).With(%q, []) = %s", raw, name, text)
+		}
+	})
+}
