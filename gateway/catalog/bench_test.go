@@ -1,0 +1,165 @@
+package catalog_test
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+)
+
+// definition is an ordinary one: two arguments, some prose.
+func definition(name string, version int) string {
+	return fmt.Sprintf(`{"name":%q,"title":"Review %d","description":%q,"arguments":[`+
+		`{"name":"code","description":"The code to review","required":true},`+
+		`{"name":"style","description":"Which style guide to apply"}],"_meta":{"com.example/owner":"payments"}}`,
+		name, version, strings.Repeat("Reviews a change and says what is wrong. ", 4))
+}
+
+// company returns prompts spread evenly over upstreams.
+func company(tb testing.TB, prompts, upstreams int) []catalog.Source {
+	sources := make([]catalog.Source, upstreams)
+	for i := range sources {
+		label := fmt.Sprintf("upstream%d", i)
+		sources[i] = catalog.Source{Upstream: label, Team: fmt.Sprintf("team%d", i%100), Prefix: label, Place: "x.hcl:1"}
+		sources[i].Prompts = list(tb, prompts/upstreams, 0)
+	}
+	return sources
+}
+
+func list(tb testing.TB, n, version int) []catalog.Prompt {
+	prompts := make([]catalog.Prompt, n)
+	for i := range prompts {
+		prompts[i] = parse(tb, definition(fmt.Sprintf("review_Thing_%d", i), version))
+	}
+	return prompts
+}
+
+func sizes(b *testing.B, run func(b *testing.B, prompts, upstreams int)) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) { run(b, n, min(n/10, 1_000)) })
+	}
+}
+
+func BenchmarkParsePrompt(b *testing.B) {
+	raw := []byte(definition("review", 0))
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := catalog.ParsePrompt(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkMerge(b *testing.B) {
+	sizes(b, func(b *testing.B, prompts, upstreams int) {
+		sources := company(b, prompts, upstreams)
+		b.ReportAllocs()
+		for b.Loop() {
+			catalog.Merge(sources, options())
+		}
+	})
+}
+
+// One upstream lists again, every definition new; 100 audiences, half of which see it, look at the difference.
+func BenchmarkRefresh(b *testing.B) {
+	sizes(b, func(b *testing.B, prompts, upstreams int) {
+		sources := company(b, prompts, upstreams)
+		s := catalog.Merge(sources, options())
+		views := make([]*catalog.View, 100)
+		for i := range views {
+			views[i] = s.View(everybody)
+		}
+		lists := [][]catalog.Prompt{list(b, 100, 1), list(b, 100, 2)}
+		source, turn := sources[upstreams/2], 0
+		nobody := func(*catalog.Entry) bool { return false }
+
+		step := func(audiences int) func(b *testing.B) {
+			return func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					turn++
+					source.Prompts = lists[turn%2]
+					later := s.With(source)
+					changes := catalog.Diff(s, later)
+					for i := range audiences {
+						if i%2 == 0 {
+							views[i] = views[i].With(changes, everybody)
+						} else {
+							new(catalog.View).With(changes, nobody)
+						}
+					}
+					s = later
+				}
+			}
+		}
+		b.Run("snapshot", step(0))
+		for i := range views {
+			views[i] = s.View(everybody)
+		}
+		b.Run("snapshot+100views", step(100))
+	})
+}
+
+func BenchmarkView(b *testing.B) {
+	sizes(b, func(b *testing.B, prompts, upstreams int) {
+		s := catalog.Merge(company(b, prompts, upstreams), options())
+		b.ReportAllocs()
+		for b.Loop() {
+			s.View(everybody)
+		}
+	})
+}
+
+func BenchmarkPage(b *testing.B) {
+	sizes(b, func(b *testing.B, prompts, upstreams int) {
+		v := catalog.Merge(company(b, prompts, upstreams), options()).View(everybody)
+		after := v.Entries()[v.Len()/2].Name
+		b.Run("slice", func(b *testing.B) {
+			for b.Loop() {
+				v.Page(after, 100)
+			}
+		})
+		b.Run("bytes", func(b *testing.B) {
+			var page []byte
+			for b.Loop() {
+				entries, _, _ := v.Page(after, 100)
+				page = catalog.AppendPrompts(page[:0], entries)
+			}
+			b.SetBytes(int64(len(page)))
+		})
+	})
+}
+
+func BenchmarkLookup(b *testing.B) {
+	sizes(b, func(b *testing.B, prompts, upstreams int) {
+		s := catalog.Merge(company(b, prompts, upstreams), options())
+		name := s.Entries()[len(s.Entries())/3].Name
+		for b.Loop() {
+			s.Lookup(name)
+		}
+	})
+}
+
+// Heap per entry, the upstream's own list included.
+func BenchmarkMemory(b *testing.B) {
+	sizes(b, func(b *testing.B, prompts, upstreams int) {
+		var before, after runtime.MemStats
+		for b.Loop() {
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			s := catalog.Merge(company(b, prompts, upstreams), options())
+			v := s.View(everybody)
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			size := len(s.Entries()[0].JSON)
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(prompts), "B/entry")
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(prompts)-2*float64(size), "B/entry-less-twice-definition")
+			runtime.KeepAlive(v)
+			runtime.KeepAlive(s)
+		}
+	})
+}

@@ -1,0 +1,356 @@
+package catalog_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+)
+
+func options() catalog.Options { return catalog.Options{Separator: ".", Conflict: catalog.Drop} }
+
+// upstream returns the source of an upstream, given as "team/label" or "team/label prefix=P", that lists prompts,
+// each given as "name" or "name=title".
+func upstream(t testing.TB, who string, prompts ...string) catalog.Source {
+	t.Helper()
+	who, prefix, hasPrefix := strings.Cut(who, " prefix=")
+	team, label, _ := strings.Cut(who, "/")
+	if !hasPrefix {
+		prefix = label
+	}
+	s := catalog.Source{Upstream: label, Team: team, Prefix: prefix, Place: fmt.Sprintf("teams/%s.hcl:%d", team, len(label))}
+	for _, p := range prompts {
+		name, title, _ := strings.Cut(p, "=")
+		s.Prompts = append(s.Prompts, parse(t, fmt.Sprintf(`{"name":%q,"title":%q}`, name, title)))
+	}
+	return s
+}
+
+// show writes a snapshot's entries as "name=title upstream:own-name…", and its reports as "kind name".
+func show(s *catalog.Snapshot) []string {
+	shown := []string{}
+	for _, e := range s.Entries() {
+		line := []string{e.Name + "=" + e.Title()}
+		for _, o := range e.Owners {
+			line = append(line, o.Upstream+":"+o.Name)
+		}
+		shown = append(shown, strings.Join(line, " "))
+	}
+	for _, r := range s.Reports() {
+		shown = append(shown, string(r.Kind)+" "+r.Name)
+	}
+	return shown
+}
+
+func TestMergeRules(t *testing.T) {
+	long := strings.Repeat("n", catalog.MaxName-len("b.")+1)
+	first := catalog.Options{Separator: ".", Conflict: catalog.First}
+	for _, test := range []struct {
+		rule    string
+		opts    catalog.Options
+		sources []catalog.Source
+		want    []string
+	}{
+		{"nothing", options(), nil, []string{}},
+		{"names have the prefix and sort by bytes", options(), []catalog.Source{
+			upstream(t, "b/z", "é", "a", "Z"), upstream(t, "a/m", "x"),
+		}, []string{"m.x= m:x", "z.Z= z:Z", "z.a= z:a", "z.é= z:é"}},
+		{"the same definition is one entry with owners in configuration order", options(), []catalog.Source{
+			upstream(t, "a/two prefix=p", "x=T"), upstream(t, "a/one prefix=p", "x=T"), upstream(t, "a/three prefix=p", "y"),
+		}, []string{"p.x=T two:x one:x", "p.y= three:y"}},
+		{"one exposed name reached by different own names", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=T"), upstream(t, "a/two prefix=", "p.x=T"),
+		}, []string{"p.x=T one:x two:p.x"}},
+		{"a conflict drops all claimants", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1", "y"), upstream(t, "a/two prefix=p", "x=2"),
+		}, []string{"p.y= one:y", "conflict p.x"}},
+		{"a conflict drops also the two of three that agree", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2"), upstream(t, "a/three prefix=p", "x=1"),
+		}, []string{"conflict p.x"}},
+		{"a conflict drops all where nothing is said", catalog.Options{Separator: "."}, []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2"),
+		}, []string{"conflict p.x"}},
+		{"first keeps the first and those that agree with it", first, []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2"), upstream(t, "a/three prefix=p", "x=1"),
+		}, []string{"p.x=1 one:x three:x", "conflict p.x"}},
+		{"a name twice in one list: the first wins", options(), []catalog.Source{
+			upstream(t, "a/one", "x=1", "y", "x=2", "x=3"),
+		}, []string{"one.x=1 one:x", "one.y= one:y", "duplicate one.x"}},
+		{"a duplicate is no claimant in a conflict", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1", "x=2"), upstream(t, "a/two prefix=p", "x=1"),
+		}, []string{"p.x=1 one:x two:x", "duplicate p.x"}},
+		{"an un-prefixed prompt in another team's prefix is left out", options(), []catalog.Source{
+			upstream(t, "a/free prefix=", "billing.pay=evil", "billing", "billings.pay", "billing.a.b", "other.billing.x"), upstream(t, "b/billing", "pay"),
+		}, []string{
+			"billing= free:billing", "billing.pay= billing:pay", "billings.pay= free:billings.pay", "other.billing.x= free:other.billing.x",
+			"foreign_prefix billing.a.b", "foreign_prefix billing.pay",
+		}},
+		{"a prefix is owned also while its upstream was never listed", options(), []catalog.Source{
+			upstream(t, "a/free prefix=", "billing.pay"), upstream(t, "b/billing"),
+		}, []string{"foreign_prefix billing.pay"}},
+		{"an un-prefixed prompt may lie in a prefix of its own team", options(), []catalog.Source{
+			upstream(t, "a/free prefix=", "billing.pay"), upstream(t, "a/billing", "x"),
+		}, []string{"billing.pay= free:billing.pay", "billing.x= billing:x"}},
+		{"a separator of several characters that overlaps itself hides no foreign prefix", catalog.Options{Separator: "__"}, []catalog.Source{
+			upstream(t, "a/free prefix=", "b___x", "b__y"), upstream(t, "a/short prefix=b", "_z", "w"), upstream(t, "b/long prefix=b_", "x"),
+		}, []string{"b___x= long:x", "b__w= short:w", "b__y= free:b__y", "foreign_prefix b___x", "foreign_prefix b___z"}},
+		{"a second claim to a prefix by another team gets nothing", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1"), upstream(t, "b/two prefix=p", "x=2", "y"),
+			upstream(t, "a/three prefix=", "u=1"), upstream(t, "b/four prefix=", "u=2"),
+		}, []string{"p.x=1 one:x", "u=1 three:u", "foreign_prefix p.x", "foreign_prefix p.y", "foreign_prefix u"}},
+		{"a name over 256 bytes is left out", options(), []catalog.Source{
+			upstream(t, "a/b", long[1:], long),
+		}, []string{"b." + long[1:] + "= b:" + long[1:], "name_too_long b." + strings.Repeat("n", 62) + "… (257 bytes)"}},
+		{"names that clients fold together stay, with a warning", options(), []catalog.Source{
+			upstream(t, "a/A", "x y", "x_y", "x/y", "x-y"), upstream(t, "b/a", "X_Y", "é"),
+		}, []string{
+			"A.x y= A:x y", "A.x-y= A:x-y", "A.x/y= A:x/y", "A.x_y= A:x_y", "a.X_Y= a:X_Y", "a.é= a:é", "folded_names A.x y",
+		}},
+		{"a name that was left out folds with nothing", options(), []catalog.Source{
+			upstream(t, "a/one prefix=p", "x=1", "X"), upstream(t, "a/two prefix=p", "x=2"),
+		}, []string{"p.X= one:X", "conflict p.x"}},
+	} {
+		t.Run(test.rule, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, show(catalog.Merge(test.sources, test.opts))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReportsSayWhoWhereAndWhatToDo(t *testing.T) {
+	sources := []catalog.Source{
+		upstream(t, "a/one prefix=p", "x=1", "y", "y"), upstream(t, "a/two prefix=p", "x=2", "Y"),
+		upstream(t, "a/free prefix=", "billing.pay", strings.Repeat("世", 100)), upstream(t, "b/billing"),
+	}
+	var texts []string
+	for _, r := range catalog.Merge(sources, options()).Reports() {
+		texts = append(texts, r.Text)
+	}
+	want := []string{
+		`prompt "billing.pay" of upstream "free" (teams/a.hcl:4) lies inside the prefix "billing", which belongs to team "b", upstream "billing" (teams/b.hcl:7): it is left out; set a prefix on upstream "free", or rename the prompt`,
+		`some clients cannot tell these prompts apart, because they turn each into "p.y": "p.Y" of upstream "two" (teams/a.hcl:3) and "p.y" of upstream "one" (teams/a.hcl:3); rename all but one of them`,
+		`prompt "p.x" has different definitions in upstream "one" (teams/a.hcl:3) and upstream "two" (teams/a.hcl:3): all are left out; rename the prompt in one of them, or set a different prefix on one of the upstreams`,
+		`upstream "one" (teams/a.hcl:3) lists prompt "y" more than once: the first is used; remove the others from its server`,
+		`prompt "` + strings.Repeat("世", 21) + `… (300 bytes)" of upstream "free" (teams/a.hcl:4) has an exposed name of 300 bytes, more than 256: it is left out; shorten its name or the upstream's prefix`,
+	}
+	if diff := cmp.Diff(want, texts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	first := catalog.Merge(sources, catalog.Options{Separator: ".", Conflict: catalog.First}).Reports()
+	if got := first[2].Text; !strings.Contains(got, `: that of upstream "one" (teams/a.hcl:3) is used; `) {
+		t.Errorf("conflict = first: %s", got)
+	}
+}
+
+func TestReportsHaveTheSameKeyUntilSomethingElseIsWrong(t *testing.T) {
+	keys := func(sources ...catalog.Source) (keys []string) {
+		for _, r := range catalog.Merge(sources, options()).Reports() {
+			keys = append(keys, r.Key())
+		}
+		return keys
+	}
+	one, two := upstream(t, "a/one prefix=p", "x=1"), upstream(t, "a/two prefix=p", "x=2")
+	before := keys(one, two)
+	one.Place = "moved.hcl:1"
+	if diff := cmp.Diff(before, keys(one, two)); diff != "" {
+		t.Errorf("moved (-before +after):\n%s", diff)
+	}
+	if got := keys(one, two, upstream(t, "a/three prefix=p", "x=1")); cmp.Equal(before, got) {
+		t.Errorf("a third claimant: the key is still %q", got)
+	}
+}
+
+// A few names and definitions, so that random sources meet in every way.
+func randomSource(t testing.TB, r *rand.Rand, i int) catalog.Source {
+	teams, prefixes := []string{"a", "b"}, []string{"", "p", "P", "q"}
+	at := r.IntN(len(prefixes))
+	s := catalog.Source{
+		Upstream: fmt.Sprintf("u%d", i), Team: teams[at%2], Prefix: prefixes[at], Place: fmt.Sprintf("%d.hcl:1", i),
+	}
+	s.Prompts = randomPrompts(t, r)
+	return s
+}
+
+func randomPrompts(t testing.TB, r *rand.Rand) []catalog.Prompt {
+	names := []string{"x", "X", "y", "p.x", "P.x", "q.y", "p", "z z", "z_z", "p.X", strings.Repeat("l", 255)}
+	definitions := []string{`{"name":%q}`, `{"name":%q,"n":1.0}`, `{"n":1,"name":%q}`, `{"name":%q,"n":2}`}
+	var prompts []catalog.Prompt
+	for range r.IntN(8) {
+		prompts = append(prompts, parse(t, fmt.Sprintf(definitions[r.IntN(len(definitions))], names[r.IntN(len(names))])))
+	}
+	return prompts
+}
+
+func randomOptions(r *rand.Rand) catalog.Options {
+	return catalog.Options{Separator: ".", Conflict: []string{catalog.Drop, catalog.First}[r.IntN(2)]}
+}
+
+func random(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// contents is all that can be seen of a snapshot.
+type contents struct {
+	Entries []catalog.Entry
+	Reports []catalog.Report
+	Print   catalog.Fingerprint
+}
+
+func contentsOf(s *catalog.Snapshot) contents {
+	var c contents
+	for _, e := range s.Entries() {
+		c.Entries = append(c.Entries, *e)
+	}
+	c.Reports, c.Print = s.Reports(), s.View(everybody).Fingerprint()
+	return c
+}
+
+func everybody(*catalog.Entry) bool { return true }
+
+func diffContents(a, b *catalog.Snapshot) string {
+	return cmp.Diff(contentsOf(a), contentsOf(b), cmp.AllowUnexported(catalog.Entry{}))
+}
+
+func TestNamesAreSortedAndThereOnce(t *testing.T) {
+	r := random(t)
+	for range 300 {
+		var sources []catalog.Source
+		for i := range r.IntN(6) {
+			sources = append(sources, randomSource(t, r, i))
+		}
+		s := catalog.Merge(sources, randomOptions(r))
+		for i, e := range s.Entries() {
+			if i > 0 && s.Entries()[i-1].Name >= e.Name {
+				t.Fatalf("%q stands before %q", s.Entries()[i-1].Name, e.Name)
+			}
+			if got := s.Lookup(e.Name); got != e {
+				t.Fatalf("Lookup(%q) = %v, want %v", e.Name, got, e)
+			}
+			if len(e.Owners) == 0 || bytes.ContainsAny(e.JSON, "\r\n") {
+				t.Fatalf("bad entry %+v", e)
+			}
+		}
+		for _, name := range []string{"", "p.", "\xff", "none"} {
+			if got := s.Lookup(name); got != nil {
+				t.Fatalf("Lookup(%q) = %v, want none", name, got)
+			}
+		}
+	}
+}
+
+// However lists arrive, and whatever the upstreams listed before, the catalog is that of their last lists.
+func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
+	r := random(t)
+	for range 300 {
+		var last []catalog.Source
+		for i := range 1 + r.IntN(6) {
+			last = append(last, randomSource(t, r, i))
+		}
+		opts := randomOptions(r)
+		want := catalog.Merge(last, opts)
+
+		never := slices.Clone(last)
+		for i := range never {
+			never[i].Prompts = nil
+		}
+		got := catalog.Merge(never, opts)
+		for range r.IntN(5) { // what upstreams listed in the meantime
+			meanwhile := last[r.IntN(len(last))]
+			meanwhile.Prompts = randomPrompts(t, r)
+			got = got.With(meanwhile)
+		}
+		for _, i := range r.Perm(len(last)) {
+			got = got.With(last[i])
+		}
+		if diff := diffContents(want, got); diff != "" {
+			t.Fatalf("Merge and With differ (-merge +with):\n%s", diff)
+		}
+	}
+}
+
+func TestNewAndMovedUpstreams(t *testing.T) {
+	one, two := upstream(t, "a/one", "x"), upstream(t, "a/two", "y")
+	base := catalog.Merge([]catalog.Source{one}, options())
+	if diff := diffContents(catalog.Merge([]catalog.Source{one, two}, options()), base.With(two)); diff != "" {
+		t.Errorf("an upstream that is new (-merge +with):\n%s", diff)
+	}
+	one.Prefix = "other"
+	if diff := diffContents(catalog.Merge([]catalog.Source{one}, options()), base.With(one)); diff != "" {
+		t.Errorf("another prefix (-merge +with):\n%s", diff)
+	}
+}
+
+func TestRefreshKeepsWhatDidNotChange(t *testing.T) {
+	one, two := upstream(t, "a/one", "x=1", "y=1"), upstream(t, "a/two", "z=1")
+	before := catalog.Merge([]catalog.Source{one, two}, options())
+	if got := before.With(upstream(t, "a/one", "x=1", "y=1")); got != before {
+		t.Error("a list that says nothing new makes a new snapshot")
+	}
+	after := before.With(upstream(t, "a/one", "x=2", "y=1"))
+	for _, name := range []string{"one.y", "two.z"} {
+		if before.Lookup(name) != after.Lookup(name) {
+			t.Errorf("entry %q was made anew", name)
+		}
+	}
+	if before.Lookup("one.x").Title() != "1" || after.Lookup("one.x").Title() != "2" {
+		t.Error("entry one.x: the old snapshot changed, or the new one did not")
+	}
+}
+
+// Apart from what is left out, an entry of one source looks the same in whatever company.
+func TestExposedNamesDoNotDependOnOtherUpstreams(t *testing.T) {
+	r := random(t)
+	for range 200 {
+		mine := randomSource(t, r, 0)
+		alone := catalog.Merge([]catalog.Source{mine}, options())
+		s := catalog.Merge([]catalog.Source{randomSource(t, r, 1), mine, randomSource(t, r, 2)}, randomOptions(r))
+		for _, e := range s.Entries() {
+			for _, o := range e.Owners {
+				if o.Upstream == mine.Upstream && alone.Lookup(e.Name) == nil {
+					t.Fatalf("%q is %q only in company", o.Name, e.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestDiffTellsWhatIsDifferent(t *testing.T) {
+	a := catalog.Merge([]catalog.Source{upstream(t, "a/u", "gone", "kept", "changed=1")}, options())
+	b := catalog.Merge([]catalog.Source{upstream(t, "a/u", "kept", "changed=2", "added")}, options())
+	type change struct {
+		Name          string
+		Before, After bool
+	}
+	var got []change
+	for _, c := range catalog.Diff(a, b) {
+		got = append(got, change{c.Name(), c.Before != nil, c.After != nil})
+	}
+	want := []change{{"u.added", false, true}, {"u.changed", true, true}, {"u.gone", true, false}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFingerprintsFollowWhatIsSaid(t *testing.T) {
+	fingerprint := func(raw, prefix string) catalog.Fingerprint {
+		source := catalog.Source{Upstream: "u", Prefix: prefix, Prompts: []catalog.Prompt{parse(t, raw)}}
+		return catalog.Merge([]catalog.Source{source}, options()).Entries()[0].Fingerprint
+	}
+	base := fingerprint(`{"name":"a","title":"A","n":1}`, "p")
+	if fingerprint(`{"n": 1, "name":"\u0061","title":"A"}`, "p") != base {
+		t.Error("a server that shuffles members seems to change its prompts")
+	}
+	if fingerprint(`{"name":"a","title":"B","n":1}`, "p") == base || fingerprint(`{"name":"a","title":"A","n":1}`, "q") == base {
+		t.Error("another definition or name has the same fingerprint")
+	}
+}

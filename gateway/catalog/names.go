@@ -1,0 +1,78 @@
+package catalog
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxName bounds an exposed name, in bytes; a cursor has to hold one.
+const MaxName = 256
+
+func exposedName(prefix, separator, own string) string {
+	if prefix == "" {
+		return own
+	}
+	return prefix + separator + own
+}
+
+// fold returns the name as the least careful clients know it: in lower case, with "_" for each character outside
+// A–Z a–z 0–9 _ - and the dot.
+func fold(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			return c + ('a' - 'A')
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-', c == '.':
+			return c
+		default:
+			return '_'
+		}
+	}, name)
+}
+
+// clip shortens a name that may be of any length for a sentence.
+func clip(name string) string {
+	if len(name) <= MaxName {
+		return name
+	}
+	end := MaxName / 4
+	for !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s… (%d bytes)", name[:end], len(name))
+}
+
+// namespaces says which source's team owns each prefix, the empty one too. A prefix belongs to the first that
+// claims it; a configuration with a second claim by another team does not load.
+type namespaces struct {
+	separator string
+	owners    map[string]Source // without prompts, so that no old list is kept alive
+}
+
+func newNamespaces(sources []Source, separator string) namespaces {
+	owners := make(map[string]Source, len(sources))
+	for _, source := range sources {
+		if _, taken := owners[source.Prefix]; !taken {
+			source.Prompts = nil
+			owners[source.Prefix] = source
+		}
+	}
+	return namespaces{separator: separator, owners: owners}
+}
+
+// owner returns the source with the longest prefix that the name lies in. With a separator of one character there is
+// only one; with "__", the name "a___x" lies in the prefixes "a" and "a_". A source's exposed name always has an owner:
+// it lies in the source's own prefix.
+func (n namespaces) owner(name string) Source {
+	owner := n.owners[""]
+	for end := range name {
+		if !strings.HasPrefix(name[end:], n.separator) {
+			continue
+		}
+		if source, owned := n.owners[name[:end]]; owned {
+			owner = source
+		}
+	}
+	return owner
+}

@@ -1,0 +1,204 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Prompt is one definition as an upstream gave it. Make it with [ParsePrompt]: the zero value is no prompt.
+type Prompt struct {
+	// Name is the upstream's own.
+	Name string
+	// Definition is the JSON object as it was sent, on a single line.
+	Definition jsontext.Value
+	// Hash is that of the canonical definition (RFC 8785) without its name: equal where two definitions say the same.
+	Hash [sha256.Size]byte
+	// Required names the arguments that a get must bring, in the definition's order.
+	Required []string
+
+	// The name's value is Definition[nameStart:nameEnd].
+	nameStart, nameEnd int
+}
+
+// ParsePrompt reads one element of an upstream's prompts/list result, strictly. The members that every client reads
+// must have the types that the protocol's schemas give them: a client that checks them would refuse the whole list
+// for one bad prompt, other teams' included. All other members may be anything. The prompt does not alias raw.
+func ParsePrompt(raw jsontext.Value) (Prompt, error) {
+	object, err := wire.ParseObject(wire.SingleLine(raw))
+	if err != nil {
+		return Prompt{}, fmt.Errorf("prompt: %w", err)
+	}
+	name, ok := object.Text("name")
+	switch {
+	case !ok:
+		return Prompt{}, errors.New("prompt: name must be a string")
+	case name == "":
+		return Prompt{}, errors.New("prompt: name must not be empty")
+	}
+	required, err := checkMembers(object)
+	if err != nil {
+		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
+	}
+	hash, err := hashDefinition(object)
+	if err != nil {
+		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
+	}
+	start, end := locateName(object)
+	return Prompt{
+		Name:       name,
+		Definition: object.JSON(),
+		Hash:       hash,
+		Required:   required,
+		nameStart:  start,
+		nameEnd:    end,
+	}, nil
+}
+
+// hashDefinition keeps integers as they are spelled, where RFC 8785 would round those beyond 2⁵³: two different ones
+// are not the same definition.
+func hashDefinition(object wire.Object) ([sha256.Size]byte, error) {
+	canonical := object.Without(func(name string) bool { return name == "name" }).JSON()
+	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	return sha256.Sum256(canonical), nil
+}
+
+// locateName returns where the name's value stands in object.JSON().
+func locateName(object wire.Object) (start, end int) {
+	for i, member := range object {
+		if member.Name == "name" {
+			end = len(object[:i+1].JSON()) - len("}")
+			return end - len(member.Value), end
+		}
+	}
+	return 0, 0
+}
+
+// under returns the definition with another name; everything else stays as it was.
+func (p *Prompt) under(name string) jsontext.Value {
+	if name == p.Name {
+		return p.Definition
+	}
+	quoted := wire.Quote(name)
+	renamed := make(jsontext.Value, 0, len(p.Definition)-(p.nameEnd-p.nameStart)+len(quoted))
+	renamed = append(renamed, p.Definition[:p.nameStart]...)
+	renamed = append(renamed, quoted...)
+	return append(renamed, p.Definition[p.nameEnd:]...)
+}
+
+// checkMembers holds the known members of a definition against the schema. It returns the required arguments.
+func checkMembers(object wire.Object) (required []string, err error) {
+	for _, member := range object {
+		switch member.Name {
+		case "title", "description":
+			err = mustBe('"', member)
+		case "_meta":
+			err = mustBe('{', member)
+		case "icons":
+			err = checkIcons(member)
+		case "arguments":
+			required, err = readArguments(member)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return required, nil
+}
+
+func checkIcons(member wire.Member) error {
+	icons, err := elements(member)
+	for i, icon := range icons {
+		if _, ok := icon.Text("src"); !ok {
+			return fmt.Errorf("icons[%d]: src must be a string", i)
+		}
+	}
+	return err
+}
+
+func readArguments(member wire.Member) (required []string, err error) {
+	arguments, err := elements(member)
+	if err != nil {
+		return nil, err
+	}
+	for i, argument := range arguments {
+		name, isRequired, err := readArgument(argument)
+		if err != nil {
+			return nil, fmt.Errorf("arguments[%d]: %w", i, err)
+		}
+		if isRequired {
+			required = append(required, name)
+		}
+	}
+	return required, nil
+}
+
+func readArgument(argument wire.Object) (name string, required bool, err error) {
+	name, ok := argument.Text("name")
+	if !ok {
+		return "", false, errors.New("name must be a string")
+	}
+	for _, member := range argument {
+		switch member.Name {
+		case "title", "description":
+			err = mustBe('"', member)
+		case "required":
+			required = member.Value.Kind() == 't'
+			if !required {
+				err = mustBe('f', member)
+			}
+		}
+		if err != nil {
+			return "", false, err
+		}
+	}
+	return name, required, nil
+}
+
+// elements returns the members of each object in an array of objects.
+func elements(member wire.Member) ([]wire.Object, error) {
+	if err := mustBe('[', member); err != nil {
+		return nil, err
+	}
+	values, err := wire.ParseArray(member.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", member.Name, err)
+	}
+	objects := make([]wire.Object, len(values))
+	for i, value := range values {
+		if objects[i], err = wire.ParseObject(value); err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", member.Name, i, err)
+		}
+	}
+	return objects, nil
+}
+
+func mustBe(want jsontext.Kind, member wire.Member) error {
+	if got := member.Value.Kind(); got != want {
+		return fmt.Errorf("%s must be %s, not %s", member.Name, noun(want), noun(got))
+	}
+	return nil
+}
+
+func noun(kind jsontext.Kind) string {
+	switch kind {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "a boolean"
+	case '0':
+		return "a number"
+	default:
+		return kind.String()
+	}
+}

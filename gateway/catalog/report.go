@@ -1,0 +1,151 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is what a report is about. It is also a label of metrics.
+type Kind string
+
+// The kinds of report.
+const (
+	// Conflict is one exposed name with different definitions.
+	Conflict Kind = "conflict"
+	// Duplicate is one name twice in one upstream's own list.
+	Duplicate Kind = "duplicate"
+	// ForeignPrefix is a prompt that would land in another team's namespace.
+	ForeignPrefix Kind = "foreign_prefix"
+	// NameTooLong is an exposed name over [MaxName].
+	NameTooLong Kind = "name_too_long"
+	// FoldedNames is names that are one and the same to some clients. Nothing is left out for it.
+	FoldedNames Kind = "folded_names"
+)
+
+// Report is something in the catalog that a person should put right.
+type Report struct {
+	Kind Kind
+	// Name is the exposed name; the first of several.
+	Name string
+	// Owners are those concerned. The first is who is left out where one is; the owner of a foreign prefix, who has
+	// no prompt in it, comes second and without a name.
+	Owners []Owner
+	// Text is a sentence that says who, where, and what to do.
+	Text string
+}
+
+// Key is equal for two reports of the same thing, also when it moved in a file: whoever logs a report once remembers it.
+func (r Report) Key() string {
+	var key strings.Builder
+	key.WriteString(string(r.Kind))
+	key.WriteString(" " + strconv.Quote(r.Name))
+	for _, o := range r.Owners {
+		key.WriteString(" " + strconv.Quote(o.Upstream) + " " + strconv.Quote(o.Name))
+	}
+	return key.String()
+}
+
+// dependsOn reports whether a refresh of an upstream that touched these names and folded names could change r.
+func (r Report) dependsOn(upstream string, names, folds set) bool {
+	switch r.Kind {
+	case Conflict:
+		return names.has(r.Name)
+	case FoldedNames:
+		return folds.has(fold(r.Name))
+	default:
+		return r.Owners[0].Upstream == upstream
+	}
+}
+
+// sortReports sorts reports, and keeps one of those that say the same.
+func sortReports(reports []Report) []Report {
+	slices.SortFunc(reports, func(a, b Report) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Text, b.Text))
+	})
+	return slices.CompactFunc(reports, func(a, b Report) bool { return a.Kind == b.Kind && a.Text == b.Text })
+}
+
+func (s *Snapshot) conflict(claims []claim) Report {
+	name, owners := claims[0].name, s.owners(claims)
+	outcome := "all are left out"
+	if s.opts.Conflict == First {
+		outcome = "that of " + who(owners[0]) + " is used"
+	}
+	return Report{
+		Kind: Conflict, Name: name, Owners: owners,
+		Text: fmt.Sprintf("prompt %q has different definitions in %s: %s; rename the prompt in one of them, "+
+			"or set a different prefix on one of the upstreams", name, list(owners), outcome),
+	}
+}
+
+func duplicate(source *Source, prompt *Prompt, name string) Report {
+	o := owner(source, prompt.Name)
+	return Report{
+		Kind: Duplicate, Name: name, Owners: []Owner{o},
+		Text: fmt.Sprintf("%s lists prompt %q more than once: the first is used; remove the others from its server",
+			who(o), o.Name),
+	}
+}
+
+func foreignPrefix(source *Source, prompt *Prompt, name string, of *Source) Report {
+	o, other := owner(source, prompt.Name), owner(of, "")
+	return Report{
+		Kind: ForeignPrefix, Name: name, Owners: []Owner{o, other},
+		Text: fmt.Sprintf("prompt %q of %s lies inside the prefix %q, which belongs to team %q, %s: it is left out; "+
+			"set a prefix on upstream %q, or rename the prompt", name, who(o), of.Prefix, of.Team, who(other), o.Upstream),
+	}
+}
+
+func nameTooLong(source *Source, prompt *Prompt, name string) Report {
+	o := owner(source, clip(prompt.Name))
+	return Report{
+		Kind: NameTooLong, Name: clip(name), Owners: []Owner{o},
+		Text: fmt.Sprintf("prompt %q of %s has an exposed name of %d bytes, more than %d: it is left out; "+
+			"shorten its name or the upstream's prefix", clip(name), who(o), len(name), MaxName),
+	}
+}
+
+// foldedReports reports entries whose names fold to the same, if there are several.
+func foldedReports(entries []*Entry) []Report {
+	if len(entries) < 2 {
+		return nil
+	}
+	var owners []Owner
+	var names []string
+	for _, e := range entries {
+		owners = append(owners, e.Owners...)
+		names = append(names, fmt.Sprintf("%q of %s", e.Name, list(e.Owners)))
+	}
+	return []Report{{
+		Kind: FoldedNames, Name: entries[0].Name, Owners: owners,
+		Text: "some clients cannot tell these prompts apart, because they turn each into " +
+			strconv.Quote(entries[0].fold) + ": " + enumerate(names) + "; rename all but one of them",
+	}}
+}
+
+func who(o Owner) string { return fmt.Sprintf("upstream %q (%s)", o.Upstream, o.Place) }
+
+func list(owners []Owner) string {
+	names := make([]string, len(owners))
+	for i, o := range owners {
+		names[i] = who(o)
+	}
+	return enumerate(names)
+}
+
+// maxNamed bounds how many a sentence names.
+const maxNamed = 8
+
+func enumerate(names []string) string {
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(slices.Clone(names[:maxNamed]), strconv.Itoa(more)+" more")
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,0 +1,165 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+)
+
+func names(entries []*catalog.Entry) []string {
+	list := []string{}
+	for _, e := range entries {
+		list = append(list, e.Name)
+	}
+	return list
+}
+
+func TestPages(t *testing.T) {
+	v := catalog.Merge([]catalog.Source{upstream(t, "a/u prefix=", "a", "b", "c", "d", "e")}, options()).View(everybody)
+	for _, test := range []struct {
+		after string
+		size  int
+		want  string
+		next  string
+	}{
+		{"", 2, "a b", "b"},
+		{"b", 2, "c d", "d"},
+		{"d", 2, "e", ""},
+		{"e", 2, "", ""},
+		{"bb", 2, "c d", "d"}, // an entry that is gone
+		{"zzz", 2, "", ""},
+		{"", 5, "a b c d e", ""},
+		{"", 4, "a b c d", "d"},
+		{"", 1 << 62, "a b c d e", ""},
+		{"a", 0, "b", "b"}, // a page has at least one, or nobody would get to the end
+	} {
+		entries, next, more := v.Page(test.after, test.size)
+		if got := strings.Join(names(entries), " "); got != test.want || next != test.next || more != (test.next != "") {
+			t.Errorf("Page(%q, %d) = %q, %q, %v, want %q, %q", test.after, test.size, got, next, more, test.want, test.next)
+		}
+	}
+	if entries, _, more := new(catalog.View).Page("", 10); len(entries) != 0 || more {
+		t.Errorf("Page of the zero view = %v, %v", entries, more)
+	}
+}
+
+func TestViewShowsWhatIsVisible(t *testing.T) {
+	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x", "y"), upstream(t, "b/b", "x")}, options())
+	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }
+	v := s.View(teamA)
+	if got := names(v.Entries()); v.Len() != 2 || !slices.Equal(got, []string{"a.x", "a.y"}) {
+		t.Errorf("team a sees %v", got)
+	}
+	if v.Lookup("a.x") == nil || v.Lookup("b.x") != nil {
+		t.Error("Lookup does not agree with Entries")
+	}
+	if v.Fingerprint() == s.View(everybody).Fingerprint() {
+		t.Error("two views have one fingerprint")
+	}
+	if changed := s.With(upstream(t, "b/b", "x=new")); changed.View(teamA).Fingerprint() != v.Fingerprint() {
+		t.Error("a change that the audience cannot see changes its fingerprint")
+	}
+	if changed := s.With(upstream(t, "a/a", "x=new", "y")); changed.View(teamA).Fingerprint() == v.Fingerprint() {
+		t.Error("a definition changed, the fingerprint did not")
+	}
+}
+
+func TestViewWithChangesIsAViewOfTheLaterSnapshot(t *testing.T) {
+	r := random(t)
+	visible := func(e *catalog.Entry) bool { return e.Fingerprint[0]%4 > 0 && e.Owners[0].Upstream != "u1" }
+	for range 200 {
+		var sources []catalog.Source
+		for i := range 1 + r.IntN(5) {
+			sources = append(sources, randomSource(t, r, i))
+		}
+		s := catalog.Merge(sources, randomOptions(r))
+		v := s.View(visible)
+		for range 5 {
+			source := sources[r.IntN(len(sources))]
+			source.Prompts = randomPrompts(t, r)
+			later := s.With(source)
+			next, want := v.With(catalog.Diff(s, later), visible), later.View(visible)
+			if !slices.Equal(next.Entries(), want.Entries()) || next.Fingerprint() != want.Fingerprint() {
+				t.Fatalf("With = %v, want %v", names(next.Entries()), names(want.Entries()))
+			}
+			s, v = later, next
+		}
+	}
+}
+
+func TestViewIsItselfWhereNothingVisibleChanges(t *testing.T) {
+	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x"), upstream(t, "b/b", "x")}, options())
+	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }
+	v := s.View(teamA)
+	if got := v.With(catalog.Diff(s, s.With(upstream(t, "b/b", "y"))), teamA); got != v {
+		t.Error("a change that nobody sees makes a new view")
+	}
+}
+
+func TestAppendPromptsIsJSON(t *testing.T) {
+	s := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []catalog.Prompt{parse(t, everything), parse(t, `{"name":"z"}`)}}}, options())
+	for n, want := range []string{`{"prompts":[]}`, `{"prompts":[` + everything + `]}`, `{"prompts":[` + everything + `,{"name":"z"}]}`} {
+		got := string(append(catalog.AppendPrompts([]byte("{"), s.Entries()[:n]), '}'))
+		if diff := cmp.Diff(want, got); diff != "" || !json.Valid([]byte(got)) {
+			t.Errorf("%d entries (-want +got):\n%s", n, diff)
+		}
+	}
+}
+
+// Whoever drains pages while upstreams change meets each entry that was there throughout exactly once, in order, and
+// gets to the end.
+func TestDrainingPagesWhileTheCatalogChanges(t *testing.T) {
+	r := random(t)
+	for range 300 {
+		drainWhileChanging(t, r)
+	}
+}
+
+func drainWhileChanging(t *testing.T, r *rand.Rand) {
+	t.Helper()
+	stable, restless := catalog.Source{Upstream: "s", Team: "a"}, catalog.Source{Upstream: "r", Team: "a"}
+	for i := range r.IntN(20) {
+		stable.Prompts = append(stable.Prompts, parse(t, fmt.Sprintf(`{"name":"n%02d"}`, i*3+r.IntN(2))))
+	}
+	s := catalog.Merge([]catalog.Source{stable, restless}, options())
+	change := func() {
+		restless.Prompts = nil
+		for range r.IntN(20) {
+			// Names between the stable ones, and the same ones with the same definition.
+			restless.Prompts = append(restless.Prompts, parse(t, fmt.Sprintf(`{"name":"n%02d"}`, r.IntN(60))))
+		}
+		s = s.With(restless)
+	}
+
+	var drained []string
+	var after string
+	for pages := 0; ; pages++ {
+		if pages > 60 {
+			t.Fatalf("no end after %d pages", pages)
+		}
+		entries, next, more := s.View(everybody).Page(after, 1+r.IntN(5))
+		drained = append(drained, names(entries)...)
+		if !more {
+			break
+		}
+		after = next
+		for range r.IntN(3) {
+			change()
+		}
+	}
+	if !slices.IsSorted(drained) || len(slices.Compact(slices.Clone(drained))) != len(drained) {
+		t.Fatalf("drained %v: out of order or twice", drained)
+	}
+	for _, p := range stable.Prompts {
+		if !slices.Contains(drained, p.Name) {
+			t.Fatalf("drained %v without %q", drained, p.Name)
+		}
+	}
+}
