@@ -1,0 +1,162 @@
+// Package policy answers: which prompts may a principal see, and which rule says so?
+//
+// A decision is made of two halves, so that the work is done where it is seldom:
+//
+//	                       when the entry or the policy changes
+//	team, upstream, name ──────────── Grants ───▶ the rules that show the entry ──┐
+//	                                                                              ├▶ Allows: one in common?
+//	principal ─────────────────────── Audience ─▶ the rules that are for it ──────┘
+//	                       once per request
+//
+// There are two kinds of rule that show an entry: membership of the owner's team, and an expose block of
+// that team. A hide block leaves the entry without any. What no rule shows is invisible: every unknown
+// (a team, an upstream, the zero [Grants], a half from another policy) ends there.
+//
+// Decisions follow the owner. A name is only ever compared with the globs of the owner's team and of the
+// gateway; it is never taken apart.
+//
+// A [Policy] never changes. It is safe for concurrent use, and nothing here blocks.
+package policy
+
+import (
+	"slices"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// Policy is the part of one configuration that says who sees what. Make it with [New].
+type Policy struct {
+	teams map[string]*team
+	hides []config.Rule
+	// rules are all that can show an entry; a rule is named by its index.
+	rules []rule
+
+	// Whom the rules are for: directly, through membership of a team, and through membership of every team.
+	direct     map[config.Selector][]int
+	membership map[config.Selector][]int
+	everyTeam  []int
+
+	// audiences are those asked for last.
+	audiences *lru.Cache[string, *Audience]
+}
+
+// team is a team that owns upstreams. One that owns none shows nothing: it is only a set of people.
+type team struct {
+	upstreams map[string]config.Place // where each one's block begins
+	hides     []config.Rule
+	// The team's rules are first (its membership) and those after it, before end (its exposes).
+	first, end int
+}
+
+// rule shows entries of a team to somebody: to its members, or to whom an expose block names.
+type rule struct {
+	team   string
+	expose *config.Rule // nil for membership
+	place  config.Place
+}
+
+// New returns the policy of a checked configuration, which it keeps and never changes.
+func New(cfg *config.Config) *Policy {
+	audiences, err := lru.New[string, *Audience](maxAudiences)
+	if err != nil {
+		panic(err) // it refuses sizes below one only
+	}
+	p := &Policy{
+		audiences:  audiences,
+		teams:      map[string]*team{},
+		hides:      cfg.Hides,
+		direct:     map[config.Selector][]int{},
+		membership: map[config.Selector][]int{},
+	}
+	members := map[string][]config.Selector{}
+	for i := range cfg.Teams {
+		members[cfg.Teams[i].Name] = cfg.Teams[i].Members
+	}
+	for i := range cfg.Teams {
+		if t := &cfg.Teams[i]; len(t.Upstreams) > 0 {
+			p.addTeam(t, members)
+		}
+	}
+	return p
+}
+
+func (p *Policy) addTeam(t *config.Team, members map[string][]config.Selector) {
+	owner := &team{upstreams: map[string]config.Place{}, hides: t.Hides, first: len(p.rules)}
+	for _, u := range t.Upstreams {
+		owner.upstreams[u.Name] = u.Place
+	}
+	p.addRule(rule{team: t.Name, place: t.Place}, []config.Selector{{Kind: config.TeamOf, Name: t.Name}}, members)
+	for i := range t.Exposes {
+		expose := &t.Exposes[i]
+		p.addRule(rule{team: t.Name, expose: expose, place: expose.Place}, expose.To, members)
+	}
+	owner.end = len(p.rules)
+	p.teams[t.Name] = owner
+}
+
+// addRule indexes a rule by whom it is for, with each team replaced by its members.
+func (p *Policy) addRule(r rule, to []config.Selector, members map[string][]config.Selector) {
+	id := len(p.rules)
+	p.rules = append(p.rules, r)
+	for _, selector := range to {
+		if selector.Kind != config.TeamOf {
+			p.direct[selector] = append(p.direct[selector], id)
+			continue
+		}
+		p.everyTeam = append(p.everyTeam, id)
+		for _, member := range members[selector.Name] {
+			p.membership[member] = append(p.membership[member], id)
+		}
+	}
+}
+
+// Grants is what the policy says about one entry: the rules that show it. It stays true until the entry or the
+// policy changes. The zero value shows the entry to nobody.
+type Grants struct {
+	policy *Policy
+	rules  []int32
+}
+
+// Grants says which rules show the entry with an exposed name that an upstream of a team owns. Where the team
+// has no such upstream, none does.
+func (p *Policy) Grants(team, upstream, name string) Grants {
+	t := p.owner(team, upstream)
+	if t == nil || p.hide(t, name) != nil {
+		return Grants{}
+	}
+	grants := Grants{policy: p}
+	for id := t.first; id < t.end; id++ {
+		if p.rules[id].shows(name) {
+			grants.rules = append(grants.rules, int32(id))
+		}
+	}
+	grants.rules = slices.Clip(grants.rules) // kept for as long as the entry is
+	return grants
+}
+
+func (p *Policy) owner(team, upstream string) *team {
+	t, ok := p.teams[team]
+	if !ok {
+		return nil
+	}
+	if _, ok := t.upstreams[upstream]; !ok {
+		return nil
+	}
+	return t
+}
+
+// hide returns the first block that hides a name of a team's, the gateway-wide ones before the team's own.
+func (p *Policy) hide(t *team, name string) *config.Rule {
+	for _, hides := range [][]config.Rule{p.hides, t.hides} {
+		for i := range hides {
+			if hides[i].Matches(name) {
+				return &hides[i]
+			}
+		}
+	}
+	return nil
+}
+
+func (r *rule) shows(name string) bool { return r.expose == nil || r.expose.Matches(name) }

@@ -1,0 +1,267 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+// company is a configuration with a gateway-wide hide and four teams, one of which owns nothing.
+func company() *config.Config {
+	return &config.Config{
+		Auth:  &config.Auth{Anonymous: true},
+		Hides: []config.Rule{rule("gateway.hcl:9", "no debug prompts", "*.debug_*")},
+		Teams: []config.Team{
+			{
+				Name:      "payments",
+				Members:   selectors("group:payments", "user:alice"),
+				Upstreams: []config.Upstream{{Name: "billing", Place: place("payments.hcl:4")}, {Name: "notes"}},
+				Exposes: []config.Rule{
+					rule("payments.hcl:20", "reviews for everyone", "billing.review_*", "*"),
+					rule("payments.hcl:21", "invoices", "billing.invoice", "team:search", "user:bob"),
+					rule("payments.hcl:22", "whatever search does", "web.*", "*"),
+					rule("payments.hcl:23", "sorry, hidden", "notes.wip_*", "user:bob"),
+				},
+				Hides: []config.Rule{
+					rule("payments.hcl:30", "half-finished", "notes.wip_*"),
+					rule("payments.hcl:31", "none of ours", "web.ours"),
+				},
+				Place: place("payments.hcl:1"),
+			},
+			{
+				Name:      "search",
+				Members:   selectors("group:search"),
+				Upstreams: []config.Upstream{{Name: "web"}},
+				Exposes:   []config.Rule{rule("search.hcl:5", "for the readers", "web.read*", "team:readers", "group:auditors")},
+				Place:     place("search.hcl:1"),
+			},
+			{Name: "readers", Members: selectors("user:rita"), Exposes: []config.Rule{rule("readers.hcl:2", "", "*", "*")}},
+			{
+				Name: "open", Members: selectors("user:eve", "user:anonymous"),
+				Upstreams: []config.Upstream{{Name: "door"}}, Place: place("open.hcl:1"),
+			},
+		},
+	}
+}
+
+func rule(at, label, prompts string, to ...string) config.Rule {
+	return config.Rule{Label: label, Prompts: []config.Pattern{pattern(prompts)}, To: selectors(to...), Place: place(at)}
+}
+
+func pattern(s string) config.Pattern {
+	p, err := config.ParsePattern(s)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func selectors(texts ...string) (all []config.Selector) {
+	for _, text := range texts {
+		selector, err := config.ParseSelector(text)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, selector)
+	}
+	return all
+}
+
+func place(at string) config.Place {
+	file, line, _ := strings.Cut(at, ":")
+	number := 0
+	for _, digit := range line {
+		number = 10*number + int(digit-'0')
+	}
+	return config.Place{File: file, Line: number}
+}
+
+// principal reads "alice,payments" as user:alice in group:payments.
+func principal(s string) policy.Principal {
+	switch s {
+	case "anonymous":
+		return policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true}
+	case "everybody":
+		return policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}
+	}
+	names := strings.Split(s, ",")
+	who := policy.Principal{Subject: "user:" + names[0]}
+	for _, group := range names[1:] {
+		who.Groups = append(who.Groups, "group:"+group)
+	}
+	return who
+}
+
+func TestWhoSeesWhatAndByWhichRule(t *testing.T) {
+	p := policy.New(company())
+	ask := func(want bool, who, team, upstream, name, rule string) {
+		t.Helper()
+		if got := p.Audience(principal(who)).Allows(p.Grants(team, upstream, name)); got != want {
+			t.Errorf("%s sees %s: %v, want %v", who, name, got, want)
+		}
+		if got := p.Explain(principal(who), team, upstream, name); got.Visible != want || got.Rule != rule {
+			t.Errorf("Explain(%s, %s) = %v by %q (%s), want %v by %q", who, name, got.Visible, got.Rule, got.Reason, want, rule)
+		}
+	}
+	// Most entries here are of the upstream that their name begins with.
+	teamOf := map[string]string{"billing": "payments", "notes": "payments", "web": "search", "door": "open"}
+	upstreamOf := func(name string) string { upstream, _, _ := strings.Cut(name, "."); return upstream }
+	allow := func(who, name, rule string) {
+		t.Helper()
+		ask(true, who, teamOf[upstreamOf(name)], upstreamOf(name), name, rule)
+	}
+	deny := func(who, name, rule string) {
+		t.Helper()
+		ask(false, who, teamOf[upstreamOf(name)], upstreamOf(name), name, rule)
+	}
+
+	// Members see everything of their team, by name or by group; others nothing.
+	allow("alice", "billing.secret", "payments.hcl:1")
+	allow("carol,payments", "billing.secret", "payments.hcl:1")
+	allow("alice", "notes.todo", "payments.hcl:1")
+	deny("bob", "billing.secret", "")
+	deny("bob,search", "billing.secret", "")
+	deny("payments", "billing.secret", "")
+	deny("dave,alice", "billing.secret", "")
+	deny("alice", "web.find", "")
+	allow("bob,search", "web.find", "search.hcl:1")
+
+	// Expose adds: everybody, a user, a team's members, a group.
+	allow("bob", "billing.review_x", "payments.hcl:20")
+	allow("anonymous", "billing.review_x", "payments.hcl:20")
+	allow("alice", "billing.review_x", "payments.hcl:1")
+	allow("bob", "billing.invoice", "payments.hcl:21")
+	allow("sam,search", "billing.invoice", "payments.hcl:21")
+	deny("rita", "billing.invoice", "")
+	deny("search", "billing.invoice", "")
+	deny("anonymous", "billing.invoice", "")
+	allow("rita", "web.readme", "search.hcl:5")
+	allow("x,auditors", "web.readme", "search.hcl:5")
+	deny("rita", "web.find", "")
+
+	// Hide beats membership and expose; the gateway's beats the team's.
+	deny("alice", "notes.wip_1", "payments.hcl:30")
+	deny("bob", "notes.wip_1", "payments.hcl:30")
+	deny("everybody", "notes.wip_1", "payments.hcl:30")
+	deny("alice", "billing.debug_x", "gateway.hcl:9")
+	deny("alice", "notes.wip_.debug_", "gateway.hcl:9")
+	deny("rita", "web.readme.debug_", "gateway.hcl:9")
+
+	// A team's blocks are about what it owns, whatever their globs match.
+	deny("bob", "web.find", "")
+	deny("anonymous", "web.find", "")
+	allow("sam,search", "web.ours", "search.hcl:1")
+
+	// The owner decides, not the name.
+	ask(true, "alice", "payments", "notes", "web.find", "payments.hcl:1")
+	ask(true, "anonymous", "payments", "notes", "web.find", "payments.hcl:22")
+	ask(false, "alice", "payments", "notes", "web.ours", "payments.hcl:31")
+	ask(false, "sam,search", "payments", "notes", "billing.secret", "")
+	ask(true, "sam,search", "search", "web", "billing.secret", "search.hcl:1")
+	ask(false, "alice", "search", "web", "billing.secret", "")
+
+	// Without a credential nobody is a member; without an auth block everybody is.
+	allow("eve", "door.knock", "open.hcl:1")
+	deny("anonymous", "door.knock", "")
+	allow("everybody", "door.knock", "open.hcl:1")
+	allow("everybody", "billing.secret", "payments.hcl:1")
+
+	// What is not in the configuration is nobody's.
+	ask(false, "everybody", "gone", "gone", "gone.x", "")
+	ask(false, "everybody", "payments", "gone", "gone.x", "")
+	ask(false, "sam,search", "search", "billing", "billing.review_x", "")
+	ask(false, "rita", "readers", "", "readers.x", "")
+}
+
+func TestWhoSeesAnythingOfATeam(t *testing.T) {
+	p := policy.New(company())
+	tests := []struct {
+		who  string
+		want string
+	}{
+		{"everybody", "payments search open"},
+		{"anonymous", "payments"},
+		{"bob", "payments"},
+		{"alice", "payments"},
+		{"eve", "payments open"},
+		{"rita", "payments search"},
+		{"sam,search", "payments search"},
+	}
+	for _, test := range tests {
+		var sees []string
+		for _, team := range []string{"payments", "search", "readers", "open", "no such team"} {
+			if p.Audience(principal(test.who)).SeesTeam(team) {
+				sees = append(sees, team)
+			}
+		}
+		if got := strings.Join(sees, " "); got != test.want {
+			t.Errorf("%s sees something of %q, want %q", test.who, got, test.want)
+		}
+	}
+}
+
+func TestAHalfOfAnotherPolicyAllowsNothing(t *testing.T) {
+	before, after := policy.New(company()), policy.New(company())
+	alice, grants := before.Audience(principal("alice")), after.Grants("payments", "billing", "billing.x")
+	if alice.Allows(grants) {
+		t.Error("an audience of the policy before a reload sees an entry of the one after it")
+	}
+	if alice.Allows(policy.Grants{}) {
+		t.Error("the zero Grants show something")
+	}
+}
+
+func TestMalformedPrincipalsAreNobody(t *testing.T) {
+	p := policy.New(company())
+	grants := p.Grants("payments", "billing", "billing.secret")
+	for _, who := range []policy.Principal{
+		{},
+		{Subject: "alice"},
+		{Subject: "group:payments"},
+		{Subject: "user:x", Groups: []string{"payments", "user:alice", "team:payments", "*"}},
+	} {
+		if p.Audience(who).Allows(grants) {
+			t.Errorf("%+v is taken for a member", who)
+		}
+	}
+}
+
+func TestKeyIsOfTheCallerAndNotOfItsGroups(t *testing.T) {
+	if a, b := principal("alice,payments").Key(), principal("alice").Key(); a != b {
+		t.Errorf("alice has two keys, %q and %q", a, b)
+	}
+	labelled := policy.Principal{Subject: policy.AnonymousSubject}
+	if a, b := labelled.Key(), principal("anonymous").Key(); a == b {
+		t.Errorf("a token labelled anonymous has the key of those without one, %q", a)
+	}
+}
+
+func BenchmarkAllows(b *testing.B) {
+	p := policy.New(company())
+	audience, grants := p.Audience(principal("bob")), p.Grants("payments", "billing", "billing.invoice")
+	b.ReportAllocs()
+	for b.Loop() {
+		if !audience.Allows(grants) {
+			b.Fatal("bob does not see the invoice")
+		}
+	}
+}
+
+func BenchmarkAudience(b *testing.B) {
+	p := policy.New(company())
+	who := principal("carol,payments,auditors,staff")
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Audience(who)
+	}
+}
+
+func BenchmarkGrants(b *testing.B) {
+	p := policy.New(company())
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Grants("payments", "billing", "billing.invoice")
+	}
+}

@@ -1,0 +1,26 @@
+package policy
+
+// AnonymousSubject is the subject of whoever calls without a credential.
+const AnonymousSubject = "user:anonymous"
+
+// Principal is who calls. Its groups may be shared: nobody changes them.
+type Principal struct {
+	// Subject is "user:ci". One without "user:" in front is nobody's.
+	Subject string
+	// Groups are "group:ci" each. What does not have "group:" in front counts for nothing.
+	Groups []string
+	// EveryTeam makes the principal a member of every team: there is no auth block.
+	EveryTeam bool
+	// Anonymous means that there was no credential. Without EveryTeam the principal is then in no team,
+	// whatever the members of a team say.
+	Anonymous bool
+}
+
+// Key says whose a token is, as a comparable value: two principals with one key are the same caller. What the
+// caller may see may change meanwhile, so the groups are no part of it; for that, compare audiences.
+func (p Principal) Key() string {
+	if p.Anonymous {
+		return "anonymous" // never equal to a subject, not even to that of a token with this label
+	}
+	return p.Subject
+}

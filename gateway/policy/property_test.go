@@ -1,0 +1,236 @@
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+// world is a random policy, with the principals and the entries to try it on.
+type world struct {
+	*rand.Rand
+	cfg        config.Config
+	principals []policy.Principal
+	entries    []entry
+}
+
+type entry struct{ team, upstream, name string }
+
+func newWorld(seed uint64) *world {
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 0))}
+	w.cfg.Hides = w.rules(1, false)
+	for team := range 1 + w.IntN(3) {
+		name := fmt.Sprint("t", team)
+		t := config.Team{Name: name, Exposes: w.rules(4, true), Hides: w.rules(1, false), Place: w.place()}
+		t.Members = w.selectors("user:u0", "user:u1", "user:anonymous", "group:g0", "group:g1")
+		for upstream := range w.IntN(3) {
+			t.Upstreams = append(t.Upstreams, config.Upstream{Name: fmt.Sprint(name, "u", upstream), Team: name})
+		}
+		w.cfg.Teams = append(w.cfg.Teams, t)
+	}
+	for range 12 {
+		w.principals = append(w.principals, w.principal())
+	}
+	for team := range 4 { // t3 is nobody's, and so is some upstream of each
+		for upstream := range 3 {
+			for _, name := range []string{"a.x", "a.y", "b.x", "ax", "x", ""} {
+				w.entries = append(w.entries, entry{fmt.Sprint("t", team), fmt.Sprint("t", team, "u", upstream), name})
+			}
+		}
+	}
+	return w
+}
+
+func (w *world) rules(most int, expose bool) []config.Rule {
+	rules := make([]config.Rule, w.IntN(most+1))
+	for i := range rules {
+		for range 1 + w.IntN(2) {
+			rules[i].Prompts = append(rules[i].Prompts, pattern(w.one("a.x", "a.*", "*.x", "?.y", "[ab].x", "x", "b*")))
+		}
+		if expose {
+			rules[i].To = w.selectors("user:u0", "user:u2", "user:anonymous", "group:g0", "group:u0", "*",
+				"team:t0", "team:t1", "team:t2")
+		}
+		rules[i].Place = w.place()
+	}
+	return rules
+}
+
+func (w *world) selectors(choice ...string) (all []config.Selector) {
+	for range w.IntN(3) {
+		all = append(all, selectors(w.one(choice...))...)
+	}
+	return all
+}
+
+func (w *world) principal() policy.Principal {
+	switch w.IntN(8) {
+	case 0:
+		return principal("everybody")
+	case 1:
+		return principal("anonymous")
+	}
+	who := policy.Principal{Subject: w.one("user:u0", "user:u1", "user:u2", "user:g0", "user:anonymous")}
+	for range w.IntN(3) {
+		who.Groups = append(who.Groups, w.one("group:g0", "group:g1", "group:g2"))
+	}
+	return who
+}
+
+func (w *world) one(of ...string) string { return of[w.IntN(len(of))] }
+
+// place is unlike any other, so that a place names a rule.
+func (w *world) place() config.Place { return config.Place{File: "x.hcl", Line: int(w.Int64())} }
+
+// visible is the meaning of a configuration word by word, without any preparation.
+func visible(cfg *config.Config, who policy.Principal, e entry) bool {
+	matches := func(r config.Rule) bool { return r.Matches(e.name) }
+	for _, t := range cfg.Teams {
+		owns := func(u config.Upstream) bool { return u.Name == e.upstream }
+		if t.Name != e.team || !slices.ContainsFunc(t.Upstreams, owns) {
+			continue
+		}
+		if slices.ContainsFunc(cfg.Hides, matches) || slices.ContainsFunc(t.Hides, matches) {
+			return false
+		}
+		exposed := func(r config.Rule) bool { return matches(r) && isFor(cfg, who, r.To) }
+		return memberOf(cfg, who, t.Name) || slices.ContainsFunc(t.Exposes, exposed)
+	}
+	return false
+}
+
+func memberOf(cfg *config.Config, who policy.Principal, team string) bool {
+	if who.EveryTeam || who.Anonymous {
+		return who.EveryTeam
+	}
+	is := func(t config.Team) bool { return t.Name == team && isFor(cfg, who, t.Members) }
+	return slices.ContainsFunc(cfg.Teams, is)
+}
+
+func isFor(cfg *config.Config, who policy.Principal, to []config.Selector) bool {
+	return slices.ContainsFunc(to, func(s config.Selector) bool {
+		return s.Kind == config.Anybody || s.String() == who.Subject || slices.Contains(who.Groups, s.String()) ||
+			s.Kind == config.TeamOf && memberOf(cfg, who, s.Name)
+	})
+}
+
+// For random policies, principals and entries: Allows decides what the configuration means, Explain agrees
+// with it and names the rule, and principals of one audience are never told apart.
+func TestEveryAnswerAgreesWithTheConfiguration(t *testing.T) {
+	for seed := range uint64(300) {
+		w := newWorld(seed)
+		p := policy.New(&w.cfg)
+		sees := map[*policy.Audience][]bool{}
+		for _, who := range w.principals {
+			audience, seen := p.Audience(who), []bool{}
+			for _, e := range w.entries {
+				want := visible(&w.cfg, who, e)
+				if got := audience.Allows(p.Grants(e.team, e.upstream, e.name)); got != want {
+					t.Fatalf("seed %d: %+v sees %+v: %v, want %v", seed, who, e, got, want)
+				}
+				if want && !audience.SeesTeam(e.team) {
+					t.Fatalf("seed %d: %+v sees %+v but nothing of team %s", seed, who, e, e.team)
+				}
+				checkDecision(t, seed, p.Explain(who, e.team, e.upstream, e.name), want)
+				seen = append(seen, want)
+			}
+			if before, ok := sees[audience]; ok && !slices.Equal(before, seen) {
+				t.Fatalf("seed %d: %+v shares an audience with somebody who sees something else", seed, who)
+			}
+			sees[audience] = seen
+		}
+	}
+}
+
+func checkDecision(t *testing.T, seed uint64, d policy.Decision, visible bool) {
+	t.Helper()
+	deciding := slices.DeleteFunc(slices.Clone(d.Chain), func(s policy.Step) bool { return !s.Decides })
+	switch {
+	case d.Visible != visible || d.Reason == "":
+		t.Fatalf("seed %d: Explain = %+v, want visible %v and a reason", seed, d, visible)
+	case len(deciding) > 1, len(deciding) == 1 && deciding[0].Rule != d.Rule, len(deciding) == 0 && d.Rule != "":
+		t.Fatalf("seed %d: Explain names %q, but its chain has %+v decide", seed, d.Rule, deciding)
+	case d.Visible && d.Rule == "":
+		t.Fatalf("seed %d: Explain = %+v, visible by no rule", seed, d)
+	}
+}
+
+func TestPrincipalsThePolicyCannotTellApartShareAnAudience(t *testing.T) {
+	p := policy.New(company())
+	same := func(one, other string, want bool) {
+		t.Helper()
+		if got := p.Audience(principal(one)) == p.Audience(principal(other)); got != want {
+			t.Errorf("%s and %s share an audience: %v, want %v", one, other, got, want)
+		}
+	}
+	same("alice", "carol,payments", true)
+	same("alice,payments", "carol,unheard,of", false)
+	same("trent", "mallory,of,unheard,groups", true)
+	same("trent", "anonymous", true)
+	same("trent", "bob", false)
+	same("trent", "eve", false)
+	same("eve", "anonymous", false)
+	same("rita", "x,auditors", true) // her team owns nothing: it is only a set of people
+	same("rita", "trent", false)
+}
+
+// crowd is a policy with as many audiences as there are sets of its 14 groups.
+func crowd() (p *policy.Policy, member func(int) policy.Principal) {
+	cfg := &config.Config{}
+	for i := range 14 {
+		group := fmt.Sprint("group:", i)
+		cfg.Teams = append(cfg.Teams, config.Team{
+			Name: group, Members: selectors(group), Upstreams: []config.Upstream{{Name: group}},
+		})
+	}
+	return policy.New(cfg), func(set int) policy.Principal {
+		who := policy.Principal{Subject: "user:x"}
+		for i := range cfg.Teams {
+			if set&(1<<i) != 0 {
+				who.Groups = append(who.Groups, cfg.Teams[i].Name)
+			}
+		}
+		return who
+	}
+}
+
+func TestTheAudienceUnusedForLongestIsDroppedFirst(t *testing.T) {
+	p, member := crowd()
+	kept, dropped := p.Audience(member(0)), p.Audience(member(1))
+	for set := 2; set < 10_001; set++ {
+		p.Audience(member(set))
+		p.Audience(member(0))
+	}
+	if p.Audience(member(0)) != kept {
+		t.Error("the audience that is in use was dropped")
+	}
+	again := p.Audience(member(1))
+	if again == dropped {
+		t.Error("of 10 001 audiences all were kept")
+	}
+	grants := p.Grants("group:0", "group:0", "x")
+	if !again.Allows(grants) || !dropped.Allows(grants) {
+		t.Error("an audience that was dropped and made again decides otherwise than before")
+	}
+}
+
+func TestAudiencesAreAskedForConcurrently(t *testing.T) {
+	p, member := crowd()
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for set := range 12_000 {
+				grants := p.Grants("group:3", "group:3", "x")
+				if got, want := p.Audience(member(set)).Allows(grants), set&8 != 0; got != want {
+					t.Errorf("Allows for set %b = %v, want %v", set, got, want)
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
