@@ -1,0 +1,53 @@
+package identity_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+func TestWhoAsSpeaksFor(t *testing.T) {
+	tests := []struct {
+		as   string
+		want policy.Principal
+	}{
+		{"user:alice", policy.Principal{Subject: "user:alice"}},
+		{"user:alice,group:payments", policy.Principal{Subject: "user:alice", Groups: []string{"group:payments"}}},
+		{"group:a, user:corp/alice@example.com ,group:b", policy.Principal{
+			Subject: "user:corp/alice@example.com", Groups: []string{"group:a", "group:b"},
+		}},
+		{"user:anonymous", anonymous()},
+	}
+	for _, test := range tests {
+		got, err := identity.ParsePrincipal(test.as)
+		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+			t.Errorf("ParsePrincipal(%q): %v (-want +got):\n%s", test.as, err, diff)
+		}
+	}
+}
+
+func TestAMistakeInAsIsExplained(t *testing.T) {
+	tests := []struct{ as, want string }{
+		{"", `"" is neither a user nor a group: write one user:NAME`},
+		{"alice", `"alice" is neither a user nor a group: write one user:NAME`},
+		{"user:", `"user:" is neither a user nor a group: write one user:NAME`},
+		{"User:alice", `"User:alice" is neither a user nor a group: write one user:NAME`},
+		{"user:alice,", `"" is neither a user nor a group: write one user:NAME`},
+		{"user:alice group:payments", `"user:alice group:payments" is neither a user nor a group: write one user:NAME`},
+		{"group:payments", `"group:payments" names no user: write one user:NAME`},
+		{"user:alice,user:bob", `"user:alice" and "user:bob" are two users: write one user:NAME`},
+		{"user:alice,team:payments", `"team:payments" cannot be chosen, teams follow from the user and the groups: write`},
+		{"*", `"*" is not one caller: write one user:NAME`},
+		{"user:anonymous,group:payments", "user:anonymous is whoever has no credential and is in no group: leave out"},
+	}
+	for _, test := range tests {
+		got, err := identity.ParsePrincipal(test.as)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("ParsePrincipal(%q) = %+v, %v, want an error with %q", test.as, got, err, test.want)
+		}
+	}
+}

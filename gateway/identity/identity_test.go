@@ -1,0 +1,141 @@
+package identity_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+func authenticator(anonymous bool) *identity.Authenticator {
+	return identity.New(&config.Config{Auth: &config.Auth{
+		Anonymous: anonymous,
+		Tokens: []config.Token{
+			{Subject: "ci", SHA256: sha256.Sum256([]byte("ci-token")), Groups: []string{"ci", "bots"}},
+			{Subject: "alice@example.com", SHA256: sha256.Sum256([]byte("b64~+/._-=="))},
+		},
+	}})
+}
+
+func withoutAuth() *identity.Authenticator { return identity.New(&config.Config{}) }
+
+func ci() policy.Principal {
+	return policy.Principal{Subject: "user:ci", Groups: []string{"group:ci", "group:bots"}}
+}
+
+func alice() policy.Principal { return policy.Principal{Subject: "user:alice@example.com"} }
+
+func anonymous() policy.Principal {
+	return policy.Principal{Subject: "user:anonymous", Anonymous: true}
+}
+
+func everybody() policy.Principal {
+	return policy.Principal{Subject: "user:anonymous", Anonymous: true, EveryTeam: true}
+}
+
+func TestWhoSentTheHeader(t *testing.T) {
+	strict, open, none := authenticator(false), authenticator(true), withoutAuth()
+	is := func(a *identity.Authenticator, header string, want policy.Principal) {
+		t.Helper()
+		got, err := a.FromHeader(header)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("FromHeader(%q): %v (-want +got):\n%s", header, err, diff)
+		}
+	}
+	refused := func(a *identity.Authenticator, header string, want error) {
+		t.Helper()
+		if got, err := a.FromHeader(header); !errors.Is(err, want) || !cmp.Equal(got, policy.Principal{}) {
+			t.Errorf("FromHeader(%q) = %+v, %v, want %v", header, got, err, want)
+		}
+	}
+
+	for _, good := range []string{"Bearer ci-token", "bearer ci-token", "BEARER   ci-token", " \tBearer ci-token\t "} {
+		is(strict, good, ci())
+		is(open, good, ci())
+		is(none, good, everybody())
+	}
+	is(strict, "Bearer b64~+/._-==", alice())
+
+	for _, bad := range []string{
+		"Bearer", "Bearer ", "Bearer unknown", "Bearer CI-TOKEN", "Bearer ci-token=", "Bearer ci-toke",
+		"Bearer ci-token ci-token", "Bearer ci-token, Bearer ci-token", "Bearer ci-token,ci-token", "Bearer ci\ttoken",
+		"Bearer\tci-token", "Bearerci-token", "ci-token", "Basic Y2k6Y2ktdG9rZW4=", "Basic ci-token", "Bearer user:ci",
+		`Bearer "ci-token"`, "Bearer ci-token\n", "Bearer: ci-token", "Bearer " + strings.Repeat("x", 100_000),
+	} {
+		refused(strict, bad, identity.ErrBadCredential)
+		refused(open, bad, identity.ErrBadCredential)
+		is(none, bad, everybody())
+	}
+
+	for _, absent := range []string{"", " "} {
+		refused(strict, absent, identity.ErrNoCredential)
+		is(open, absent, anonymous())
+		is(none, absent, everybody())
+	}
+}
+
+func TestWhoseTheTokenIs(t *testing.T) {
+	strict, open, none := authenticator(false), authenticator(true), withoutAuth()
+	tests := []struct {
+		name  string
+		a     *identity.Authenticator
+		token string
+		want  policy.Principal
+		err   error
+	}{
+		{"known", strict, "ci-token", ci(), nil},
+		{"with the end of its line", strict, "ci-token\n", ci(), nil},
+		{"known where none is needed", open, "ci-token", ci(), nil},
+		{"unknown", strict, "unknown", policy.Principal{}, identity.ErrBadCredential},
+		{"unknown where none is needed", open, "unknown", policy.Principal{}, identity.ErrBadCredential},
+		{"a header", strict, "Bearer ci-token", policy.Principal{}, identity.ErrBadCredential},
+		{"none", strict, "", policy.Principal{}, identity.ErrNoCredential},
+		{"none where none is needed", open, "", anonymous(), nil},
+		{"none without an auth block", none, "", everybody(), nil},
+		{"unknown without an auth block", none, "unknown", everybody(), nil},
+	}
+	for _, test := range tests {
+		got, err := test.a.FromToken(test.token)
+		if diff := cmp.Diff(test.want, got); !errors.Is(err, test.err) || diff != "" {
+			t.Errorf("%s: FromToken(%q): %v, want %v (-want +got):\n%s", test.name, test.token, err, test.err, diff)
+		}
+	}
+}
+
+func TestErrorsHoldNoCredential(t *testing.T) {
+	for _, header := range []string{"Bearer hunter2", "Basic hunter2", "hunter2", "Bearer hunter2 hunter2"} {
+		if _, err := authenticator(false).FromHeader(header); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("FromHeader(%q): %v, want an error that does not repeat it", header, err)
+		}
+	}
+}
+
+func TestAnAuthBlockIsRequiredAlsoIfItLetsAnonymousIn(t *testing.T) {
+	for _, test := range []struct {
+		a    *identity.Authenticator
+		want bool
+	}{{authenticator(false), true}, {authenticator(true), true}, {withoutAuth(), false}} {
+		if got := test.a.Required(); got != test.want {
+			t.Errorf("Required = %v, want %v", got, test.want)
+		}
+		if got := test.a.Challenge(); got != "Bearer" {
+			t.Errorf("Challenge = %q, want Bearer", got)
+		}
+	}
+}
+
+func BenchmarkFromHeader(b *testing.B) {
+	a := authenticator(false)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.FromHeader("Bearer ci-token"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
