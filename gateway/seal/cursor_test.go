@@ -1,0 +1,111 @@
+package seal_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+const listing = "prompts/list"
+
+func TestACursorIsOfOneMethodAndOnePrincipal(t *testing.T) {
+	s := sealer(t, key(1))
+	cursor := s.SealCursor(listing, "user:alice", "billing.review_x")
+	session, err := s.SealSession(seal.Session{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name              string
+		sealer            *seal.Sealer
+		method, principal string
+		token             string
+		after             string
+		reason            string
+	}{
+		{"as it was sealed", s, listing, "user:alice", cursor, "billing.review_x", ""},
+		{"on a replica with a newer key", sealer(t, key(2), key(1)), listing, "user:alice", cursor, "billing.review_x", ""},
+		{"after nothing", s, listing, "user:alice", s.SealCursor(listing, "user:alice", ""), "", ""},
+		{"somebody else", s, listing, "user:bob", cursor, "", "wrong_principal"},
+		{"nobody", s, listing, "", cursor, "", "wrong_principal"},
+		{"another method", s, "tools/list", "user:alice", cursor, "", "malformed"},
+		{"another method and somebody else", s, "tools/list", "user:bob", cursor, "", "malformed"},
+		{"a session", s, listing, "user:alice", session, "", "malformed"},
+		{"another purpose", s, listing, "user:alice", s.For("request state").Seal([]byte("x")), "", "malformed"},
+		{"no cursor", s, listing, "user:alice", "", "", "malformed"},
+		{"an offset", s, listing, "user:alice", "100", "", "malformed"},
+		{"a long invention", s, listing, "user:alice", strings.Repeat("bogus", 20), "", "malformed"},
+		{"the key is gone", sealer(t, key(2)), listing, "user:alice", cursor, "", "expired_key"},
+	}
+	for _, test := range tests {
+		after, err := test.sealer.OpenCursor(test.method, test.principal, test.token)
+		if after != test.after || seal.Reason(err) != test.reason || (err == nil) != (test.reason == "") {
+			t.Errorf("%s: OpenCursor(%q, %q, %q) = %q, %v, want %q, %q",
+				test.name, test.method, test.principal, test.token, after, err, test.after, test.reason)
+		}
+	}
+}
+
+func TestReasonIsForErrorsOfThisPackage(t *testing.T) {
+	if got := seal.Reason(fmt.Errorf("open the cursor: %w", seal.ErrExpiredKey)); got != "expired_key" {
+		t.Errorf("Reason of a wrapped error = %q, want expired_key", got)
+	}
+	for _, err := range []error{nil, errors.New("another")} {
+		if got := seal.Reason(err); got != "" {
+			t.Errorf("Reason(%v) = %q, want none", err, got)
+		}
+	}
+}
+
+func TestACursorAfterTheLongestNameIsShort(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	if cursor := sealer(t, key(1)).SealCursor(long, long, long[:256]); len(cursor) > 512 {
+		t.Errorf("SealCursor after a name of 256 bytes: %d bytes, want at most 512", len(cursor))
+	}
+}
+
+// What is sealed as a cursor opens only if it is one: whatever the bytes, an error or the same bytes again.
+func FuzzCursor(f *testing.F) {
+	s := sealer(f, key(1))
+	box := s.For("cursor")
+	sealed, err := box.Open(s.SealCursor(listing, "user:alice", "billing.review_x"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(nil))
+	f.Add([]byte{1})
+	f.Add(sealed)
+	f.Add(sealed[:33])
+	f.Fuzz(func(t *testing.T, plaintext []byte) {
+		token := box.Seal(plaintext)
+		after, err := s.OpenCursor(listing, "user:alice", token)
+		if err != nil && seal.Reason(err) == "" {
+			t.Errorf("OpenCursor of %q: %v, an error without a reason", plaintext, err)
+		}
+		if err == nil && s.SealCursor(listing, "user:alice", after) != token {
+			t.Errorf("OpenCursor of %q = %q, which is sealed as another token", plaintext, after)
+		}
+	})
+}
+
+func BenchmarkSealCursor(b *testing.B) {
+	s := sealer(b, key(1))
+	b.ReportAllocs()
+	for b.Loop() {
+		s.SealCursor(listing, "user:alice", "billing.review_x")
+	}
+}
+
+func BenchmarkOpenCursor(b *testing.B) {
+	s := sealer(b, key(1))
+	cursor := s.SealCursor(listing, "user:alice", "billing.review_x")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.OpenCursor(listing, "user:alice", cursor); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package seal_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+func key(fill byte) [32]byte { return [32]byte(bytes.Repeat([]byte{fill}, 32)) }
+
+func sealer(t testing.TB, keys ...[32]byte) *seal.Sealer {
+	t.Helper()
+	s, err := seal.New(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestReplicasWithOneKeyMakeTheSameTokens(t *testing.T) {
+	one, other := sealer(t, key(1)).For("page"), sealer(t, key(1), key(2)).For("page")
+	for _, content := range []string{"", "a", strings.Repeat("long ", 1000)} {
+		token := one.Seal([]byte(content))
+		if again := other.Seal([]byte(content)); again != token {
+			t.Errorf("Seal(%q) on two replicas = %s and %s", content, token, again)
+		}
+		if opened, err := other.Open(token); err != nil || string(opened) != content {
+			t.Errorf("Open(Seal(%q)) = %q, %v", content, opened, err)
+		}
+	}
+}
+
+func TestDifferentContentsHaveDifferentNonces(t *testing.T) {
+	box := sealer(t, key(1)).For("page")
+	seen := map[string]string{}
+	for _, content := range []string{"", "a", "b", "ab", "ba", "\x00", "\x00\x00"} {
+		raw, err := base64.RawURLEncoding.DecodeString(box.Seal([]byte(content)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nonce := string(raw[8:20])
+		if twin, ok := seen[nonce]; ok {
+			t.Errorf("%q and %q share the nonce %x", content, twin, nonce)
+		}
+		seen[nonce] = content
+	}
+}
+
+func TestATokenIsOfOneRingAndOnePurpose(t *testing.T) {
+	token := sealer(t, key(1)).For("page").Seal([]byte("content"))
+	tests := []struct {
+		name string
+		box  *seal.Box
+		want error
+	}{
+		{"the key alone", sealer(t, key(1)).For("page"), nil},
+		{"a newer key in front", sealer(t, key(2), key(1)).For("page"), nil},
+		{"the key is gone", sealer(t, key(2)).For("page"), seal.ErrExpiredKey},
+		{"a fresh ring", sealer(t).For("page"), seal.ErrExpiredKey},
+		{"another purpose", sealer(t, key(1)).For("pages"), seal.ErrMalformed},
+		{"no purpose", sealer(t, key(1)).For(""), seal.ErrMalformed},
+	}
+	for _, test := range tests {
+		if opened, err := test.box.Open(token); !errors.Is(err, test.want) {
+			t.Errorf("%s: Open = %q, %v, want %v", test.name, opened, err, test.want)
+		}
+	}
+}
+
+func TestTheFirstKeySeals(t *testing.T) {
+	token := sealer(t, key(2), key(1)).For("page").Seal([]byte("content"))
+	if _, err := sealer(t, key(2)).For("page").Open(token); err != nil {
+		t.Errorf("Open by the first key: %v", err)
+	}
+	if _, err := sealer(t, key(1)).For("page").Open(token); !errors.Is(err, seal.ErrExpiredKey) {
+		t.Errorf("Open by the second key: %v, want %v", err, seal.ErrExpiredKey)
+	}
+}
+
+func TestAKeyOfZerosIsRefused(t *testing.T) {
+	if _, err := seal.New([][32]byte{key(1), {}}); err == nil || !strings.Contains(err.Error(), "key 2 of 2") {
+		t.Errorf("New with a key of zeros: %v, want an error that names key 2 of 2", err)
+	}
+}
+
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// Of all strings one character away from a token, none opens: not a changed bit, not the unused bits of
+// the last character, not what lenient base64 would forgive.
+func TestExactlyOneStringOpens(t *testing.T) {
+	box := sealer(t, key(1)).For("page")
+	for _, content := range []string{"", "a", "ab"} { // every remainder of 3: every number of unused bits
+		token := box.Seal([]byte(content))
+		refuse := func(change, token string) {
+			t.Helper()
+			if opened, err := box.Open(token); !errors.Is(err, seal.ErrMalformed) {
+				t.Errorf("%s: Open(%q) = %q, %v, want %v", change, token, opened, err, seal.ErrMalformed)
+			}
+		}
+		for i := range token {
+			for _, c := range alphabet {
+				if byte(c) != token[i] {
+					refuse("changed", token[:i]+string(c)+token[i+1:])
+				}
+			}
+			for _, c := range "A=\n\r \t+/.%\x00" {
+				refuse("inserted", token[:i]+string(c)+token[i:])
+			}
+			refuse("shortened", token[:i]+token[i+1:])
+			refuse("cut", token[:i])
+		}
+		for _, tail := range []string{"=", "==", "===", "A", "AA", "AAAA", "\n", "\r\n", " ", token} {
+			refuse("lengthened", token+tail)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	s := sealer(f, key(1), key(2))
+	box := s.For("page")
+	for _, seed := range []string{
+		"", "bogus", strings.Repeat("A", 48), box.Seal(nil), box.Seal([]byte("content")),
+		sealer(f, key(3)).For("page").Seal([]byte("content")),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		opened, err := box.Open(token)
+		switch {
+		case err != nil && seal.Reason(err) == "":
+			t.Errorf("Open(%q): %v, an error without a reason", token, err)
+		case err == nil && box.Seal(opened) != token:
+			t.Errorf("Open(%q) = %q, which is sealed as %q", token, opened, box.Seal(opened))
+		}
+		if _, err := s.OpenCursor("prompts/list", "user:alice", token); err == nil {
+			t.Errorf("OpenCursor(%q) took a token that it did not make", token)
+		}
+		if _, err := s.OpenSession(token); err == nil {
+			t.Errorf("OpenSession(%q) took a token that it did not make", token)
+		}
+	})
+}
+
+func BenchmarkSeal(b *testing.B) {
+	box := sealer(b, key(1)).For("page")
+	content := bytes.Repeat([]byte("x"), 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		box.Seal(content)
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	box := sealer(b, key(1)).For("page")
+	token := box.Seal(bytes.Repeat([]byte("x"), 64))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := box.Open(token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package seal_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+func alices() seal.Session {
+	return seal.Session{
+		ID:          [16]byte{1, 2, 3},
+		Revision:    "2025-11-25",
+		Elicitation: true,
+		Roots:       true,
+		Principal:   "user:alice",
+		Expires:     time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC),
+	}
+}
+
+func TestASessionComesBackAsItWas(t *testing.T) {
+	changed := func(change func(*seal.Session)) seal.Session {
+		session := alices()
+		change(&session)
+		return session
+	}
+	s := sealer(t, key(1))
+	tokens := map[string]bool{}
+	for _, session := range []seal.Session{
+		alices(),
+		{Expires: time.Time{}.UTC()},
+		changed(func(s *seal.Session) { s.ID[15]++ }),
+		changed(func(s *seal.Session) { s.Revision = "" }),
+		changed(func(s *seal.Session) { s.Revision = strings.Repeat("r", 255) }),
+		changed(func(s *seal.Session) { s.Elicitation = false }),
+		changed(func(s *seal.Session) { s.Sampling = true }),
+		changed(func(s *seal.Session) { s.Roots = false }),
+		changed(func(s *seal.Session) { s.Principal = strings.Repeat("p", 690) }),
+		changed(func(s *seal.Session) { s.Expires = s.Expires.Add(time.Second) }),
+	} {
+		token, err := s.SealSession(session)
+		if err != nil {
+			t.Errorf("SealSession(%+v): %v", session, err)
+			continue
+		}
+		if len(token) > 1024 || strings.Trim(token, alphabet) != "" {
+			t.Errorf("SealSession(%+v) = %q of %d bytes, want at most 1024 of visible ASCII", session, token, len(token))
+		}
+		opened, err := s.OpenSession(token)
+		if diff := cmp.Diff(session, opened); err != nil || diff != "" {
+			t.Errorf("OpenSession(SealSession(…)): %v (-want +got):\n%s", err, diff)
+		}
+		tokens[token] = true
+	}
+	if len(tokens) != 10 {
+		t.Errorf("10 different sessions have %d different tokens", len(tokens))
+	}
+}
+
+func TestASessionThatDoesNotFitIsRefused(t *testing.T) {
+	for _, session := range []seal.Session{
+		{Principal: strings.Repeat("p", 706)},
+		{Revision: strings.Repeat("r", 256)},
+	} {
+		if token, err := sealer(t, key(1)).SealSession(session); err == nil {
+			t.Errorf("SealSession(%+v) = %q, want an error", session, token)
+		}
+	}
+}
+
+func TestOnlyASessionIsASession(t *testing.T) {
+	s := sealer(t, key(1))
+	token, err := s.SealSession(alices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		sealer *seal.Sealer
+		token  string
+		want   error
+	}{
+		{"as it was sealed", s, token, nil},
+		{"on a replica with a newer key", sealer(t, key(2), key(1)), token, nil},
+		{"the key is gone", sealer(t, key(2)), token, seal.ErrExpiredKey},
+		{"a cursor", s, s.SealCursor("prompts/list", "user:alice", "x"), seal.ErrMalformed},
+		{"nothing", s, "", seal.ErrMalformed},
+		{"longer than any session", s, s.For("session").Seal(make([]byte, 1024)), seal.ErrMalformed},
+		{"a version yet to come", s, s.For("session").Seal(append([]byte{2}, make([]byte, 26)...)), seal.ErrMalformed},
+		{"an unknown capability", s, s.For("session").Seal(append([]byte{1, 8}, make([]byte, 25)...)), seal.ErrMalformed},
+		{"a revision that is cut off", s, s.For("session").Seal(append([]byte{1}, append(make([]byte, 25), 1)...)), seal.ErrMalformed},
+	}
+	for _, test := range tests {
+		if opened, err := test.sealer.OpenSession(test.token); !errors.Is(err, test.want) {
+			t.Errorf("%s: OpenSession(%q) = %+v, %v, want %v", test.name, test.token, opened, err, test.want)
+		}
+	}
+}
+
+// What is sealed as a session opens only if it is one: whatever the bytes, an error or the same bytes again.
+func FuzzSession(f *testing.F) {
+	s := sealer(f, key(1))
+	box := s.For("session")
+	token, err := s.SealSession(alices())
+	if err != nil {
+		f.Fatal(err)
+	}
+	sealed, err := box.Open(token)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(nil))
+	f.Add([]byte{1})
+	f.Add(sealed)
+	f.Add(sealed[:27])
+	f.Fuzz(func(t *testing.T, plaintext []byte) {
+		token := box.Seal(plaintext)
+		session, err := s.OpenSession(token)
+		if err != nil {
+			if seal.Reason(err) == "" {
+				t.Errorf("OpenSession of %q: %v, an error without a reason", plaintext, err)
+			}
+			return
+		}
+		if again, err := s.SealSession(session); err != nil || again != token {
+			t.Errorf("OpenSession of %q = %+v, which is sealed as %q, %v", plaintext, session, again, err)
+		}
+	})
+}
