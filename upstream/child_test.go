@@ -1,0 +1,292 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// startScript runs a connector to the scripted child, and returns what is logged.
+func startScript(t *testing.T, faults ...string) (*upstream.Connector, *lockedBuffer, func()) {
+	t.Helper()
+	u := upstreamtest.Child(t, "scripted", "script", faults...)
+	var log lockedBuffer
+	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
+	return c, &log, run(t, c)
+}
+
+// number waits until the log has a number in this place, and returns the last.
+func number(t *testing.T, log *lockedBuffer, after string) int {
+	t.Helper()
+	pattern := regexp.MustCompile(after + ` (\d+)`)
+	var n int
+	upstreamtest.Eventually(t, after, func() bool {
+		all := pattern.FindAllStringSubmatch(log.String(), -1)
+		if all == nil {
+			return false
+		}
+		n, _ = strconv.Atoi(all[len(all)-1][1])
+		return true
+	})
+	return n
+}
+
+// exists reports whether there is a process, a zombie included.
+func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func TestChildIsToldNothingButItsEnvironment(t *testing.T) {
+	t.Setenv("PROMPTWEIR_TEST_SECRET", "s3cret")
+	u := upstreamtest.Child(t, "scripted", "script")
+	u.Env["OWN"] = config.NewSecret("own value")
+	c := start(t, u, upstream.Options{})
+	waitForNames(t, c, "scripted")
+	got, err := get(t.Context(), c, "env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := object(t, got).Text("env")
+	allowed := []string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "OWN", "UPSTREAMTEST_ROLE", "GORACE",
+	}
+	var seen []string
+	for variable := range strings.SplitSeq(text, "\x00") {
+		name, _, _ := strings.Cut(variable, "=")
+		seen = append(seen, name)
+		if !slices.Contains(allowed, name) {
+			t.Errorf("the child sees %s", name)
+		}
+	}
+	if !slices.Contains(seen, "PATH") || !strings.Contains(text, "OWN=own value") {
+		t.Errorf("environment: %q", text)
+	}
+}
+
+func TestChildIsLoggedAndLeavesWhenAsked(t *testing.T) {
+	t.Parallel()
+	c, log, stop := startScript(t, "pings-at-once")
+	waitForNames(t, c, "scripted")
+	if got := c.State().Revision; got != wire.Rev20250618 {
+		t.Errorf("Revision = %s", got)
+	}
+	begun := time.Now()
+	stop()
+	if took := time.Since(begun); took > 1500*time.Millisecond {
+		t.Errorf("it took %s to leave", took)
+	}
+	for _, want := range []string{
+		`upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`, "line of child process ignored",
+		`notification notifications/initialized`, `response \"early\" {}`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
+		}
+	}
+	if pid := number(t, log, "pid"); exists(pid) {
+		t.Errorf("process %d is still there", pid)
+	}
+}
+
+func TestStubbornChildIsEnded(t *testing.T) {
+	t.Parallel()
+	for fault, bound := range map[string]time.Duration{
+		"ignores-end": 2 * time.Second, "ignores-term": 4 * time.Second, "grandchild": 0,
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			c, log, stop := startScript(t, fault)
+			waitForNames(t, c, "scripted")
+			pids := []int{number(t, log, `"pid`)}
+			if fault == "grandchild" {
+				pids = append(pids, number(t, log, "grandchild"))
+			}
+			begun := time.Now()
+			stop()
+			if took := time.Since(begun); took < bound || took > bound+1900*time.Millisecond {
+				t.Errorf("it took %s, want %s", took, bound)
+			}
+			if exists(pids[0]) {
+				t.Errorf("process %d is still there", pids[0])
+			}
+			// The grandchild's zombie is for whoever inherits it.
+			upstreamtest.Eventually(t, "the group is gone", func() bool {
+				return len(pids) == 1 || !exists(pids[1]) || isZombie(pids[1])
+			})
+		})
+	}
+}
+
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+func TestKilledChildIsRestarted(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"", "grandchild"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			c, log, _ := startScript(t, fault)
+			waitForNames(t, c, "scripted")
+			pid := number(t, log, `"pid`)
+			ended := make(chan error, 10)
+			for range 10 {
+				go func() {
+					_, err := get(t.Context(), c, "hang")
+					ended <- err
+				}()
+			}
+			for range 5 { // those above are surely on their way by then
+				if _, err := get(t.Context(), c, "x"); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			for range 10 {
+				wantUnavailable(t, <-ended, upstream.Unreachable)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("the calls failed after %s", took)
+			}
+			if names(c) != "scripted" {
+				t.Errorf("names = %q", names(c))
+			}
+			upstreamtest.Eventually(t, "the restart", func() bool {
+				got, err := get(t.Context(), c, "x")
+				return err == nil && !strings.Contains(got, strconv.Itoa(pid))
+			})
+			waitForNames(t, c, "scripted")
+			if !strings.Contains(log.String(), "signal: killed") {
+				t.Errorf("the log does not say how it ended:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestChildThatDiesOfTheProbeIsStartedWithout(t *testing.T) {
+	t.Parallel()
+	c, log, _ := startScript(t, "dies-of-probe")
+	waitForNames(t, c, "scripted")
+	if strings.Contains(log.String(), "upstream down") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+func TestChildThatDiesAtOnceIsADiagnosis(t *testing.T) {
+	t.Parallel()
+	c, log, _ := startScript(t, "dies-at-once")
+	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+	if got := c.State().Problem.Err.Error(); !strings.Contains(got, "exit status 3") || c.State().Listed {
+		t.Errorf("problem: %s\n%s", got, log)
+	}
+	u := upstreamtest.Child(t, "nowhere", "script")
+	u.Command = []string{"/nowhere/program"}
+	if _, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil); err == nil || !strings.Contains(err.Error(), "start child process") {
+		t.Errorf("Connect() = %v", err)
+	}
+}
+
+func TestChildThatHasNothingMoreToSayIsRestarted(t *testing.T) {
+	t.Parallel()
+	c, log, _ := startScript(t, "closes-stdout")
+	upstreamtest.Eventually(t, "the loss is noticed", func() bool { return c.State().Problem != nil })
+	if !strings.Contains(log.String(), "signal: killed") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// A child that does not read fills its pipe. Neither calls nor the end may wait for it longer than they should.
+func TestChildThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	u := upstreamtest.Child(t, "deaf", "script")
+	u.Timeout = time.Second
+	c := upstream.New(u, upstream.Options{}, func() {})
+	stop := run(t, c)
+	waitForNames(t, c, "scripted")
+	_, err := get(t.Context(), c, "deaf")
+	wantUnavailable(t, err, upstream.Timeout)
+	long := wire.Object{}.With("name", wire.Quote(strings.Repeat("x", 1<<20)))
+	ended := make(chan struct{}, 100)
+	for range 100 {
+		go func() {
+			_, _ = c.Call(t.Context(), wire.PromptsGet, "", long) // some may meet the next child
+			ended <- struct{}{}
+		}()
+	}
+	for range 100 {
+		select {
+		case <-ended:
+		case <-time.After(15 * time.Second):
+			t.Fatal("a call did not end")
+		}
+	}
+	begun := time.Now()
+	stop()
+	if took := time.Since(begun); took > 6*time.Second {
+		t.Errorf("it took %s to end", took)
+	}
+}
+
+func TestChildHearsOfACancelAndLinesMayBeTooLong(t *testing.T) {
+	t.Parallel()
+	u := upstreamtest.Child(t, "scripted", "script")
+	u.MaxMessage, u.Timeout = 64<<10, 2*time.Second
+	var log lockedBuffer
+	c := start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	waitForNames(t, c, "scripted")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := get(ctx, c, "hang"); !errors.Is(err, context.Canceled) {
+		t.Errorf("get = %v", err)
+	}
+	upstreamtest.Eventually(t, "the notification", func() bool {
+		return strings.Contains(log.String(), "notification notifications/cancelled")
+	})
+	_, err := get(t.Context(), c, "big")
+	wantUnavailable(t, err, upstream.Timeout)
+	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
+		t.Errorf("after a line too long: %s, %v", got, err)
+	}
+	if !strings.Contains(log.String(), "line too long") {
+		t.Errorf("log:\n%s", log.String())
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) { // not parallel: it counts goroutines
+	before := runtime.NumGoroutine()
+	var stops []func()
+	for _, faults := range [][]string{nil, {"silent"}, {"dies-at-once"}, {"deaf"}} {
+		_, _, stop := startScript(t, faults...)
+		stops = append(stops, stop)
+	}
+	for _, peer := range []*upstreamtest.Peer{upstreamtest.NewPeer(), upstreamtest.NewModernPeer()} {
+		server := upstreamtest.Serve(t, peer)
+		c := upstream.New(upstreamtest.HTTP("left", server.URL), upstream.Options{}, func() {})
+		stop := run(t, c)
+		waitForNames(t, c, "p")
+		stops = append(stops, stop, server.Down)
+	}
+	var ending sync.WaitGroup
+	for _, stop := range stops {
+		ending.Go(stop)
+	}
+	ending.Wait()
+	upstreamtest.Eventually(t, "as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
+}

@@ -1,0 +1,293 @@
+package upstream_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+func unavailable(err error) upstream.Reason {
+	if u, ok := errors.AsType[*upstream.Unavailable](err); ok {
+		return u.Reason
+	}
+	return ""
+}
+
+// sdkHandler serves an SDK server over HTTP: statefully in the legacy era, or in both without sessions.
+func sdkHandler(server *mcp.Server, options mcp.StreamableHTTPOptions) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options)
+}
+
+func TestSDKServers(t *testing.T) {
+	t.Parallel()
+	all := []string{wire.Rev20241105, wire.Rev20250326, wire.Rev20250618, wire.Rev20251125, wire.Rev20260728}
+	for name, peer := range map[string]struct {
+		stateless, json bool
+		revisions       []string
+		auto            string
+	}{
+		"stateful, SSE":   {false, false, all[:4], wire.Rev20251125},
+		"stateful, JSON":  {false, true, all[:4], wire.Rev20251125},
+		"stateless, SSE":  {true, false, all, wire.Rev20260728},
+		"stateless, JSON": {true, true, all, wire.Rev20260728},
+	} {
+		for _, protocol := range slices.Concat(peer.revisions, []string{"auto"}) {
+			t.Run(name+", "+protocol, func(t *testing.T) {
+				t.Parallel()
+				server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c", "d", "e")
+				options := mcp.StreamableHTTPOptions{Stateless: peer.stateless, JSONResponse: peer.json}
+				u := upstreamtest.HTTP("sdk", upstreamtest.Serve(t, sdkHandler(server, options)).URL)
+				u.Protocol = protocol
+				want := protocol
+				if protocol == "auto" {
+					want = peer.auto
+				}
+				c := start(t, u, upstream.Options{})
+				waitForNames(t, c, "a b c d e")
+				speaks(t, c, want)
+				if !peer.stateless || wire.Modern(want) { // else nobody would tell
+					upstreamtest.AddPrompt(server, "f")
+					waitForNames(t, c, "a b c d e f")
+				}
+			})
+		}
+	}
+	for _, protocol := range slices.Concat(all, []string{"auto"}) {
+		t.Run("stdio, "+protocol, func(t *testing.T) {
+			t.Parallel()
+			u := upstreamtest.Child(t, "sdk", "sdk")
+			u.Protocol = protocol
+			want := protocol
+			if protocol == "auto" {
+				want = wire.Rev20260728
+			}
+			c := start(t, u, upstream.Options{})
+			waitForNames(t, c, "a b c d grow")
+			speaks(t, c, want)
+			if _, err := get(t.Context(), c, "grow"); err != nil {
+				t.Fatal(err)
+			}
+			waitForNames(t, c, "a b c d grow grown")
+		})
+	}
+}
+
+// speaks checks the revision, a get, a refused get and a completion.
+func speaks(t *testing.T, c *upstream.Connector, revision string) {
+	t.Helper()
+	if got := c.State().Revision; got != revision {
+		t.Errorf("Revision = %s, want %s", got, revision)
+	}
+	if got, err := get(t.Context(), c, "b"); err != nil || !strings.Contains(got, `"text":"b: wéirs"`) {
+		t.Errorf("get(b) = %s, %v", got, err)
+	}
+	_, err := get(t.Context(), c, "nope")
+	if refusal, ok := errors.AsType[*wire.Error](err); !ok || refusal.Code != wire.InvalidParams {
+		t.Errorf("get(nope) = %v, want %d", err, wire.InvalidParams)
+	}
+	completion, err := wire.ParseObject([]byte(`{"ref":{"type":"ref/prompt","name":"b"},"argument":{"name":"topic","value":"ab"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := c.Call(t.Context(), wire.Complete, "", completion)
+	if err != nil || !strings.Contains(string(result.JSON), `"abab"`) || result.Revision != revision || !c.Completes() {
+		t.Errorf("complete = %s, %v, Completes() = %v", result.JSON, err, c.Completes())
+	}
+}
+
+func TestServerThatIsDownAtStartJoins(t *testing.T) {
+	t.Parallel()
+	server := upstreamtest.Serve(t, http.NotFoundHandler())
+	server.Down()
+	c := start(t, upstreamtest.HTTP("late", server.URL), upstream.Options{})
+	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+	if state := c.State(); state.Listed || state.Connected || state.Problem.Reason != upstream.Unreachable {
+		t.Errorf("State() = %+v, problem %+v", state, state.Problem)
+	}
+	_, err := get(t.Context(), c, "p")
+	wantUnavailable(t, err, upstream.Unreachable)
+	server.Up(upstreamtest.NewPeer())
+	waitForNames(t, c, "p")
+	if _, err := get(t.Context(), c, "p"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServerThatIsKilledAndReturns(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func() *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := upstreamtest.Serve(t, peer())
+			c := start(t, upstreamtest.HTTP("killed", server.URL), upstream.Options{})
+			waitForNames(t, c, "p")
+			server.Down()
+			_, err := get(t.Context(), c, "p")
+			wantUnavailable(t, err, upstream.Unreachable)
+			upstreamtest.Eventually(t, "the loss is noticed", func() bool { return !c.State().Connected })
+			if names(c) != "p" || !c.State().Listed || c.State().Problem == nil {
+				t.Errorf("after the kill: names %q, state %+v", names(c), c.State())
+			}
+			again := peer()
+			again.Prompts("p", "q")
+			server.Up(again)
+			waitForNames(t, c, "p q")
+			if _, err := get(t.Context(), c, "p"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestLostSessionIsNotNoticed(t *testing.T) {
+	t.Parallel()
+	for name, forgotten := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
+		"404": nil,
+		"404 and JSON": func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Error(w, http.StatusNotFound, `{"code":-32001,"message":"Session not found"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer := upstreamtest.NewPeer()
+			if forgotten != nil {
+				peer.Handle(upstreamtest.Forgotten, forgotten)
+			}
+			c := start(t, upstreamtest.HTTP("forgetful", upstreamtest.Serve(t, peer).URL), upstream.Options{})
+			waitForNames(t, c, "p")
+			changes := c.State()
+			for range 3 {
+				peer.Forget()
+				var calls sync.WaitGroup
+				for range 20 {
+					calls.Go(func() {
+						if _, err := get(t.Context(), c, "p"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				calls.Wait()
+				upstreamtest.Eventually(t, "the list of the new session", func() bool {
+					return len(peer.Seen(wire.PromptsList)) == len(peer.Seen(wire.Initialize))
+				})
+			}
+			if state := c.State(); !state.Connected || state.Problem != nil || state.Lists != changes.Lists {
+				t.Errorf("State() = %+v, want %+v", state, changes)
+			}
+		})
+	}
+}
+
+// Many servers answer 400 for a session that they do not know.
+func TestSessionThatIsRefusedIsRenewed(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer()
+	c := start(t, upstreamtest.HTTP("refusing", upstreamtest.Serve(t, peer).URL), upstream.Options{})
+	waitForNames(t, c, "p")
+	ok := func(w http.ResponseWriter, r *upstreamtest.Request) {
+		if r.Header.Get(wire.HeaderSessionID) != "s1" {
+			r.Result(w, `{}`)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session ID"}}`))
+	}
+	peer.Handle(wire.PromptsGet, ok)
+	peer.Handle(wire.Ping, ok)
+	if _, err := get(t.Context(), c, "p"); err == nil {
+		t.Error("the first get was answered by a session that is gone")
+	}
+	upstreamtest.Eventually(t, "a new session", func() bool {
+		_, err := get(t.Context(), c, "p")
+		return err == nil
+	})
+}
+
+func TestSessionsThatAreNeverKnownDoNotMakeAStorm(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer()
+	peer.Status(wire.PromptsList, http.StatusNotFound)
+	c := start(t, upstreamtest.HTTP("sticky", upstreamtest.Serve(t, peer).URL), upstream.Options{})
+	upstreamtest.Eventually(t, "a problem", func() bool { return c.State().Problem != nil })
+	upstreamtest.Eventually(t, "three attempts", func() bool { return len(peer.Seen(wire.Initialize)) >= 3 })
+	_, err := get(t.Context(), c, "p")
+	if err != nil {
+		wantUnavailable(t, err, upstream.Unreachable)
+	}
+}
+
+func TestServerWithoutPromptsHasAnEmptyList(t *testing.T) {
+	t.Parallel()
+	for name, capabilities := range map[string]string{
+		"undeclared": `{"tools":{}}`, "declared and not there": `{"prompts":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer := upstreamtest.NewPeer()
+			peer.Result(wire.Initialize, `{"protocolVersion":"2025-03-26","capabilities":`+capabilities+`}`)
+			peer.Handle(wire.PromptsList, nil)
+			c := start(t, upstreamtest.HTTP("empty", upstreamtest.Serve(t, peer).URL), upstream.Options{})
+			waitForNames(t, c, "")
+			if c.Completes() {
+				t.Error("Completes() = true for a server that declared nothing")
+			}
+		})
+	}
+}
+
+func TestRequestsOfAServerAreAnswered(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer()
+	c := start(t, upstreamtest.HTTP("asking", upstreamtest.Serve(t, peer).URL), upstream.Options{})
+	waitForNames(t, c, "p")
+	peer.Say(`{"jsonrpc":"2.0","id":"π","method":"ping"}`)
+	peer.Say(`{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}`)
+	answered := func(want string) func() bool {
+		return func() bool {
+			for _, r := range peer.Seen("") {
+				if strings.HasPrefix(string(r.Body), want) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	upstreamtest.Eventually(t, "pong", answered(`{"jsonrpc":"2.0","id":"π","result":{}}`))
+	upstreamtest.Eventually(t, "refusal", answered(`{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`))
+}
+
+func TestRunEndsAndCallsAfterItFail(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer()
+	c := upstream.New(upstreamtest.HTTP("ended", upstreamtest.Serve(t, peer).URL), upstream.Options{}, func() {})
+	stop := run(t, c)
+	waitForNames(t, c, "p")
+	stop()
+	if n := len(peer.Seen(http.MethodDelete)); n != 1 {
+		t.Errorf("%d DELETE requests, want 1", n)
+	}
+	_, err := get(t.Context(), c, "p")
+	wantUnavailable(t, err, upstream.Unreachable)
+}
+
+func TestNothingStartsBeforeRun(t *testing.T) {
+	t.Parallel()
+	c := upstream.New(config.Upstream{Name: "idle", Transport: config.Stdio, Command: []string{"/nowhere"}, Timeout: 1, Concurrency: 1},
+		upstream.Options{}, func() { t.Error("onChange was called") })
+	if state := c.State(); state.Tried || state.Listed {
+		t.Errorf("State() = %+v", state)
+	}
+}

@@ -1,0 +1,25 @@
+// Package upstream answers: how do I talk to one MCP server, and is it there?
+//
+// A [Connector] holds one session to one server, whatever its revision and transport, and keeps the last good list
+// of its prompts:
+//
+//	Run:  connect ──▶ session ──▶ list ──▶ watch for changes ──▶ list again …
+//	        ▲  │ backoff, 0.2 s to 10 s, jittered      │
+//	        └──┴──────────── broken ◀──────────────────┘
+//	Call: slots ──▶ breaker ──▶ session ──▶ transport (Streamable HTTP or a child process)
+//
+// Promises:
+//   - [New] contacts nothing and starts nothing; [Connector.Run] does, and returns when its context ends and
+//     everything that it started has ended: goroutines, streams and the child process.
+//   - A server that is down is no error of Run's: it stays in [State] until the server is back. A server that only
+//     forgot its session is given a new one, and calls wait for it.
+//   - The list in [State] is always a whole one. A refresh that fails, or that a guard stops, leaves the last, and
+//     is tried again within half a minute. No change is lost: not during a refresh, not while a stream was broken.
+//   - Errors keep apart a peer that answered no ([*wire.Error]) from one that did not answer ([*Unavailable]).
+//     Only the second kind counts in the breaker, and of it only what the peer can help: not a caller's own end,
+//     not the wait for a slot.
+//   - What a server says is passed on as raw JSON. Params travel as they are, but for the members of _meta that each
+//     hop owns.
+//
+// The package knows nothing of the gateway.
+package upstream

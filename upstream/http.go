@@ -1,0 +1,366 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tmaxmax/go-sse"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	dialBound  = 5 * time.Second
+	idleBound  = 90 * time.Second
+	endBound   = 2 * time.Second // for ending a session at the server
+	maxIgnored = 64 << 10        // bytes of an unwanted body that are read to keep its connection
+	// lingerBound is how long they are waited for.
+	lingerBound = 20 * time.Millisecond
+)
+
+// httpClient is what the sessions of one upstream share: its connections, and what goes on every request.
+type httpClient struct {
+	client     http.Client
+	url        string
+	headers    map[string]config.Secret
+	maxMessage int
+}
+
+func newHTTPClient(u config.Upstream, forbidden func(address string) error) *httpClient {
+	dialer := &net.Dialer{Timeout: dialBound, KeepAlive: 15 * time.Second}
+	if forbidden != nil {
+		// Checked after resolution, on the address that is really dialled, so that no DNS name gets around it.
+		dialer.Control = func(_, address string, _ syscall.RawConn) error { return forbidden(address) }
+	}
+	return &httpClient{
+		client: http.Client{
+			Transport: &http.Transport{
+				DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+				MaxIdleConns: u.Concurrency, MaxIdleConnsPerHost: u.Concurrency, IdleConnTimeout: idleBound,
+				TLSHandshakeTimeout: dialBound,
+			},
+			// A redirect would take the upstream's credentials elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		url: u.URL, headers: u.Headers, maxMessage: u.MaxMessage,
+	}
+}
+
+// closeIdle lets go of connections that nobody uses.
+func (c *httpClient) closeIdle() { c.client.CloseIdleConnections() }
+
+// httpTransport is Streamable HTTP of both eras: one POST for each message, and in the legacy era a GET stream.
+type httpTransport struct {
+	*httpClient
+	// owner is set where the client is this transport's alone.
+	owner bool
+	// openBound is how long each request may take by which the two sides get to know each other.
+	openBound time.Duration
+
+	handle func(wire.Message)
+	agreed atomic.Pointer[agreedHeaders]
+
+	once sync.Once
+	gone chan struct{}
+}
+
+// agreedHeaders go on each request once they are known.
+type agreedHeaders struct{ revision, session string }
+
+func newHTTPTransport(client *httpClient, openBound time.Duration) *httpTransport {
+	t := &httpTransport{httpClient: client, openBound: openBound, gone: make(chan struct{})}
+	t.agreed.Store(&agreedHeaders{})
+	return t
+}
+
+func (t *httpTransport) listen(handle func(wire.Message)) { t.handle = handle }
+
+func (t *httpTransport) mayKeepSilent() bool { return false }
+
+func (t *httpTransport) agree(revision string) {
+	session := t.session()
+	if wire.Modern(revision) {
+		session = ""
+	}
+	t.agreed.Store(&agreedHeaders{revision, session})
+}
+
+func (t *httpTransport) session() string { return t.agreed.Load().session }
+
+func (t *httpTransport) broken() <-chan struct{} { return t.gone }
+
+func (t *httpTransport) brokenBy() error { return errSessionLost }
+
+func (t *httpTransport) lose() { t.once.Do(func() { close(t.gone) }) }
+
+func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.Message, err error) {
+	if t.agreed.Load().revision == "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.openBound)
+		defer cancel()
+	}
+	httpRequest, err := t.newPost(ctx, wire.AppendRequest(nil, r.id, r.method, r.params))
+	if err != nil {
+		return wire.Message{}, err
+	}
+	if r.revision != "" {
+		httpRequest.Header.Set(wire.HeaderProtocolVersion, r.revision)
+	}
+	if wire.Modern(r.revision) {
+		httpRequest.Header.Set(wire.HeaderMethod, r.method)
+		if r.name != "" {
+			httpRequest.Header.Set(wire.HeaderName, wire.EncodeHeader(r.name))
+		}
+	}
+	err = t.do(httpRequest, func(response *http.Response) error {
+		id := string(wire.NumberID(r.id))
+		if response.StatusCode != http.StatusOK {
+			answer, err = t.refusal(response, id)
+			return err
+		}
+		if r.method == wire.Initialize {
+			t.agreed.Store(&agreedHeaders{session: response.Header.Get(wire.HeaderSessionID)})
+		}
+		answer, err = t.read(response, id)
+		return err
+	})
+	return answer, err
+}
+
+// do makes a request and lets read look at the response.
+func (t *httpTransport) do(r *http.Request, read func(*http.Response) error) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	response, err := t.client.Do(r.WithContext(ctx))
+	if err != nil {
+		return withoutURL(err)
+	}
+	defer response.Body.Close()
+	if err := read(response); err != nil {
+		return err
+	}
+	// A body that has been read to its end leaves its connection for the next request. Some streams do not end.
+	linger := time.AfterFunc(lingerBound, cancel)
+	defer linger.Stop()
+	_, _ = io.CopyN(io.Discard, response.Body, maxIgnored)
+	return nil
+}
+
+// withoutURL takes the URL out of an error, because it may hold what is sensitive.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+// newPost makes a POST request with the headers that every message has.
+func (t *httpTransport) newPost(ctx context.Context, body []byte) (*http.Request, error) {
+	r, err := t.newRequest(ctx, http.MethodPost, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", wire.ContentJSON)
+	r.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
+	return r, nil
+}
+
+func (t *httpTransport) newRequest(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, t.url, body)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	for name, value := range t.headers {
+		r.Header.Set(name, value.Reveal())
+	}
+	agreed := t.agreed.Load()
+	if agreed.revision != "" {
+		r.Header.Set(wire.HeaderProtocolVersion, agreed.revision)
+	}
+	if agreed.session != "" {
+		r.Header.Set(wire.HeaderSessionID, agreed.session)
+	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	return r, nil
+}
+
+// read reads the response with the id from a body that is JSON or an event stream.
+func (t *httpTransport) read(response *http.Response, id string) (wire.Message, error) {
+	switch contentType := contentType(response); contentType {
+	case wire.ContentJSON:
+		message, err := t.readMessage(response.Body)
+		if err != nil {
+			return wire.Message{}, err
+		}
+		unnamed := message.Error != nil && message.ID == nil // it can only be this request's
+		if !message.IsResponse() || (string(message.ID) != id && !unnamed) {
+			return wire.Message{}, &protocolError{"the response is not the one to the request"}
+		}
+		return message, nil
+	case wire.ContentSSE:
+		return t.readStream(response.Body, id)
+	default:
+		return wire.Message{}, &protocolError{fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType)}
+	}
+}
+
+// contentType returns the media type of a response; empty where there is none that could be read.
+func contentType(response *http.Response) string {
+	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return mediaType
+}
+
+func (t *httpTransport) readMessage(body io.Reader) (wire.Message, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, int64(t.maxMessage)+1))
+	if err != nil {
+		return wire.Message{}, err
+	}
+	if len(raw) > t.maxMessage {
+		return wire.Message{}, t.tooLarge()
+	}
+	message, err := wire.Parse(raw)
+	if err != nil {
+		return wire.Message{}, &protocolError{"the response is not a JSON-RPC message: " + err.Error()}
+	}
+	return message, nil
+}
+
+func (t *httpTransport) tooLarge() error {
+	return &protocolError{fmt.Sprintf("a message is larger than max_message = %d bytes", t.maxMessage)}
+}
+
+// readStream hands each message of an event stream on until the response with the id has come. An empty id matches
+// none: the stream is read to its end.
+func (t *httpTransport) readStream(body io.Reader, id string) (wire.Message, error) {
+	for event, err := range sse.Read(body, &sse.ReadConfig{MaxEventSize: t.maxMessage}) {
+		switch {
+		case errors.Is(err, bufio.ErrTooLong):
+			return wire.Message{}, t.tooLarge()
+		case err != nil:
+			return wire.Message{}, fmt.Errorf("event stream: %w", err)
+		}
+		if event.Data == "" || (event.Type != "" && event.Type != "message") {
+			continue
+		}
+		message, err := wire.Parse([]byte(event.Data))
+		if err != nil {
+			return wire.Message{}, &protocolError{"an event is not a JSON-RPC message: " + err.Error()}
+		}
+		if message.IsResponse() && string(message.ID) == id {
+			return message, nil
+		}
+		if message.Method != "" {
+			t.handle(message)
+		}
+	}
+	return wire.Message{}, errClosed
+}
+
+// refusal makes sense of a status other than 200: a JSON-RPC error in the body that names the request is the peer's
+// answer to it, whatever the status is.
+func (t *httpTransport) refusal(response *http.Response, id string) (wire.Message, error) {
+	refusal := &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
+	message, err := t.readMessage(response.Body)
+	var answer *wire.Error
+	if err == nil && message.Error != nil {
+		answer = wire.ReadError(message.Error)
+	}
+	named := answer != nil && string(message.ID) == id
+	lost := response.StatusCode == http.StatusNotFound && t.session() != ""
+	switch {
+	case lost && (!named || answer.Code != wire.MethodNotFound):
+		t.lose()
+		return wire.Message{}, errSessionLost
+	case named && !refusal.refuses():
+		return message, nil
+	case named, answer != nil && message.ID == nil && response.StatusCode < http.StatusInternalServerError:
+		refusal.answer = answer // above 499 an error that names no request may be a proxy's
+	}
+	return wire.Message{}, refusal
+}
+
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+func (t *httpTransport) send(ctx context.Context, message []byte) error {
+	if wire.Modern(t.agreed.Load().revision) {
+		return nil // the modern era has no such messages over HTTP: a closed stream has said it
+	}
+	r, err := t.newPost(ctx, message)
+	if err != nil {
+		return err
+	}
+	return t.do(r, func(response *http.Response) error {
+		if response.StatusCode/100 != 2 {
+			return &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
+		}
+		return nil
+	})
+}
+
+func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
+	r, err := t.newRequest(ctx, http.MethodGet, http.NoBody)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", wire.ContentSSE)
+	return t.do(r, func(response *http.Response) error {
+		status := response.StatusCode
+		switch {
+		case status == http.StatusNotFound && t.session() != "":
+			t.lose()
+			return errSessionLost
+		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
+			return &statusError{status: status, retryAfter: retryAfter(response.Header)}
+		case status != http.StatusOK, contentType(response) != wire.ContentSSE:
+			return errNoStream
+		}
+		ready()
+		_, err := t.readStream(response.Body, "")
+		return err
+	})
+}
+
+// close ends the session at the server, best effort, and interrupts nothing: each call has its own connection.
+func (t *httpTransport) close() {
+	if t.owner {
+		defer t.closeIdle()
+	}
+	select {
+	case <-t.gone:
+		return
+	default:
+		t.lose()
+	}
+	if t.session() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endBound)
+	defer cancel()
+	if r, err := t.newRequest(ctx, http.MethodDelete, http.NoBody); err == nil {
+		_ = t.do(r, func(*http.Response) error { return nil }) // the server may not know DELETE
+	}
+}

@@ -1,0 +1,423 @@
+package upstream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+func TestProbeOverHTTP(t *testing.T) {
+	t.Parallel()
+	unsupported := func(supported string) string {
+		return `{"code":-32022,"message":"unsupported","data":{"supported":` + supported + `,"requested":"2026-07-28"}}`
+	}
+	for name, test := range map[string]struct {
+		status int
+		err    string // "" for a text
+		want   any    // revision or reason
+	}{
+		"500":                       {500, "", wire.Rev20251125},
+		"404":                       {404, "", wire.Rev20251125},
+		"405":                       {405, "", wire.Rev20251125},
+		"202":                       {202, "", wire.Rev20251125},
+		"200 and a text":            {200, "", wire.Rev20251125},
+		"400, -32000":               {400, `{"code":-32000,"message":"no session"}`, wire.Rev20251125},
+		"400, -32602":               {400, `{"code":-32602,"message":"initialize first"}`, wire.Rev20251125},
+		"500, -32603":               {500, `{"code":-32603,"message":"?"}`, wire.Rev20251125},
+		"200, -32601":               {200, `{"code":-32601,"message":"unknown"}`, wire.Rev20251125},
+		"200, 0":                    {200, `{"code":0,"message":"unknown"}`, wire.Rev20251125},
+		"-32022, legacy supported":  {400, unsupported(`["2025-11-25","2025-06-18"]`), wire.Rev20251125},
+		"-32022, nothing":           {400, `{"code":-32022,"message":"unsupported"}`, wire.Rev20251125},
+		"-32022, modern supported":  {400, unsupported(`["2026-07-28","2025-06-18"]`), upstream.BadResponse},
+		"-32020":                    {400, `{"code":-32020,"message":"header mismatch"}`, upstream.BadResponse},
+		"-32021":                    {400, `{"code":-32021,"message":"capability"}`, upstream.BadResponse},
+		"401":                       {401, "", upstream.Denied},
+		"403":                       {403, "", upstream.Denied},
+		"401, and a JSON-RPC error": {401, `{"code":-32001,"message":"who are you"}`, upstream.Denied},
+		"429":                       {429, "", upstream.RateLimited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer := upstreamtest.NewPeer()
+			if test.err == "" {
+				peer.Status(wire.Discover, test.status)
+			} else {
+				peer.Error(wire.Discover, test.status, test.err)
+			}
+			c := start(t, upstreamtest.HTTP("probed", upstreamtest.Serve(t, peer).URL), upstream.Options{})
+			upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+			state := c.State()
+			if revision, ok := test.want.(string); ok {
+				if state.Revision != revision || !state.Listed {
+					t.Errorf("State() = %+v, problem %+v, want %s", state, state.Problem, revision)
+				}
+				return
+			}
+			if state.Problem == nil || state.Problem.Reason != test.want || len(peer.Seen(wire.Initialize)) > 0 {
+				t.Errorf("State() = %+v, problem %+v, want %s and no handshake", state, state.Problem, test.want)
+			}
+		})
+	}
+}
+
+func TestPinnedRevisionThatThePeerDoesNotSpeak(t *testing.T) {
+	t.Parallel()
+	for protocol, peer := range map[string]*upstreamtest.Peer{
+		wire.Rev20260728: upstreamtest.NewPeer(), wire.Rev20250326: upstreamtest.NewPeer(), wire.Rev20251125: upstreamtest.NewModernPeer(),
+	} {
+		u := upstreamtest.HTTP("pinned", upstreamtest.Serve(t, peer).URL)
+		u.Protocol = protocol
+		session, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil)
+		if err == nil {
+			t.Errorf("Connect(%s) speaks %s", protocol, session.Revision)
+			session.Close()
+		}
+	}
+}
+
+// connect opens a session with a peer until the test ends.
+func connect(t *testing.T, peer http.Handler, change func(*config.Upstream)) *upstream.Session {
+	t.Helper()
+	u := upstreamtest.HTTP("peer", upstreamtest.Serve(t, peer).URL)
+	if change != nil {
+		change(&u)
+	}
+	session, err := upstream.Connect(t.Context(), u, upstream.Options{Name: "gateway", Version: "9"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(session.Close)
+	return session
+}
+
+func object(t *testing.T, text string) wire.Object {
+	t.Helper()
+	o, err := wire.ParseObject([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestListThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer()
+	padding := strings.Repeat("x", 33<<20)
+	peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		r.Result(w, fmt.Sprintf(`{"prompts":[],"padding":"%s","nextCursor":"%d"}`, padding, len(peer.Seen(wire.PromptsList))))
+	})
+	session := connect(t, peer, func(u *config.Upstream) { u.MaxMessage = 64 << 20 })
+	_, err := session.List(t.Context(), 10)
+	if err == nil || !strings.Contains(err.Error(), "larger than") || len(peer.Seen(wire.PromptsList)) != 2 {
+		t.Errorf("List() = %v after %d pages", err, len(peer.Seen(wire.PromptsList)))
+	}
+}
+
+func TestCursorsGoBackAsTheyCame(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		peer    *upstreamtest.Peer
+		cursors []string
+	}{
+		"legacy, an empty one is the end": {upstreamtest.NewPeer(), []string{`"\u00e9\/"`, `"\u00e9/"`, `""`}},
+		"null is the end":                 {upstreamtest.NewModernPeer(), []string{`""`, `"x"`, `null`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pages := 0
+			test.peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				if got := string(r.Params.Get("cursor")); pages > 0 && got != test.cursors[pages-1] {
+					t.Errorf("page %d: cursor %s, want %s", pages, got, test.cursors[pages-1])
+				}
+				r.Result(w, `{"prompts":[{}],"nextCursor":`+test.cursors[pages]+`}`)
+				pages++
+			})
+			list, err := connect(t, test.peer, nil).List(t.Context(), 10)
+			if err != nil || len(list) != 3 {
+				t.Errorf("List() = %s, %v, want three", list, err)
+			}
+		})
+	}
+}
+
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	const (
+		result  = `{ "messages":[{"x":12345678901234567890,"y":2.50,"z":1e3}],"\u0061b":"\/","_meta":{"k":null}}`
+		refusal = `{"code": -32042.0e0,"message":"\u006eo","data":{"n":1.50},"more":[1e400]}`
+	)
+	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(), "modern": upstreamtest.NewModernPeer()} {
+		for _, framing := range []string{"JSON", "SSE", "SSE that stays open"} {
+			t.Run(name+", "+framing, func(t *testing.T) {
+				session := connect(t, peer, nil)
+				answer := func(member, value string) {
+					peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+						text := fmt.Sprintf(`{"jsonrpc":"2.0",%q:%s,"id":%s}`, member, value, r.Message.ID)
+						if framing == "JSON" {
+							w.Header().Set("Content-Type", "application/json; charset=utf-8")
+							fmt.Fprint(w, text)
+							return
+						}
+						w.Header().Set("Content-Type", "text/event-stream")
+						fmt.Fprint(w, ": comment\r\n\r\nevent: ping\ndata: x\n\nid: 1\ndata:\n\n")
+						upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
+						upstreamtest.Event(w, text)
+						if framing != "SSE" {
+							<-r.Context().Done()
+						}
+					})
+				}
+				answer("result", result)
+				begun := time.Now()
+				got, err := session.Call(t.Context(), wire.PromptsGet, "p", nil)
+				if err != nil || string(got.JSON) != result {
+					t.Errorf("result = %s, %v, want %s", got.JSON, err, result)
+				}
+				if took := time.Since(begun); took > 5*time.Second {
+					t.Errorf("the answer took %s", took)
+				}
+				answer("error", refusal)
+				_, err = session.Call(t.Context(), wire.PromptsGet, "p", nil)
+				if no, ok := errors.AsType[*wire.Error](err); !ok || string(no.JSON()) != refusal || string(no.Data) != `{"n":1.50}` {
+					t.Errorf("error = %v, want %s", err, refusal)
+				}
+			})
+		}
+	}
+}
+
+func TestParamsOnTheWayUp(t *testing.T) {
+	t.Parallel()
+	remote := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
+	})
+	const traceParent = "00-01000000000000000000000000000000-0200000000000000-01"
+	hop := `"_meta":{"a\/b":1.0,"io.modelcontextprotocol/clientInfo":{"name":"client"},"io.modelcontextprotocol/protocolVersion":"x",` +
+		`"progressToken":7,"traceparent":"theirs","tracestate":"t","baggage":"b","io.modelcontextprotocol/logLevel":"debug",` +
+		`"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"com.example/x":[1e2]}`
+	own := `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"gateway","version":"9"},` +
+		`"io.modelcontextprotocol/clientCapabilities":{}`
+	for _, test := range []struct{ given, legacy, modern string }{
+		{`{"name":"p"}`, `{"name":"p"}`, `{"name":"p","_meta":{` + own + `}}`},
+		{`{"name":"p","arguments":{}}`, `{"name":"p","arguments":{}}`, `{"name":"p","arguments":{},"_meta":{` + own + `}}`},
+		{
+			`{"\u006e":1.50,"arguments":{"a":12345678901234567890}}`, `{"\u006e":1.50,"arguments":{"a":12345678901234567890}}`,
+			`{"\u006e":1.50,"arguments":{"a":12345678901234567890},"_meta":{` + own + `}}`,
+		},
+		{
+			`{` + hop + `,"name":"p"}`, `{"_meta":{"a\/b":1.0,"com.example/x":[1e2]},"name":"p"}`,
+			`{"_meta":{"a\/b":1.0,"com.example/x":[1e2],` + own + `},"name":"p"}`,
+		},
+		{`{"_meta":{"progressToken":1},"name":"p"}`, `{"name":"p"}`, `{"_meta":{` + own + `},"name":"p"}`},
+		{`{"_meta":{}}`, `{"_meta":{}}`, `{"_meta":{` + own + `}}`},
+	} {
+		for want, peer := range map[string]*upstreamtest.Peer{test.legacy: upstreamtest.NewPeer(), test.modern: upstreamtest.NewModernPeer()} {
+			session := connect(t, peer, nil)
+			for _, traced := range []bool{false, true} {
+				ctx := t.Context()
+				if traced {
+					ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
+				}
+				if _, err := session.Call(ctx, wire.PromptsGet, "p", object(t, test.given)); err != nil {
+					t.Fatal(err)
+				}
+				seen := peer.Seen(wire.PromptsGet)
+				last := seen[len(seen)-1]
+				got := string(last.Message.Params)
+				if !traced {
+					if got != want {
+						t.Errorf("params %s went out as\n%s, want\n%s", test.given, got, want)
+					}
+					continue
+				}
+				meta := last.Params.Object("_meta")
+				if parent, _ := meta.Text("traceparent"); parent != traceParent || last.Header.Get("Traceparent") != traceParent {
+					t.Errorf("params %s, traced, went out as %s with header %q", test.given, got, last.Header.Get("Traceparent"))
+				}
+			}
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"plain", "greet (with Icons)", " padded ", "grüße", "=?base64?eA==?=", "a\nb"} {
+		peer := upstreamtest.NewModernPeer()
+		session := connect(t, peer, func(u *config.Upstream) {
+			u.Headers = map[string]config.Secret{"authorization": config.NewSecret("Bearer s3cret")}
+		})
+		if _, err := session.Call(t.Context(), wire.PromptsGet, name, nil); err != nil {
+			t.Fatal(err)
+		}
+		header := peer.Seen(wire.PromptsGet)[0].Header
+		if got, err := wire.DecodeHeader(header.Get("Mcp-Name")); err != nil || got != name {
+			t.Errorf("Mcp-Name of %q = %q, %v", name, header.Get("Mcp-Name"), err)
+		}
+		for key, want := range map[string]string{
+			"Mcp-Method": "prompts/get", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Session-Id": "",
+			"Authorization": "Bearer s3cret", "Accept": "application/json, text/event-stream", "Content-Type": "application/json",
+		} {
+			if got := header.Get(key); got != want {
+				t.Errorf("%s = %q, want %q", key, got, want)
+			}
+		}
+	}
+	peer := upstreamtest.NewPeer()
+	session := connect(t, peer, nil)
+	if _, err := session.Call(t.Context(), wire.PromptsGet, "p", nil); err != nil {
+		t.Fatal(err)
+	}
+	if first := peer.Seen(wire.Initialize)[0].Header; first.Get("Mcp-Session-Id") != "" || first.Get("Mcp-Protocol-Version") != "" {
+		t.Errorf("headers of initialize: %v", first)
+	}
+	header := peer.Seen(wire.PromptsGet)[0].Header
+	if header.Get("Mcp-Session-Id") != "s1" || header.Get("Mcp-Protocol-Version") != wire.Rev20251125 || header.Get("Mcp-Name") != "" {
+		t.Errorf("headers in the legacy era: %v", header)
+	}
+	if n := len(peer.Seen(wire.Initialized)); n != 1 {
+		t.Errorf("%d initialized notifications, want 1", n)
+	}
+}
+
+func TestRedirectsAreNotFollowedAndSecretsNotTold(t *testing.T) {
+	t.Parallel()
+	elsewhere := upstreamtest.NewPeer()
+	target := upstreamtest.Serve(t, elsewhere).URL
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		redirecting := upstreamtest.Serve(t, http.RedirectHandler(target, status))
+		var log lockedBuffer
+		u := upstreamtest.HTTP("redirecting", redirecting.URL+"/?key=s3cret")
+		u.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer s3cret")}
+		c := start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+		redirecting.Down()
+		_, err := get(t.Context(), c, "p")
+		for _, text := range []string{log.String(), c.State().Problem.Err.Error(), err.Error()} {
+			if strings.Contains(text, "s3cret") {
+				t.Errorf("told: %s", text)
+			}
+		}
+		if !strings.Contains(log.String(), "redirects are not followed") {
+			t.Errorf("log: %s", log.String())
+		}
+	}
+	if n := len(elsewhere.Seen(http.MethodPost)); n != 0 {
+		t.Errorf("%d requests were redirected", n)
+	}
+	down := upstreamtest.Serve(t, elsewhere)
+	down.Down()
+	_, err := upstream.Connect(t.Context(), upstreamtest.HTTP("down", down.URL+"/s3cret"), upstream.Options{}, nil)
+	if err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("Connect() = %v", err)
+	}
+}
+
+// lockedBuffer is a log that may be written and read at once.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func TestForbiddenAddressesAreNotDialled(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer()
+	server := upstreamtest.Serve(t, peer)
+	var mu sync.Mutex
+	var asked []string
+	u := upstreamtest.HTTP("own", strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
+	_, err := upstream.Connect(t.Context(), u, upstream.Options{Forbidden: func(address string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, address)
+		return errors.New("that is me")
+	}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "that is me") || len(peer.Seen(http.MethodPost)) != 0 {
+		t.Errorf("Connect() = %v", err)
+	}
+	if want := strings.TrimPrefix(server.URL, "http://"); !slices.Contains(asked, want) {
+		t.Errorf("asked about %v, want the resolved %s", asked, want)
+	}
+}
+
+func TestMessagesThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request, string){
+		"JSON": func(w http.ResponseWriter, r *upstreamtest.Request, result string) { r.Result(w, result) },
+		"SSE": func(w http.ResponseWriter, r *upstreamtest.Request, result string) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.Message.ID, result))
+		},
+	} {
+		peer := upstreamtest.NewPeer()
+		session := connect(t, peer, func(u *config.Upstream) { u.MaxMessage = 1 << 20 })
+		for size, fits := range map[int]bool{1<<20 - 1000: true, 1 << 20: false} {
+			peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				answer(w, r, `{"x":"`+strings.Repeat("x", size)+`"}`)
+			})
+			_, err := session.Call(t.Context(), wire.PromptsGet, "p", nil)
+			if (err == nil) != fits || (err != nil && !strings.Contains(err.Error(), "max_message")) {
+				t.Errorf("%s of %d bytes: %v", name, size, err)
+			}
+		}
+	}
+}
+
+func TestThePeerHearsOfACancel(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(), "modern": upstreamtest.NewModernPeer()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			session := connect(t, peer, nil)
+			begun, left := make(chan string, 1), make(chan struct{})
+			peer.Handle(wire.PromptsGet, func(_ http.ResponseWriter, r *upstreamtest.Request) {
+				begun <- string(r.Message.ID)
+				<-r.Context().Done()
+				close(left)
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			var id string
+			go func() {
+				id = <-begun
+				cancel()
+			}()
+			if _, err := session.Call(ctx, wire.PromptsGet, "p", nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("Call() = %v", err)
+			}
+			<-left
+			if name == "modern" {
+				return
+			}
+			upstreamtest.Eventually(t, "the notification", func() bool { return len(peer.Seen(wire.Cancelled)) == 1 })
+			if got := string(peer.Seen(wire.Cancelled)[0].Params.Get("requestId")); got != id {
+				t.Errorf("requestId = %s, want %s", got, id)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// scripted is a transport to a peer that answers each method after a time, or never.
+type scripted map[string]answer
+
+type answer struct {
+	after   time.Duration
+	message wire.Message
+	err     error
+}
+
+func (s scripted) roundTrip(ctx context.Context, r request) (wire.Message, error) {
+	a, ok := s[r.method]
+	if !ok {
+		<-ctx.Done()
+		return wire.Message{}, ctx.Err()
+	}
+	select {
+	case <-time.After(a.after):
+		return a.message, a.err
+	case <-ctx.Done():
+		return wire.Message{}, ctx.Err()
+	}
+}
+
+func (s scripted) listen(func(wire.Message))                {}
+func (s scripted) send(context.Context, []byte) error       { return nil }
+func (s scripted) standalone(context.Context, func()) error { return errNoStream }
+func (s scripted) mayKeepSilent() bool                      { return true }
+func (s scripted) agree(string)                             {}
+func (s scripted) broken() <-chan struct{}                  { return nil }
+func (s scripted) brokenBy() error                          { return nil }
+func (s scripted) close()                                   {}
+
+func says(after time.Duration, result string) answer {
+	return answer{after: after, message: wire.Message{Result: jsontext.Value(result)}}
+}
+
+func refuses(after time.Duration) answer {
+	return answer{after: after, message: wire.Message{Error: jsontext.Value(`{"code":-32601,"message":"no"}`)}}
+}
+
+func TestProbeOfAPeerThatMayKeepSilent(t *testing.T) {
+	t.Parallel()
+	const (
+		modern = `{"supportedVersions":["2026-07-28"],"capabilities":{}}`
+		legacy = `{"protocolVersion":"2025-06-18","capabilities":{}}`
+	)
+	for name, test := range map[string]struct {
+		peer scripted
+		want string // revision, or "" for an error
+		at   time.Duration
+	}{
+		"modern at once":               {scripted{wire.Discover: says(0, modern)}, wire.Rev20260728, 0},
+		"modern, slow":                 {scripted{wire.Discover: says(2*time.Second, modern)}, wire.Rev20260728, 2 * time.Second},
+		"modern, later than 3 s":       {scripted{wire.Discover: says(9*time.Second, modern)}, wire.Rev20260728, 9 * time.Second},
+		"modern, refuses initialize":   {scripted{wire.Discover: says(9*time.Second, modern), wire.Initialize: refuses(0)}, wire.Rev20260728, 9 * time.Second},
+		"legacy, refuses the probe":    {scripted{wire.Discover: refuses(0), wire.Initialize: says(0, legacy)}, wire.Rev20250618, 0},
+		"legacy, silent":               {scripted{wire.Initialize: says(0, legacy)}, wire.Rev20250618, 3 * time.Second},
+		"legacy, silent and slow":      {scripted{wire.Initialize: says(20*time.Second, legacy)}, wire.Rev20250618, 23 * time.Second},
+		"legacy, refuses late":         {scripted{wire.Discover: refuses(5 * time.Second), wire.Initialize: says(9*time.Second, legacy)}, wire.Rev20250618, 12 * time.Second},
+		"refuses both":                 {scripted{wire.Discover: refuses(0), wire.Initialize: refuses(0)}, "", 0},
+		"refuses both, late":           {scripted{wire.Discover: refuses(9 * time.Second), wire.Initialize: refuses(0)}, "", 9 * time.Second},
+		"silent to both":               {scripted{}, "", connectBound},
+		"speaks a revision of its own": {scripted{wire.Discover: refuses(0), wire.Initialize: says(0, `{"protocolVersion":"1999-01-01"}`)}, "", 0},
+		"exits":                        {scripted{wire.Discover: answer{err: errExited}}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &Session{transport: test.peer, noticeSlots: semaphore.NewWeighted(maxNotices)}
+				begun := time.Now()
+				err := s.open(t.Context(), "auto")
+				if s.Revision != test.want || (err == nil) != (test.want != "") || time.Since(begun) != test.at {
+					t.Errorf("open() = %v: revision %q after %s, want %q after %s", err, s.Revision, time.Since(begun), test.want, test.at)
+				}
+				if name == "exits" && !errors.Is(err, errProbeFatal) {
+					t.Errorf("open() = %v, want %v", err, errProbeFatal)
+				}
+			})
+		})
+	}
+}

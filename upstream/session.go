@@ -1,0 +1,392 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// noticeBound is how long a message that nobody waits for may take to be delivered, and maxNotices how many of
+	// them may be on their way: a peer that asks and does not read loses the answers.
+	noticeBound = 2 * time.Second
+	maxNotices  = 64
+	// maxPages bounds one list: a server that never ends its pages is guarded against.
+	maxPages = 1000
+	// maxListBytes bounds the pages of one list.
+	maxListBytes = 64 << 20
+	// listBound is how long one list may take.
+	listBound = 2 * time.Minute
+)
+
+// transport carries messages to one peer and back. There are two: Streamable HTTP and a child process.
+type transport interface {
+	// listen begins the exchange: from here on what the peer says that is no response goes to handle, which must not
+	// block. It is called once, before anything else.
+	listen(handle func(wire.Message))
+	// roundTrip sends a request and returns the response with its id.
+	roundTrip(ctx context.Context, r request) (wire.Message, error)
+	// send sends a message that no response belongs to.
+	send(ctx context.Context, message []byte) error
+	// standalone carries what a legacy peer says outside of calls, until ctx ends or it breaks. It calls ready once
+	// nothing that is said can be missed any more, and returns errNoStream where the peer offers no such stream.
+	standalone(ctx context.Context, ready func()) error
+	// mayKeepSilent reports whether a legacy peer may leave a request that it does not know unanswered.
+	mayKeepSilent() bool
+	// agree tells the transport which revision was agreed on; before that it is empty. It is called once.
+	agree(revision string)
+	// broken is closed when the transport cannot be used any more, and brokenBy says why.
+	broken() <-chan struct{}
+	brokenBy() error
+	close()
+}
+
+// request is a request on its way to a transport.
+type request struct {
+	id     int64
+	method string
+	// name is what Mcp-Name carries; empty for methods without one.
+	name   string
+	params jsontext.Value
+	// revision is the protocol revision to claim in a header; empty for none.
+	revision string
+}
+
+// Result is what a server answered to a request.
+type Result struct {
+	// JSON is the result as it was sent, always an object.
+	JSON jsontext.Value
+	// Revision is the one that the server speaks.
+	Revision string
+}
+
+// Session is an open session with one server: agreed on a revision, ready for calls. Its methods are safe for
+// concurrent use.
+type Session struct {
+	transport transport
+	// Revision is the protocol revision that both sides speak.
+	Revision string
+	// capabilities are what the server declared.
+	capabilities capabilities
+	// modern is what Revision says, for those who may ask before it is known.
+	modern  atomic.Bool
+	self    jsontext.Value
+	timeout time.Duration
+	logger  *slog.Logger
+	ids     atomic.Int64
+	// changed is called, and must not block, when the server says that its list of prompts changed.
+	changed func()
+	// notices are the messages that go out in the background, noticeSlots what bounds them.
+	notices     sync.WaitGroup
+	noticeSlots *semaphore.Weighted
+
+	mu sync.Mutex // guards what follows
+	// acknowledged is called for the acknowledgment of a subscriptions/listen request.
+	acknowledged func()
+	closed       bool
+}
+
+// capabilities is what of a server's capabilities matters to prompts.
+type capabilities struct {
+	prompts, listChanged, completions bool
+}
+
+// Completes reports whether the server declared completions. Revision 2024-11-05 had no way to declare them.
+func (s *Session) Completes() bool {
+	return s.capabilities.completions || s.Revision == wire.Rev20241105
+}
+
+// Call sends one request and waits for its result, until ctx ends at the latest. The name is the prompt's for
+// prompts/get and empty otherwise. Errors: *wire.Error is the peer's own answer, anything else is none.
+func (s *Session) Call(ctx context.Context, method, name string, params wire.Object) (Result, error) {
+	r := request{
+		id: s.ids.Add(1), method: method, name: name, revision: s.Revision,
+		params: outgoingParams(ctx, s.Revision, s.self, params),
+	}
+	response, err := s.transport.roundTrip(ctx, r)
+	if err != nil {
+		if ctx.Err() != nil {
+			s.giveUp(r.id)
+			return Result{}, ctx.Err()
+		}
+		return Result{}, err
+	}
+	if response.Error != nil {
+		return Result{}, wire.ReadError(response.Error)
+	}
+	if response.Result.Kind() != '{' {
+		return Result{}, &protocolError{"the result is not an object"}
+	}
+	return Result{JSON: response.Result, Revision: s.Revision}, nil
+}
+
+// giveUp tells the peer in the background that a call is not waited for any more. In the modern era over HTTP,
+// the closed stream has said so already; the transport then ignores it.
+func (s *Session) giveUp(id int64) {
+	params := wire.Object{}.With("requestId", wire.NumberID(id)).With("reason", wire.Quote("the caller gave up"))
+	message := wire.AppendNotification(nil, wire.Cancelled, params.JSON())
+	s.post(message)
+}
+
+// post sends a message in the background, because neither a caller that has gone nor a transport's reader may wait
+// for it.
+func (s *Session) post(message []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || !s.noticeSlots.TryAcquire(1) {
+		return
+	}
+	s.notices.Go(func() {
+		defer s.noticeSlots.Release(1)
+		ctx, cancel := context.WithTimeout(context.Background(), noticeBound)
+		defer cancel()
+		if err := s.transport.send(ctx, message); err != nil {
+			s.logger.DebugContext(ctx, "message not delivered", slog.Any("error", err))
+		}
+	})
+}
+
+// Close ends the session and waits until what belongs to it has ended: a child process is asked to go, then made to.
+func (s *Session) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.transport.close()
+	s.notices.Wait()
+}
+
+// List drains all pages of the server's prompts and returns the definitions as they were sent. It returns all of
+// them or an error: a list is never cut silently. Each page has the session's timeout.
+func (s *Session) List(ctx context.Context, maxPrompts int) ([]jsontext.Value, error) {
+	if !s.capabilities.prompts {
+		return nil, nil
+	}
+	var (
+		all     []jsontext.Value
+		bytes   int
+		params  wire.Object
+		cursors = map[string]bool{}
+		begun   = time.Now()
+	)
+	for range maxPages {
+		p, err := s.page(ctx, params)
+		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
+			return nil, nil // declared, but there are none
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", wire.PromptsList, err)
+		}
+		all = append(all, p.definitions...)
+		bytes += p.size
+		switch {
+		case len(all) > maxPrompts:
+			return nil, &guardError{fmt.Sprintf("it offers more than max_prompts = %d prompts", maxPrompts)}
+		case bytes > maxListBytes:
+			return nil, &guardError{fmt.Sprintf("its pages are larger than %d bytes together", maxListBytes)}
+		case p.next == nil:
+			return all, nil
+		case cursors[string(p.next)]:
+			return nil, &guardError{"it repeats a cursor: its list would never end"}
+		case time.Since(begun) > listBound:
+			return nil, &guardError{fmt.Sprintf("its list takes longer than %s", listBound)}
+		}
+		cursors[string(p.next)] = true
+		params = wire.Object{}.With("cursor", p.next)
+	}
+	return nil, &guardError{fmt.Sprintf("its list has more than %d pages", maxPages)}
+}
+
+// guardError says which bound a list went over.
+type guardError struct{ problem string }
+
+func (e *guardError) Error() string { return "list refused: " + e.problem }
+
+// page is one page of a list. Its definitions alias all of what was sent, so that is what counts as its size.
+type page struct {
+	definitions []jsontext.Value
+	// next is the cursor as it was sent; nil on the last page.
+	next jsontext.Value
+	size int
+}
+
+func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	result, err := s.Call(ctx, wire.PromptsList, "", params)
+	if err != nil {
+		return page{}, err
+	}
+	object, err := wire.ParseObject(result.JSON)
+	if err != nil {
+		return page{}, &protocolError{err.Error()}
+	}
+	definitions, err := wire.ParseArray(object.Get("prompts"))
+	if err != nil {
+		return page{}, &protocolError{"prompts is not an array"}
+	}
+	next := object.Get("nextCursor")
+	switch {
+	case next.Kind() == 'n', string(next) == `""` && !wire.Modern(s.Revision):
+		next = nil // only 2026-07-28 says that an empty cursor is one
+	case next != nil && next.Kind() != '"':
+		return page{}, &protocolError{"nextCursor is not a string"}
+	}
+	return page{definitions, next, len(result.JSON)}, nil
+}
+
+// alive asks the server for a sign of life. Any answer is one.
+func (s *Session) alive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	method := wire.Ping
+	if wire.Modern(s.Revision) {
+		method = wire.Discover
+	}
+	_, err := s.Call(ctx, method, "", nil)
+	switch status, ok := errors.AsType[*statusError](err); {
+	case ok && status.status == http.StatusBadRequest: // what many servers say of a session that they do not know
+		return fmt.Errorf("%s: %w: %w", method, errSessionLost, err)
+	case errors.Is(err, errSessionLost), suspicious(err):
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+// notifies reports whether the server will say when its list changes.
+func (s *Session) notifies() bool { return s.capabilities.prompts && s.capabilities.listChanged }
+
+// watch receives what the server says outside of calls, until ctx ends or the stream breaks. It calls ready once no
+// change can be missed any more.
+func (s *Session) watch(ctx context.Context, ready func()) error {
+	if !wire.Modern(s.Revision) {
+		return s.transport.standalone(ctx, ready)
+	}
+	s.onAcknowledged(ready)
+	filter := wire.Object{}.With("promptsListChanged", jsontext.Value("true"))
+	_, err := s.Call(ctx, wire.Listen, "", wire.Object{}.With("notifications", filter.JSON()))
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
+		return errNoStream
+	}
+	if err == nil { // the server ended the subscription gracefully
+		return errClosed
+	}
+	return err
+}
+
+func (s *Session) onAcknowledged(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acknowledged = f
+}
+
+// handle takes what the server says that is not the response to a call. It must not block.
+func (s *Session) handle(m wire.Message) {
+	switch {
+	case m.Method == wire.PromptsListChanged:
+		s.changed()
+	case m.Method == wire.Acknowledged:
+		s.mu.Lock()
+		f := s.acknowledged
+		s.mu.Unlock()
+		if f != nil {
+			f()
+		}
+	case m.IsRequest() && !s.modern.Load():
+		s.answer(m)
+	default:
+		s.logger.Debug("message ignored", slog.String("method", m.Method))
+	}
+}
+
+// answer answers a request of a legacy server's: ping is the only one that can be granted.
+func (s *Session) answer(m wire.Message) {
+	id := slices.Clone(m.ID)
+	response := wire.AppendResult(nil, id, jsontext.Value(emptyObject))
+	if m.Method != wire.Ping {
+		refusal := wire.NewError(wire.MethodNotFound, "Method not found: this client declared no such capability")
+		response = wire.AppendError(nil, id, refusal)
+	}
+	s.post(response)
+}
+
+// Options are what a session or connector needs beside its configuration. The zero value works.
+type Options struct {
+	// Logger is where changes of state and a child's stderr go; nil discards them.
+	Logger *slog.Logger
+	// Name and Version are what the gateway calls itself towards servers.
+	Name, Version string
+	// Forbidden says whether an address may not be dialled, by IP and port as it was resolved; nil allows all.
+	Forbidden func(address string) error
+	// client is shared by the sessions of one connector; a session without one makes its own.
+	client *httpClient
+}
+
+func (o Options) self() jsontext.Value {
+	name, version := o.Name, o.Version
+	if name == "" {
+		name, version = "promptweir", "0"
+	}
+	return wire.Object{}.With("name", wire.Quote(name)).With("version", wire.Quote(version)).JSON()
+}
+
+func (o Options) logger() *slog.Logger {
+	if o.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Logger
+}
+
+// Connect opens one session: it reaches the server, finds out its era and agrees on a revision. The changed function
+// is called, and must not block, whenever the server says that its list changed; it may be nil.
+func Connect(ctx context.Context, u config.Upstream, opts Options, changed func()) (*Session, error) {
+	s, err := connect(ctx, u, opts, changed, u.Protocol)
+	if errors.Is(err, errProbeFatal) && ctx.Err() == nil {
+		return connect(ctx, u, opts, changed, anyLegacy)
+	}
+	return s, err
+}
+
+func connect(ctx context.Context, u config.Upstream, opts Options, changed func(), protocol string) (*Session, error) {
+	if changed == nil {
+		changed = func() {}
+	}
+	s := &Session{
+		self: opts.self(), timeout: u.Timeout, changed: changed, noticeSlots: semaphore.NewWeighted(maxNotices),
+		logger: opts.logger().With(slog.String("upstream", u.Name)),
+	}
+	t, err := dial(u, opts, s.logger)
+	if err != nil {
+		return nil, err
+	}
+	s.transport = t
+	t.listen(s.handle)
+	if err := s.open(ctx, protocol); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func dial(u config.Upstream, opts Options, logger *slog.Logger) (transport, error) {
+	if u.Transport == config.Stdio {
+		return startChild(u, logger)
+	}
+	if opts.client != nil {
+		return newHTTPTransport(opts.client, u.Timeout), nil
+	}
+	t := newHTTPTransport(newHTTPClient(u, opts.Forbidden), u.Timeout)
+	t.owner = true
+	return t, nil
+}

@@ -1,0 +1,122 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Attributes of OpenTelemetry's semantic conventions for MCP, and the gateway's own.
+const (
+	attrMethod    = attribute.Key("mcp.method.name")
+	attrRevision  = attribute.Key("mcp.protocol.version")
+	attrPrompt    = attribute.Key("gen_ai.prompt.name")
+	attrStatus    = attribute.Key("rpc.response.status_code")
+	attrErrorType = attribute.Key("error.type")
+	attrTransport = attribute.Key("network.transport")
+	attrUpstream  = attribute.Key("promptweir.upstream")
+	attrTeam      = attribute.Key("promptweir.team")
+	attrState     = attribute.Key("promptweir.breaker.state")
+)
+
+// instruments are one upstream's metrics and spans. Its attributes are names of the configuration only: prompts'
+// names stand on spans, never on metrics.
+type instruments struct {
+	tracer trace.Tracer
+	// duration is how long a call took, in seconds (mcp.client.operation.duration).
+	duration metric.Float64Histogram
+	// transitions counts the breaker's changes of state.
+	transitions metric.Int64Counter
+	common      []attribute.KeyValue
+}
+
+func newInstruments(u config.Upstream) *instruments {
+	const scope = "github.com/promptweir/promptweir/upstream"
+	meter := otel.Meter(scope)
+	network := "tcp"
+	if u.Transport == config.Stdio {
+		network = "pipe"
+	}
+	// Errors here are about invalid instrument names only; the API returns a working no-op beside them.
+	duration, err := meter.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from sending a request to an upstream to its response."),
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60))
+	if err != nil {
+		otel.Handle(err)
+	}
+	transitions, err := meter.Int64Counter("promptweir.breaker.transitions", metric.WithUnit("{transition}"),
+		metric.WithDescription("Changes of state of an upstream's breaker, by the new state."))
+	if err != nil {
+		otel.Handle(err)
+	}
+	return &instruments{
+		tracer: otel.Tracer(scope), duration: duration, transitions: transitions,
+		common: []attribute.KeyValue{
+			attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network),
+		},
+	}
+}
+
+func (i *instruments) breaker(to gobreaker.State) {
+	i.transitions.Add(context.Background(), 1,
+		metric.WithAttributes(attrUpstream.String(i.common[0].Value.AsString()), attrState.String(to.String())))
+}
+
+// start begins the client span of one call. The function it returns ends it and records the duration.
+func (i *instruments) start(ctx context.Context, method, prompt string) (context.Context, func(revision string, err error)) {
+	begun := time.Now()
+	name := method
+	if prompt != "" {
+		name += " " + prompt
+	}
+	ctx, span := i.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(i.common...),
+		trace.WithAttributes(attrMethod.String(method)))
+	if prompt != "" {
+		span.SetAttributes(attrPrompt.String(prompt))
+	}
+	return ctx, func(revision string, err error) {
+		attributes := append(slices.Clip(i.common), attrMethod.String(method))
+		if revision != "" {
+			span.SetAttributes(attrRevision.String(revision))
+		}
+		if err != nil {
+			failure := failureAttributes(err)
+			attributes = append(attributes, failure...)
+			span.SetAttributes(failure...)
+			span.SetStatus(codes.Error, string(reasonOrAnswer(err)))
+		}
+		span.End()
+		i.duration.Record(ctx, time.Since(begun).Seconds(), metric.WithAttributes(attributes...))
+	}
+}
+
+// failureAttributes say why there was no result: the peer's own code, or the reason why it did not answer.
+func failureAttributes(err error) []attribute.KeyValue {
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		code := strconv.FormatInt(wireErr.Code, 10)
+		return []attribute.KeyValue{attrErrorType.String(code), attrStatus.String(code)}
+	}
+	return []attribute.KeyValue{attrErrorType.String(string(reasonOrAnswer(err)))}
+}
+
+func reasonOrAnswer(err error) Reason {
+	switch {
+	case cancelled(err):
+		return "cancelled"
+	case answered(err):
+		return "error"
+	}
+	return reason(err)
+}

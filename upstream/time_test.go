@@ -1,0 +1,504 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// inBubble runs a connector to a peer where time moves only when everybody waits.
+func inBubble(t *testing.T, peer func() *upstreamtest.Peer, u config.Upstream, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := peer()
+		c := upstream.New(u, upstream.Options{}, func() {})
+		upstream.UseTransport(c, upstreamtest.Memory{Handler: p})
+		run(t, c)
+		synctest.Wait()
+		test(t, p, c)
+	})
+}
+
+func anywhere() config.Upstream { return upstreamtest.HTTP("timed", "http://peer.example/mcp") }
+
+func lists(p *upstreamtest.Peer) int { return len(p.Seen(wire.PromptsList)) }
+
+// wantLists checks how many lists have been asked for, after some time.
+func wantLists(t *testing.T, p *upstreamtest.Peer, after time.Duration, least, most int) {
+	t.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	if n := lists(p); n < least || n > most {
+		t.Errorf("%d lists, want %d to %d", n, least, most)
+	}
+}
+
+func TestChangesShareOneTrailingRefresh(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func() *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				wantLists(t, p, 0, 1, 1)
+				time.Sleep(time.Second)
+				p.Prompts("one")
+				p.Changed()
+				wantLists(t, p, 0, 2, 2) // at once
+				for i := range 5 {
+					p.Prompts(fmt.Sprint("later-", i))
+					p.Changed()
+				}
+				wantLists(t, p, 249*time.Millisecond, 2, 2)
+				wantLists(t, p, time.Millisecond, 3, 3)
+				wantLists(t, p, time.Minute, 3, 3)
+				if got := names(c); got != "later-4" {
+					t.Errorf("names = %s, want later-4", got)
+				}
+			})
+		})
+	}
+}
+
+func TestChangeDuringARefreshIsNotLost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Second)
+		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			time.Sleep(time.Second)
+			r.Result(w, `{"prompts":[{"name":"old"}]}`)
+		})
+		p.Changed()
+		time.Sleep(500 * time.Millisecond)
+		p.Prompts("new")
+		p.Changed()
+		wantLists(t, p, 0, 2, 2)
+		wantLists(t, p, 750*time.Millisecond, 3, 3)
+		if got := names(c); got != "new" {
+			t.Errorf("names = %s, want new", got)
+		}
+	})
+}
+
+func TestChangesWithoutEndAreFollowedSlowly(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			p.Changed()
+			r.Result(w, `{"prompts":[{"name":"same"}]}`)
+		})
+		p.Changed()
+		time.Sleep(10 * time.Minute)
+		if n := lists(p); n > 90 {
+			t.Errorf("%d lists in ten minutes", n)
+		}
+		p.Prompts("really", "new")
+		wantLists(t, p, 10*time.Second, 0, 1000)
+		if got := names(c); got != "really new" {
+			t.Errorf("names = %s, want really new", got)
+		}
+	})
+}
+
+func TestServerThatCannotTellIsPolled(t *testing.T) {
+	t.Parallel()
+	legacy, modern := upstreamtest.NewPeer, upstreamtest.NewModernPeer
+	for name, test := range map[string]struct {
+		peer    func() *upstreamtest.Peer
+		silence func(*upstreamtest.Peer)
+	}{
+		"not declared": {legacy, func(p *upstreamtest.Peer) {
+			p.Result(wire.Initialize, `{"protocolVersion":"2025-06-18","capabilities":{"prompts":{}}}`)
+		}},
+		"GET 405": {legacy, func(p *upstreamtest.Peer) { p.Handle(http.MethodGet, nil) }},
+		"GET 500": {legacy, func(p *upstreamtest.Peer) { p.Status(http.MethodGet, http.StatusInternalServerError) }},
+		"GET brings a page": {legacy, func(p *upstreamtest.Peer) {
+			p.Handle(http.MethodGet, func(w http.ResponseWriter, _ *upstreamtest.Request) { fmt.Fprint(w, "<html>") })
+		}},
+		"listen unknown": {modern, func(p *upstreamtest.Peer) { p.Handle(wire.Listen, nil) }},
+		"listen refused": {modern, func(p *upstreamtest.Peer) {
+			p.Error(wire.Listen, http.StatusBadRequest, `{"code":-32602,"message":"no"}`)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer := func() *upstreamtest.Peer {
+				p := test.peer()
+				test.silence(p)
+				return p
+			}
+			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				wantLists(t, p, config.DefaultRefresh-time.Second, 1, 1)
+				p.Prompts("found")
+				wantLists(t, p, config.DefaultRefresh/5+2*time.Second, 2, 2)
+				if got := names(c); got != "found" || !c.State().Connected {
+					t.Errorf("names = %s, state %+v", got, c.State())
+				}
+			})
+		})
+	}
+}
+
+func TestBrokenStreamIsReopenedAndMadeUpFor(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func() *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				time.Sleep(time.Minute)
+				p.Prompts("meanwhile")
+				p.Break()
+				time.Sleep(time.Second)
+				if got := names(c); got != "meanwhile" || p.Streams() != 1 {
+					t.Errorf("names = %s, streams = %d", got, p.Streams())
+				}
+				p.Prompts("after")
+				p.Changed()
+				time.Sleep(time.Second)
+				if got := names(c); got != "after" || c.State().Problem != nil {
+					t.Errorf("names = %s, problem %v", got, c.State().Problem)
+				}
+			})
+		})
+	}
+}
+
+func TestChangeBeforeASlowStreamStandsIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	slow := func() *upstreamtest.Peer {
+		p := upstreamtest.NewPeer()
+		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			time.Sleep(5 * time.Second)
+			p.Stream(w, r)
+		})
+		return p
+	}
+	inBubble(t, slow, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		wantLists(t, p, 2*time.Second, 1, 1) // the first list does not wait for the stream for long
+		p.Prompts("untold")
+		p.Changed() // nobody hears
+		wantLists(t, p, 3*time.Second, 2, 2)
+		if got := names(c); got != "untold" {
+			t.Errorf("names = %s, want untold", got)
+		}
+		wantLists(t, p, time.Minute, 2, 2)
+	})
+}
+
+func TestStreamThatAlwaysEndsIsNoStorm(t *testing.T) {
+	t.Parallel()
+	peer := func() *upstreamtest.Peer {
+		p := upstreamtest.NewPeer()
+		p.Handle(http.MethodGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+		})
+		return p
+	}
+	inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector) {
+		time.Sleep(10 * time.Minute)
+		if n := len(p.Seen(http.MethodGet)); n < 50 || n > 200 {
+			t.Errorf("%d streams opened in ten minutes", n)
+		}
+	})
+}
+
+func TestRefusedListKeepsTheLastAndIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.MaxPrompts = 3
+	var n atomic.Int64
+	for name, test := range map[string]struct {
+		answer func(w http.ResponseWriter, r *upstreamtest.Request)
+		want   upstream.Reason
+	}{
+		"repeated cursor": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Result(w, `{"prompts":[],"nextCursor":"again"}`)
+		}, upstream.Degraded},
+		"too many pages": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
+		}, upstream.Degraded},
+		"too many prompts": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Result(w, `{"prompts":[{},{},{},{}]}`)
+		}, upstream.Degraded},
+		"too slow": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			time.Sleep(9 * time.Second)
+			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
+		}, upstream.Degraded},
+		"no array": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Result(w, `{"prompts":{}}`)
+		}, upstream.BadResponse},
+		"null": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Result(w, `{"prompts":null}`)
+		}, upstream.BadResponse},
+		"cursor that is no string": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Result(w, `{"prompts":[],"nextCursor":5}`)
+		}, upstream.BadResponse},
+		"error": {func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Error(w, http.StatusOK, `{"code":-32603,"message":"no"}`)
+		}, upstream.Degraded},
+		"denied":  {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) }, upstream.Denied},
+		"fails":   {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) }, upstream.Unreachable},
+		"silence": {func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }, upstream.Timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				time.Sleep(time.Second)
+				p.Handle(wire.PromptsList, test.answer)
+				p.Changed()
+				time.Sleep(3 * time.Minute)
+				state := c.State()
+				if !state.Connected || !state.Listed || names(c) != "p" || state.Problem == nil || state.Problem.Reason != test.want {
+					t.Fatalf("State() = %+v, problem %+v, want %s", state, state.Problem, test.want)
+				}
+				if time.Since(state.Problem.Since) < 40*time.Second {
+					t.Errorf("Since = %s, want when it began", time.Since(state.Problem.Since))
+				}
+				p.Prompts("good")
+				time.Sleep(4 * time.Minute)
+				if state := c.State(); names(c) != "good" || state.Problem != nil {
+					t.Errorf("after: names %s, problem %+v", names(c), state.Problem)
+				}
+				if n := len(p.Seen(wire.Initialize)); n != 1 {
+					t.Errorf("%d sessions, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusedListIsAskedForEveryTenToThirtySeconds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		refresh     time.Duration
+		least, most int
+	}{{time.Second, 50, 60}, {5 * time.Minute, 16, 20}} {
+		u := anywhere()
+		u.Refresh = test.refresh
+		refusing := func() *upstreamtest.Peer {
+			p := upstreamtest.NewPeer()
+			p.Result(wire.PromptsList, `{"prompts":0}`)
+			return p
+		}
+		inBubble(t, refusing, u, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector) {
+			wantLists(t, p, 10*time.Minute, test.least, test.most+1)
+		})
+	}
+}
+
+// failing is a network that is not there.
+type failing struct{ attempts *atomic.Int64 }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
+	f.attempts.Add(1)
+	return nil, errors.New("no network")
+}
+
+func TestReconnectBacksOffToTenSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var attempts atomic.Int64
+		c := upstream.New(anywhere(), upstream.Options{}, func() {})
+		upstream.UseTransport(c, failing{&attempts})
+		run(t, c)
+		time.Sleep(2 * time.Second)
+		if n := attempts.Load(); n < 3 || n > 12 {
+			t.Errorf("%d attempts in two seconds", n)
+		}
+		_, err := get(t.Context(), c, "p")
+		if u, ok := errors.AsType[*upstream.Unavailable](err); !ok || u.RetryAfter <= 0 || u.RetryAfter > 10*time.Second {
+			t.Errorf("get = %#v", err)
+		}
+		before := attempts.Load()
+		time.Sleep(5 * time.Minute)
+		if n := attempts.Load() - before; n < 30 || n > 95 {
+			t.Errorf("%d attempts in five minutes", n)
+		}
+	})
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Breaker = config.Breaker{Failures: 3, Cooldown: 7 * time.Second}
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		want := func(reason upstream.Reason) {
+			t.Helper()
+			_, err := get(t.Context(), c, "p")
+			wantUnavailable(t, err, reason)
+		}
+		answers := func() {
+			t.Helper()
+			if _, err := get(t.Context(), c, "p"); err != nil {
+				t.Error(err)
+			}
+		}
+		hang := func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }
+		for name, notCounted := range map[string]func(){
+			"refusal": func() {
+				p.Error(wire.PromptsGet, http.StatusOK, `{"code":-32603,"message":"no"}`)
+				_, err := get(t.Context(), c, "p")
+				if _, ok := errors.AsType[*wire.Error](err); !ok {
+					t.Error(err)
+				}
+			},
+			"401": func() { p.Status(wire.PromptsGet, 401); want(upstream.Denied) },
+			"403": func() { p.Status(wire.PromptsGet, 403); want(upstream.Denied) },
+			"429": func() { p.Status(wire.PromptsGet, 429); want(upstream.RateLimited) },
+			"413": func() { p.Status(wire.PromptsGet, 413); want(upstream.BadResponse) },
+			"cancel": func() {
+				p.Handle(wire.PromptsGet, hang)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(errors.New("the client went away")) })
+				if _, err := get(ctx, c, "p"); !errors.Is(err, context.Canceled) || unavailable(err) != "" {
+					t.Errorf("get = %v, want %v", err, context.Canceled)
+				}
+			},
+			"the caller's own deadline": func() {
+				p.Handle(wire.PromptsGet, hang)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || unavailable(err) != "" {
+					t.Errorf("get = %v, want %v", err, context.DeadlineExceeded)
+				}
+			},
+		} {
+			t.Log(name)
+			for range 10 {
+				notCounted()
+			}
+			p.Result(wire.PromptsGet, `{}`)
+			answers()
+		}
+		for name, counted := range map[string]func(){
+			"timeout": func() { p.Handle(wire.PromptsGet, hang); want(upstream.Timeout) },
+			"502":     func() { p.Status(wire.PromptsGet, 502); want(upstream.Unreachable) },
+			"broken stream": func() {
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
+					w.Header().Set("Content-Type", "text/event-stream")
+				})
+				want(upstream.Unreachable)
+			},
+			"a page": func() {
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) { fmt.Fprint(w, "<html>") })
+				want(upstream.BadResponse)
+			},
+		} {
+			t.Log(name)
+			for range 3 {
+				counted()
+			}
+			before := len(p.Seen(wire.PromptsGet))
+			_, err := get(t.Context(), c, "p")
+			if u, ok := errors.AsType[*upstream.Unavailable](err); !ok || u.Reason != upstream.BreakerOpen || u.RetryAfter != 7*time.Second {
+				t.Errorf("get = %#v", err)
+			}
+			time.Sleep(7*time.Second + 1)
+			counted() // half open: one may try
+			want(upstream.BreakerOpen)
+			if n := len(p.Seen(wire.PromptsGet)) - before; n != 1 {
+				t.Errorf("%d calls reached the peer while the breaker was open, want 1", n)
+			}
+			time.Sleep(7*time.Second + 1)
+			p.Result(wire.PromptsGet, `{}`)
+			answers()
+			answers()
+		}
+	})
+}
+
+func TestReconnectClosesTheBreaker(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Breaker = config.Breaker{Failures: 1, Cooldown: time.Hour}
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Minute)
+		p.Status(wire.PromptsGet, 500)
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.BadResponse)
+		_, err = get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.BreakerOpen)
+		p.Result(wire.PromptsGet, `{}`)
+		p.Forget()
+		p.Break()
+		time.Sleep(time.Second)
+		if _, err := get(t.Context(), c, "p"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCallsOverTheLimitWaitAndAreThenRefused(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Concurrency, u.Timeout = 1, 4*time.Second
+	u.Breaker.Failures = 1
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			select {
+			case <-time.After(3 * time.Second):
+				r.Result(w, `{}`)
+			case <-r.Context().Done():
+			}
+		})
+		begun := time.Now()
+		ended := make(chan error, 5)
+		for range 5 {
+			go func() {
+				_, err := get(t.Context(), c, "p")
+				ended <- err
+			}()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		synctest.Wait()
+		if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || unavailable(err) != "" {
+			t.Errorf("get = %v, want the caller's own end", err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		for range 4 { // one of them was let in, too late: that is not held against the peer
+			wantUnavailable(t, <-ended, upstream.Overloaded)
+		}
+		if waited := time.Since(begun); waited != 4*time.Second {
+			t.Errorf("refused after %s, want 4s", waited)
+		}
+		if _, err := get(t.Context(), c, "p"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSilenceOverHTTPDecidesNothing(t *testing.T) {
+	t.Parallel()
+	silent := func() *upstreamtest.Peer {
+		p := upstreamtest.NewPeer()
+		p.Handle(wire.Discover, func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() })
+		return p
+	}
+	inBubble(t, silent, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Minute)
+		if n := len(p.Seen(wire.Initialize)); n != 0 || c.State().Problem.Reason != upstream.Timeout {
+			t.Errorf("%d handshakes, problem %+v", n, c.State().Problem)
+		}
+		p.Handle(wire.Discover, nil)
+		time.Sleep(30 * time.Second)
+		if !c.State().Connected {
+			t.Errorf("State() = %+v", c.State())
+		}
+	})
+}

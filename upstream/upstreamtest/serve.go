@@ -1,0 +1,126 @@
+package upstreamtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is an HTTP server that can go down and come back on the same port.
+type Server struct {
+	// URL is where it is, or will be again.
+	URL string
+
+	tb      testing.TB
+	address string
+	server  *http.Server
+	served  sync.WaitGroup
+}
+
+// Serve starts a server on a free port of the loopback interface.
+func Serve(tb testing.TB, handler http.Handler) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, address: "127.0.0.1:0"}
+	s.Up(handler)
+	tb.Cleanup(s.Down)
+	return s
+}
+
+// Up starts the server again.
+func (s *Server) Up(handler http.Handler) {
+	s.tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.address)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	s.URL = "http://" + s.address
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	s.server = server
+	s.served.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.tb.Error(err)
+		}
+	})
+}
+
+// Down ends the server as a kill would: its connections break. It may be called again.
+func (s *Server) Down() {
+	_ = s.server.Close()
+	s.served.Wait()
+}
+
+// Memory is an http.RoundTripper that hands each request to a handler, without a network.
+type Memory struct{ Handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (m Memory) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	reader, writer := io.Pipe()
+	response := &http.Response{
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{},
+		Body: &memoryBody{reader, cancel}, ContentLength: -1,
+	}
+	w := &memoryWriter{response: response, body: writer, started: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { writer.CloseWithError(context.Canceled) })
+	go func() {
+		defer stop()
+		m.Handler.ServeHTTP(w, r.Clone(ctx))
+		w.WriteHeader(http.StatusOK)
+		_ = writer.Close()
+	}()
+	select {
+	case <-w.started:
+		return response, nil
+	case <-r.Context().Done():
+		cancel()
+		return nil, r.Context().Err()
+	}
+}
+
+type memoryBody struct {
+	*io.PipeReader
+
+	cancel context.CancelFunc
+}
+
+func (b *memoryBody) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}
+
+// memoryWriter is the http.ResponseWriter of one request.
+type memoryWriter struct {
+	response *http.Response
+	body     *io.PipeWriter
+	header   http.Header
+	once     sync.Once
+	started  chan struct{}
+}
+
+func (w *memoryWriter) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
+
+func (w *memoryWriter) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.response.StatusCode, w.response.Header = status, w.Header().Clone()
+		close(w.started)
+	})
+}
+
+func (w *memoryWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (w *memoryWriter) Flush() { w.WriteHeader(http.StatusOK) }
