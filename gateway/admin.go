@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// Admin serves the operators' side: /healthz, /readyz and /metrics, which is the handler given. Host and Origin are
+// checked as on the MCP endpoint. What /readyz says beyond its status is for callers on loopback only.
+func (g *Gateway) Admin(metrics http.Handler) http.Handler {
+	hosts := newHostGuard(g.cfg.Admin.Listen, "", g.cfg.Gateway.AllowedHosts, nil)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", g.serveReady)
+	mux.Handle("GET /metrics", metrics)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := hosts.check(r); err != nil {
+			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// Readiness is the body of /readyz.
+type Readiness struct {
+	Ready     bool             `json:"ready"`
+	Entries   int              `json:"entries,omitempty"`
+	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
+	// Reports are sentences about names that somebody should put right.
+	Reports []string `json:"reports,omitempty"`
+}
+
+// UpstreamHealth is how one upstream is.
+type UpstreamHealth struct {
+	Name      string `json:"name"`
+	Team      string `json:"team"`
+	Connected bool   `json:"connected"`
+	// Listed is true once its prompts were listed; they stay when it goes.
+	Listed   bool   `json:"listed"`
+	Revision string `json:"revision,omitempty"`
+	Prompts  int    `json:"prompts"`
+	// Reason and Since are set while the list is not fresh.
+	Reason string     `json:"reason,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+}
+
+// Ready says how the gateway is: ready once each upstream has been tried and at least one has been listed, or where
+// none is configured.
+func (g *Gateway) Ready() Readiness {
+	e := g.edition.Load()
+	readiness := Readiness{Entries: len(e.snapshot.Entries())}
+	for _, r := range e.snapshot.Reports() {
+		readiness.Reports = append(readiness.Reports, r.Text)
+	}
+	tried, listed := true, false
+	for i, state := range e.states {
+		u := g.connectors[i].Upstream()
+		health := UpstreamHealth{
+			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision, Prompts: len(state.Definitions),
+		}
+		if state.Problem != nil {
+			health.Reason, health.Since = string(state.Problem.Reason), &state.Problem.Since
+		}
+		readiness.Upstreams = append(readiness.Upstreams, health)
+		listed = listed || state.Listed
+		tried = tried && state.Tried
+	}
+	readiness.Ready = len(g.connectors) == 0 || (tried && listed)
+	return readiness
+}
+
+func (g *Gateway) serveReady(w http.ResponseWriter, r *http.Request) {
+	readiness := g.Ready()
+	w.Header().Set("Content-Type", "application/json")
+	if !readiness.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	if !fromLoopback(r) {
+		readiness = Readiness{Ready: readiness.Ready}
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(readiness) // the caller has gone
+}
+
+// fromLoopback reports whether a request comes from this machine. A forwarding proxy would hide that, so one that
+// says it forwards does not count.
+func fromLoopback(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,138 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream"
+)
+
+// Name is what the gateway calls itself towards clients and servers.
+const Name = "promptweir"
+
+// settleBound is how long after the start a list waits for upstreams that have not been heard of yet.
+const settleBound = 2 * time.Second
+
+// Options are what a gateway needs beside its configuration. The zero value works.
+type Options struct {
+	// Logger is where changes of state go; nil discards them.
+	Logger *slog.Logger
+	// Version is what the gateway tells clients and servers.
+	Version string
+}
+
+// Gateway is one configuration at work. Its methods are safe for concurrent use.
+type Gateway struct {
+	cfg     *config.Config
+	opts    Options
+	logger  *slog.Logger
+	metrics *instruments
+
+	connectors []*upstream.Connector // in configuration order
+	byName     map[string]*upstream.Connector
+	policy     *policy.Policy
+	identity   *identity.Authenticator
+	sealer     *seal.Sealer
+	hosts      hostGuard
+	own        ownAddresses
+	ended      tombstones
+	calls      calls // of legacy clients over HTTP, by session and id
+
+	// changed holds at most one mark: that some upstream's state is not in the edition yet.
+	changed chan struct{}
+	edition atomic.Pointer[edition]
+	subscribers
+	started time.Time
+	// closing is closed when streams are to end.
+	closing chan struct{}
+	drain   sync.Once
+}
+
+// New makes a gateway. It contacts and starts nothing; [Gateway.Run] does.
+func New(cfg *config.Config, opts Options) (*Gateway, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	keys := make([][32]byte, 0, len(cfg.Gateway.CursorKeys))
+	for _, key := range cfg.Gateway.CursorKeys {
+		keys = append(keys, key.Reveal())
+	}
+	sealer, err := seal.New(keys)
+	if err != nil {
+		return nil, fmt.Errorf("cursor_keys: %w", err)
+	}
+	g := &Gateway{
+		cfg: cfg, opts: opts, logger: opts.Logger,
+		byName: map[string]*upstream.Connector{},
+		policy: policy.New(cfg), identity: identity.New(cfg), sealer: sealer,
+		hosts:   newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
+		metrics: newInstruments(),
+		changed: make(chan struct{}, 1), started: time.Now(), closing: make(chan struct{}),
+	}
+	for _, u := range cfg.Upstreams() {
+		connector := upstream.New(u, upstream.Options{
+			Logger: opts.Logger, Name: Name, Version: opts.Version, Forbidden: g.own.forbids,
+		}, g.signal)
+		g.connectors = append(g.connectors, connector)
+		g.byName[u.Name] = connector
+	}
+	g.edition.Store(newEdition(g.policy, catalog.Merge(g.sources(), g.catalogOptions()), g.states(), nil))
+	return g, nil
+}
+
+// Own tells the gateway an address that it listens on itself, so that no upstream can point back at it. To be called
+// before Run.
+func (g *Gateway) Own(address netip.AddrPort) { g.own.add(address) }
+
+// Run keeps the upstreams connected and the catalog current, until ctx ends and all of that has ended.
+func (g *Gateway) Run(ctx context.Context) error {
+	defer g.observe()()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, connector := range g.connectors {
+		group.Go(func() error { return connector.Run(ctx) })
+	}
+	group.Go(func() error { return g.publishChanges(ctx) })
+	return group.Wait()
+}
+
+// Drain ends the streams of all clients with what their revision says for that. Requests in flight are not touched.
+func (g *Gateway) Drain() { g.drain.Do(func() { close(g.closing) }) }
+
+// signal asks for a new edition. It never blocks.
+func (g *Gateway) signal() {
+	select {
+	case g.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Authenticator says who callers are, for transports without HTTP headers.
+func (g *Gateway) Authenticator() *identity.Authenticator { return g.identity }
+
+func (g *Gateway) catalogOptions() catalog.Options {
+	return catalog.Options{Separator: g.cfg.Gateway.Separator, Conflict: string(g.cfg.Gateway.Conflict)}
+}
+
+// sources are the upstreams as the catalog knows them, with nothing in their lists.
+func (g *Gateway) sources() []catalog.Source {
+	sources := make([]catalog.Source, 0, len(g.connectors))
+	for _, c := range g.connectors {
+		u := c.Upstream()
+		sources = append(sources, catalog.Source{
+			Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Place: u.Place.String(),
+		})
+	}
+	return sources
+}

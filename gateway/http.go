@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxRequest bounds the body of a client's request, in bytes.
+	maxRequest = 4 << 20
+	// readBound is how long the body of a request may take to arrive.
+	readBound = 30 * time.Second
+	// maxPooled bounds the buffers that are kept for the next response, in bytes.
+	maxPooled = 1 << 20
+)
+
+// Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request. It is mounted at the
+// configured path and answers there only.
+//
+//	POST    initialize, or a session id     legacy (2024-11-05 to 2025-11-25)
+//	        _meta or header says so         modern (2026-07-28)
+//	GET     legacy stream of notifications
+//	DELETE  end of a legacy session
+func (g *Gateway) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(g.cfg.Gateway.Path, http.HandlerFunc(g.serveHTTP))
+	return mux
+}
+
+func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := g.hosts.check(r); err != nil {
+		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		g.servePost(w, r)
+	case http.MethodGet:
+		g.serveLegacyStream(w, r)
+	case http.MethodDelete:
+		g.serveDelete(w, r)
+	default:
+		refuseMethod(w, "POST, GET, DELETE", "Method not allowed")
+	}
+}
+
+// refuseMethod answers an HTTP method that is not served.
+func refuseMethod(w http.ResponseWriter, allow, problem string) {
+	w.Header().Set("Allow", allow)
+	refuse(w, http.StatusMethodNotAllowed, nil, wire.NewError(wire.InvalidRequest, problem))
+}
+
+// refuse answers with an HTTP status of its own and a JSON-RPC error, with the request's id where that is known.
+func refuse(w http.ResponseWriter, status int, id jsontext.Value, err *wire.Error) {
+	_ = writeJSON(w, status, wire.AppendError(nil, id, err)) // the client has gone
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	w.Header().Set("Content-Type", wire.ContentJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeBound)) // one without deadlines has no bound
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	return err
+}
+
+// servePost handles one message: its JSON first, then its headers, then who sent it.
+func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
+	if contentType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || contentType != wire.ContentJSON {
+		refuse(w, http.StatusUnsupportedMediaType, nil, wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
+		return
+	}
+	if !accepts(r, wire.ContentJSON) || !accepts(r, wire.ContentSSE) {
+		refuse(w, http.StatusNotAcceptable, nil,
+			wire.NewError(wire.InvalidRequest, "Accept must list application/json and text/event-stream"))
+		return
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	message, err := wire.Parse(body)
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		refuse(w, http.StatusBadRequest, message.ID, wireErr)
+		return
+	}
+	call, err := newRequest(message)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, message.ID, wire.NewError(wire.ParseError, "Parse error: "+err.Error()))
+		return
+	}
+	if isModern(r, call) {
+		g.serveModern(w, r, call)
+		return
+	}
+	g.serveLegacy(w, r, call)
+}
+
+// readBody reads a request's body whole. It has a deadline of its own, and none is left on the connection for a
+// response that may take longer: a server's ReadTimeout would end streams.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readBound)) // a connection without deadlines has no bound
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	_ = control.SetReadDeadline(time.Time{}) // see above
+	return body, err
+}
+
+func refuseBody(w http.ResponseWriter, err error) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		refuse(w, http.StatusRequestEntityTooLarge, nil, wire.NewError(wire.InvalidRequest, "The message is too large"))
+		return
+	}
+	refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.ParseError, "The message did not arrive whole"))
+}
+
+// accepts reports whether a request's Accept header allows the content type. No header allows all.
+func accepts(r *http.Request, contentType string) bool {
+	values := r.Header.Values("Accept")
+	if len(values) == 0 {
+		return true
+	}
+	major, _, _ := strings.Cut(contentType, "/")
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(item, ";")
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case contentType, "*/*", major + "/*":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isModern decides a message's era: what it says of itself in _meta, else its header. An initialize without either
+// is how the legacy era begins.
+func isModern(r *http.Request, call *request) bool {
+	return call.meta.Get(wire.MetaProtocolVersion) != nil || wire.Modern(r.Header.Get(wire.HeaderProtocolVersion))
+}
+
+// authenticate finds out who sends a request, or answers it with 401.
+func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsontext.Value) (policy.Principal, bool) {
+	principal, err := g.identity.FromHeader(r.Header.Get("Authorization"))
+	if err == nil {
+		return principal, true
+	}
+	w.Header().Set("WWW-Authenticate", g.identity.Challenge())
+	problem := "Unauthorized: the credential is not valid"
+	if errors.Is(err, identity.ErrNoCredential) {
+		problem = "Unauthorized: a bearer token is required"
+	}
+	refuse(w, http.StatusUnauthorized, id, wire.NewError(wire.InvalidRequest, problem))
+	return principal, false
+}
+
+// buffers are reused between responses, so that a page of the list costs no allocation of its size.
+var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// serveRequest carries a request out, in a context that ends when the client goes, and writes its response as JSON.
+func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call *request, status int) {
+	buffer, _ := buffers.Get().(*[]byte)
+	response := g.respond(ctx, (*buffer)[:0], call)
+	// A write that failed may still be under way: HTTP/2 returns from it when the client resets the stream.
+	if err := writeJSON(w, status, response); err == nil && cap(response) <= maxPooled {
+		*buffer = response[:0]
+		buffers.Put(buffer)
+	}
+}

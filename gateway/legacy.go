@@ -1,0 +1,219 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// sessionLife is how long a legacy session lasts.
+const sessionLife = 24 * time.Hour
+
+// serveLegacy handles a message of the legacy era over HTTP.
+func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, call *request) {
+	principal, ok := g.authenticate(w, r, call.message.ID)
+	if !ok {
+		return
+	}
+	call.principal, call.audience = principal, g.policy.Audience(principal)
+	if call.message.Method == wire.Initialize && call.message.IsRequest() {
+		g.serveInitialize(w, r, call)
+		return
+	}
+	session, ok := g.openSession(w, r, principal)
+	if !ok {
+		return
+	}
+	call.revision = session.Revision
+	if !call.message.IsRequest() { // a notification, or a response to nothing that was asked
+		if call.message.Method == wire.Cancelled {
+			g.calls.cancel(callKey(&session, call.params.Get("requestId")))
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	ctx, end, _ := g.calls.begin(extractTrace(r.Context(), call.meta, r.Header), callKey(&session, call.message.ID))
+	defer end()
+	g.serveRequest(ctx, w, call, http.StatusOK)
+}
+
+// callKey tells a session's request from every other one on this replica.
+func callKey(session *seal.Session, id jsontext.Value) string {
+	return string(session.ID[:]) + string(id)
+}
+
+// serveInitialize begins a session: all that is known of it travels in its id.
+func (g *Gateway) serveInitialize(w http.ResponseWriter, r *http.Request, call *request) {
+	requested, ok := call.params.Text("protocolVersion")
+	if !ok {
+		refuse(w, http.StatusOK, call.message.ID,
+			wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string"))
+		return
+	}
+	declared := call.params.Object("capabilities")
+	call.revision = negotiate(requested)
+	_, operation := g.metrics.start(extractTrace(r.Context(), call.meta, r.Header), call)
+	session := seal.Session{
+		Revision:    call.revision,
+		Elicitation: declared.Get("elicitation") != nil,
+		Sampling:    declared.Get("sampling") != nil,
+		Roots:       declared.Get("roots") != nil,
+		Principal:   call.principal.Key(),
+		Expires:     time.Now().Add(sessionLife),
+	}
+	_, _ = rand.Read(session.ID[:]) // never fails
+	token, err := g.sealer.SealSession(session)
+	operation.end(err)
+	if err != nil {
+		g.logger.ErrorContext(r.Context(), "session not sealed", slog.Any("error", err))
+		refuse(w, http.StatusInternalServerError, call.message.ID, wire.NewError(wire.InternalError, "Internal error"))
+		return
+	}
+	w.Header().Set(wire.HeaderSessionID, token)
+	body := wire.AppendResult(nil, call.message.ID, g.initialization(session.Revision))
+	_ = writeJSON(w, http.StatusOK, body) // the client has gone
+}
+
+// openSession reads the session of a legacy request, or answers: 400 without one, 404 for one that is not this
+// caller's, ended or made up (2025-11-25, Transports, "Session Management").
+func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal policy.Principal) (seal.Session, bool) {
+	if header := r.Header.Get(wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
+		refuse(w, http.StatusBadRequest, nil, unsupportedVersion(header))
+		return seal.Session{}, false
+	}
+	token := r.Header.Get(wire.HeaderSessionID)
+	if token == "" {
+		refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Mcp-Session-Id is required: begin with initialize"))
+		return seal.Session{}, false
+	}
+	session, err := g.sealer.OpenSession(token)
+	if err != nil || session.Principal != principal.Key() || !session.Expires.After(time.Now()) || g.ended.has(session.ID) {
+		refuse(w, http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
+		return seal.Session{}, false
+	}
+	return session, true
+}
+
+// unsupportedVersion is the error of a revision that is not served.
+func unsupportedVersion(requested string) *wire.Error {
+	data := wire.Object{}.With("supported", supportedVersions()).With("requested", wire.Quote(requested))
+	return wire.NewError(wire.UnsupportedProtocolVersion, "Unsupported protocol version").WithData(data.JSON())
+}
+
+// serveDelete ends a session on this replica.
+func (g *Gateway) serveDelete(w http.ResponseWriter, r *http.Request) {
+	if wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)) {
+		refuseMethod(w, "POST", "There are no sessions in this revision")
+		return
+	}
+	principal, ok := g.authenticate(w, r, nil)
+	if !ok {
+		return
+	}
+	session, ok := g.openSession(w, r, principal)
+	if !ok {
+		return
+	}
+	g.ended.add(session.ID, session.Expires)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// tombstones are the sessions that were ended before they expired. The zero value is ready.
+type tombstones struct {
+	mu  sync.Mutex             // guards all
+	all map[[16]byte]time.Time // when each would have expired
+}
+
+func (t *tombstones) has(id [16]byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.all[id]
+	return ok
+}
+
+// add ends a session, and forgets those that have expired by now.
+func (t *tombstones) add(id [16]byte, expires time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == nil {
+		t.all = map[[16]byte]time.Time{}
+	}
+	now := time.Now()
+	maps.DeleteFunc(t.all, func(_ [16]byte, expiry time.Time) bool { return expiry.Before(now) })
+	t.all[id] = expires
+}
+
+// serveLegacyStream serves the GET stream on which a legacy client hears of changes. Each event's id ends in the
+// view's fingerprint: a client that comes back with an old one missed something, and is told so at once.
+func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)):
+		refuseMethod(w, "POST", "This revision listens by subscriptions/listen")
+		return
+	case !accepts(r, wire.ContentSSE):
+		refuse(w, http.StatusNotAcceptable, nil, wire.NewError(wire.InvalidRequest, "Accept must list text/event-stream"))
+		return
+	}
+	principal, ok := g.authenticate(w, r, nil)
+	if !ok {
+		return
+	}
+	session, ok := g.openSession(w, r, principal)
+	if !ok {
+		return
+	}
+	audience := g.policy.Audience(principal)
+	g.settle(r.Context(), audience) // a gateway that just began has no news for those who come back to it
+	sub := g.subscribe(audience)
+	defer g.leave(sub)
+	ids := eventIDs{stream: randomName()}
+	out := openStream(w)
+	defer out.end()
+	view := g.seen(sub)
+	if session.Revision >= wire.Rev20251125 { // its clients know events without data
+		out.event(ids.next(view), nil)
+	}
+	changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
+	if last := r.Header.Get(wire.HeaderLastEventID); last != "" && !isAbout(last, view) {
+		out.event(ids.next(view), changed)
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), session.Expires)
+	defer cancel()
+	g.stream(ctx, out, sub, func() { out.event(ids.next(g.seen(sub)), changed) })
+}
+
+// eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT.
+type eventIDs struct {
+	stream  string
+	counter int
+}
+
+func randomName() string {
+	var name [8]byte
+	_, _ = rand.Read(name[:]) // never fails
+	return hex.EncodeToString(name[:])
+}
+
+func (e *eventIDs) next(view catalog.Fingerprint) string {
+	e.counter++
+	return e.stream + "." + strconv.Itoa(e.counter) + "." + hex.EncodeToString(view[:])
+}
+
+// isAbout reports whether an event's id, of whichever replica and stream, ends in the view's fingerprint.
+func isAbout(id string, view catalog.Fingerprint) bool {
+	return id[strings.LastIndexByte(id, '.')+1:] == hex.EncodeToString(view[:])
+}

@@ -1,0 +1,333 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// How long a client may rely on a list, in milliseconds: less while an upstream that it sees is degraded.
+const (
+	healthyTTL  = 60_000
+	degradedTTL = 5_000
+)
+
+// starting is why an upstream is not listed that has neither answered nor failed yet.
+const starting upstream.Reason = "starting"
+
+// metaPartial is the key under which a list says which upstreams it is not fresh for.
+const metaPartial = "promptweir/partial"
+
+// list appends the result of prompts/list to dst: one page of the caller's view, from memory.
+func (g *Gateway) list(ctx context.Context, dst []byte, r *request) ([]byte, error) {
+	after, err := g.position(r)
+	if err != nil {
+		return dst, err
+	}
+	e := g.settle(ctx, r.audience)
+	view := e.view(r.audience)
+	partial := g.partial(e, r.audience)
+	if view.Len() == 0 {
+		if err := g.nothingListed(e, r.audience); err != nil {
+			return dst, err
+		}
+	}
+	entries, next, more := view.Page(after, g.cfg.Gateway.PageSize)
+	dst = append(dst, '{')
+	dst = catalog.AppendPrompts(dst, entries)
+	if more {
+		cursor := g.sealer.SealCursor(wire.PromptsList, r.principal.Key(), next)
+		dst = append(append(append(dst, `,"nextCursor":"`...), cursor...), '"')
+	}
+	return g.appendListMeta(dst, r, partial), nil
+}
+
+// appendListMeta ends a list's result with what the client's revision wants beside the prompts.
+func (g *Gateway) appendListMeta(dst []byte, r *request, partial jsontext.Value) []byte {
+	var meta wire.Object
+	if r.modern() {
+		ttl, scope := int64(healthyTTL), "private"
+		if partial != nil {
+			ttl = degradedTTL
+		}
+		if !g.identity.Required() { // everybody has the same view
+			scope = "public"
+		}
+		dst = append(append(dst, `,"resultType":"complete","cacheScope":"`...), scope...)
+		dst = strconv.AppendInt(append(dst, `","ttlMs":`...), ttl, 10)
+		meta = meta.With(wire.MetaServerInfo, g.serverInfo())
+	}
+	if partial != nil {
+		meta = meta.With(metaPartial, partial)
+	}
+	if len(meta) > 0 {
+		dst = meta.Append(append(dst, `,"_meta":`...))
+	}
+	return append(dst, '}')
+}
+
+// position returns the name that the page begins after.
+func (g *Gateway) position(r *request) (string, error) {
+	value := r.params.Get("cursor")
+	if value == nil {
+		return "", nil
+	}
+	cursor, ok := wire.Text(value)
+	if !ok {
+		return "", invalidCursor(seal.ErrMalformed)
+	}
+	after, err := g.sealer.OpenCursor(wire.PromptsList, r.principal.Key(), cursor)
+	if err != nil {
+		return "", invalidCursor(err)
+	}
+	return after, nil
+}
+
+func invalidCursor(err error) *wire.Error {
+	data := wire.Object{}.With("reason", wire.Quote(seal.Reason(err)))
+	return wire.NewError(wire.InvalidParams, "Invalid cursor: begin the list again without one").WithData(data.JSON())
+}
+
+// names reports whether the audience may hear of an upstream: its team's members, and who sees an entry of it.
+func (g *Gateway) names(e *edition, audience *policy.Audience, u, team string) bool {
+	return audience.Member(team) || e.lazyView(audience).upstreams[u]
+}
+
+// partial says which upstreams of the caller's view are degraded, as a JSON array, or nil where none is.
+func (g *Gateway) partial(e *edition, audience *policy.Audience) jsontext.Value {
+	var list []byte
+	for i, state := range e.states {
+		u, reason, since := g.connectors[i].Upstream(), starting, g.started
+		if state.Problem != nil {
+			reason, since = state.Problem.Reason, state.Problem.Since
+		}
+		if (state.Tried && state.Problem == nil) || !g.names(e, audience, u.Name, u.Team) {
+			continue
+		}
+		item := wire.Object{}.
+			With("upstream", wire.Quote(u.Name)).
+			With("reason", wire.Quote(string(reason))).
+			With("since", wire.Quote(since.UTC().Format(time.RFC3339))).
+			With("stale", jsontext.Value(strconv.FormatBool(state.Listed)))
+		if list != nil {
+			list = append(list, ',')
+		}
+		list = item.Append(list)
+	}
+	if list == nil {
+		return nil
+	}
+	return slices.Concat([]byte{'['}, list, []byte{']'})
+}
+
+// nothingListed returns the error of a list that would be empty only because no upstream that the caller may see
+// anything of has ever been listed; nil where there is another reason. It names the first that the caller may hear of.
+func (g *Gateway) nothingListed(e *edition, audience *policy.Audience) error {
+	var unlisted *upstream.Unavailable
+	for i, state := range e.states {
+		u := g.connectors[i].Upstream()
+		switch {
+		case !audience.SeesTeam(u.Team):
+			continue
+		case state.Listed:
+			return nil
+		case unlisted != nil && unlisted.Upstream != "":
+			continue
+		}
+		unlisted = &upstream.Unavailable{Reason: starting}
+		if audience.Member(u.Team) {
+			unlisted.Upstream = u.Name
+			if state.Problem != nil {
+				unlisted.Reason, unlisted.Err = state.Problem.Reason, state.Problem.Err
+			}
+		}
+	}
+	if unlisted == nil {
+		return nil
+	}
+	return unlisted
+}
+
+// unknownPrompt answers for what does not exist and for what the caller may not see.
+func unknownPrompt(name string) *wire.Error {
+	return wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
+}
+
+// get appends the result of prompts/get to dst.
+func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
+	name, ok := r.params.Text("name")
+	if !ok {
+		return dst, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
+	}
+	entry := g.settle(ctx, r.audience).entry(r.audience, name)
+	if entry == nil {
+		return dst, unknownPrompt(name)
+	}
+	o.target(entry.Name)
+	if err := checkArguments(entry, r.params.Get("arguments")); err != nil {
+		return dst, err
+	}
+	result, err := g.askOwners(ctx, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
+		return r.params.With("name", wire.Quote(own))
+	})
+	if err != nil {
+		return dst, err
+	}
+	return g.appendResult(dst, r, result)
+}
+
+// checkArguments refuses a get that lacks what the definition requires.
+func checkArguments(entry *catalog.Entry, arguments jsontext.Value) error {
+	if arguments != nil && arguments.Kind() != '{' {
+		return wire.NewError(wire.InvalidParams, "Invalid params: arguments must be an object")
+	}
+	if len(entry.Required) == 0 {
+		return nil
+	}
+	var given wire.Object
+	if arguments != nil {
+		var err error
+		if given, err = wire.ParseObject(arguments); err != nil {
+			return wire.NewError(wire.InvalidParams, "Invalid params: arguments: "+err.Error())
+		}
+	}
+	for _, name := range entry.Required {
+		if given.Get(name) == nil {
+			return wire.NewError(wire.InvalidParams, "Missing required argument: "+name)
+		}
+	}
+	return nil
+}
+
+// askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all.
+func (g *Gateway) askOwners(
+	ctx context.Context, owners []catalog.Owner, method string, params func(own string) wire.Object,
+) (upstream.Result, error) {
+	var first error
+	for _, owner := range g.healthyFirst(owners) {
+		result, err := g.byName[owner.Upstream].Call(ctx, method, prompt(method, owner.Name), params(owner.Name))
+		unavailable, ok := errors.AsType[*upstream.Unavailable](err)
+		if !ok || !unanswered(unavailable.Reason) {
+			return result, err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return upstream.Result{}, first
+}
+
+// prompt is what names a method's target in Mcp-Name and on spans: only a get has one.
+func prompt(method, name string) string {
+	if method == wire.PromptsGet {
+		return name
+	}
+	return ""
+}
+
+// unanswered reports whether no byte of an answer came back, so that another owner may be asked.
+func unanswered(reason upstream.Reason) bool {
+	switch reason {
+	case upstream.Unreachable, upstream.Timeout, upstream.BreakerOpen, upstream.Overloaded:
+		return true
+	}
+	return false
+}
+
+// healthyFirst returns the owners in configuration order, those without a session last.
+func (g *Gateway) healthyFirst(owners []catalog.Owner) []catalog.Owner {
+	if len(owners) == 1 {
+		return owners
+	}
+	sorted := slices.Clone(owners)
+	slices.SortStableFunc(sorted, func(a, b catalog.Owner) int {
+		down := func(o catalog.Owner) int {
+			if g.byName[o.Upstream].State().Connected {
+				return 0
+			}
+			return 1
+		}
+		return down(a) - down(b)
+	})
+	return sorted
+}
+
+// noCompletions answers for a visible prompt whose upstream cannot complete.
+const noCompletions = `{"completion":{"values":[]}}`
+
+// complete appends the result of completion/complete to dst.
+func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
+	ref := r.params.Object("ref")
+	if kind, _ := ref.Text("type"); kind != "ref/prompt" {
+		return dst, wire.NewError(wire.InvalidParams, "Invalid params: ref must be a ref/prompt")
+	}
+	name, ok := ref.Text("name")
+	if !ok {
+		return dst, wire.NewError(wire.InvalidParams, "Invalid params: ref.name must be a string")
+	}
+	entry := g.settle(ctx, r.audience).entry(r.audience, name)
+	if entry == nil {
+		return dst, unknownPrompt(name)
+	}
+	o.target(entry.Name)
+	none := upstream.Result{JSON: jsontext.Value(noCompletions), Revision: wire.LatestLegacy}
+	owners := slices.DeleteFunc(slices.Clone(entry.Owners), func(o catalog.Owner) bool {
+		return !g.byName[o.Upstream].Completes()
+	})
+	if len(owners) == 0 {
+		return g.appendResult(dst, r, none)
+	}
+	result, err := g.askOwners(ctx, owners, wire.Complete, func(own string) wire.Object {
+		return r.params.With("ref", ref.With("name", wire.Quote(own)).JSON())
+	})
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
+		result, err = none, nil
+	}
+	if err != nil {
+		return dst, err
+	}
+	return g.appendResult(dst, r, result)
+}
+
+// appendResult appends an upstream's result as the client's revision needs it. Between two legacy peers it stays as
+// it is; to or from the modern era, only the members that belong to one era change.
+func (g *Gateway) appendResult(dst []byte, r *request, result upstream.Result) ([]byte, error) {
+	if !r.modern() && !wire.Modern(result.Revision) {
+		return append(dst, result.JSON...), nil
+	}
+	object, err := wire.ParseObject(result.JSON)
+	if err != nil {
+		return dst, err
+	}
+	kind, stated := object.Text("resultType")
+	if stated && kind == wire.ResultInputRequired {
+		return dst, wire.NewError(wire.InternalError, "The upstream asks for input, which this gateway cannot relay yet")
+	}
+	before := object.Get("_meta")
+	meta := object.Object("_meta").Without(func(name string) bool { return name == wire.MetaServerInfo })
+	if r.modern() {
+		if !stated {
+			object = object.With("resultType", wire.Quote(wire.ResultComplete))
+		}
+		meta = meta.With(wire.MetaServerInfo, g.serverInfo())
+	} else {
+		object = object.Without(func(name string) bool { return name == "resultType" })
+	}
+	switch {
+	case len(meta) > 0 || string(before) == "{}":
+		object = object.With("_meta", meta.JSON())
+	case before != nil:
+		object = object.Without(func(name string) bool { return name == "_meta" })
+	}
+	return object.Append(dst), nil
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// request is one client's request after its transport has checked it.
+type request struct {
+	message wire.Message
+	params  wire.Object
+	meta    wire.Object // of the params
+	// revision is the one that the client speaks.
+	revision  string
+	principal policy.Principal
+	audience  *policy.Audience
+}
+
+func newRequest(message wire.Message) (*request, error) {
+	r := &request{message: message}
+	if message.Params == nil {
+		return r, nil
+	}
+	var err error
+	if r.params, err = wire.ParseObject(message.Params); err != nil {
+		return nil, err
+	}
+	r.meta = r.params.Object("_meta")
+	return r, nil
+}
+
+func (r *request) modern() bool { return wire.Modern(r.revision) }
+
+// emptyLists are what clients of the legacy era get for lists that were never declared: some ask all the same, and
+// drop the whole server for an error.
+var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a constant table
+	wire.ToolsList:     jsontext.Value(`{"tools":[]}`),
+	wire.ResourcesList: jsontext.Value(`{"resources":[]}`),
+	wire.TemplatesList: jsontext.Value(`{"resourceTemplates":[]}`),
+}
+
+// respond carries a request out and appends the response to dst, whatever it is.
+func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) []byte {
+	ctx, operation := g.metrics.start(ctx, r)
+	start := len(dst)
+	dst, err := g.result(ctx, wire.AppendResultHead(dst, r.message.ID), r, operation)
+	operation.end(err)
+	if err != nil {
+		return wire.AppendError(dst[:start], r.message.ID, g.wireError(ctx, err))
+	}
+	return append(dst, '}')
+}
+
+// result appends the result of a request to dst.
+func (g *Gateway) result(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
+	switch r.message.Method {
+	case wire.PromptsList:
+		return g.list(ctx, dst, r)
+	case wire.PromptsGet:
+		return g.get(ctx, dst, r, o)
+	case wire.Complete:
+		return g.complete(ctx, dst, r, o)
+	}
+	if r.modern() {
+		if r.message.Method == wire.Discover {
+			return append(dst, g.discovery()...), nil
+		}
+		return dst, methodNotFound(r.message.Method)
+	}
+	switch r.message.Method {
+	case wire.Ping:
+		return append(dst, "{}"...), nil
+	case wire.ToolsList, wire.ResourcesList, wire.TemplatesList:
+		return append(dst, emptyLists[r.message.Method]...), nil
+	}
+	return dst, methodNotFound(r.message.Method)
+}
+
+func methodNotFound(method string) *wire.Error {
+	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
+}
+
+// wireError turns whatever went wrong into the error that the client gets: an upstream's own as it was sent, and of
+// everything else the kind only. The cause is for the log.
+func (g *Gateway) wireError(ctx context.Context, err error) *wire.Error {
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		return wireErr
+	}
+	if ctx.Err() != nil { // nobody is waiting for this, but a transport may have to say something
+		return wire.NewError(wire.InternalError, "Request cancelled")
+	}
+	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
+	if !ok {
+		g.logger.ErrorContext(ctx, "request failed", slog.Any("error", err))
+		return wire.NewError(wire.InternalError, "Internal error")
+	}
+	g.logger.WarnContext(ctx, "no answer from upstream", slog.String("upstream", unavailable.Upstream),
+		slog.String("reason", string(unavailable.Reason)), slog.Any("error", unavailable.Err))
+	message := fmt.Sprintf("Upstream %s did not answer: %s", unavailable.Upstream, unavailable.Reason)
+	if unavailable.Upstream == "" {
+		message = fmt.Sprintf("No upstream has answered yet: %s", unavailable.Reason)
+	}
+	return wire.NewError(wire.InternalError, message).WithData(unavailableData(unavailable))
+}
+
+// defaultRetryMs is the hint of an error that knows no better.
+const defaultRetryMs = 1000
+
+func unavailableData(u *upstream.Unavailable) jsontext.Value {
+	retry := u.RetryAfter.Milliseconds()
+	if retry <= 0 {
+		retry = defaultRetryMs
+	}
+	data := wire.Object{}
+	if u.Upstream != "" {
+		data = data.With("upstream", wire.Quote(u.Upstream))
+	}
+	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retry)).JSON()
+}
+
+// capabilities are what the gateway declares to a client of the revision. Completions could not be declared in
+// 2024-11-05.
+func capabilities(revision string) jsontext.Value {
+	declared := wire.Object{}.With("prompts", jsontext.Value(`{"listChanged":true}`))
+	if revision != wire.Rev20241105 {
+		declared = declared.With("completions", jsontext.Value("{}"))
+	}
+	return declared.JSON()
+}
+
+// serverInfo is the gateway's Implementation.
+func (g *Gateway) serverInfo() jsontext.Value {
+	version := g.opts.Version
+	if version == "" {
+		version = "0"
+	}
+	return wire.Object{}.With("name", wire.Quote(Name)).With("version", wire.Quote(version)).JSON()
+}
+
+// initialization is the result of initialize for a client that settled on the revision.
+func (g *Gateway) initialization(revision string) jsontext.Value {
+	result := wire.Object{}.
+		With("protocolVersion", wire.Quote(revision)).
+		With("capabilities", capabilities(revision)).
+		With("serverInfo", g.serverInfo())
+	if text := g.cfg.Gateway.Instructions; text != "" {
+		result = result.With("instructions", wire.Quote(text))
+	}
+	return result.JSON()
+}
+
+// discoveryTTL is how long a client may rely on what server/discover said, in milliseconds.
+const discoveryTTL = "3600000"
+
+// discovery is the result of server/discover.
+func (g *Gateway) discovery() jsontext.Value {
+	result := wire.Object{}.
+		With("resultType", wire.Quote(wire.ResultComplete)).
+		With("supportedVersions", supportedVersions()).
+		With("capabilities", capabilities(wire.Rev20260728)).
+		With("_meta", wire.Object{}.With(wire.MetaServerInfo, g.serverInfo()).JSON())
+	if text := g.cfg.Gateway.Instructions; text != "" {
+		result = result.With("instructions", wire.Quote(text))
+	}
+	return result.With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).JSON()
+}
+
+// supportedVersions is every revision, newest first, as a JSON array.
+func supportedVersions() jsontext.Value {
+	list := []byte{'['}
+	for i, revision := range wire.Revisions() {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, wire.Quote(revision)...)
+	}
+	return append(list, ']')
+}
+
+// negotiate picks the revision that answers a client's initialize: its own where it is a legacy one that is known.
+func negotiate(requested string) string {
+	if wire.KnownLegacy(requested) {
+		return requested
+	}
+	return wire.LatestLegacy
+}

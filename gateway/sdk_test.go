@@ -1,0 +1,156 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// newSDKServer starts a server of the official SDK with prompts: of the modern era, or of the legacy one.
+func newSDKServer(t *testing.T, modern bool, prompts ...string) (*mcp.Server, *peer) {
+	t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{
+		PageSize: 2,
+		CompletionHandler: func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{r.Params.Ref.Name + "-" + r.Params.Argument.Value}}}, nil
+		},
+	})
+	for _, name := range prompts {
+		addPrompt(s, name)
+	}
+	h := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: modern}))
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	return s, &peer{t: t, url: h.URL}
+}
+
+func addPrompt(s *mcp.Server, name string) {
+	s.AddPrompt(&mcp.Prompt{Name: name, Description: "says " + name, Arguments: []*mcp.PromptArgument{{Name: "who", Required: true}}},
+		func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: name + " for " + r.Params.Arguments["who"]}}}}, nil
+		})
+}
+
+// TestTheOfficialSDKOnBothSides drives the gateway with the official client at each revision over each transport, with
+// the official server behind it in both eras.
+func TestTheOfficialSDKOnBothSides(t *testing.T) {
+	old, legacy := newSDKServer(t, false, "a", "b", "c (with spaces)")
+	fresh, modern := newSDKServer(t, true, "a", "b", "c")
+	legacy.name, modern.name = "old", "fresh"
+	s := serve(t, `gateway { page_size = 2 }`+"\n"+team("eng", "", "", legacy, modern))
+	want := []string{"fresh.a", "fresh.b", "fresh.c", "old.a", "old.b", "old.c (with spaces)"}
+	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == len(want) })
+	round := 0
+	for _, revision := range append([]string{latest}, legacyRevisions...) {
+		for _, transport := range []string{"http", "stdio"} {
+			round++
+			t.Run(revision+" "+transport, func(t *testing.T) {
+				changed := make(chan struct{}, 10)
+				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+					PromptListChangedHandler: func(context.Context, *mcp.PromptListChangedRequest) { changed <- struct{}{} },
+				})
+				session, err := client.Connect(t.Context(), s.transport(t, transport), &mcp.ClientSessionOptions{ProtocolVersion: revision})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer session.Close()
+				if got := session.InitializeResult().ProtocolVersion; got != revision {
+					t.Errorf("revision %s, want %s", got, revision)
+				}
+				list := func() []string {
+					names := []string{}
+					for prompt, err := range session.Prompts(t.Context(), nil) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						names = append(names, prompt.Name)
+					}
+					return names
+				}
+				if diff := cmp.Diff(want, list()); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				for name, own := range map[string]string{"old.a": "a", "old.c (with spaces)": "c (with spaces)", "fresh.c": "c"} {
+					got, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: map[string]string{"who": "me"}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if text, ok := got.Messages[0].Content.(*mcp.TextContent); !ok || text.Text != own+" for me" {
+						t.Errorf("%s: %+v", name, got.Messages[0].Content)
+					}
+				}
+				completed, err := session.Complete(t.Context(), &mcp.CompleteParams{
+					Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "fresh.b"}, Argument: mcp.CompleteParamsArgument{Name: "who", Value: "m"},
+				})
+				if err != nil || completed.Completion.Values[0] != "b-m" {
+					t.Errorf("completion: %+v, %v", completed, err)
+				}
+				if _, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "old.none"}); err == nil {
+					t.Error("an unknown prompt is no error")
+				}
+				// The legacy client opens its stream in its own time: what it missed before is not told.
+				eventually(t, "the client has a stream", func() bool {
+					name := fmt.Sprintf("x%d", time.Now().UnixNano())
+					addPrompt(old, name)
+					addPrompt(fresh, name)
+					defer old.RemovePrompts(name)
+					defer fresh.RemovePrompts(name)
+					select {
+					case <-changed:
+						return slices.Contains(list(), "old."+name) || slices.Contains(list(), "fresh."+name)
+					case <-time.After(500 * time.Millisecond):
+						return false
+					}
+				})
+				var last []string
+				defer func() {
+					if t.Failed() {
+						t.Logf("the last list: %v", last)
+					}
+				}()
+				eventually(t, "all is as before", func() bool {
+					last = list()
+					return cmp.Equal(want, last)
+				})
+			})
+		}
+	}
+}
+
+// transport connects an SDK client to the gateway.
+func (s *server) transport(t *testing.T, kind string) mcp.Transport {
+	if kind == "http" {
+		return &mcp.StreamableClientTransport{Endpoint: s.url}
+	}
+	in, toGateway := io.Pipe()
+	fromGateway, out := io.Pipe()
+	who, err := s.Authenticator().FromToken("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// A client that closes both pipes at once may not take the last words.
+		if err := s.ServeStdio(context.WithoutCancel(t.Context()), who, in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("ServeStdio: %v", err)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = toGateway.Close()
+		_ = fromGateway.Close()
+		<-ended
+	})
+	return &mcp.IOTransport{Reader: fromGateway, Writer: toGateway}
+}

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Attributes of OpenTelemetry's semantic conventions for MCP, and the gateway's own.
+const (
+	attrMethod    = attribute.Key("mcp.method.name")
+	attrRevision  = attribute.Key("mcp.protocol.version")
+	attrPrompt    = attribute.Key("gen_ai.prompt.name")
+	attrRequestID = attribute.Key("jsonrpc.request.id")
+	attrStatus    = attribute.Key("rpc.response.status_code")
+	attrErrorType = attribute.Key("error.type")
+	attrUpstream  = attribute.Key("promptweir.upstream")
+	attrTeam      = attribute.Key("promptweir.team")
+	attrKind      = attribute.Key("promptweir.report.kind")
+)
+
+const scope = "github.com/promptweir/promptweir/gateway"
+
+// instruments are what is recorded of each request. What stands on a metric is low in number: methods, revisions and
+// names of the configuration.
+type instruments struct {
+	tracer trace.Tracer
+	// duration is how long a request took, in seconds (mcp.server.operation.duration).
+	duration metric.Float64Histogram
+}
+
+// knownMethods are those that may stand on metrics as they are: a client can make up any number of others.
+var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
+	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true, wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true,
+	wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true,
+}
+
+func newInstruments() *instruments {
+	duration, err := otel.Meter(scope).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from a client's request to the gateway's response."),
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60))
+	report(err)
+	return &instruments{tracer: otel.Tracer(scope), duration: duration}
+}
+
+// report takes errors about instruments: these are about invalid names only, and the API returns a working no-op
+// beside them.
+func report(err error) {
+	if err != nil {
+		otel.Handle(err)
+	}
+}
+
+// gauges are the metrics that are read off a running gateway.
+type gauges struct{ entries, reports, healthy, subscribers metric.Int64ObservableGauge }
+
+// observe declares the gauges, until the function that it returns is called.
+func (g *Gateway) observe() (stop func()) {
+	meter := otel.Meter(scope)
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		declared, err := meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+		report(err)
+		return declared
+	}
+	all := gauges{
+		entries:     gauge("promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."),
+		reports:     gauge("promptweir.catalog.reports", "{report}", "Names that somebody should put right, by kind."),
+		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh, else 0."),
+		subscribers: gauge("promptweir.subscribers", "{stream}", "Open streams of clients that want to hear of changes."),
+	}
+	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		g.read(o, all)
+		return nil
+	}, all.entries, all.reports, all.healthy, all.subscribers)
+	if err != nil {
+		report(err)
+		return func() {}
+	}
+	return func() { report(registration.Unregister()) }
+}
+
+func (g *Gateway) read(o metric.Observer, all gauges) {
+	e := g.edition.Load()
+	o.ObserveInt64(all.subscribers, int64(g.streams()))
+	o.ObserveInt64(all.entries, int64(len(e.snapshot.Entries())))
+	kinds := map[catalog.Kind]int64{}
+	for _, r := range e.snapshot.Reports() {
+		kinds[r.Kind]++
+	}
+	for kind, n := range kinds {
+		o.ObserveInt64(all.reports, n, metric.WithAttributes(attrKind.String(string(kind))))
+	}
+	for i, state := range e.states {
+		u, healthy := g.connectors[i].Upstream(), int64(0)
+		if state.Listed && state.Problem == nil {
+			healthy = 1
+		}
+		o.ObserveInt64(all.healthy, healthy, metric.WithAttributes(attrUpstream.String(u.Name), attrTeam.String(u.Team)))
+	}
+}
+
+// operation is one request's server span and duration.
+type operation struct {
+	ctx     context.Context //nolint:containedctx // ends with the request
+	span    trace.Span
+	metrics *instruments
+	method  string
+	r       *request
+	begun   time.Time
+}
+
+// start begins the server span of a request, as a child of the trace that came with it.
+func (i *instruments) start(ctx context.Context, r *request) (context.Context, *operation) {
+	method := r.message.Method
+	if !knownMethods[method] {
+		method = "_OTHER"
+	}
+	ctx, span := i.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindServer))
+	if span.IsRecording() {
+		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.revision), attrRequestID.String(requestID(r.message.ID)))
+	}
+	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, r: r, begun: time.Now()}
+}
+
+// maxRequestID bounds what of a request's id stands on its span, in bytes: a client may send one of any length.
+const maxRequestID = 64
+
+// requestID is a JSON-RPC id as text, without the quotes of a string.
+func requestID(id jsontext.Value) string {
+	text, ok := wire.Text(id)
+	if !ok {
+		text = string(id)
+	}
+	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
+}
+
+// target names the prompt that the request is about, once it is known that the caller may see it.
+func (o *operation) target(name string) {
+	if o.span.IsRecording() {
+		o.span.SetName(o.method + " " + name)
+		o.span.SetAttributes(attrPrompt.String(name))
+	}
+}
+
+func (o *operation) end(err error) {
+	attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(o.r.revision)}
+	if err != nil {
+		failure := errorType(err)
+		attributes = append(attributes, attrErrorType.String(failure))
+		if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+			attributes = append(attributes, attrStatus.String(strconv.FormatInt(wireErr.Code, 10)))
+		}
+		o.span.SetAttributes(attributes...)
+		o.span.SetStatus(codes.Error, failure)
+	}
+	o.span.End()
+	o.metrics.duration.Record(o.ctx, time.Since(o.begun).Seconds(), metric.WithAttributes(attributes...))
+}
+
+// errorType names a failure: the JSON-RPC code, or why there was no answer.
+func errorType(err error) string {
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		return strconv.FormatInt(wireErr.Code, 10)
+	}
+	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
+		return string(unavailable.Reason)
+	}
+	if errors.Is(err, context.Canceled) {
+		return "cancelled"
+	}
+	return "_OTHER"
+}
+
+// extractTrace returns ctx with the caller's trace context: from _meta, which is nearer to the caller, else from
+// headers, which may be nil.
+func extractTrace(ctx context.Context, meta wire.Object, header http.Header) context.Context {
+	carrier := propagation.MapCarrier{}
+	for _, key := range []string{wire.MetaTraceParent, wire.MetaTraceState} {
+		if value, ok := meta.Text(key); ok {
+			carrier[key] = value
+		}
+	}
+	if inMeta := (propagation.TraceContext{}).Extract(ctx, carrier); trace.SpanContextFromContext(inMeta).IsValid() {
+		return inMeta
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
+}

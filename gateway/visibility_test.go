@@ -1,0 +1,120 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// twoTeams are payments with ann and search with bob. Payments shows its reviews to everybody; its wip is hidden from
+// all, by itself and, for debug, by the gateway.
+func twoTeams(t *testing.T, auth string) (s *server, billing, find *peer) {
+	billing = newPeer(t, "billing", "review_pr", "wip_x", "debug_y", `{"name":"ledger","arguments":[{"name":"year","required":true}]}`)
+	find = newPeer(t, "find", "query")
+	return serve(t, auth+`
+hide "never" { prompts = ["*.debug_*"] }
+`+team("payments", `"group:payments"`, `
+expose "reviews" {
+  prompts = ["billing.review_*", "billing.debug_*"]
+  to      = ["*"]
+}
+hide "half-finished" { prompts = ["billing.wip_*"] }
+`, billing)+team("search", `"user:bob"`, "", find)), billing, find
+}
+
+func TestEachSeesItsOwnAndWhatIsExposed(t *testing.T) {
+	s, billing, find := twoTeams(t, "auth {\n anonymous = true\n"+token("ann", "payments")+token("bob")+"}")
+	views := map[string][]string{
+		"ann": {"billing.ledger", "billing.review_pr"},
+		"bob": {"billing.review_pr", "find.query"},
+		"":    {"billing.review_pr"},
+	}
+	all := []string{"billing.ledger", "billing.review_pr", "billing.wip_x", "billing.debug_y", "find.query", "find.none", "none"}
+	for who, view := range views {
+		for _, c := range []*client{s.modern(who), s.legacy("2025-11-25", who)} {
+			if diff := cmp.Diff(view, c.list()); diff != "" {
+				t.Errorf("%q lists (-want +got):\n%s", who, diff)
+			}
+			for _, name := range all {
+				visible := strings.Contains(strings.Join(view, " ")+" ", name+" ")
+				for method, params := range map[string]string{"prompts/get": `{"name":"` + name + `","arguments":{"year":"1"}}`, "completion/complete": complete(name)} {
+					a := c.call(method, params)
+					if got := !strings.Contains(a.body, `"error"`); got != visible {
+						t.Errorf("%q: %s of %s: visible %v, want %v: %s", who, method, name, got, visible, a.body)
+					}
+				}
+			}
+		}
+	}
+	if n, m := len(billing.heard("prompts/get")), len(find.heard("prompts/get")); n != 2*(2+1+1) || m != 2 {
+		t.Errorf("upstreams were asked %d and %d times", n, m)
+	}
+	if cacheScope := string(s.modern("ann").call("prompts/list", "").result(t, "cacheScope")); cacheScope != `"private"` {
+		t.Errorf("cacheScope %s of a list that is one caller's", cacheScope)
+	}
+}
+
+func TestWhatIsInvisibleDoesNotExist(t *testing.T) {
+	s, billing, _ := twoTeams(t, "auth {\n"+token("ann", "payments")+token("bob")+"}")
+	billing.stop() // nor does health show
+	same := func(c *client, hidden string) {
+		t.Helper()
+		made := strings.Repeat("x", len(hidden))
+		for _, request := range []struct{ method, params string }{
+			{"prompts/get", `{"name":"%"}`},
+			{"prompts/get", `{"name":"%","arguments":[]}`},
+			{"prompts/get", `{"name":"%","arguments":{}}`},
+			{"completion/complete", complete("%")},
+			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"}}`},
+		} {
+			ask := func(name string) string {
+				body, h := c.envelope("1", request.method, strings.ReplaceAll(request.params, "%", name))
+				a := send(t, http.MethodPost, c.url, body, h)
+				return strings.ReplaceAll(a.whole(), name, "NAME")
+			}
+			if diff := cmp.Diff(ask(made), ask(hidden)); diff != "" {
+				t.Errorf("%s %s: %s (-made up +hidden):\n%s", c.revision, request.method, hidden, diff)
+			}
+		}
+	}
+	for _, c := range []*client{s.modern("bob"), s.legacy("2025-06-18", "bob")} {
+		same(c, "billing.ledger")
+		same(c, "billing.wip_x")
+		same(c, "billing.debug_y")
+	}
+	same(s.modern("ann"), "find.query")
+	same(s.modern("ann"), "billing.wip_x")
+}
+
+func TestAuthentication(t *testing.T) {
+	s, _, _ := twoTeams(t, "auth {\n"+token("ann", "payments")+"}")
+	for name, h := range map[string]headers{
+		"none": nil, "unknown": bearer("eve"), "empty": {"Authorization", "Bearer "}, "basic": {"Authorization", "Basic YW5uOmFubg=="},
+	} {
+		for _, a := range []answer{
+			send(t, http.MethodPost, s.url, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+initializeParams("2025-11-25")+`}`, h),
+			send(t, http.MethodGet, s.url, "", h),
+			send(t, http.MethodDelete, s.url, "", h),
+			(&client{server: s, t: t, revision: latest, headers: h}).call("prompts/list", ""),
+			(&client{server: s, t: t, revision: latest, headers: h}).call("subscriptions/listen", `{"notifications":{}}`),
+			(&client{server: s, t: t, revision: latest, headers: h}).call("server/discover", ""),
+		} {
+			a.is(t, http.StatusUnauthorized)
+			if got := a.header.Get("WWW-Authenticate"); got != "Bearer" {
+				t.Errorf("%s: WWW-Authenticate %q", name, got)
+			}
+		}
+	}
+	open, _, _ := twoTeams(t, "auth {\n anonymous = true\n"+token("ann", "payments")+"}")
+	open.modern("").call("prompts/list", "").is(t, http.StatusOK)
+	open.modern("eve").call("prompts/list", "").is(t, http.StatusUnauthorized)
+	// Without an auth block everybody is in every team, whatever they send.
+	all, _, _ := twoTeams(t, "")
+	for _, token := range []string{"", "eve"} {
+		if diff := cmp.Diff([]string{"billing.ledger", "billing.review_pr", "find.query"}, all.modern(token).list()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
