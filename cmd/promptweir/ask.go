@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// settleBound is how long a command waits for the upstreams of a configuration to be heard of.
+const settleBound = 30 * time.Second
+
+// question is what list and get have in common: whom to ask, as whom, and how to print.
+type question struct {
+	*app
+
+	url, token, as, output string
+}
+
+func (q *question) flags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&q.url, "url", "", "ask the running gateway, or any MCP server, at `URL`")
+	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
+	flags.Lookup("token").DefValue = ""
+	flags.StringVar(&q.as, "as", "", "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
+	flags.StringVarP(&q.output, "output", "o", "table", "`FORMAT` of the result: table or json")
+}
+
+func (q *question) check() error {
+	switch {
+	case q.output != "table" && q.output != "json":
+		return &usageError{fmt.Sprintf("-o %q: use table or json", q.output)}
+	case q.url == "" && q.config == "":
+		return &usageError{"say what to ask: --config PATH or --url URL"}
+	case q.url != "" && q.as != "":
+		return &usageError{"--as goes with --config: a running gateway decides by --token who asks"}
+	}
+	return nil
+}
+
+func (a *app) listCommand() *cobra.Command {
+	q := &question{app: a}
+	command := &cobra.Command{
+		Use: "list", Short: "List the prompts of a configuration or of a running gateway", Args: takes(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := q.check(); err != nil {
+				return err
+			}
+			definitions, err := q.list(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return q.printList(definitions)
+		},
+	}
+	q.flags(command)
+	return command
+}
+
+func (a *app) getCommand() *cobra.Command {
+	q := &question{app: a}
+	command := &cobra.Command{
+		Use: "get NAME [ARG=VALUE]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := q.check(); err != nil {
+				return err
+			}
+			params, err := getParams(args[0], args[1:])
+			if err != nil {
+				return err
+			}
+			result, err := q.get(cmd.Context(), args[0], params)
+			if err != nil {
+				return err
+			}
+			return q.printResult(result)
+		},
+	}
+	q.flags(command)
+	return command
+}
+
+// getParams are the params of prompts/get. Without arguments the member is left out.
+func getParams(name string, args []string) (wire.Object, error) {
+	params := wire.Object{}.With("name", wire.Quote(name))
+	var arguments wire.Object
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, &usageError{fmt.Sprintf("argument %q: write ARG=VALUE", arg)}
+		}
+		arguments = arguments.With(key, wire.Quote(value))
+	}
+	if arguments != nil {
+		params = params.With("arguments", arguments.JSON())
+	}
+	return params, nil
+}
+
+// list returns the definitions under their exposed names.
+func (q *question) list(ctx context.Context) (definitions []jsontext.Value, err error) {
+	if q.url != "" {
+		err = q.askURL(ctx, func(s *upstream.Session) error {
+			definitions, err = s.List(ctx, maxListed)
+			return err
+		})
+		return definitions, err
+	}
+	err = q.askConfig(ctx, func(g *gateway.Gateway, who *policy.Principal) error {
+		for _, entry := range g.Entries(who) {
+			definitions = append(definitions, entry.JSON)
+		}
+		for _, report := range g.Reports() {
+			fmt.Fprintln(q.err, "promptweir:", oneLine(report.Text, maxReport))
+		}
+		return nil
+	})
+	return definitions, err
+}
+
+// maxListed bounds the prompts that list takes from a server.
+const maxListed = 1_000_000
+
+func (q *question) get(ctx context.Context, name string, params wire.Object) (result jsontext.Value, err error) {
+	if q.url != "" {
+		err = q.askURL(ctx, func(s *upstream.Session) error {
+			got, err := s.Call(ctx, wire.PromptsGet, name, params)
+			result = got.JSON
+			return err
+		})
+		return result, err
+	}
+	err = q.askConfig(ctx, func(g *gateway.Gateway, who *policy.Principal) error {
+		result, err = g.Get(ctx, who, params)
+		return err
+	})
+	return result, err
+}
+
+// askURL opens a session with a running gateway, or any other MCP server.
+func (q *question) askURL(ctx context.Context, use func(*upstream.Session) error) error {
+	u, err := url.Parse(q.url)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return &usageError{fmt.Sprintf("--url %q: use an http or https URL, for example http://%s%s",
+			q.url, config.DefaultListen, config.DefaultPath)}
+	}
+	server := config.Upstream{
+		Name: u.Host, Transport: config.StreamableHTTP, URL: q.url, Protocol: "auto",
+		Timeout: config.DefaultTimeout, Concurrency: config.DefaultConcurrency, MaxMessage: config.DefaultMaxMessage,
+	}
+	if q.token != "" {
+		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " + q.token)}
+	}
+	session, err := upstream.Connect(ctx, server, upstream.Options{Name: gateway.Name, Version: buildVersion()}, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", q.url, err)
+	}
+	defer session.Close()
+	return use(session)
+}
+
+// askConfig connects to the upstreams of the configuration, as a principal or, without --as, as who sees everything.
+func (q *question) askConfig(ctx context.Context, use func(*gateway.Gateway, *policy.Principal) error) error {
+	logger, err := q.quietLogger()
+	if err != nil {
+		return err
+	}
+	cfg, err := q.load(false)
+	if err != nil {
+		return err
+	}
+	var who *policy.Principal
+	if q.as != "" {
+		principal, err := parseAs(cfg, q.as)
+		if err != nil {
+			return err
+		}
+		who = &principal
+	}
+	return withGateway(ctx, cfg, logger, func(g *gateway.Gateway) error {
+		if err := q.settle(ctx, g); err != nil {
+			return err
+		}
+		return use(g, who)
+	})
+}
+
+// settle waits for the upstreams and says which did not answer. That none did is an error.
+func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
+	bound, cancel := context.WithTimeout(ctx, settleBound)
+	defer cancel()
+	g.Settle(bound)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	problems := g.Problems()
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		fmt.Fprintf(a.err, "promptweir: upstream %s has no fresh list: %s\n", name, problems[name])
+	}
+	if !g.Ready().Ready {
+		return errors.New("no upstream has answered")
+	}
+	return nil
+}
+
+// quietLogger leaves progress out unless --log-level asks for it: the result is what counts.
+func (a *app) quietLogger() (*slog.Logger, error) {
+	if a.logLevel == "info" {
+		a.logLevel = "error"
+	}
+	return a.logger()
+}
+
+const (
+	maxDescription = 70
+	maxReport      = 500
+)
+
+func (q *question) printList(definitions []jsontext.Value) error {
+	if q.output == "json" {
+		return printJSON(q.out, map[string]any{"prompts": asRaw(definitions)})
+	}
+	table := tabwriter.NewWriter(q.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tARGUMENTS\tDESCRIPTION")
+	for _, definition := range definitions {
+		var p struct {
+			Name, Title, Description string
+			Arguments                []struct {
+				Name     string
+				Required bool
+			}
+		}
+		if err := json.Unmarshal(definition, &p); err != nil {
+			return fmt.Errorf("prompt definition: %w", err)
+		}
+		var arguments []string
+		for _, argument := range p.Arguments {
+			name := argument.Name
+			if argument.Required {
+				name += "*"
+			}
+			arguments = append(arguments, oneLine(name, maxDescription))
+		}
+		text := p.Description
+		if text == "" {
+			text = p.Title
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", oneLine(p.Name, len(p.Name)), strings.Join(arguments, " "), oneLine(text, maxDescription))
+	}
+	return table.Flush()
+}
+
+func asRaw(values []jsontext.Value) []json.RawMessage {
+	raw := make([]json.RawMessage, 0, len(values))
+	for _, value := range values {
+		raw = append(raw, json.RawMessage(value))
+	}
+	return raw
+}
+
+// printJSON prints values indented; raw JSON in them keeps its numbers and strings.
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// printResult prints the messages of a prompt.
+func (q *question) printResult(result jsontext.Value) error {
+	if q.output == "json" {
+		return printJSON(q.out, json.RawMessage(result))
+	}
+	var got struct {
+		Messages []struct {
+			Role    string
+			Content json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(result, &got); err != nil {
+		return fmt.Errorf("prompts/get result: %w", err)
+	}
+	for _, message := range got.Messages {
+		if _, err := fmt.Fprintf(q.out, "%s: %s\n", oneLine(message.Role, maxDescription), contentText(message.Content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contentText is a message's content for a person: its text, or what else there is.
+func contentText(raw json.RawMessage) string {
+	var content struct {
+		Type, Text, MimeType, URI string
+		Resource                  struct{ URI, MimeType, Text string }
+	}
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return manyLines(string(raw))
+	}
+	switch {
+	case content.Type == "text":
+		return manyLines(content.Text)
+	case content.Type == "resource" && content.Resource.Text != "":
+		return manyLines(content.Resource.URI + "\n" + content.Resource.Text)
+	case content.Type == "resource":
+		return oneLine(fmt.Sprintf("[%s %s %s]", content.Type, content.Resource.MimeType, content.Resource.URI), maxReport)
+	}
+	return oneLine(fmt.Sprintf("[%s]", strings.Join(slices.DeleteFunc(
+		[]string{content.Type, content.MimeType, content.URI}, func(s string) bool { return s == "" }), " ")), maxReport)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// version is set when a release is built.
+var version string
+
+// buildVersion is the release, else what the Go toolchain knows of the build.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// streams are the process's, so that a test can have its own.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// usageError is a mistake in how the command was called.
+type usageError struct{ problem string }
+
+func (e *usageError) Error() string { return e.problem }
+
+// errReported is a failure that has been told already.
+var errReported = errors.New("reported")
+
+// run carries a command line out and returns the exit code.
+func run(ctx context.Context, args []string, std streams) int {
+	root := newRoot(std)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	usage, wrongUsage := errors.AsType[*usageError](err)
+	switch {
+	case err == nil:
+		return exitDone
+	case wrongUsage:
+		fmt.Fprintf(std.err, "promptweir: %s\nSee 'promptweir help'.\n", usage.problem)
+		return exitUsage
+	case !errors.Is(err, errReported):
+		fmt.Fprintf(std.err, "promptweir: %v\n", err)
+	}
+	return exitFailed
+}
+
+// app is what all commands share: the streams and the common flags.
+type app struct {
+	streams
+
+	config    string
+	logFormat string
+	logLevel  string
+}
+
+func newRoot(std streams) *cobra.Command {
+	a := &app{streams: std}
+	root := &cobra.Command{
+		Use:           "promptweir",
+		Short:         "One MCP endpoint in front of many MCP servers, for prompts",
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{fmt.Sprintf("unknown command %q", args[0])}
+			}
+			return cmd.Help()
+		},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"), "configuration `PATH`: a file, or a folder of *.hcl files (PROMPTWEIR_CONFIG)")
+	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of the log on standard error: text or json")
+	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` that is logged: debug, info, warn or error")
+	root.AddCommand(
+		a.serveCommand(), a.stdioCommand(), a.validateCommand(), a.listCommand(), a.getCommand(), a.explainCommand(),
+		a.versionCommand(), a.healthcheckCommand(),
+	)
+	return root
+}
+
+// takes is cobra's check of the number of arguments, as a usage error.
+func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{cmd.Name() + ": " + err.Error()}
+		}
+		return nil
+	}
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: takes(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.out, "promptweir", buildVersion())
+			return err
+		},
+	}
+}
+
+// logger writes to standard error, because standard output belongs to results and to the stdio transport.
+func (a *app) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error", a.logLevel)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch a.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.err, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.err, options)), nil
+	}
+	return nil, &usageError{fmt.Sprintf("--log-format %q: use text or json", a.logFormat)}
+}
+
+// load reads the configuration and prints its diagnostics. With lenient, unset environment variables are warnings.
+func (a *app) load(lenient bool) (*config.Config, error) {
+	if a.config == "" {
+		return nil, &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
+	}
+	cfg, diagnostics := config.Load(a.config, config.Options{AllowUnsetEnv: lenient})
+	width, color := terminal(a.err)
+	if err := diagnostics.Write(a.err, width, color); err != nil {
+		return nil, err
+	}
+	if diagnostics.HasErrors() {
+		return nil, errReported
+	}
+	return cfg, nil
+}
+
+const defaultWidth = 100
+
+// terminal says how wide diagnostics may be and whether they may have colours.
+func terminal(w io.Writer) (width uint, color bool) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return defaultWidth, false
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || columns <= 0 {
+		return defaultWidth, os.Getenv("NO_COLOR") == ""
+	}
+	return uint(columns), os.Getenv("NO_COLOR") == ""
+}
+
+// parseAs reads --as. Where there is no auth block, everybody is in every team.
+func parseAs(cfg *config.Config, as string) (policy.Principal, error) {
+	who, err := identity.ParsePrincipal(as)
+	if err != nil {
+		return policy.Principal{}, &usageError{"--as: " + err.Error()}
+	}
+	who.EveryTeam = cfg.Auth == nil
+	return who, nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+func (a *app) validateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "validate", Short: "Check a configuration; nothing is started or contacted", Args: takes(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := a.load(true)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.out, "%s is valid: %d teams, %d upstreams\n", a.config, len(cfg.Teams), len(cfg.Upstreams()))
+			return err
+		},
+	}
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var (
+		as   string
+		live bool
+	)
+	command := &cobra.Command{
+		Use: "explain NAME", Short: "Say whether somebody sees a prompt, and which rule decides",
+		Args: takes(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], as, live) },
+	}
+	command.Flags().StringVar(&as, "as", "", "who asks, for example user:alice,group:payments; without an auth block: anybody")
+	command.Flags().BoolVar(&live, "live", false, "also ask the upstreams whether the prompt is there")
+	return command
+}
+
+// explain says what the policy makes of a name. Without live, nothing is started or contacted.
+func (a *app) explain(ctx context.Context, name, as string, live bool) error {
+	cfg, err := a.load(!live)
+	if err != nil {
+		return err
+	}
+	who, err := explained(cfg, as)
+	if err != nil {
+		return err
+	}
+	if !live {
+		g, err := gateway.New(cfg, gateway.Options{Version: buildVersion()})
+		if err != nil {
+			return err
+		}
+		return printExplanations(a.out, g, who, name)
+	}
+	logger, err := a.quietLogger()
+	if err != nil {
+		return err
+	}
+	return withGateway(ctx, cfg, logger, func(g *gateway.Gateway) error {
+		if err := a.settle(ctx, g); err != nil {
+			return err
+		}
+		if err := printExplanations(a.out, g, who, name); err != nil {
+			return err
+		}
+		return printLive(a.out, g, name)
+	})
+}
+
+func explained(cfg *config.Config, as string) (policy.Principal, error) {
+	switch {
+	case as != "":
+		return parseAs(cfg, as)
+	case cfg.Auth != nil:
+		return policy.Principal{}, &usageError{"the configuration has an auth block: say who asks with --as"}
+	}
+	return policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, nil
+}
+
+func printExplanations(w io.Writer, g *gateway.Gateway, who policy.Principal, name string) error {
+	explanations := g.Explain(who, name)
+	if len(explanations) == 0 {
+		_, err := fmt.Fprintf(w, "%s: no upstream's prefix fits this name, so nobody can have it\n", name)
+		return err
+	}
+	var text strings.Builder
+	for _, e := range explanations {
+		verdict := "not visible"
+		if e.Visible {
+			verdict = "visible"
+		}
+		fmt.Fprintf(&text, "%s is %s to %s, as %q of upstream %s (team %s)\n", name, verdict, who.Subject, e.Own, e.Upstream, e.Team)
+		rule := e.Rule
+		if rule == "" {
+			rule = "no rule"
+		}
+		fmt.Fprintf(&text, "  decided by %s: %s\n", rule, e.Reason)
+		for _, step := range e.Chain {
+			mark := " "
+			if step.Decides {
+				mark = "*"
+			}
+			fmt.Fprintf(&text, "  %s %s: %s\n", mark, step.Rule, step.Text)
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// printLive says what the upstreams have to do with the name at present.
+func printLive(w io.Writer, g *gateway.Gateway, name string) error {
+	line := "live: no upstream offers it now"
+	for _, entry := range g.Entries(nil) {
+		if entry.Name != name {
+			continue
+		}
+		var owners []string
+		for _, owner := range entry.Owners {
+			owners = append(owners, owner.Upstream)
+		}
+		line = "live: offered by " + strings.Join(owners, ", ")
+	}
+	for _, report := range g.Reports() {
+		if report.Name == name {
+			line = "live: " + oneLine(report.Text, maxReport)
+		}
+	}
+	_, err := fmt.Fprintln(w, line)
+	return err
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+const (
+	// drainBound is how long requests in flight may take to end when the gateway is told to.
+	drainBound = 10 * time.Second
+	// headerBound and idleBound keep slow or silent clients from holding connections.
+	headerBound    = 10 * time.Second
+	idleBound      = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+	// healthBound is how long a healthcheck waits for its answer.
+	healthBound = 2 * time.Second
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM", Args: takes(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+	}
+}
+
+// serve listens, then says where, then serves; it stops in the reverse order of its start.
+func (a *app) serve(ctx context.Context) error {
+	logger, err := a.logger()
+	if err != nil {
+		return err
+	}
+	cfg, err := a.load(false)
+	if err != nil {
+		return err
+	}
+	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(ctx, logger)
+	g, err := gateway.New(cfg, gateway.Options{Logger: logger, Version: buildVersion()})
+	if err != nil {
+		return err
+	}
+	endpoint, err := listen(ctx, cfg.Gateway.Listen, g)
+	if err != nil {
+		return err
+	}
+	defer endpoint.Close()
+	admin, err := listen(ctx, cfg.Admin.Listen, g)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	logger.InfoContext(ctx, "listening", slog.String("endpoint", "http://"+endpoint.Addr().String()+cfg.Gateway.Path),
+		slog.String("admin", "http://"+admin.Addr().String()))
+	return serveUntil(ctx, logger, g, []served{
+		{endpoint, newServer(g.Handler(), logger)},
+		{admin, newServer(g.Admin(telemetry.metrics), logger)},
+	})
+}
+
+// listen binds an address, and tells the gateway that it is its own.
+func listen(ctx context.Context, address string, g *gateway.Gateway) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	if own, err := netip.ParseAddrPort(listener.Addr().String()); err == nil {
+		g.Own(own)
+	}
+	return listener, nil
+}
+
+// newServer has no bound on a request's whole time: streams last. Bodies and events have bounds of their own.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerBound, IdleTimeout: idleBound, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+type served struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// serveUntil serves until ctx ends. Then it stops accepting, ends the streams, lets requests in flight end within
+// drainBound, and only then lets go of the upstreams.
+func serveUntil(ctx context.Context, logger *slog.Logger, g *gateway.Gateway, all []served) error {
+	upstreams, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return g.Run(upstreams) })
+	for _, s := range all {
+		group.Go(func() error {
+			if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		logger.InfoContext(ctx, "stopping")
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainBound)
+		defer cancel()
+		for i, s := range all {
+			if i == 0 {
+				s.server.RegisterOnShutdown(g.Drain)
+			}
+			if err := s.server.Shutdown(bound); err != nil {
+				logger.WarnContext(ctx, "requests cut off", slog.Any("error", err))
+				_ = s.server.Close()
+			}
+		}
+		release()
+		return nil
+	})
+	err := group.Wait()
+	logger.InfoContext(ctx, "stopped")
+	return err
+}
+
+func (a *app) stdioCommand() *cobra.Command {
+	var as string
+	command := &cobra.Command{
+		Use: "stdio", Short: "Serve one client over standard input and output", Args: takes(cobra.NoArgs),
+		Long: "Serve one client over standard input and output.\n\n" +
+			"Where the configuration has an auth block, the client's principal comes from --as or, as a bearer token, from PROMPTWEIR_TOKEN.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.stdio(cmd.Context(), as) },
+	}
+	command.Flags().StringVar(&as, "as", "", "serve `PRINCIPAL`, for example user:alice,group:payments")
+	return command
+}
+
+func (a *app) stdio(ctx context.Context, as string) error {
+	logger, err := a.logger()
+	if err != nil {
+		return err
+	}
+	cfg, err := a.load(false)
+	if err != nil {
+		return err
+	}
+	who, err := stdioPrincipal(cfg, as)
+	if err != nil {
+		return err
+	}
+	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(ctx, logger)
+	return withGateway(ctx, cfg, logger, func(g *gateway.Gateway) error {
+		return g.ServeStdio(ctx, who, a.in, a.out)
+	})
+}
+
+// stdioPrincipal is who stands at the other end of the pipes.
+func stdioPrincipal(cfg *config.Config, as string) (policy.Principal, error) {
+	authenticator := identity.New(cfg)
+	token := os.Getenv("PROMPTWEIR_TOKEN")
+	switch {
+	case as != "":
+		return parseAs(cfg, as)
+	case token != "" || !authenticator.Required():
+		who, err := authenticator.FromToken(token)
+		if err != nil {
+			return policy.Principal{}, fmt.Errorf("PROMPTWEIR_TOKEN: %w", err)
+		}
+		return who, nil
+	}
+	return policy.Principal{}, &usageError{"the configuration has an auth block: say who the client is with --as or PROMPTWEIR_TOKEN"}
+}
+
+// withGateway runs a gateway without listeners while use does.
+func withGateway(ctx context.Context, cfg *config.Config, logger *slog.Logger, use func(*gateway.Gateway) error) error {
+	g, err := gateway.New(cfg, gateway.Options{Logger: logger, Version: buildVersion()})
+	if err != nil {
+		return err
+	}
+	for _, address := range []string{cfg.Gateway.Listen, cfg.Admin.Listen} {
+		if own, err := netip.ParseAddrPort(address); err == nil {
+			g.Own(own)
+		}
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group errgroup.Group
+	group.Go(func() error { return g.Run(running) })
+	err = use(g)
+	stop()
+	return errors.Join(err, group.Wait())
+}
+
+// healthcheckCommand is for containers without a shell: it asks the admin listener of the gateway beside it.
+func (a *app) healthcheckCommand() *cobra.Command {
+	var admin string
+	command := &cobra.Command{
+		Use: "healthcheck", Short: "Ask a running gateway's admin listener whether it is alive", Hidden: true,
+		Args: takes(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthBound)
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/healthz", nil)
+			if err != nil {
+				return &usageError{"--admin: " + err.Error()}
+			}
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			if _, err := io.Copy(io.Discard, response.Body); err != nil {
+				return err
+			}
+			if response.StatusCode != http.StatusOK {
+				return fmt.Errorf("healthz answered %s", response.Status)
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVar(&admin, "admin", "http://"+config.DefaultAdminListen, "`URL` of the admin listener")
+	return command
+}

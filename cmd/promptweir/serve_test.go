@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestKilledUpstreamsDisturbNobodyElse(t *testing.T) {
+	web, address := daemon(t, "127.0.0.1:0")
+	greeter := program(t, "greeter")
+	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
+team "greeters" {
+  upstream "child" { command = [%q] }
+  upstream "steady" { command = [%q] }
+  upstream "web" { url = "http://%s/mcp" }
+}`, greeter, greeter, address)}))
+	const all = "child.hello child.pid child.slow child.wip_bye steady.hello steady.pid steady.slow steady.wip_bye " +
+		"web.hello web.pid web.slow web.wip_bye"
+	eventually(t, "all prompts listed", func() bool { return p.list(t, "").names() == all })
+	child := p.get(t, "child.pid", "").text()
+
+	load := startLoad(t, p, "child", "steady", "web")
+	load.wait(t, "steady", 20)
+	kill(t, child)
+	if err := web.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = web.Wait()
+	if names := p.list(t, "").names(); names != all {
+		t.Errorf("with two upstreams down the list is %q, want %q", names, all)
+	}
+	eventually(t, "a get to the dead web fails", func() bool { return p.get(t, "web.pid", "").Error != nil })
+	load.wait(t, "steady", 20)
+
+	back := time.Now()
+	web, _ = daemon(t, address)
+	defer func() { _ = web.Process.Kill() }()
+	eventually(t, "both answer again", func() bool {
+		now := p.get(t, "child.pid", "").text()
+		return now != "" && now != child && p.get(t, "web.pid", "").text() != ""
+	})
+	if took := time.Since(back); took > 15*time.Second {
+		t.Errorf("both answered again %v after their return, want at most 15s", took)
+	}
+	load.stop()
+}
+
+func kill(t *testing.T, pid string) {
+	t.Helper()
+	number, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatalf("pid %q: %v", pid, err)
+	}
+	if err := syscall.Kill(number, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// load is a client for each upstream that gets all the time.
+type load struct {
+	stopped chan struct{}
+	work    sync.WaitGroup
+
+	mu    sync.Mutex
+	count map[string]int
+}
+
+// startLoad demands that gets to steady succeed, and that others fail only as a dead upstream's do.
+func startLoad(t *testing.T, p *servedProcess, upstreams ...string) *load {
+	t.Helper()
+	l := &load{stopped: make(chan struct{}), count: map[string]int{}}
+	for _, upstream := range upstreams {
+		l.work.Go(func() {
+			for {
+				select {
+				case <-l.stopped:
+					return
+				default:
+				}
+				got := p.get(t, upstream+".hello", "", "who", "you")
+				switch {
+				case got.text() == "Hello, you":
+				case upstream == "steady" || got.Error == nil || got.Error.Code != -32603 || got.Error.Data.Upstream != upstream:
+					t.Errorf("get of %s.hello: %s", upstream, got.body)
+				}
+				l.mu.Lock()
+				l.count[upstream]++
+				l.mu.Unlock()
+			}
+		})
+	}
+	t.Cleanup(l.stop)
+	return l
+}
+
+// wait waits for more gets to have ended.
+func (l *load) wait(t *testing.T, upstream string, more int) {
+	t.Helper()
+	done := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.count[upstream]
+	}
+	begin := done()
+	eventually(t, "load on "+upstream, func() bool { return done() >= begin+more })
+}
+
+func (l *load) stop() {
+	select {
+	case <-l.stopped:
+	default:
+		close(l.stopped)
+	}
+	l.work.Wait()
+}
+
+func TestTwoTeamsWithTwoTokens(t *testing.T) {
+	greeter := program(t, "greeter")
+	// The tokens are "red" and "blue".
+	p := serve(t, configure(t, map[string]string{
+		"gateway.hcl": `
+auth {
+  token "red" { sha256 = "b1f51a511f1da0cd348b8f8598db32e61cb963e5fc69e2b41485bf99590ed75a" }
+  token "blue" { sha256 = "16477688c0e00699c6cfa4497a3612d7e83c532062b64b250fed8908128ed548" }
+}
+hide "everywhere" { prompts = ["*.slow"] }`,
+		"red.hcl": fmt.Sprintf(`
+team "red" {
+  members = ["user:red"]
+  upstream "r" { command = [%q] }
+  expose "greetings" {
+    prompts = ["r.hello"]
+    to      = ["team:blue"]
+  }
+  hide "processes" { prompts = ["r.pid"] }
+}`, greeter),
+		"blue.hcl": fmt.Sprintf(`
+team "blue" {
+  members = ["user:blue"]
+  upstream "b" { command = [%q] }
+}`, greeter),
+	}))
+	sees := func(token, want string) {
+		t.Helper()
+		if names := p.list(t, token).names(); names != want {
+			t.Errorf("%s sees %q, want %q", token, names, want)
+		}
+	}
+	sees("red", "r.hello r.wip_bye")
+	sees("blue", "b.hello b.pid b.wip_bye r.hello")
+	if text := p.get(t, "r.hello", "blue", "who", "blue").text(); text != "Hello, blue" {
+		t.Errorf("blue gets %q from what red exposed", text)
+	}
+	for name, token := range map[string]string{"r.pid": "red", "r.wip_bye": "blue", "r.slow": "red", "b.hello": "red"} {
+		madeUp := strings.Repeat("x", len(name))
+		hidden, unknown := p.get(t, name, token), p.get(t, madeUp, token)
+		got := strings.ReplaceAll(string(hidden.body), name, madeUp)
+		if got != string(unknown.body) || hidden.status != unknown.status || hidden.Error == nil || hidden.Error.Code != -32602 {
+			t.Errorf("%s gets %s: %d %s\nbut a made-up name: %d %s", token, name, hidden.status, hidden.body, unknown.status, unknown.body)
+		}
+	}
+	for _, token := range []string{"", "green", "Red"} {
+		refused := p.list(t, token)
+		if refused.status != http.StatusUnauthorized || refused.header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("token %q: status %d, WWW-Authenticate %q", token, refused.status, refused.header.Get("WWW-Authenticate"))
+		}
+	}
+	for _, secret := range []string{"b1f51a511f1da0cd", "16477688c0e00699"} {
+		if strings.Contains(p.logged(), secret) {
+			t.Errorf("the log holds a token's hash:\n%s", p.logged())
+		}
+	}
+}
+
+func TestServeEndsGracefully(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) { endsGracefully(t, signal) })
+	}
+}
+
+func endsGracefully(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
+team "greeters" {
+  upstream "greeter" { command = [%q] }
+}`, program(t, "greeter"))}))
+	child := p.get(t, "greeter.pid", "").text()
+	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
+	defer listen.Body.Close()
+	events := bufio.NewScanner(listen.Body)
+	if event := nextEvent(events); !strings.Contains(event, "notifications/subscriptions/acknowledged") {
+		t.Fatalf("the first event is %s", event)
+	}
+	file := filepath.Join(t.TempDir(), "slow")
+	inFlight := make(chan string)
+	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file).text() }()
+	eventually(t, "the slow get is in flight", func() bool { _, err := os.Stat(file); return err == nil })
+
+	if err := p.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	if event := nextEvent(events); !strings.Contains(event, `"result":{"resultType":"complete"`) {
+		t.Errorf("the stream ends with %q, want its result", event)
+	}
+	if event := nextEvent(events); event != "" {
+		t.Errorf("after the result came %q", event)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-inFlight; text != "done" {
+		t.Errorf("the get in flight brought %q", text)
+	}
+	if code := p.stop(t, signal); code != exitDone {
+		t.Errorf("exit code %d after %v, want %d", code, signal, exitDone)
+	}
+	pid, err := strconv.Atoi(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the child process is still there: %v", err)
+	}
+}
+
+// nextEvent returns the data of the next server-sent event, or "" at the end.
+func nextEvent(lines *bufio.Scanner) string {
+	for lines.Scan() {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			return data
+		}
+	}
+	return ""
+}
+
+func TestAdminListener(t *testing.T) {
+	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
+team "greeters" {
+  upstream "greeter" { command = [%q] }
+  upstream "absent" { command = ["no-such-command"] }
+}`, program(t, "greeter"))}))
+	page := func(path string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var text strings.Builder
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			text.WriteString(lines.Text() + "\n")
+		}
+		return response.StatusCode, text.String()
+	}
+	eventually(t, "ready", func() bool { status, _ := page("/readyz"); return status == http.StatusOK })
+	if _, text := page("/readyz"); !strings.Contains(text, `"name": "absent"`) || !strings.Contains(text, `"reason": "unreachable"`) {
+		t.Errorf("/readyz does not name the upstream that is down:\n%s", text)
+	}
+	if status, _ := page("/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz answers %d", status)
+	}
+	p.get(t, "greeter.hello", "", "who", "metrics")
+	status, text := page("/metrics")
+	for _, want := range []string{
+		"mcp_server_operation_duration_seconds_count{", "mcp_client_operation_duration_seconds_count{",
+		`promptweir_upstream_healthy{`, "promptweir_catalog_entries", "go_goroutines",
+	} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("/metrics (%d) lacks %s", status, want)
+		}
+	}
+	for line := range strings.SplitSeq(p.logged(), "\n") {
+		if strings.Contains(line, "telemetry") || strings.Contains(line, `"level":"ERROR"`) {
+			t.Errorf("nothing was asked for by OTEL_*, but the log says %s", line)
+		}
+	}
+	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitDone {
+		t.Errorf("healthcheck exits with %d", code)
+	}
+	p.stop(t, syscall.SIGTERM)
+	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
+		t.Errorf("healthcheck of nobody exits with %d", code)
+	}
+}
