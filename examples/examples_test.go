@@ -1,0 +1,130 @@
+// Package examples_test loads every example and runs those that need nothing but Go, as their comments
+// say.
+package examples_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/examples/internal/proctest"
+)
+
+func TestEveryExampleLoads(t *testing.T) {
+	files, err := filepath.Glob("*/gateway.hcl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("Glob = %v, %v, want the examples", files, err)
+	}
+	for _, file := range files {
+		example := filepath.Dir(file)
+		t.Run(example, func(t *testing.T) {
+			if _, diagnostics := config.Load(example, config.Options{AllowUnsetEnv: true}); diagnostics.HasErrors() {
+				t.Error(diagnostics.Err())
+			}
+		})
+	}
+}
+
+func TestQuickstart(t *testing.T) {
+	run := start(t, "quickstart", "1h")
+
+	run.lists(t, nil, "handbook.incident_report", "handbook.shift_handover", "reviews.code_review", "reviews.commit_message")
+	for _, test := range []struct {
+		get  []string
+		want string
+	}{
+		{get: []string{"reviews.code_review", "code=x := 1"}, want: "x := 1"},
+		{get: []string{"reviews.code_review", "code=x := 1", "language=Go"}, want: "Review this Go code"},
+		{get: []string{"handbook.incident_report", "notes=it broke"}, want: "it broke"},
+	} {
+		got, err := run.promptweir(t, slices.Concat([]string{"get"}, test.get, []string{"--url", run.endpoint})...)
+		if err != nil || !strings.Contains(got, test.want) {
+			t.Errorf("get %q = %q, %v, want %q in it", test.get, got, err, test.want)
+		}
+	}
+}
+
+func TestQuickstartFollowsAListThatChanges(t *testing.T) {
+	run := start(t, "quickstart", "1s")
+	run.lists(t, nil, "handbook.incident_of_the_day", "handbook.incident_report", "handbook.shift_handover",
+		"reviews.code_review", "reviews.commit_message")
+}
+
+func TestTwoTeams(t *testing.T) {
+	run := start(t, "two-teams", "1h")
+
+	run.lists(t, []string{"--token", "engineering-demo"},
+		"handbook.incident_report", "reviews.code_review", "reviews.commit_message")
+	run.lists(t, []string{"--token", "operations-demo"},
+		"handbook.incident_report", "reviews.code_review")
+
+	for _, test := range []struct {
+		token, name string
+		ok          bool
+	}{
+		{"engineering-demo", "reviews.code_review", true},
+		{"operations-demo", "reviews.code_review", true},
+		{"engineering-demo", "reviews.commit_message", true},
+		{"operations-demo", "reviews.commit_message", false},
+		{"operations-demo", "handbook.shift_handover", false},
+		{"nobody", "reviews.code_review", false},
+	} {
+		got, err := run.promptweir(t, "get", test.name, "code=x", "diff=x", "--url", run.endpoint, "--token", test.token)
+		if (err == nil) != test.ok {
+			t.Errorf("get %s with the token %s = %q, %v, want ok = %v", test.name, test.token, got, err, test.ok)
+		}
+	}
+}
+
+// An example is one that runs: the gateway on a free port, with the handbook server behind it.
+type example struct {
+	binary   string
+	endpoint string
+}
+
+// start builds the programs and runs an example from a copy, in which the addresses are free ones.
+func start(t *testing.T, name, changeEvery string) example {
+	t.Helper()
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin")
+	proctest.Build(t, bin, "./cmd/promptweir", "./examples/servers/reviews", "./examples/servers/handbook")
+
+	handbook := proctest.Start(t, dir, filepath.Join(bin, "handbook"), "-listen", "127.0.0.1:0", "-change-every", changeEvery)
+	folder := filepath.Join(dir, name)
+	proctest.CopyExample(t, folder, name, "http://127.0.0.1:9090/mcp", handbook.Attr(t, "endpoint"))
+
+	binary := filepath.Join(bin, "promptweir")
+	gateway := proctest.Start(t, dir, binary, "serve", "--config", folder)
+	return example{binary: binary, endpoint: gateway.Attr(t, "endpoint")}
+}
+
+// promptweir runs a command of the binary that was built.
+func (e example) promptweir(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	return proctest.Output(t.Context(), e.binary, args...)
+}
+
+// lists asserts that promptweir list comes to print exactly these names: a server joins when it is up.
+func (e example) lists(t *testing.T, flags []string, want ...string) {
+	t.Helper()
+	args := slices.Concat([]string{"list", "--url", e.endpoint}, flags)
+	names := regexp.MustCompile(`\b(reviews|handbook)\.[a-z_]+`)
+	var diff string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		out, err := e.promptweir(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.Compact(slices.Sorted(slices.Values(names.FindAllString(out, -1))))
+		if diff = cmp.Diff(want, got); diff == "" {
+			return
+		}
+	}
+	t.Errorf("list %q (-want +got):\n%s", flags, diff)
+}

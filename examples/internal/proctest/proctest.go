@@ -1,0 +1,163 @@
+// Package proctest answers for a test: how do I build the programs of this module and run them as a
+// user would? Processes that it starts are told to stop when the test ends, have to leave with exit
+// code 0, and are killed when they do not. Their log is shown when the test has failed.
+package proctest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// startup bounds how long a process may take to say where it listens.
+	startup = 30 * time.Second
+	// shutdown bounds how long a process may take to leave once it was told to stop.
+	shutdown = 20 * time.Second
+)
+
+// Root returns the folder of the module.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}
+
+// Build builds packages of the module, named as in "./cmd/promptweir", into the folder dir.
+func Build(tb testing.TB, dir string, packages ...string) {
+	tb.Helper()
+	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}, packages)
+	cmd := exec.CommandContext(tb.Context(), "go", args...)
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// CopyExample copies the configuration of an example, by the name of its folder, to another folder. In
+// the copy the gateway listens on free ports; what else is to be replaced is given as pairs of old and
+// new text.
+func CopyExample(tb testing.TB, to, name string, oldnew ...string) {
+	tb.Helper()
+	from := filepath.Join(Root(), "examples", name)
+	replace := strings.NewReplacer(slices.Concat(oldnew, []string{
+		"127.0.0.1:8080", "127.0.0.1:0",
+		"127.0.0.1:8081", "127.0.0.1:0",
+	})...)
+	for _, pattern := range []string{"*.hcl", "teams/*.hcl"} {
+		files, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			target := filepath.Join(to, strings.TrimPrefix(file, from))
+			if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+				tb.Fatal(err)
+			}
+			if err := os.WriteFile(target, []byte(replace.Replace(string(text))), 0o600); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// Output runs a command to its end and returns what it printed on standard output, or an error that
+// holds what it printed on standard error.
+func Output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// A Process is a program that runs until its test ends.
+type Process struct {
+	log log
+}
+
+// Start starts a program in the folder dir.
+func Start(tb testing.TB, dir, name string, args ...string) *Process {
+	tb.Helper()
+	p := &Process{log: log{grown: make(chan struct{})}}
+	// The test's own context ends too early: the process is asked to leave before it is killed.
+	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), name, args...)
+	cmd.Dir = dir
+	cmd.Stderr = &p.log
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		tb.Fatalf("start %s: %v", name, err)
+	}
+	tb.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			tb.Errorf("stop %s: %v", name, err)
+		}
+		overdue := time.AfterFunc(shutdown, func() { _ = cmd.Process.Kill() })
+		if err := cmd.Wait(); err != nil {
+			tb.Errorf("%s after SIGTERM: %v", name, err)
+		}
+		overdue.Stop()
+		if tb.Failed() {
+			text, _ := p.log.read()
+			tb.Logf("log of %s:\n%s", name, text)
+		}
+	})
+	return p
+}
+
+// Attr waits until the process has logged an attribute (slog's text form) and returns its value.
+func (p *Process) Attr(tb testing.TB, name string) string {
+	tb.Helper()
+	pattern := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `="?([^"\s]+)"?(\s.*)?\n`)
+	timeout := time.After(startup)
+	for {
+		text, grown := p.log.read()
+		if match := pattern.FindStringSubmatch(text); match != nil {
+			return match[1]
+		}
+		select {
+		case <-grown:
+		case <-timeout:
+			tb.Fatalf("no %s= in the log after %s:\n%s", name, startup, text)
+		}
+	}
+}
+
+// A log collects what a process writes.
+type log struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	grown chan struct{} // closed, and replaced, with each write
+}
+
+// Write appends to the log and wakes whoever waits for it to grow.
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.grown)
+	l.grown = make(chan struct{})
+	return l.text.Write(b)
+}
+
+// read returns the log so far, and a channel that is closed when there is more.
+func (l *log) read() (string, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String(), l.grown
+}
