@@ -1,0 +1,42 @@
+# `make` lists the targets.
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test interop lint fmt fuzz bench check
+
+# What `promptweir version` says; empty without git, and then the binary asks its build information.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+# Tools have a module file of their own, so that go.mod lists only what ships.
+TOOL := go tool -modfile=.ci/tools.mod
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+build: ## bin/promptweir, static, and the example servers beside it
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)' -o bin/promptweir ./cmd/promptweir
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/servers/... ./examples/together
+
+run: build ## serve examples/quickstart in the foreground; Ctrl-C ends it and all that it started
+	@bin/together bin/handbook + bin/promptweir serve --config examples/quickstart
+
+test: ## every test that needs nothing but Go
+	go test -race -shuffle=on ./...
+
+interop: ## real clients and servers from npm against the gateway; needs Node 20 or later
+	cd examples/interop && npm ci --no-audit --no-fund
+	go test -tags interop -count=1 -timeout 5m ./examples/interop/...
+
+lint: ## linters and the layout rules of .golangci.yml
+	$(TOOL) golangci-lint run
+
+fmt: ## format all Go code
+	$(TOOL) golangci-lint fmt
+
+fuzz: ## run each fuzz target for a while: make fuzz FUZZTIME=1m
+	bash .ci/fuzz $(FUZZTIME)
+
+bench: ## run the benchmarks six times and summarise them
+	go test -run '^$$' -bench . -benchmem -count 6 ./... | $(TOOL) benchstat -
+
+check: ## all of the above that can fail, as CI runs it
+	bash .ci/run
