@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,6 +27,10 @@ const (
 	DefaultRefresh = 5 * time.Minute
 	// DefaultConcurrency bounds the calls in flight to one upstream.
 	DefaultConcurrency = 256
+	// DefaultAttempts is how often a call is tried in all: once, and not again.
+	DefaultAttempts = 1
+	// DefaultGrace is how long an upstream is down before when_down = "hide" hides its prompts.
+	DefaultGrace = time.Minute
 	// DefaultMaxPrompts bounds the prompts taken from one upstream's list.
 	DefaultMaxPrompts = 10_000
 	// DefaultMaxMessage bounds one message from an upstream, in bytes.
@@ -71,6 +76,9 @@ type Gateway struct {
 	AllowedOrigins []string
 	Conflict       Conflict
 	Instructions   string
+	// StateDir is the folder where the last good lists are kept, relative to the working directory; empty
+	// means nowhere. It may be below the configuration, where only *.hcl is read.
+	StateDir string
 }
 
 // Conflict says what becomes of one exposed name with two definitions.
@@ -133,12 +141,15 @@ type Upstream struct {
 	Name string
 	// Team is the name of the team whose file holds the block.
 	Team string
-	// Transport is how the server is reached; it decides whether URL or Command is set.
+	// Transport is how the server is reached; it decides whether URLs or Command is set.
 	Transport Transport
-	URL       string
-	Headers   map[string]Secret
-	Command   []string
-	Env       map[string]Secret
+	// URLs are the addresses of the replicas of one server, in configuration order; one when url was written.
+	URLs    []string
+	Headers map[string]Secret
+	// TLS is nil when there is no tls block: https is verified as usual.
+	TLS     *TLS
+	Command []string
+	Env     map[string]Secret
 	// Protocol is "auto" or the one revision to speak.
 	Protocol string
 	// Prefix stands before the separator in exposed names; empty means the prompt's name alone.
@@ -146,27 +157,37 @@ type Upstream struct {
 	Timeout     time.Duration
 	Refresh     time.Duration
 	Concurrency int
-	MaxPrompts  int
-	MaxMessage  int
-	Breaker     Breaker
-	Place       Place
+	// Rate is calls per second; 0 means as many as there are.
+	Rate float64
+	// Attempts is how often a call is tried in all.
+	Attempts   int
+	MaxPrompts int
+	MaxMessage int
+	// WhenDown says what becomes of the prompts while the upstream is down, with WhenDownHide after Grace.
+	WhenDown WhenDown
+	Grace    time.Duration
+	Breaker  Breaker
+	Place    Place
 
-	// address is set when URL or Command hold something from env or file.
-	address string
+	// shown is set when URLs or Command hold something from env or file: the same with a mask in its place.
+	shown []string
 }
 
-// Address is where the upstream is, for logs and pages: the URL or the command line with what came from env
-// or file masked. URL and Command themselves may hold secrets.
-func (u Upstream) Address() string {
-	switch {
-	case u.address != "":
-		return u.address
-	case u.URL != "":
-		return u.URL
-	default:
-		return strings.Join(u.Command, " ")
+// Addresses are where the upstream is, for logs and pages: each of its URLs or the one command line, with what came
+// from env or file masked. URLs and Command themselves may hold secrets.
+func (u Upstream) Addresses() []string {
+	shown := u.shown
+	if shown == nil {
+		shown = slices.Concat(u.URLs, u.Command)
 	}
+	if u.Transport == Stdio {
+		return []string{strings.Join(shown, " ")}
+	}
+	return shown
 }
+
+// Address is all of [Upstream.Addresses] in one line.
+func (u Upstream) Address() string { return strings.Join(u.Addresses(), ", ") }
 
 // String shows an upstream by name and [Upstream.Address].
 func (u Upstream) String() string { return u.Name + " (" + u.Address() + ")" }
@@ -187,6 +208,15 @@ type Transport string
 const (
 	StreamableHTTP Transport = "streamable-http"
 	Stdio          Transport = "stdio"
+)
+
+// WhenDown says what becomes of the prompts of an upstream that is down.
+type WhenDown string
+
+// The values of the when_down attribute.
+const (
+	WhenDownKeep WhenDown = "keep" // go on listing them
+	WhenDownHide WhenDown = "hide" // list them for the grace period, and no longer
 )
 
 // Breaker is the breaker block of an upstream.

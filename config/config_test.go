@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -65,6 +67,16 @@ func patterns(t *testing.T, globs ...string) []Pattern {
 	return parsed
 }
 
+// secretFile returns what the fixtures have in secrets/payments.
+func secretFile(t *testing.T, name string) Secret {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", "valid", "secrets", "payments", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSecret(string(content))
+}
+
 func TestEveryAttributeArrives(t *testing.T) {
 	path := filepath.Join("testdata", "valid", "everything.hcl")
 	at := func(line int) Place { return Place{path, line} }
@@ -80,13 +92,14 @@ func TestEveryAttributeArrives(t *testing.T) {
 			AllowedOrigins: []string{"https://app.example.com", "vscode-webview://panel", "http://localhost:3000"},
 			Conflict:       ConflictFirst,
 			Instructions:   "Ask in #prompts.",
+			StateDir:       "/var/lib/promptweir",
 		},
 		Admin: Admin{Listen: "localhost:0"},
 		Auth: &Auth{
 			Anonymous: true,
-			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}, Place: at(16)}},
+			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}, Place: at(17)}},
 		},
-		Hides: []Rule{{Label: "never expose debug prompts", Prompts: patterns(t, "*/debug_*", "[!a-z]*"), Place: at(21)}},
+		Hides: []Rule{{Label: "never expose debug prompts", Prompts: patterns(t, "*/debug_*", "[!a-z]*"), Place: at(22)}},
 		Teams: []Team{{
 			Name:    "payments",
 			Members: []Selector{{Group, "payments"}, {User, "alice@example.com"}},
@@ -94,16 +107,19 @@ func TestEveryAttributeArrives(t *testing.T) {
 				Name:        "billing",
 				Team:        "payments",
 				Transport:   StreamableHTTP,
-				URL:         "https://billing.internal/mcp",
+				URLs:        []string{"https://billing.internal/mcp"},
 				Headers:     map[string]Secret{"Authorization": NewSecret("Bearer hunter2-payments")},
 				Protocol:    "2025-06-18",
 				Timeout:     20 * time.Second,
 				Refresh:     90 * time.Second,
 				Concurrency: 4,
+				Attempts:    DefaultAttempts,
 				MaxPrompts:  100,
 				MaxMessage:  1 << 20,
+				WhenDown:    WhenDownKeep,
+				Grace:       DefaultGrace,
 				Breaker:     Breaker{3, time.Second},
-				Place:       at(30),
+				Place:       at(31),
 			}, {
 				Name:      "notes",
 				Team:      "payments",
@@ -117,20 +133,47 @@ func TestEveryAttributeArrives(t *testing.T) {
 				Timeout:     DefaultTimeout,
 				Refresh:     DefaultRefresh,
 				Concurrency: DefaultConcurrency,
+				Attempts:    DefaultAttempts,
 				MaxPrompts:  DefaultMaxPrompts,
 				MaxMessage:  DefaultMaxMessage,
+				WhenDown:    WhenDownKeep,
+				Grace:       DefaultGrace,
 				Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
-				Place:       at(47),
+				Place:       at(48),
+			}, {
+				Name:      "ledger",
+				Team:      "payments",
+				Transport: StreamableHTTP,
+				URLs:      []string{"https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"},
+				TLS: &TLS{
+					CAs:         secretFile(t, "ca.crt"),
+					Certificate: secretFile(t, "client.crt"),
+					Key:         secretFile(t, "client.key"),
+					ServerName:  "ledger.internal",
+				},
+				Protocol:    "auto",
+				Prefix:      "ledger",
+				Timeout:     DefaultTimeout,
+				Refresh:     DefaultRefresh,
+				Concurrency: DefaultConcurrency,
+				Rate:        2.5,
+				Attempts:    3,
+				MaxPrompts:  DefaultMaxPrompts,
+				MaxMessage:  DefaultMaxMessage,
+				WhenDown:    WhenDownHide,
+				Grace:       30 * time.Second,
+				Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
+				Place:       at(52),
 			}},
 			Exposes: []Rule{{
 				Label:   "reviews for everyone",
 				Prompts: patterns(t, "review_*"),
 				To:      []Selector{{Kind: Anybody}, {Group, "x"}, {User, "y"}, {TeamOf, "payments"}},
-				Place:   at(51),
+				Place:   at(65),
 			}},
-			Hides:        []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(55)}},
-			Place:        at(28),
-			MembersPlace: at(29),
+			Hides:        []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(69)}},
+			Place:        at(29),
+			MembersPlace: at(30),
 		}},
 	}
 	if diff := cmp.Diff(want, load(t, path), comparer()); diff != "" {
@@ -177,8 +220,8 @@ func TestTheSampleInThePackageCommentLoads(t *testing.T) {
 		hcl.WriteString(line[1] + "\n")
 	}
 	cfg := load(t, write(t, "payments.hcl", hcl.String()))
-	if got := len(cfg.Upstreams()); got != 2 {
-		t.Errorf("the sample has %d upstreams, want 2", got)
+	if got := len(cfg.Upstreams()); got != 3 {
+		t.Errorf("the sample has %d upstreams, want 3", got)
 	}
 }
 
@@ -201,19 +244,33 @@ func TestMistakesOfAllFilesShowInOneRun(t *testing.T) {
 	}
 }
 
+// dump prints a value in every way there is.
+func dump(t *testing.T, v any) string {
+	t.Helper()
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	all.Write(encoded)
+	slog.New(slog.NewTextHandler(&all, nil)).Info("dump", "value", v)
+	slog.New(slog.NewJSONHandler(&all, nil)).Info("dump", "value", v)
+	for _, format := range []string{"%v", "%+v", "%#v"} {
+		fmt.Fprintf(&all, format, v)
+		fmt.Fprintf(&all, format, reflect.Indirect(reflect.ValueOf(v)))
+	}
+	return all.String()
+}
+
 func TestSecretsDoNotShowInAConfig(t *testing.T) {
 	for _, path := range []string{"everything.hcl", "outside.hcl"} {
 		cfg := load(t, filepath.Join("testdata", "valid", path))
 		cfg.Gateway.Instructions = "" // public by nature
-		encoded, err := json.Marshal(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var all strings.Builder
-		all.Write(encoded)
-		for _, format := range []string{"%v", "%+v", "%#v"} {
-			fmt.Fprintf(&all, format, *cfg)
-			fmt.Fprintf(&all, format, cfg.Auth)
+		all.WriteString(dump(t, cfg))
+		all.WriteString(dump(t, cfg.Auth))
+		for _, u := range cfg.Upstreams() {
+			all.WriteString(dump(t, u.TLS))
 		}
 		dumps := all.String()
 		hash := sha256.Sum256([]byte("token"))
@@ -226,13 +283,33 @@ func TestSecretsDoNotShowInAConfig(t *testing.T) {
 }
 
 func TestAddressMasksWhatComesFromOutside(t *testing.T) {
-	want := []string{"(sensitive)", "tool --key (sensitive) (sensitive)"}
-	for i, u := range load(t, "testdata/valid/outside.hcl").Upstreams() {
-		if got := u.Address(); got != want[i] {
-			t.Errorf("Address of %s = %q, want %q", u.Name, got, want[i])
+	upstreams := load(t, "testdata/valid/outside.hcl").Upstreams()
+	for i, want := range []struct {
+		address string
+		urls    []string
+	}{
+		{"(sensitive)", []string{"https://docs.example.com/hunter2-env/mcp"}},
+		{"tool --key (sensitive) (sensitive)", nil},
+		{"https://a.example.com/mcp, (sensitive)", []string{"https://a.example.com/mcp", "https://b.example.com/hunter2-env"}},
+		{"(sensitive), (sensitive)", []string{"https://a.example.com", "https://b.example.com"}},
+	} {
+		u := upstreams[i]
+		if got := u.Address(); got != want.address {
+			t.Errorf("Address of %s = %q, want %q", u.Name, got, want.address)
 		}
-		if u.URL != "https://docs.example.com/hunter2-env/mcp" && u.URL != "" {
-			t.Errorf("URL = %q", u.URL)
+		if diff := cmp.Diff(want.urls, u.URLs); diff != "" {
+			t.Errorf("URLs of %s (-want +got):\n%s", u.Name, diff)
+		}
+	}
+}
+
+func TestAddressShowsAllReplicas(t *testing.T) {
+	for want, u := range map[string]Upstream{
+		"https://a.example.com, https://b.example.com": {URLs: []string{"https://a.example.com", "https://b.example.com"}},
+		"npx -y server": {Transport: Stdio, Command: []string{"npx", "-y", "server"}},
+	} {
+		if got := u.Address(); got != want {
+			t.Errorf("Address() = %q, want %q", got, want)
 		}
 	}
 }
@@ -247,19 +324,30 @@ team "a" {
   upstream "u" {
     url     = "https://${env("UNSET")}/"
     headers = { Authorization = "Bearer ${env("UNSET")}" }
+    tls { ca_file = env("UNSET") }
   }
+  upstream "v" { urls = ["https://${env("UNSET")}/", "https://v.example.com"] }
+  upstream "w" { urls = split(",", env("UNSET")) }
 }`)
 	opts := options()
 	opts.AllowUnsetEnv = true
 	cfg, diags := Load(filepath.Join(dir, "x.hcl"), opts)
-	if cfg == nil || diags.HasErrors() || diags.Len() != 4 {
-		t.Fatalf("Load = %v, %v, %d diagnostics, want 4 warnings", cfg, diags.Err(), diags.Len())
+	if cfg == nil || diags.HasErrors() || diags.Len() != 7 {
+		t.Fatalf("Load = %v, %v, %d diagnostics, want 7 warnings", cfg, diags.Err(), diags.Len())
 	}
 	u := cfg.Upstreams()[0]
-	if cfg.Gateway.PublicURL != "" || len(cfg.Gateway.CursorKeys) != 0 || u.URL != "" || u.Headers["Authorization"].Reveal() != "" {
-		t.Errorf("got values from nowhere: %+v %q", cfg.Gateway, u.URL)
+	if cfg.Gateway.PublicURL != "" || len(cfg.Gateway.CursorKeys) != 0 || len(u.URLs) != 0 || u.Headers["Authorization"].Reveal() != "" {
+		t.Errorf("got values from nowhere: %+v %q", cfg.Gateway, u.URLs)
 	}
 	if u.Transport != StreamableHTTP || u.Address() != masked {
 		t.Errorf("transport %q at %q", u.Transport, u.Address())
+	}
+	for i, want := range []string{masked, masked + ", https://v.example.com", masked} {
+		if got := cfg.Upstreams()[i].Address(); got != want {
+			t.Errorf("Address of %s = %q, want %q", cfg.Upstreams()[i].Name, got, want)
+		}
+	}
+	if v := cfg.Upstreams()[1]; len(v.URLs) != 1 || v.URLs[0] != "https://v.example.com" {
+		t.Errorf("URLs of v = %q, want the one that is known", v.URLs)
 	}
 }

@@ -211,6 +211,23 @@ func (f fields) count(name string, most int, dst *int) {
 	*dst = n
 }
 
+// number sets dst from a number within bounds.
+func (f fields) number(name string, least, most float64, dst *float64) {
+	v, ok := f.eval(name, shown, cty.Number)
+	if !ok {
+		return
+	}
+	var n float64
+	if err := gocty.FromCtyValue(v, &n); err != nil || n < least || n > most {
+		f.error(f.at(name), "Invalid "+name, "%s must be a number from %s to %s.", name, decimal(least), decimal(most))
+		return
+	}
+	*dst = n
+}
+
+// decimal writes a number as people do, without an exponent.
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
 // texts returns the elements of a list of strings, each with its own place where it is written out.
 func (f fields) texts(name string, u use) []text {
 	v, ok := f.eval(name, u, cty.List(cty.String))

@@ -19,12 +19,17 @@
 //
 //	headers, env, sha256, cursor_keys           kept as Secret, Key or a hash: never printed
 //	listen, path, public_url, instructions,     yes, since deployments set them from outside; these
-//	allowed_hosts, allowed_origins              are public by nature and printed by the Config
-//	url, command                                yes; [Upstream.Address] is what may be shown of them
+//	allowed_hosts, allowed_origins, state_dir,  are public by nature and printed by the Config
+//	server_name
+//	url, urls, command                          yes; [Upstream.Address] is what may be shown of them
+//	ca_file, cert_file, key_file                yes; what is in the files is kept as Secret
 //	everything else                             an error: it would be shown in logs
 //
 // No diagnostic contains a sensitive value, and none shows the source text of headers, env, sha256,
 // client_secret and cursor_keys.
+//
+// The files of a tls block are found like those of file(): relative to the folder of the file that names them, and
+// only where the team's allow block grants them.
 //
 // # A team's file, annotated
 //
@@ -37,10 +42,20 @@
 //	    url     = "https://billing.internal/mcp"
 //	    headers = { Authorization = "Bearer ${env("PAYMENTS_TOKEN")}" }
 //	    timeout = "20s"
+//	    rate    = 50 # calls per second
+//	    retry { attempts = 2 }
 //	    breaker {
 //	      failures = 3
 //	      cooldown = "10s"
 //	    }
+//	  }
+//
+//	  # Replicas of one server. When all of them are down, its prompts disappear after a while.
+//	  upstream "ledger" {
+//	    urls      = ["https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"]
+//	    when_down = "hide" # the default is "keep"
+//	    grace     = "10m"
+//	    tls { server_name = "ledger.internal" } # also ca_file, and cert_file with key_file
 //	  }
 //
 //	  # An MCP server that is a child process. It inherits little: what it needs stands in env.

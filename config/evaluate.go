@@ -127,7 +127,7 @@ func friendly(t cty.Type) string {
 	case t == cty.String:
 		return "a string"
 	case t == cty.Number:
-		return "a whole number"
+		return "a number"
 	case t == cty.Bool:
 		return "true or false"
 	case t.IsListType():

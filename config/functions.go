@@ -19,7 +19,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// maxValueFile bounds what file() reads.
+// maxValueFile bounds what file() and a tls block read.
 const maxValueFile = 1 << 20
 
 // mark is what sensitive values carry through every expression.
@@ -104,8 +104,17 @@ func (s *scope) fileFunction() function.Function {
 	})
 }
 
-// file reads a file that the scope may use. Links are resolved before the second check and not after it.
+// file reads a text file that the scope may use.
 func (s *scope) file(name text) (string, error) {
+	content, err := s.read(name)
+	if err == nil && !utf8.ValidString(content) {
+		return "", unreadable(name, errors.New("it is not UTF-8 text"))
+	}
+	return content, err
+}
+
+// read reads a file that the scope may use. Links are resolved before the second check and not after it.
+func (s *scope) read(name text) (string, error) {
 	path := name.value
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.dir, path)
@@ -126,10 +135,14 @@ func (s *scope) file(name text) (string, error) {
 			return content, nil
 		}
 	}
-	return "", &problem{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", name, cause(err))}
+	return "", unreadable(name, err)
 }
 
-// readValue reads a small text file, and never a pipe or a device that could block.
+func unreadable(name text, err error) error {
+	return &problem{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", name, cause(err))}
+}
+
+// readValue reads a small file, and never a pipe or a device that could block.
 func readValue(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -149,8 +162,6 @@ func readValue(path string) (string, error) {
 		return "", err
 	case len(content) > maxValueFile:
 		return "", fmt.Errorf("it is over %d bytes", maxValueFile)
-	case !utf8.Valid(content):
-		return "", errors.New("it is not UTF-8 text")
 	}
 	return string(content), nil
 }

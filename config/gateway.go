@@ -51,7 +51,7 @@ func (l *loader) checkTop() {
 	known := schema{
 		single:   []string{"gateway", "admin", "auth"},
 		labelled: []string{"hide", "allow", "team"},
-		later:    []string{"prompt", "limit", "screen", "lock", "state_dir"},
+		later:    []string{"prompt", "limit", "screen", "lock"},
 	}
 	var all hclsyntax.Blocks
 	for _, src := range l.sources {
@@ -108,9 +108,9 @@ func (l *loader) gateway(f fields) Gateway {
 	f.items(schema{
 		attributes: []string{
 			"listen", "path", "public_url", "page_size", "separator", "cursor_keys",
-			"allowed_hosts", "allowed_origins", "conflict", "instructions",
+			"allowed_hosts", "allowed_origins", "conflict", "instructions", "state_dir",
 		},
-		later: []string{"tls", "trusted_proxies", "state_dir", "lock", "limit", "screen"},
+		later: []string{"tls", "trusted_proxies", "lock", "limit", "screen"},
 	})
 	g := Gateway{
 		Listen:    DefaultListen,
@@ -131,6 +131,7 @@ func (l *loader) gateway(f fields) Gateway {
 	g.AllowedOrigins = list(f, "allowed_origins", public, checked(checkOrigin))
 	field(f, "conflict", shown, &g.Conflict, oneOf([]Conflict{ConflictDrop, ConflictFirst}))
 	field(f, "instructions", public, &g.Instructions, checked(anything))
+	field(f, "state_dir", public, &g.StateDir, checked(checkFolder))
 	return g
 }
 
@@ -215,6 +216,13 @@ func (l *loader) checkListeners(cfg *Config) {
 	if len(admins) > 0 || !l.broken() {
 		l.listeners = append(l.listeners, listener{"admin.listen", adminHost, adminPort})
 	}
+}
+
+func checkFolder(s string) error {
+	if s == "" || strings.Contains(s, "\x00") {
+		return errors.New(`is not the path of a folder; write it like "/var/lib/promptweir", or leave it out to keep nothing`)
+	}
+	return nil
 }
 
 func checkSeparator(s string) error {

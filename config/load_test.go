@@ -98,10 +98,11 @@ func TestWhatCannotBeReadIsAnErrorThatNamesThePath(t *testing.T) {
 }
 
 func TestGrantedFiles(t *testing.T) {
-	elsewhere := write(t, "secret", "no", "mounted", "yes")
+	certificate := secretFile(t, "ca.crt").Reveal() // what a tls block takes
+	elsewhere := write(t, "secret", certificate, "mounted", certificate)
 	dir := write(t,
-		"secrets/..2026_01_31/token", "yes",
-		"secrets/payments/token", "yes",
+		"secrets/..2026_01_31/token", certificate,
+		"secrets/payments/token", certificate,
 		"teams/.keep", "",
 	)
 	link(t, "..2026_01_31", filepath.Join(dir, "secrets", "..data"))
@@ -109,16 +110,25 @@ func TestGrantedFiles(t *testing.T) {
 	link(t, filepath.Join(elsewhere, "secret"), filepath.Join(dir, "secrets", "payments", "link"))
 	link(t, elsewhere, filepath.Join(dir, "secrets", "payments", "folder"))
 
-	may := func(grant, path string) bool {
-		policy := `allow "a" {` + "\n" + `files = ["` + grant + `"]` + "\n" + `commands = ["*"]` + "\n}"
-		upstream := `team "a" {` + "\n" + `upstream "u" { command = ["x", file("` + path + `")] }` + "\n}"
-		for name, content := range map[string]string{"gateway.hcl": policy, "teams/a.hcl": upstream} {
+	loads := func(grant, upstream string) bool {
+		policy := `allow "a" {` + "\n" + `files = ["` + grant + `"]` + "\n" + `commands = ["*"]` + "\n" + `hosts = ["*"]` + "\n}"
+		team := `team "a" {` + "\n" + `upstream "u" {` + "\n" + upstream + "\n}\n}"
+		for name, content := range map[string]string{"gateway.hcl": policy, "teams/a.hcl": team} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		cfg, _ := Load(dir, options())
 		return cfg != nil
+	}
+	may := func(grant, path string) bool {
+		t.Helper()
+		function := loads(grant, `command = ["x", file("`+path+`")]`)
+		block := loads(grant, `url = "https://u"`+"\n"+`tls { ca_file = "`+path+`" }`)
+		if function != block {
+			t.Errorf("%q grants %q to file(): %t, to a tls block: %t", grant, path, function, block)
+		}
+		return function
 	}
 	allow := func(grant, path string) {
 		t.Helper()

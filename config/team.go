@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/textproto"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +10,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-const maxPrefix = 64
+// Bounds of single settings.
+const (
+	maxPrefix   = 64
+	maxAttempts = 10
+	// A rate between these is a time between calls that a Duration can hold and that somebody may mean.
+	minRate, maxRate = 1e-6, 1e6
+)
 
 func (l *loader) team(f fields) Team {
 	f.items(schema{
@@ -91,11 +95,11 @@ func (l *loader) declaredTeam(name string) error {
 func (l *loader) upstream(f fields, team string) Upstream {
 	f.items(schema{
 		attributes: []string{
-			"url", "headers", "command", "env", "transport", "protocol", "prefix", "timeout", "refresh",
-			"concurrency", "max_prompts", "max_message", "when_down",
+			"url", "urls", "headers", "command", "env", "transport", "protocol", "prefix", "timeout", "refresh",
+			"concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
 		},
-		single: []string{"breaker"},
-		later:  []string{"urls", "rate", "retry", "oauth", "tls", "lock", "limit", "prompt", "screen"},
+		single: []string{"breaker", "retry", "tls"},
+		later:  []string{"oauth", "lock", "limit", "prompt", "screen"},
 	})
 	l.checkName("upstream", f)
 	u := Upstream{
@@ -109,6 +113,9 @@ func (l *loader) upstream(f fields, team string) Upstream {
 		Concurrency: DefaultConcurrency,
 		MaxPrompts:  DefaultMaxPrompts,
 		MaxMessage:  DefaultMaxMessage,
+		Attempts:    DefaultAttempts,
+		WhenDown:    WhenDownKeep,
+		Grace:       DefaultGrace,
 		Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
 	}
 	l.endpoint(f, &u)
@@ -117,20 +124,41 @@ func (l *loader) upstream(f fields, team string) Upstream {
 	field(f, "timeout", shown, &u.Timeout, parseDuration)
 	field(f, "refresh", shown, &u.Refresh, parseDuration)
 	f.count("concurrency", maxCount, &u.Concurrency)
+	f.number("rate", minRate, maxRate, &u.Rate)
 	f.count("max_prompts", maxCount, &u.MaxPrompts)
 	f.count("max_message", maxCount, &u.MaxMessage)
-	keep := "keep"
-	field(f, "when_down", shown, &keep, oneOf([]string{"keep"}, "hide"))
+	l.whenDown(f, &u)
 	for _, b := range f.inner("breaker") {
 		l.breaker(b, &u.Breaker)
 	}
+	for _, b := range f.inner("retry") {
+		l.retry(b, &u)
+	}
 	return u
+}
+
+// whenDown reads what becomes of the prompts of an upstream that is down.
+func (l *loader) whenDown(f fields, u *Upstream) {
+	known := field(f, "when_down", shown, &u.WhenDown, oneOf([]WhenDown{WhenDownKeep, WhenDownHide})) || !f.has("when_down")
+	field(f, "grace", shown, &u.Grace, parseDuration)
+	if known && f.has("grace") && u.WhenDown != WhenDownHide {
+		f.error(f.block.Body.Attributes["grace"].NameRange, "grace without hide",
+			"The prompts are kept for as long as the upstream is down; set when_down = %q or remove grace.", WhenDownHide)
+	}
 }
 
 func (l *loader) breaker(f fields, b *Breaker) {
 	f.items(schema{attributes: []string{"failures", "cooldown"}})
 	f.count("failures", maxCount, &b.Failures)
 	field(f, "cooldown", shown, &b.Cooldown, parseDuration)
+}
+
+func (l *loader) retry(f fields, u *Upstream) {
+	f.items(schema{attributes: []string{"attempts"}})
+	if !f.has("attempts") {
+		f.error(f.block.DefRange(), "Missing attempts", "A block %q without attempts has no effect; write attempts = 3 to try a call three times in all.", f.block.Type)
+	}
+	f.count("attempts", maxAttempts, &u.Attempts)
 }
 
 func parseDuration(s string) (time.Duration, error) {
@@ -142,112 +170,6 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, errors.New(`is not more than zero; write it like "10s"`)
 	}
 	return d, nil
-}
-
-// endpoint reads how an upstream is reached.
-func (l *loader) endpoint(f fields, u *Upstream) {
-	remote, local := f.has("url"), f.has("command")
-	switch {
-	case remote && local:
-		f.error(f.at("command"), "Two ways to one upstream", "url and command exclude each other; remove one.")
-	case !remote && !local && !f.has("urls"):
-		f.error(f.block.DefRange(), "No way to the upstream", "Set url to reach it by HTTP, or command to start it.")
-	}
-	if remote {
-		u.Transport = StreamableHTTP
-		l.remote(f, u)
-	}
-	if local {
-		u.Transport = Stdio
-		l.local(f, u)
-	}
-	l.transport(f, remote, local)
-	u.Headers = f.secrets("headers", checkHeader)
-	u.Env = f.secrets("env", checkVariable)
-	if f.has("headers") && local && !remote {
-		f.error(f.block.Body.Attributes["headers"].NameRange, "headers without url", "A child process gets no headers; use env.")
-	}
-	if f.has("env") && remote && !local {
-		f.error(f.block.Body.Attributes["env"].NameRange, "env without command", "A server behind a url gets no environment; use headers.")
-	}
-}
-
-// transport checks what is only worth writing down for the reader: url or command has decided.
-func (l *loader) transport(f fields, remote, local bool) {
-	var t Transport
-	if !field(f, "transport", shown, &t, oneOf([]Transport{StreamableHTTP, Stdio}, "sse")) || remote == local {
-		return
-	}
-	if (t == Stdio) != local {
-		f.error(f.at("transport"), "Transport does not fit", "%s goes with url, %s with command; change one or leave transport out.", StreamableHTTP, Stdio)
-	}
-}
-
-// remote reads url and checks that the team may reach it.
-func (l *loader) remote(f fields, u *Upstream) {
-	given, ok := f.string("url", public)
-	if !ok {
-		return
-	}
-	if given.sensitive {
-		u.address = masked
-	}
-	if given.unset {
-		return
-	}
-	parsed, err := parseURL(given.value)
-	if err != nil {
-		f.error(given.at, "Invalid upstream URL", "%s %s", f.withoutPassword(given), sentence(err))
-		return
-	}
-	u.URL = given.value
-	host := strings.ToLower(strings.TrimSuffix(parsed.Hostname(), "."))
-	l.checkReach(given.at, host, portOf(parsed))
-	if err := f.scope.grants.allowHost(host, given); err != nil {
-		f.invalid("url", given, err)
-	}
-}
-
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	default:
-		return "80"
-	}
-}
-
-// local reads command and checks that the team may start it.
-func (l *loader) local(f fields, u *Upstream) {
-	before := len(f.diags)
-	words := f.texts("command", public)
-	shown := make([]string, len(words))
-	for i, w := range words {
-		u.Command = append(u.Command, w.value)
-		shown[i] = w.value
-		if w.sensitive {
-			shown[i], u.address = masked, masked
-		}
-		if strings.Contains(w.value, "\x00") {
-			f.invalid("command", w, errors.New("has a zero byte in it"))
-		}
-	}
-	if u.address != "" {
-		u.address = strings.Join(shown, " ")
-	}
-	switch {
-	case len(words) == 0 && len(f.diags) == before:
-		f.error(f.at("command"), "Invalid command", "The list is empty; write the program first, its arguments after it.")
-	case len(words) == 0 || words[0].unset:
-	case words[0].value == "":
-		f.invalid("command", words[0], errors.New("is no program; write it first, its arguments after it"))
-	default:
-		if err := f.scope.grants.allowCommand(words[0]); err != nil {
-			f.invalid("command", words[0], err)
-		}
-	}
 }
 
 // prefix reads the namespace of an upstream and claims it for the team.
@@ -283,48 +205,6 @@ func (l *loader) claim(f fields, at hcl.Range, u *Upstream) {
 func checkPrefix(s string) error {
 	if s != "" && (!printable(s) || len(s) > maxPrefix) {
 		return fmt.Errorf("is not a prefix; use up to %d bytes without white space", maxPrefix)
-	}
-	return nil
-}
-
-// checkHeader never speaks of the value.
-func checkHeader(name, value string) error {
-	switch {
-	case !validToken(name):
-		return errors.New("is not a header name; use letters, digits and \"-\"")
-	case reservedHeader(textproto.CanonicalMIMEHeaderKey(name)):
-		return errors.New("is set by the gateway itself; remove it")
-	case !validHeaderValue(value):
-		return errors.New("has a value with a line break or control character; use trimspace() around file()")
-	}
-	return nil
-}
-
-// reservedHeader knows what belongs to the protocol and what net/http would drop or misread.
-func reservedHeader(canonical string) bool {
-	switch canonical {
-	case "Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-")
-}
-
-// validToken reports whether s is a token of RFC 9110, which names of headers are.
-func validToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r > '~' || r <= ' ' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
-}
-
-// validHeaderValue reports whether s is a field value of RFC 9110.
-func validHeaderValue(s string) bool {
-	return s == strings.TrimFunc(s, func(r rune) bool { return r == ' ' || r == '\t' }) &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
-}
-
-func checkVariable(name, value string) error {
-	if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-		return errors.New("cannot be in an environment; names have no \"=\", and no zero byte may be anywhere")
 	}
 	return nil
 }

@@ -278,10 +278,11 @@ func TestNothingIsLeftBehind(t *testing.T) { // not parallel: it counts goroutin
 	}
 	for _, peer := range []*upstreamtest.Peer{upstreamtest.NewPeer(), upstreamtest.NewModernPeer()} {
 		server := upstreamtest.Serve(t, peer)
-		c := upstream.New(upstreamtest.HTTP("left", server.URL), upstream.Options{}, func() {})
+		replica := upstreamtest.Serve(t, peer)
+		c := upstream.New(upstreamtest.HTTP("left", server.URL, replica.URL), upstream.Options{}, func() {})
 		stop := run(t, c)
 		waitForNames(t, c, "p")
-		stops = append(stops, stop, server.Down)
+		stops = append(stops, stop, server.Down, replica.Down)
 	}
 	var ending sync.WaitGroup
 	for _, stop := range stops {

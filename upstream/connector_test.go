@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -165,9 +166,11 @@ func TestLostSessionIsNotNoticed(t *testing.T) {
 			if forgotten != nil {
 				peer.Handle(upstreamtest.Forgotten, forgotten)
 			}
-			c := start(t, upstreamtest.HTTP("forgetful", upstreamtest.Serve(t, peer).URL), upstream.Options{})
+			var changes atomic.Int64
+			c := upstream.New(upstreamtest.HTTP("forgetful", upstreamtest.Serve(t, peer).URL), upstream.Options{}, func() { changes.Add(1) })
+			run(t, c)
 			waitForNames(t, c, "p")
-			changes := c.State()
+			before := c.State()
 			for range 3 {
 				peer.Forget()
 				var calls sync.WaitGroup
@@ -179,12 +182,12 @@ func TestLostSessionIsNotNoticed(t *testing.T) {
 					})
 				}
 				calls.Wait()
-				upstreamtest.Eventually(t, "the list of the new session", func() bool {
-					return len(peer.Seen(wire.PromptsList)) == len(peer.Seen(wire.Initialize))
+				upstreamtest.Eventually(t, "the list of the new session", func() bool { // it follows on the connection
+					return changes.Load() == 2*int64(len(peer.Seen(wire.Initialize)))
 				})
 			}
-			if state := c.State(); !state.Connected || state.Problem != nil || state.Lists != changes.Lists {
-				t.Errorf("State() = %+v, want %+v", state, changes)
+			if state := c.State(); !state.Connected || state.Problem != nil || state.Lists != before.Lists {
+				t.Errorf("State() = %+v, want %+v", state, before)
 			}
 		})
 	}

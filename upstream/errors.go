@@ -21,7 +21,7 @@ const (
 	Unreachable Reason = "unreachable"  // no connection, or it broke
 	Timeout     Reason = "timeout"      // no answer in time
 	BreakerOpen Reason = "breaker_open" // too many calls went unanswered: not tried
-	Overloaded  Reason = "overloaded"   // as many calls in flight as allowed, for the whole timeout: not tried
+	Overloaded  Reason = "overloaded"   // more calls than concurrency or rate allow, for the whole timeout: not tried
 	BadResponse Reason = "bad_response" // bytes came that are no MCP answer
 	Denied      Reason = "denied"       // HTTP 401 or 403
 	RateLimited Reason = "rate_limited" // HTTP 429
@@ -46,6 +46,9 @@ func (e *Unavailable) Error() string {
 
 func (e *Unavailable) Unwrap() error { return e.Err }
 
+// Unanswered reports whether no byte of an answer came back, so that another server may be asked the same.
+func (e *Unavailable) Unanswered() bool { return unanswered(e) }
+
 var (
 	// errSessionLost means that the peer has forgotten the session: nothing was processed.
 	errSessionLost = errors.New("session lost")
@@ -53,6 +56,7 @@ var (
 	errNoStream   = errors.New("no standalone stream")
 	errNoSession  = errors.New("no session")
 	errOverloaded = errors.New("as many calls as allowed are in flight")
+	errRate       = errors.New("more calls than the rate allows")
 	errExited     = errors.New("child process exited")
 	// errProbeFatal means that a child exited when it was asked for its era.
 	errProbeFatal = errors.New("it did not survive " + wire.Discover)
@@ -133,8 +137,38 @@ func cancelled(err error) bool {
 	return ok || errors.Is(err, context.Canceled)
 }
 
+// hurriedError is the end of an attempt that had too little time for its failure to mean anything.
+type hurriedError struct{ error }
+
+func (e *hurriedError) Unwrap() error { return e.error }
+
 // excused reports whether it is not for the peer to answer for err.
-func excused(err error) bool { return cancelled(err) || errors.Is(err, errOverloaded) }
+func excused(err error) bool {
+	_, hurried := errors.AsType[*hurriedError](err)
+	return hurried || cancelled(err) || errors.Is(err, errOverloaded)
+}
+
+// begunError is the end of a call of whose answer something had come.
+type begunError struct{ error }
+
+func (e *begunError) Unwrap() error { return e.error }
+
+func answerBegun(err error) bool {
+	_, ok := errors.AsType[*begunError](err)
+	return ok
+}
+
+// unanswered reports whether no byte of an answer came back, so that the call may be made again.
+func unanswered(err error) bool {
+	if err == nil || cancelled(err) || answerBegun(err) {
+		return false
+	}
+	switch reason(err) {
+	case Unreachable, Timeout, BreakerOpen, Overloaded:
+		return true
+	}
+	return false
+}
 
 // reasonOfList names err, which a list brought: what the server or a guard refuses is one reason, whatever its code.
 func reasonOfList(err error) Reason {
@@ -174,6 +208,8 @@ func reason(err error) Reason {
 		return BreakerOpen
 	case errors.Is(err, context.DeadlineExceeded):
 		return Timeout
+	case answerBegun(err):
+		return BadResponse
 	}
 	return Unreachable
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ const (
 	lingerBound = 20 * time.Millisecond
 )
 
-// httpClient is what the sessions of one upstream share: its connections, and what goes on every request.
+// httpClient is what the sessions of one endpoint share: its connections, and what goes on every request.
 type httpClient struct {
 	client     http.Client
 	url        string
@@ -47,18 +48,32 @@ func newHTTPClient(u config.Upstream, forbidden func(address string) error) *htt
 		// Checked after resolution, on the address that is really dialled, so that no DNS name gets around it.
 		dialer.Control = func(_, address string, _ syscall.RawConn) error { return forbidden(address) }
 	}
+	var url string // none where a configuration was loaded that lacks some of its environment
+	if len(u.URLs) > 0 {
+		url = u.URLs[0]
+	}
 	return &httpClient{
 		client: http.Client{
 			Transport: &http.Transport{
 				DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 				MaxIdleConns: u.Concurrency, MaxIdleConnsPerHost: u.Concurrency, IdleConnTimeout: idleBound,
-				TLSHandshakeTimeout: dialBound,
+				TLSClientConfig: clientTLS(u.TLS), TLSHandshakeTimeout: dialBound,
 			},
 			// A redirect would take the upstream's credentials elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		url: u.URL, headers: u.Headers, maxMessage: u.MaxMessage,
+		url: url, headers: u.Headers, maxMessage: u.MaxMessage,
 	}
+}
+
+// clientTLS returns the settings of connections with a tls block, which may be nil.
+func clientTLS(block *config.TLS) *tls.Config {
+	settings, err := block.ClientConfig()
+	if err != nil {
+		panic("a tls block that was not loaded: " + err.Error())
+	}
+	settings.MinVersion = tls.VersionTLS12
+	return settings
 }
 
 // closeIdle lets go of connections that nobody uses.
@@ -136,10 +151,27 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 		if r.method == wire.Initialize {
 			t.agreed.Store(&agreedHeaders{session: response.Header.Get(wire.HeaderSessionID)})
 		}
-		answer, err = t.read(response, id)
+		body := &countedBody{ReadCloser: response.Body}
+		response.Body = body
+		if answer, err = t.read(response, id); err != nil && body.read > 0 {
+			err = &begunError{err}
+		}
 		return err
 	})
 	return answer, err
+}
+
+// countedBody knows how much of it has been read.
+type countedBody struct {
+	io.ReadCloser
+
+	read int
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += n
+	return n, err
 }
 
 // do makes a request and lets read look at the response.

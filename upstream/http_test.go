@@ -221,7 +221,7 @@ func TestParamsOnTheWayUp(t *testing.T) {
 		},
 		{
 			`{` + hop + `,"name":"p"}`, `{"_meta":{"a\/b":1.0,"com.example/x":[1e2]},"name":"p"}`,
-			`{"_meta":{"a\/b":1.0,"com.example/x":[1e2],` + own + `},"name":"p"}`,
+			`{"_meta":{"a\/b":1.0,"com.example/x":[1e2],` + strings.Replace(own, `{}`, `{"roots":{}}`, 1) + `},"name":"p"}`,
 		},
 		{`{"_meta":{"progressToken":1},"name":"p"}`, `{"name":"p"}`, `{"_meta":{` + own + `},"name":"p"}`},
 		{`{"_meta":{}}`, `{"_meta":{}}`, `{"_meta":{` + own + `}}`},

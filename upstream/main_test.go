@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Most tests wait for a peer, so that more of them fit on a machine than it has processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript})
 }
 

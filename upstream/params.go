@@ -21,15 +21,20 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 const emptyObject = "{}"
 
 // outgoingParams returns params as they go to a peer of the given revision: every member as it is but _meta, which
-// loses what was said to the gateway and gains what the gateway says: its revision and name where the era asks for
-// them on each request, and the trace context of ctx. Params may be nil.
+// loses what was said to the gateway and gains what the gateway says: its revision and name, and what the client can do,
+// where the era asks for them on each request, and the trace context of ctx. Params may be nil.
 func outgoingParams(ctx context.Context, revision string, self jsontext.Value, params wire.Object) jsontext.Value {
 	before := params.Get("_meta")
-	meta := params.Object("_meta").Without(func(name string) bool { return slices.Contains(hopMeta, name) })
+	given := params.Object("_meta")
+	declared := given.Get(wire.MetaClientCapabilities)
+	if declared.Kind() != '{' {
+		declared = jsontext.Value(emptyObject)
+	}
+	meta := given.Without(func(name string) bool { return slices.Contains(hopMeta, name) })
 	if wire.Modern(revision) {
 		meta = meta.With(wire.MetaProtocolVersion, wire.Quote(revision)).
 			With(wire.MetaClientInfo, self).
-			With(wire.MetaClientCapabilities, jsontext.Value(emptyObject))
+			With(wire.MetaClientCapabilities, declared)
 	}
 	trace := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, trace)

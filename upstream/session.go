@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,8 @@ const (
 	maxListBytes = 64 << 20
 	// listBound is how long one list may take.
 	listBound = 2 * time.Minute
+	// maxTTL bounds, in milliseconds, how long a server may say that its list lives.
+	maxTTL = 24 * 60 * 60 * 1000
 )
 
 // transport carries messages to one peer and back. There are two: Streamable HTTP and a child process.
@@ -119,6 +122,9 @@ func (s *Session) Call(ctx context.Context, method, name string, params wire.Obj
 	if err != nil {
 		if ctx.Err() != nil {
 			s.giveUp(r.id)
+			if answerBegun(err) {
+				return Result{}, &begunError{ctx.Err()}
+			}
 			return Result{}, ctx.Err()
 		}
 		return Result{}, err
@@ -170,11 +176,22 @@ func (s *Session) Close() {
 // List drains all pages of the server's prompts and returns the definitions as they were sent. It returns all of
 // them or an error: a list is never cut silently. Each page has the session's timeout.
 func (s *Session) List(ctx context.Context, maxPrompts int) ([]jsontext.Value, error) {
+	l, err := s.list(ctx, maxPrompts)
+	return l.definitions, err
+}
+
+// listing is a whole list and how long it may live, which is 0 where the server does not say.
+type listing struct {
+	definitions []jsontext.Value
+	ttl         time.Duration
+}
+
+func (s *Session) list(ctx context.Context, maxPrompts int) (listing, error) {
 	if !s.capabilities.prompts {
-		return nil, nil
+		return listing{}, nil
 	}
 	var (
-		all     []jsontext.Value
+		all     listing
 		bytes   int
 		params  wire.Object
 		cursors = map[string]bool{}
@@ -183,29 +200,32 @@ func (s *Session) List(ctx context.Context, maxPrompts int) ([]jsontext.Value, e
 	for range maxPages {
 		p, err := s.page(ctx, params)
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
-			return nil, nil // declared, but there are none
+			return listing{}, nil // declared, but there are none
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", wire.PromptsList, err)
+			return listing{}, fmt.Errorf("%s: %w", wire.PromptsList, err)
 		}
-		all = append(all, p.definitions...)
+		all.definitions = append(all.definitions, p.definitions...)
+		if all.ttl == 0 || (p.ttl > 0 && p.ttl < all.ttl) {
+			all.ttl = p.ttl
+		}
 		bytes += p.size
 		switch {
-		case len(all) > maxPrompts:
-			return nil, &guardError{fmt.Sprintf("it offers more than max_prompts = %d prompts", maxPrompts)}
+		case len(all.definitions) > maxPrompts:
+			return listing{}, &guardError{fmt.Sprintf("it offers more than max_prompts = %d prompts", maxPrompts)}
 		case bytes > maxListBytes:
-			return nil, &guardError{fmt.Sprintf("its pages are larger than %d bytes together", maxListBytes)}
+			return listing{}, &guardError{fmt.Sprintf("its pages are larger than %d bytes together", maxListBytes)}
 		case p.next == nil:
 			return all, nil
 		case cursors[string(p.next)]:
-			return nil, &guardError{"it repeats a cursor: its list would never end"}
+			return listing{}, &guardError{"it repeats a cursor: its list would never end"}
 		case time.Since(begun) > listBound:
-			return nil, &guardError{fmt.Sprintf("its list takes longer than %s", listBound)}
+			return listing{}, &guardError{fmt.Sprintf("its list takes longer than %s", listBound)}
 		}
 		cursors[string(p.next)] = true
 		params = wire.Object{}.With("cursor", p.next)
 	}
-	return nil, &guardError{fmt.Sprintf("its list has more than %d pages", maxPages)}
+	return listing{}, &guardError{fmt.Sprintf("its list has more than %d pages", maxPages)}
 }
 
 // guardError says which bound a list went over.
@@ -218,6 +238,7 @@ type page struct {
 	definitions []jsontext.Value
 	// next is the cursor as it was sent; nil on the last page.
 	next jsontext.Value
+	ttl  time.Duration
 	size int
 }
 
@@ -243,7 +264,20 @@ func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
 	case next != nil && next.Kind() != '"':
 		return page{}, &protocolError{"nextCursor is not a string"}
 	}
-	return page{definitions, next, len(result.JSON)}, nil
+	return page{definitions, next, s.ttl(object), len(result.JSON)}, nil
+}
+
+// ttl is how long the server says that its result may live. Zero, which the schema wants from a server that does not
+// care, says nothing of when to come again.
+func (s *Session) ttl(result wire.Object) time.Duration {
+	if !wire.Modern(s.Revision) {
+		return 0
+	}
+	milliseconds, err := strconv.ParseFloat(string(result.Get("ttlMs")), 64)
+	if err != nil || milliseconds <= 0 {
+		return 0
+	}
+	return time.Duration(min(milliseconds, maxTTL)) * time.Millisecond
 }
 
 // alive asks the server for a sign of life. Any answer is one.
@@ -329,7 +363,7 @@ type Options struct {
 	Name, Version string
 	// Forbidden says whether an address may not be dialled, by IP and port as it was resolved; nil allows all.
 	Forbidden func(address string) error
-	// client is shared by the sessions of one connector; a session without one makes its own.
+	// client is shared by the sessions of one endpoint; a session without one makes its own.
 	client *httpClient
 }
 
@@ -348,7 +382,7 @@ func (o Options) logger() *slog.Logger {
 	return o.Logger
 }
 
-// Connect opens one session: it reaches the server, finds out its era and agrees on a revision. The changed function
+// Connect opens one session, with the first address where there are several: it reaches the server, finds out its era and agrees on a revision. The changed function
 // is called, and must not block, whenever the server says that its list changed; it may be nil.
 func Connect(ctx context.Context, u config.Upstream, opts Options, changed func()) (*Session, error) {
 	s, err := connect(ctx, u, opts, changed, u.Protocol)

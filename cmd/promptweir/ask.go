@@ -163,7 +163,7 @@ func (q *question) askURL(ctx context.Context, use func(*upstream.Session) error
 			q.url, config.DefaultListen, config.DefaultPath)}
 	}
 	server := config.Upstream{
-		Name: u.Host, Transport: config.StreamableHTTP, URL: q.url, Protocol: "auto",
+		Name: u.Host, Transport: config.StreamableHTTP, URLs: []string{q.url}, Protocol: "auto",
 		Timeout: config.DefaultTimeout, Concurrency: config.DefaultConcurrency, MaxMessage: config.DefaultMaxMessage,
 	}
 	if q.token != "" {
@@ -195,7 +195,7 @@ func (q *question) askConfig(ctx context.Context, use func(*gateway.Gateway, *po
 		}
 		who = &principal
 	}
-	return withGateway(ctx, cfg, logger, func(g *gateway.Gateway) error {
+	return withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
 		if err := q.settle(ctx, g); err != nil {
 			return err
 		}

@@ -11,10 +11,10 @@ import (
 // roleVariable tells the test binary, started as a child process, which role to play.
 const roleVariable = "UPSTREAMTEST_ROLE"
 
-// HTTP returns the configuration of an upstream at url, with all defaults.
-func HTTP(name, url string) config.Upstream {
+// HTTP returns the configuration of an upstream at url, and at replicas of it, with all defaults.
+func HTTP(name, url string, replicas ...string) config.Upstream {
 	u := defaults(name)
-	u.Transport, u.URL = config.StreamableHTTP, url
+	u.Transport, u.URLs = config.StreamableHTTP, append([]string{url}, replicas...)
 	return u
 }
 
@@ -37,7 +37,7 @@ func Child(tb testing.TB, name, role string, args ...string) config.Upstream {
 func defaults(name string) config.Upstream {
 	return config.Upstream{
 		Name: name, Team: "team-of-" + name, Protocol: "auto", Prefix: name,
-		Timeout: config.DefaultTimeout, Refresh: config.DefaultRefresh, Concurrency: config.DefaultConcurrency,
+		Timeout: config.DefaultTimeout, Refresh: config.DefaultRefresh, Concurrency: config.DefaultConcurrency, Attempts: config.DefaultAttempts,
 		MaxPrompts: config.DefaultMaxPrompts, MaxMessage: config.DefaultMaxMessage,
 		Breaker: config.Breaker{Failures: config.DefaultBreakerFailures, Cooldown: config.DefaultBreakerCooldown},
 	}

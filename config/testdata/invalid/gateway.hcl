@@ -13,4 +13,5 @@ gateway {
   ]
   conflict     = "frist"                   # ERROR: is not one of: drop, first. Did you mean "first"
   instructions = ["no"]                    # ERROR: instructions must be a string
+  state_dir    = ""                        # ERROR: Invalid state_dir; "" is not the path of a folder
 }

@@ -26,4 +26,5 @@ team "a" {
   }
   upstream "x" { command = ["npx", file(env("SECRET")), env(env("SECRET")), env("A", "b", "c")] } # ERROR: Cannot read file; (sensitive): # ERROR: the name of a variable may not come from env # ERROR: it takes a name and one default
   upstream "y" { command = ["npx", file("."), file("/dev/null")] } # ERROR: it is not a regular file # ERROR: it is not a regular file
+  upstream "z" { command = ["npx", file("pem/binary.crt")] } # ERROR: Cannot read file; "pem/binary.crt": it is not UTF-8 text
 }

@@ -29,6 +29,22 @@ team "a" {
       GONE    = file("trusted/a/gone")   # ERROR: Cannot read file; "trusted/a/gone": no such file
     }
   }
+  upstream "u8" {
+    urls = [
+      "https://api.internal.example.com",
+      "https://exact.example.com",
+      "https://elsewhere.example.com",   # ERROR: Team "a" may not use the host "elsewhere.example.com"
+    ]
+    tls { ca_file = "trusted/a/ca.crt" }
+  }
+  upstream "u9" {
+    url = "https://api.internal.example.com"
+    tls {
+      ca_file   = "pem/ca.crt"           # ERROR: Not allowed for this team; Team "a" may not use the file "pem/ca.crt"
+      cert_file = "trusted/a/link"       # ERROR: may not use the file "trusted/a/link"
+      key_file  = "trusted/a/../../pem/client.key" # ERROR: may not use the file "trusted/a/../../pem/client.key"
+    }
+  }
 }
 team "b" {
   members = []

@@ -1,4 +1,3 @@
-state_dir = "/var/lib/promptweir"        # ERROR: state_dir is not supported yet
 gateway {
   trusted_proxies = ["10.0.0.0/8"]       # ERROR: gateway.trusted_proxies is not supported yet
   tls {                                  # ERROR: gateway.tls is not supported yet
@@ -20,19 +19,12 @@ auth {
 }
 team "a" {
   limit "x" {}                           # ERROR: team.limit is not supported yet
-  upstream "u1" {
-    urls = ["https://a.example.com"]     # ERROR: upstream.urls is not supported yet
-  }
-  upstream "u2" {
+  upstream "u" {
     url       = "https://a.example.com"
     transport = "sse"                    # ERROR: "sse" is not supported yet
-    when_down = "hide"                   # ERROR: "hide" is not supported yet
-    rate      = 5                        # ERROR: upstream.rate is not supported yet
-    retry { attempts = 2 }               # ERROR: upstream.retry is not supported yet
     oauth {                              # ERROR: upstream.oauth is not supported yet
       client_secret = "hunter2"
     }
-    tls {}                               # ERROR: upstream.tls is not supported yet
   }
   expose "x" {
     prompts = ["*"]

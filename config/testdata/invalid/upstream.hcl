@@ -21,8 +21,8 @@ team "a" {
     url         = "https://user:pw@d.example.com" # ERROR: Invalid upstream URL; (sensitive) has a user or password
     concurrency = 0                      # ERROR: must be a whole number from 1
     max_prompts = -1                     # ERROR: must be a whole number from 1
-    max_message = "4MiB"                 # ERROR: max_message must be a whole number
-    when_down   = "kepp"                 # ERROR: is not one of: keep. Did you mean "keep"
+    max_message = "4MiB"                 # ERROR: max_message must be a number
+    when_down   = "kepp"                 # ERROR: is not one of: keep, hide. Did you mean "keep"
     transport   = "http"                 # ERROR: is not one of: streamable-http, stdio
     breaker {
       failures = 0                       # ERROR: must be a whole number from 1

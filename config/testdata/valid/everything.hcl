@@ -9,6 +9,7 @@ gateway {
   allowed_origins = ["https://app.example.com", "vscode-webview://panel", "http://localhost:3000"]
   conflict        = "first"
   instructions    = "Ask in #prompts."
+  state_dir       = "/var/lib/promptweir"
 }
 admin { listen = "localhost:0" }
 auth {
@@ -47,6 +48,19 @@ team "payments" {
   upstream "notes" {
     command = concat(["npx", "-y"], split(" ", "server --quiet"))
     env     = merge({ LOG_LEVEL = "warn", PORT = 8080 }, { TOKEN = trimspace(file("secrets/payments/token")) })
+  }
+  upstream "ledger" {
+    urls      = ["https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"]
+    rate      = 2.5
+    when_down = "hide"
+    grace     = "30s"
+    retry { attempts = 3 }
+    tls {
+      ca_file     = "secrets/payments/ca.crt"
+      cert_file   = "secrets/payments/client.crt"
+      key_file    = "secrets/payments/client.key"
+      server_name = "ledger.internal"
+    }
   }
   expose "reviews for everyone" {
     prompts = ["review_*"]

@@ -3,8 +3,11 @@ gateway {
   listen       = env("LISTEN")
   public_url   = env("PUBLIC_URL", "http://localhost")
   instructions = file("secrets/payments/token")
+  state_dir    = env("STATE_DIRECTORY", "state")
 }
 team "a" {
   upstream "docs" { url = "https://docs.example.com/${env("SECRET")}/mcp" }
   upstream "tool" { command = ["tool", "--key", env("SECRET"), file("secrets/payments/token")] }
+  upstream "replicas" { urls = ["https://a.example.com/mcp", "https://b.example.com/${env("SECRET")}"] }
+  upstream "all" { urls = split(" ", env("UNSET", "https://a.example.com https://b.example.com")) }
 }

@@ -1,0 +1,94 @@
+team "a" {
+  upstream "a" {
+    url = "http://a.example.com"         # ERROR: tls without https; "http://a.example.com" is not reached through TLS
+    tls { ca_file = "pem/ca.crt" }
+  }
+  upstream "b" {
+    urls = [
+      "https://a.example.com",
+      "http://b.example.com/${env("SECRET")}", # ERROR: tls without https; (sensitive) is not reached through TLS
+    ]
+    tls { ca_file = "pem/ca.crt" }
+  }
+  upstream "c" {
+    command = ["npx"]
+    tls { ca_file = "pem/ca.crt" }       # ERROR: tls without url
+  }
+  upstream "d" {
+    url = "https://d.example.com"
+    tls {}                               # ERROR: Empty tls
+  }
+  upstream "e" {
+    url = "https://e.example.com"
+    tls { server_name = "e" }
+    tls { server_name = "e" }            # ERROR: Duplicate block
+  }
+  upstream "f" {
+    url = "https://f.example.com"
+    tls {
+      ca_file     = "pem/gone.crt"       # ERROR: Cannot read file; "pem/gone.crt": no such file or directory; paths are relative to the folder of this file
+      cert_file   = "pem"                # ERROR: Cannot read file; "pem": it is not a regular file
+      key_file    = "/dev/null"          # ERROR: it is not a regular file
+      server_name = "f.example.com:443"  # ERROR: Invalid server_name
+      insecure    = true                 # ERROR: tls.insecure does not exist
+    }
+  }
+  upstream "g" {
+    url = "https://g.example.com"
+    tls { cert_file = "pem/client.crt" } # ERROR: Half a key pair; cert_file and key_file go together
+  }
+  upstream "h" {
+    url = "https://h.example.com"
+    tls {                                # ERROR: Half a key pair
+      ca_file  = "pem/binary.crt"        # ERROR: Invalid ca_file; "pem/binary.crt" holds no PEM certificate
+      key_file = "pem/client.key"
+    }
+  }
+  upstream "i" {
+    url = "https://i.example.com"
+    tls {
+      ca_file   = "pem/half-good.crt"    # ERROR: Invalid ca_file; "pem/half-good.crt" holds a certificate that does not parse, the one after 1 good
+      cert_file = "pem/client.crt"
+      key_file  = "pem/other.key"        # ERROR: Key does not fit
+    }
+  }
+  upstream "j" {
+    url = "https://j.example.com"
+    tls {
+      ca_file   = "pem/cut.crt"          # ERROR: holds a certificate that is not whole
+      cert_file = "pem/garbage.crt"      # ERROR: holds a certificate that does not parse, the one after 0 good
+      key_file  = "pem/encrypted.key"    # ERROR: Invalid key_file; "pem/encrypted.key" is encrypted
+    }
+  }
+  upstream "k" {
+    url = "https://k.example.com"
+    tls {
+      cert_file = "pem/client.crt"
+      key_file  = "pem/client.crt"       # ERROR: Invalid key_file; "pem/client.crt" holds no PEM private key
+    }
+  }
+  upstream "l" {
+    url = "https://l.example.com"
+    tls {
+      ca_file   = file("pem/ca.crt")     # ERROR: Invalid ca_file; (sensitive) is PEM itself; write the path of a file
+      cert_file = "pem/client.crt"
+      key_file  = "pem/garbage.key"      # ERROR: Key does not fit
+    }
+  }
+  upstream "m" {
+    url = "https://m.example.com"
+    tls {                                # ERROR: Half a key pair
+      ca_file     = env("SECRET")        # ERROR: Cannot read file; (sensitive): no such file
+      cert_file   = "pem/client.crt"
+      key_file    = null
+      server_name = "bücher.example"     # ERROR: Invalid server_name; "bücher.example" is not a host
+    }
+  }
+  upstream "n" {
+    url = "https://n.example.com"
+    tls {
+      cert_file = "pem/client.crt"
+      key_file  = "-----BEGIN PRIVATE KEY-----\nhunter2" # ERROR: (sensitive) is PEM itself
+    }
+  }
+}

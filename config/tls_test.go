@@ -1,0 +1,112 @@
+package config
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// ledger returns the tls block of the fixture that has all of it.
+func ledger(t *testing.T) *TLS {
+	t.Helper()
+	return load(t, filepath.Join("testdata", "valid", "everything.hcl")).Upstreams()[2].TLS
+}
+
+func TestThePrivateKeyNeverShows(t *testing.T) {
+	all := ledger(t)
+	body := strings.Split(all.Key.Reveal(), "\n")[2]
+	der, err := base64.StdEncoding.DecodeString(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := dump(t, all) + dump(t, struct{ TLS *TLS }{all}) + dump(t, all.Key)
+	for _, secret := range []string{"hunter2", body, string(der[:8])} {
+		if strings.Contains(shown, secret) {
+			t.Errorf("%q shows in:\n%s", secret, shown)
+		}
+	}
+	if !strings.Contains(shown, masked) || !strings.Contains(shown, "ledger.internal") {
+		t.Errorf("no mask or no server name in:\n%s", shown)
+	}
+}
+
+func TestClientConfigHasAllOfTheBlock(t *testing.T) {
+	c := clientConfig(t, ledger(t))
+	if c.ServerName != "ledger.internal" || c.RootCAs == nil || len(c.Certificates) != 1 || c.Certificates[0].PrivateKey == nil {
+		t.Errorf("ClientConfig() = %+v", c)
+	}
+	if c.InsecureSkipVerify {
+		t.Error("the server is not verified")
+	}
+}
+
+func TestClientConfigLeavesTheUsualWhereNothingIsSaid(t *testing.T) {
+	for _, block := range []*TLS{nil, {}} {
+		if c := clientConfig(t, block); c.ServerName != "" || c.RootCAs != nil || c.Certificates != nil || c.InsecureSkipVerify {
+			t.Errorf("ClientConfig of %v = %+v", block, c)
+		}
+	}
+}
+
+func TestClientConfigsShareNothingThatCallersChange(t *testing.T) {
+	block := ledger(t)
+	clientConfig(t, block).NextProtos = []string{"h2"}
+	if c := clientConfig(t, block); c.NextProtos != nil {
+		t.Errorf("NextProtos = %v, want none", c.NextProtos)
+	}
+}
+
+func TestClientConfigRefusesWhatLoadDidNotMake(t *testing.T) {
+	for _, block := range []TLS{
+		{CAs: NewSecret("hunter2")},
+		{Certificate: NewSecret("hunter2"), Key: NewSecret("hunter2")},
+	} {
+		if c, err := block.ClientConfig(); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("ClientConfig() = %v, %v; want an error that shows nothing", c, err)
+		}
+	}
+}
+
+func clientConfig(t *testing.T, block *TLS) *tls.Config {
+	t.Helper()
+	c, err := block.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// FuzzPEM holds Load to its word: what it takes from files, ClientConfig takes too.
+func FuzzPEM(f *testing.F) {
+	for _, pair := range [][2]string{{"client.crt", "client.key"}, {"client.crt", "other.key"}, {"cut.crt", "encrypted.key"}, {"half-good.crt", "garbage.key"}} {
+		certificate, err := os.ReadFile(filepath.Join("testdata", "invalid", "pem", pair[0]))
+		if err != nil {
+			f.Fatal(err)
+		}
+		key, err := os.ReadFile(filepath.Join("testdata", "invalid", "pem", pair[1]))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(certificate), string(key))
+	}
+	f.Fuzz(func(t *testing.T, certificate, key string) {
+		dir := write(t, "client.crt", certificate, "client.key", key, "x.hcl", `team "a" {
+  upstream "u" {
+    url = "https://u"
+    tls {
+      ca_file   = "client.crt"
+      cert_file = "client.crt"
+      key_file  = "client.key"
+    }
+  }
+}`)
+		if cfg, _ := Load(dir, options()); cfg != nil {
+			if _, err := cfg.Upstreams()[0].TLS.ClientConfig(); err != nil {
+				t.Errorf("Load takes %q, ClientConfig: %v", certificate, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// firstRetry and lastRetry bound the time before an endpoint is asked again in the same call.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Second
+	// fairShare is the part of the timeout, one in so many, that an attempt must have had for its end without an answer
+	// to count in the breaker.
+	fairShare = 5
+)
+
+// Call sends one request to the upstream and waits for its result, at most as long as the upstream's timeout. Errors
+// are [*wire.Error] where the upstream answered no, [*Unavailable] where it did not answer, and the context's own
+// where the caller gave up.
+//
+// Of several endpoints, those are asked that have the prompt, in turn. Where no byte of an answer comes back, the next
+// is asked, and when none is left, as often as the retry attribute allows, the first again. An attempt that is not the
+// last has half of the time that is left. The name is the prompt's for prompts/get and empty otherwise: a completion's
+// is in its params.
+func (c *Connector) Call(ctx context.Context, method, name string, params wire.Object) (Result, error) {
+	ctx, finish := c.metrics.start(ctx, method, name)
+	result, err := c.call(ctx, method, name, params)
+	finish(result.Revision, err)
+	return result, c.explain(err)
+}
+
+func (c *Connector) call(caller context.Context, method, name string, params wire.Object) (Result, error) {
+	ctx, cancel := context.WithTimeout(caller, c.upstream.Timeout)
+	defer cancel()
+	begun := time.Now()
+	if err := c.admit(ctx); err != nil {
+		if gone := caller.Err(); gone != nil {
+			return Result{}, &gaveUpError{gone}
+		}
+		return Result{}, err
+	}
+	defer c.slots.Release(1)
+	late := time.Since(begun) > c.upstream.Timeout/2
+	candidates, fit := c.candidates(method, name, params)
+	ask := func(ctx context.Context, s *Session) (Result, error) {
+		share := left(ctx)
+		result, err := s.Call(ctx, method, name, params)
+		switch gone := caller.Err(); {
+		case answered(err):
+		case gone != nil:
+			err = &gaveUpError{gone}
+		case !errors.Is(err, context.DeadlineExceeded):
+		case late: // it had its time, but not from the peer
+			err = unavailable(c.upstream, Overloaded, 0, errOverloaded)
+		case share < c.upstream.Timeout/fairShare:
+			err = &hurriedError{err}
+		}
+		return result, err
+	}
+	result, err := c.askInTurn(ctx, candidates, max(fit, c.upstream.Attempts), ask)
+	if gone := caller.Err(); gone != nil && !answered(err) {
+		err = &gaveUpError{gone}
+	}
+	return result, err
+}
+
+// admit waits, as long as ctx lasts, for the time and then for the slot to call in. The slot is to be released.
+func (c *Connector) admit(ctx context.Context) error {
+	if err := c.waitForRate(ctx); err != nil {
+		return err
+	}
+	if c.slots.Acquire(ctx, 1) != nil {
+		return unavailable(c.upstream, Overloaded, 0, errOverloaded)
+	}
+	return nil
+}
+
+// waitForRate waits until the rate allows one more request. Where that is after ctx ends, it refuses at once.
+func (c *Connector) waitForRate(ctx context.Context) error {
+	if c.limiter == nil {
+		return nil
+	}
+	turn := c.limiter.Reserve()
+	wait := turn.Delay()
+	if wait == 0 || (wait < left(ctx) && sleep(ctx, wait) == nil) {
+		return nil
+	}
+	turn.Cancel() // the next call may have it
+	return unavailable(c.upstream, Overloaded, wait, errRate)
+}
+
+// left is how long a context with a deadline still lasts.
+func left(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline)
+}
+
+// candidates returns the endpoints to ask for a prompt, best first, and how many of them are fit to answer. Of those
+// that are, the one comes first that was first longest ago.
+func (c *Connector) candidates(method, name string, params wire.Object) (ordered []*endpoint, fit int) {
+	if len(c.endpoints) == 1 {
+		return c.endpoints, 1
+	}
+	if method == wire.Complete {
+		name, _ = params.Object("ref").Text("name")
+	}
+	having := slices.DeleteFunc(slices.Clone(c.endpoints), func(e *endpoint) bool { return !e.standing.Load().offer.has(name) })
+	if len(having) == 0 { // let them say so themselves
+		having = c.endpoints
+	}
+	var unfit []*endpoint
+	for _, e := range having {
+		if e.fit(method) {
+			ordered = append(ordered, e)
+		} else {
+			unfit = append(unfit, e)
+		}
+	}
+	fit = len(ordered)
+	c.turns.Lock()
+	defer c.turns.Unlock()
+	slices.SortStableFunc(ordered, func(a, b *endpoint) int { return cmp.Compare(a.turn, b.turn) })
+	ordered = append(ordered, unfit...)
+	c.turn++
+	ordered[0].turn = c.turn
+	return ordered, fit
+}
+
+// askInTurn asks one candidate after another until one answers and, where none does and retries are wanted, again from
+// the first, each time after a pause. The first so many attempts are promising: each leaves time to the next. The error
+// is the first one's, who was the most likely to answer.
+func (c *Connector) askInTurn(ctx context.Context, candidates []*endpoint, promising int, ask question) (Result, error) {
+	var (
+		first error
+		asked bool // one of them; else there is nothing that a pause could mend
+	)
+	for i := range max(len(candidates), c.upstream.Attempts) {
+		if retry := i - len(candidates); retry >= 0 && (!asked || !c.rest(ctx, retry)) {
+			break
+		}
+		result, err := attempt(ctx, candidates[i%len(candidates)], i < promising-1, ask)
+		if !unanswered(err) {
+			return result, err
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		asked = asked || reason(err) != BreakerOpen
+	}
+	return Result{}, first
+}
+
+// attempt asks one endpoint, in half of the time that is left where there is more to try.
+func attempt(ctx context.Context, e *endpoint, more bool, ask question) (Result, error) {
+	if more {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left(ctx)/2)
+		defer cancel()
+	}
+	return e.call(ctx, ask)
+}
+
+// rest waits before a retry, for a jittered time and then for the rate. It reports false where ctx does not last that
+// long.
+func (c *Connector) rest(ctx context.Context, retry int) bool {
+	wait := min(firstRetry<<min(retry, 10), lastRetry)
+	wait = time.Duration(float64(wait) * (1 - backoffJitter*rand.Float64())) //nolint:gosec // jitter
+	return wait < left(ctx) && sleep(ctx, wait) == nil && c.waitForRate(ctx) == nil
+}
+
+func unavailable(u config.Upstream, reason Reason, retryAfter time.Duration, err error) error {
+	return &Unavailable{Upstream: u.Name, Reason: reason, RetryAfter: max(retryAfter, 0), Err: err}
+}
+
+// explain turns the lack of an answer into [*Unavailable]; an answer stays what it is, and so does a caller's end.
+func (c *Connector) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if gone, ok := errors.AsType[*gaveUpError](err); ok {
+		return gone.cause
+	}
+	if answer, ok := errors.AsType[*wire.Error](err); ok {
+		return answer
+	}
+	if _, ok := errors.AsType[*Unavailable](err); ok {
+		return err
+	}
+	var retryAfter time.Duration
+	if status, ok := errors.AsType[*statusError](err); ok {
+		retryAfter = status.retryAfter
+	}
+	return unavailable(c.upstream, reason(err), retryAfter, err)
+}

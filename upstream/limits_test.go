@@ -1,0 +1,240 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// failFirst makes a peer answer all but the first n gets.
+func failFirst(p *upstreamtest.Peer, n int, failure func(http.ResponseWriter, *upstreamtest.Request)) {
+	already := len(p.Seen(wire.PromptsGet))
+	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		if len(p.Seen(wire.PromptsGet))-already <= n {
+			failure(w, r)
+			return
+		}
+		r.Result(w, `{"messages":[]}`)
+	})
+}
+
+func badGateway(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) }
+
+func hang(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }
+
+// since leaves out what a rate in calls per second cannot say exactly.
+func since(begun time.Time) time.Duration { return time.Since(begun).Round(time.Millisecond) }
+
+func TestCallsWaitForTheRate(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Rate, u.Timeout, u.Breaker.Failures = 2, 2*time.Second, 1
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		for range 10 { // the gateway's own lists do not count
+			p.Changed()
+			time.Sleep(time.Second)
+		}
+		type end struct {
+			after time.Duration
+			err   error
+		}
+		begun, ends := time.Now(), make(chan end, 10)
+		for range cap(ends) {
+			go func() {
+				_, err := get(t.Context(), c, "p")
+				ends <- end{since(begun), err}
+			}()
+		}
+		// Two at once and one each half of a second, for as long as the timeout: the other five know at once.
+		for i := range cap(ends) {
+			e := <-ends
+			switch {
+			case len(p.Seen(wire.PromptsGet)) <= 2 && e.after == 0:
+				if e.err == nil {
+					continue
+				}
+				if u, ok := errors.AsType[*upstream.Unavailable](e.err); !ok || u.Reason != upstream.Overloaded || u.RetryAfter.Round(time.Millisecond) != 2*time.Second {
+					t.Errorf("refused with %#v", e.err)
+				}
+			case e.err != nil || e.after != time.Duration(i-6)*time.Second/2:
+				t.Errorf("the call that ended as number %d ended after %s: %v", i, e.after, e.err)
+			}
+		}
+		if n := len(p.Seen(wire.PromptsGet)); n != 5 {
+			t.Errorf("%d gets, want 5", n)
+		}
+		time.Sleep(time.Second)
+		mustGet(t, c, "p")
+		mustGet(t, c, "p")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := get(ctx, c, "p"); !errors.Is(err, context.Canceled) {
+			t.Errorf("get = %v, want the caller's own end", err)
+		}
+		begun = time.Now()
+		mustGet(t, c, "p") // in the turn that was given back
+		if waited := time.Since(begun); waited >= time.Second/2 {
+			t.Errorf("waited %s", waited)
+		}
+	})
+}
+
+func TestRateIsOverAllReplicas(t *testing.T) {
+	t.Parallel()
+	one := []string{"p"}
+	withReplicas(t, func(u *config.Upstream) { u.Rate = 0.5 }, func(t *testing.T, c *upstream.Connector, _ ...*replica) {
+		mustGet(t, c, "p")
+		begun := time.Now()
+		mustGet(t, c, "p")
+		if waited := since(begun); waited != 2*time.Second {
+			t.Errorf("waited %s, want 2s", waited)
+		}
+	}, one, one, one)
+}
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Attempts = 3
+	u.Breaker = config.Breaker{Failures: 5, Cooldown: 3 * time.Second}
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		begun, asked := time.Now(), 0
+		want := func(reason upstream.Reason, attempts int, least, most time.Duration) {
+			t.Helper()
+			_, err := get(t.Context(), c, "p")
+			if took := time.Since(begun); unavailable(err) != reason || took < least || took > most {
+				t.Errorf("get = %v after %s, want %q after %s to %s", err, took, reason, least, most)
+			}
+			if n := len(p.Seen(wire.PromptsGet)) - asked; n != attempts {
+				t.Errorf("%d attempts, want %d", n, attempts)
+			}
+			begun, asked = time.Now(), len(p.Seen(wire.PromptsGet))
+		}
+		failFirst(p, 2, badGateway)
+		want("", 3, 150*time.Millisecond, 300*time.Millisecond)
+		failFirst(p, 1, hang)
+		want("", 2, config.DefaultTimeout/2, config.DefaultTimeout/2+100*time.Millisecond)
+		failFirst(p, 3, hang) // of which the last two had hardly any time
+		want(upstream.Timeout, 3, config.DefaultTimeout, config.DefaultTimeout)
+		failFirst(p, 0, nil)
+		want("", 1, 0, 0)
+		failFirst(p, 9, badGateway)
+		want(upstream.Unreachable, 3, 150*time.Millisecond, 300*time.Millisecond)
+		want(upstream.Unreachable, 2, 150*time.Millisecond, 300*time.Millisecond) // and the breaker opened
+		want(upstream.BreakerOpen, 0, 0, 0)                                       // no pause mends that
+	})
+}
+
+func TestRetryPrefersAnotherReplica(t *testing.T) {
+	t.Parallel()
+	one := []string{"p"}
+	withReplicas(t, func(u *config.Upstream) { u.Attempts = 4 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
+		begun := time.Now()
+		failFirst(replicas[0].Peer, 1, badGateway)
+		mustGet(t, c, "p")
+		if took := time.Since(begun); took != 0 || replicas[1].gets() != 1 {
+			t.Errorf("the next was asked %d times after %s, want once at once", replicas[1].gets(), took)
+		}
+		for _, r := range replicas {
+			failFirst(r.Peer, 9, badGateway)
+		}
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.Unreachable)
+		if took := time.Since(begun); took < 150*time.Millisecond || replicas[0].gets() != 1+2 || replicas[1].gets() != 1+2 {
+			t.Errorf("%d and %d gets in %s", replicas[0].gets(), replicas[1].gets(), took)
+		}
+	}, one, one)
+}
+
+func TestRetriesCountInTheRate(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Attempts, u.Rate = 3, 0.25
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		failFirst(p, 9, badGateway)
+		begun := time.Now()
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.Unreachable)
+		if n := len(p.Seen(wire.PromptsGet)); n != 3 || since(begun) != 8*time.Second {
+			t.Errorf("%d gets in %s, want 3 in 8s", n, since(begun))
+		}
+	})
+}
+
+// Of a call that comes to nothing, only the attempts that had their share of the time are held against the peer.
+func TestHurriedAttemptsDoNotCount(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Attempts, u.Breaker = 5, config.Breaker{Failures: 3, Cooldown: time.Hour}
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, hang)
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.Timeout)
+		if n := len(p.Seen(wire.PromptsGet)); n < 4 {
+			t.Errorf("%d attempts, want at least 4", n)
+		}
+		p.Result(wire.PromptsGet, `{}`)
+		mustGet(t, c, "p")
+	})
+}
+
+// A server that cannot tell of changes is asked by the time that it gives its list to live.
+func TestListIsPolledByItsTTL(t *testing.T) {
+	t.Parallel()
+	silent := func(p *upstreamtest.Peer) *upstreamtest.Peer {
+		p.Handle(wire.Listen, nil)
+		p.Handle(http.MethodGet, nil)
+		return p
+	}
+	for name, test := range map[string]struct {
+		peer        *upstreamtest.Peer
+		first, last string // members of the two pages
+		every       time.Duration
+	}{
+		"given":                    {silent(upstreamtest.NewModernPeer()), `"ttlMs":60000`, `"ttlMs":60000`, time.Minute},
+		"the smallest of pages":    {silent(upstreamtest.NewModernPeer()), `"ttlMs":90000`, `"ttlMs":3e4`, 30 * time.Second},
+		"on one page":              {silent(upstreamtest.NewModernPeer()), `"ttlMs":120000`, `"x":1`, 2 * time.Minute},
+		"too short":                {silent(upstreamtest.NewModernPeer()), `"ttlMs":1`, `"ttlMs":1`, 10 * time.Second},
+		"longer than refresh":      {silent(upstreamtest.NewModernPeer()), `"ttlMs":900000`, `"ttlMs":900000`, 15 * time.Minute},
+		"zero says nothing":        {silent(upstreamtest.NewModernPeer()), `"ttlMs":0`, `"ttlMs":0`, config.DefaultRefresh},
+		"no number":                {silent(upstreamtest.NewModernPeer()), `"ttlMs":"9"`, `"ttlMs":null`, config.DefaultRefresh},
+		"legacy knows of none":     {silent(upstreamtest.NewPeer()), `"ttlMs":1000`, `"ttlMs":1000`, config.DefaultRefresh},
+		"beyond all":               {silent(upstreamtest.NewModernPeer()), `"ttlMs":1e300`, `"ttlMs":1e300`, 24 * time.Hour},
+		"not needed with a stream": {upstreamtest.NewModernPeer(), `"ttlMs":1000`, `"ttlMs":1000`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer := func() *upstreamtest.Peer {
+				test.peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+					if r.Params.Get("cursor") == nil {
+						r.Result(w, `{"prompts":[{"name":"p"}],"nextCursor":"2",`+test.first+`}`)
+						return
+					}
+					r.Result(w, `{"prompts":[{"name":"q"}],`+test.last+`}`)
+				})
+				return test.peer
+			}
+			synctest.Test(t, func(t *testing.T) {
+				c := upstream.New(anywhere(), upstream.Options{}, func() {})
+				upstream.UseTransport(c, upstreamtest.Memory{Handler: peer()})
+				run(t, c)
+				synctest.Wait()
+				if test.every == 0 {
+					wantLists(t, test.peer, time.Hour, 2, 2)
+					return
+				}
+				wantLists(t, test.peer, test.every-time.Second, 2, 2)
+				wantLists(t, test.peer, test.every/5+2*time.Second, 4, 4)
+				wantLists(t, test.peer, 10*test.every, 4+2*8, 4+2*10)
+			})
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package upstream
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// TestMerge holds what lists become against what is promised of them, whatever they are and in whatever order they
+// arrive.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
+	u := config.Upstream{Name: "merged", Transport: config.StreamableHTTP, URLs: []string{"http://a", "http://b", "http://c"}, Concurrency: 1}
+	for range 500 {
+		lists := make([][]jsontext.Value, len(u.URLs))
+		for i := range lists {
+			for range random.IntN(6) {
+				name, version := random.IntN(6), random.IntN(2)
+				lists[i] = append(lists[i], fmt.Appendf(nil, `{"name":"%d","v":%d}`, name, version))
+			}
+		}
+		var states []*State
+		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
+			c := New(u, Options{}, func() {})
+			for _, i := range order {
+				c.endpoints[i].publish(t.Context(), nil) // and then something else
+				c.endpoints[i].publish(t.Context(), lists[i])
+			}
+			states = append(states, c.State())
+		}
+		for _, state := range states {
+			if !cmp.Equal(state.Definitions, states[0].Definitions) || !slices.Equal(state.Differences, states[0].Differences) {
+				t.Fatalf("%s: the order of arrival matters: %+v and %+v", lists, state, states[0])
+			}
+			checkMerged(t, lists, state)
+		}
+	}
+}
+
+func checkMerged(t *testing.T, lists [][]jsontext.Value, state *State) {
+	t.Helper()
+	if first := lists[0]; len(state.Definitions) < len(first) || !equal(state.Definitions[:len(first)], first) {
+		t.Errorf("%s became %s: the first endpoint's do not come first", lists, state.Definitions)
+	}
+	listed := newOffer(state.Definitions)
+	versions := map[string][]string{}
+	for _, list := range lists {
+		offered := newOffer(list)
+		for name, i := range offered.at {
+			if !listed.has(name) {
+				t.Errorf("%s became %s: %s is missing", lists, state.Definitions, name)
+			}
+			if versions[name] == nil && string(state.Definitions[listed.at[name]]) != string(list[i]) {
+				t.Errorf("%s became %s: %s is not the first endpoint's that has it", lists, state.Definitions, name)
+			}
+			if !slices.Contains(versions[name], string(list[i])) {
+				versions[name] = append(versions[name], string(list[i]))
+			}
+		}
+	}
+	for name, different := range versions {
+		if slices.Contains(state.Differences, name) != (len(different) > 1) {
+			t.Errorf("%s differ in %q, as to %s", lists, state.Differences, name)
+		}
+	}
+}
+
+func TestSameDefinition(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{`{"name":"p","v":1}`, `{ "v":1, "name":"p" }`, true},
+		{`{"name":"\u0070"}`, `{"name":"p"}`, true},
+		{`{"v":1}`, `{"v":2}`, false},
+		{`{"v":9007199254740993}`, `{"v":9007199254740992}`, false},
+		{`{}`, `{"v":null}`, false},
+	} {
+		if got := sameDefinition([]byte(test.a), []byte(test.b)); got != test.want {
+			t.Errorf("sameDefinition(%s, %s) = %v", test.a, test.b, got)
+		}
+	}
+}

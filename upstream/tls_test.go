@@ -1,0 +1,157 @@
+package upstream_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// authority is a private certificate authority.
+type authority struct {
+	t           *testing.T
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         string
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t}
+	a.certificate = &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.pem, a.key = a.sign(a.certificate)
+	return a
+}
+
+// sign fills a certificate in and signs it, with its own key where the authority has none yet.
+func (a *authority) sign(c *x509.Certificate) (certificate string, key *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: "test"}
+	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	signer := key
+	if a.key != nil {
+		signer = a.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.certificate, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), key
+}
+
+// pair issues a certificate for a use and a name.
+func (a *authority) pair(use x509.ExtKeyUsage, name string) (certificate, key string) {
+	a.t.Helper()
+	certificate, private := a.sign(&x509.Certificate{
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}, DNSNames: []string{name},
+	})
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return certificate, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// serveTLS serves a peer over TLS to those who show a certificate of the authority.
+func (a *authority) serveTLS(name string, newest uint16) (url string) {
+	a.t.Helper()
+	pair, err := tls.X509KeyPair(pemPair(a.pair(x509.ExtKeyUsageServerAuth, name)))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AddCert(a.root())
+	server := httptest.NewUnstartedServer(upstreamtest.NewPeer())
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS10, MaxVersion: newest,
+	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are to fail
+	server.StartTLS()
+	a.t.Cleanup(server.Close)
+	return server.URL
+}
+
+func pemPair(certificate, key string) (certificatePEM, keyPEM []byte) {
+	return []byte(certificate), []byte(key)
+}
+
+func (a *authority) root() *x509.Certificate {
+	block, _ := pem.Decode([]byte(a.pem))
+	root, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return root
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	ours, theirs := newAuthority(t), newAuthority(t)
+	url := ours.serveTLS("mcp.example", tls.VersionTLS13)
+	old := ours.serveTLS("mcp.example", tls.VersionTLS11)
+	block := func(ca, client *authority, name string) *config.TLS {
+		b := &config.TLS{CAs: config.NewSecret(ca.pem), ServerName: name}
+		if client != nil {
+			certificate, key := client.pair(x509.ExtKeyUsageClientAuth, "gateway")
+			b.Certificate, b.Key = config.NewSecret(certificate), config.NewSecret(key)
+		}
+		return b
+	}
+	for name, test := range map[string]struct {
+		url   string
+		block *config.TLS
+		want  string // part of the error
+	}{
+		"both know each other":         {url, block(ours, ours, "mcp.example"), ""},
+		"no block":                     {url, nil, "certificate"},
+		"another authority":            {url, block(theirs, ours, "mcp.example"), "unknown authority"},
+		"no certificate to show":       {url, block(ours, nil, "mcp.example"), "certificate required"},
+		"one of another authority":     {url, block(ours, theirs, "mcp.example"), "unknown certificate authority"},
+		"the name is that of the host": {url, block(ours, ours, ""), "127.0.0.1"},
+		"another name":                 {url, block(ours, ours, "other.example"), "other.example"},
+		"an old version":               {old, block(ours, ours, "mcp.example"), "protocol version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := upstreamtest.HTTP("secured", test.url)
+			u.TLS = test.block
+			session, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil)
+			if err == nil {
+				defer session.Close()
+			}
+			if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("Connect() = %v, want %q", err, test.want)
+			}
+		})
+	}
+	t.Run("replicas", func(t *testing.T) {
+		t.Parallel()
+		u := upstreamtest.HTTP("secured", url, ours.serveTLS("mcp.example", tls.VersionTLS12))
+		u.TLS = block(ours, ours, "mcp.example")
+		c := start(t, u, upstream.Options{})
+		upstreamtest.Eventually(t, "both", func() bool {
+			state := c.State()
+			return state.Endpoints[0].Connected && state.Endpoints[1].Connected
+		})
+		mustGet(t, c, "p")
+		mustGet(t, c, "p")
+	})
+}
