@@ -34,6 +34,9 @@ type Options struct {
 	// Conflict is [First], which keeps the first definition in configuration order, or [Drop], which leaves all
 	// claimants out; so does anything else.
 	Conflict string
+	// Tag is called once for each entry that is made, and what it returns is kept in [Entry.Tag]: for what a caller
+	// wants to decide once rather than on each request. It must be pure. Nil tags nothing.
+	Tag func(*Entry) any
 }
 
 // claim is one prompt's wish for one exposed name. A snapshot's claims are sorted by name, then source.

@@ -48,6 +48,8 @@ type Entry struct {
 	// Fingerprint is that of the name and of what the definition says. The order of members, spacing and spelling do
 	// not count, so that a server that shuffles its members on each list does not look like one that changes.
 	Fingerprint Fingerprint
+	// Tag is what [Options.Tag] made of the entry.
+	Tag any
 
 	fold string
 }
@@ -80,7 +82,7 @@ func (e *Entry) text(member string) string {
 func (s *Snapshot) newEntry(claims []claim) *Entry {
 	name, prompt := claims[0].name, claims[0].prompt
 	sum := sha256.Sum256(append(prompt.Hash[:], name...))
-	return &Entry{
+	e := &Entry{
 		Name:        name,
 		Team:        s.sources[claims[0].source].Team,
 		Owners:      s.owners(claims),
@@ -89,6 +91,10 @@ func (s *Snapshot) newEntry(claims []claim) *Entry {
 		Fingerprint: Fingerprint(sum[:len(Fingerprint{})]),
 		fold:        fold(name),
 	}
+	if s.opts.Tag != nil {
+		e.Tag = s.opts.Tag(e)
+	}
+	return e
 }
 
 func (s *Snapshot) owners(claims []claim) []Owner {
