@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream"
 )
 
 // Admin serves the operators' side: /healthz, /readyz and /metrics, which is the handler given. Host and Origin are
@@ -46,6 +48,18 @@ type UpstreamHealth struct {
 	// Reason and Since are set while the list is not fresh.
 	Reason string     `json:"reason,omitempty"`
 	Since  *time.Time `json:"since,omitempty"`
+	// Endpoints are its replicas, where it has several, and Differences the prompts that they define differently.
+	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
+	Differences []string         `json:"differences,omitempty"`
+}
+
+// EndpointHealth is how one replica of an upstream is.
+type EndpointHealth struct {
+	Address   string     `json:"address"`
+	Connected bool       `json:"connected"`
+	Revision  string     `json:"revision,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Since     *time.Time `json:"since,omitempty"`
 }
 
 // Ready says how the gateway is: ready once each upstream has been tried and at least one has been listed, or where
@@ -62,8 +76,15 @@ func (g *Gateway) Ready() Readiness {
 		health := UpstreamHealth{
 			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision, Prompts: len(state.Definitions),
 		}
-		if state.Problem != nil {
-			health.Reason, health.Since = string(state.Problem.Reason), &state.Problem.Since
+		health.Reason, health.Since = trouble(state.Problem)
+		health.Differences = state.Differences
+		if len(state.Endpoints) > 1 {
+			for _, endpoint := range state.Endpoints {
+				reason, since := trouble(endpoint.Problem)
+				health.Endpoints = append(health.Endpoints, EndpointHealth{
+					Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision, Reason: reason, Since: since,
+				})
+			}
 		}
 		readiness.Upstreams = append(readiness.Upstreams, health)
 		listed = listed || state.Listed
@@ -71,6 +92,14 @@ func (g *Gateway) Ready() Readiness {
 	}
 	readiness.Ready = len(g.connectors) == 0 || (tried && listed)
 	return readiness
+}
+
+// trouble is a problem as it may be shown: its cause may hold addresses.
+func trouble(p *upstream.Problem) (reason string, since *time.Time) {
+	if p == nil {
+		return "", nil
+	}
+	return string(p.Reason), &p.Since
 }
 
 func (g *Gateway) serveReady(w http.ResponseWriter, r *http.Request) {

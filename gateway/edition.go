@@ -5,107 +5,134 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// edition is all that a request needs to know of the upstreams at one moment: the catalog, who may see what of it,
-// and how each upstream is. It is immutable but for its views, which are made when they are first asked for.
+// edition is all that a request needs to know of the upstreams at one moment: the catalog, whose entries carry what the
+// policy says of them, and how each upstream is. It is immutable but for its views, which are made when they are first
+// asked for.
 type edition struct {
-	policy   *policy.Policy
 	snapshot *catalog.Snapshot
-	// grants are those of the snapshot's entries.
-	grants map[*catalog.Entry]policy.Grants
 	// states are in configuration order.
 	states []*upstream.State
 
 	mu    sync.Mutex // guards views
-	views map[*policy.Audience]*lazyView
+	views map[*policy.Audience]*audienceView
 	// superseded is closed when the next edition has taken this one's place.
 	superseded chan struct{}
 }
 
-// lazyView is a view that is computed once, outside of the edition's lock.
-type lazyView struct {
-	once sync.Once
-	view *catalog.View
-	// upstreams are the owners of the view's entries.
-	upstreams map[string]bool
+// audienceView is what one audience sees of an edition, made outside of the edition's lock.
+type audienceView struct {
+	view func() *catalog.View
+	// made is set once somebody asked for the view.
+	made atomic.Bool
+	// owners are the upstreams of the view's entries, by name.
+	owners func() map[string]bool
 }
 
-// newEdition makes an edition of a new catalog. Known are the grants of entries that may be in it.
-func newEdition(
-	p *policy.Policy, snapshot *catalog.Snapshot, states []*upstream.State, known map[*catalog.Entry]policy.Grants,
-) *edition {
-	grants := make(map[*catalog.Entry]policy.Grants, len(snapshot.Entries()))
-	for _, entry := range snapshot.Entries() {
-		g, ok := known[entry]
-		if !ok {
-			g = p.Grants(entry.Team, entry.Owners[0].Upstream, entry.Name)
+func newAudienceView(view func() *catalog.View) *audienceView {
+	v := &audienceView{}
+	v.view = sync.OnceValue(func() *catalog.View {
+		v.made.Store(true)
+		return view()
+	})
+	v.owners = sync.OnceValue(func() map[string]bool {
+		owners := map[string]bool{}
+		for _, entry := range v.view().Entries() {
+			for _, owner := range entry.Owners {
+				owners[owner.Upstream] = true
+			}
 		}
-		grants[entry] = g
-	}
+		return owners
+	})
+	return v
+}
+
+func newEdition(snapshot *catalog.Snapshot, states []*upstream.State) *edition {
 	return &edition{
-		policy: p, snapshot: snapshot, grants: grants, states: states,
-		views: map[*policy.Audience]*lazyView{}, superseded: make(chan struct{}),
+		snapshot: snapshot, states: states,
+		views: map[*policy.Audience]*audienceView{}, superseded: make(chan struct{}),
 	}
 }
 
-// with returns an edition with the same catalog and newer states. Views stay what they are.
-func (e *edition) with(states []*upstream.State) *edition {
+// next returns the edition that follows. Views that somebody asked for in this one are carried over, at a cost in
+// proportion to what changed; those that nobody did are forgotten.
+func (e *edition) next(snapshot *catalog.Snapshot, states []*upstream.State) *edition {
+	next := newEdition(snapshot, states)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return &edition{
-		policy: e.policy, snapshot: e.snapshot, grants: e.grants, states: states,
-		views: maps.Clone(e.views), superseded: make(chan struct{}),
+	if snapshot == e.snapshot {
+		next.views = maps.Clone(e.views)
+		return next
 	}
+	changes := catalog.Diff(e.snapshot, snapshot)
+	for audience, before := range e.views {
+		if before.made.Load() {
+			next.views[audience] = newAudienceView(func() *catalog.View {
+				return before.view().With(changes, func(entry *catalog.Entry) bool { return visible(audience, entry) })
+			})
+		}
+	}
+	return next
 }
 
-// entry returns the entry that the audience sees under a name, or nil: the one decision for get and completion.
+// visible is the one decision for list, get, completion and notification.
+func visible(audience *policy.Audience, entry *catalog.Entry) bool {
+	grants, _ := entry.Tag.(policy.Grants) // the zero value shows an entry to nobody
+	return audience.Allows(grants)
+}
+
+// entry returns the entry that the audience sees under a name, or nil.
 func (e *edition) entry(audience *policy.Audience, name string) *catalog.Entry {
 	entry := e.snapshot.Lookup(name)
-	if entry == nil || !audience.Allows(e.grants[entry]) {
+	if entry == nil || !visible(audience, entry) {
 		return nil
 	}
 	return entry
 }
 
-// view returns what the audience sees of the catalog: the same decision, for list and notification.
-func (e *edition) view(audience *policy.Audience) *catalog.View { return e.lazyView(audience).view }
+// view returns what the audience sees of the catalog.
+func (e *edition) view(audience *policy.Audience) *catalog.View {
+	return e.audienceView(audience).view()
+}
 
-func (e *edition) lazyView(audience *policy.Audience) *lazyView {
+func (e *edition) audienceView(audience *policy.Audience) *audienceView {
 	e.mu.Lock()
-	lazy, ok := e.views[audience]
+	defer e.mu.Unlock()
+	v, ok := e.views[audience]
 	if !ok {
-		lazy = &lazyView{}
-		e.views[audience] = lazy
+		v = newAudienceView(func() *catalog.View {
+			return e.snapshot.View(func(entry *catalog.Entry) bool { return visible(audience, entry) })
+		})
+		e.views[audience] = v
 	}
-	e.mu.Unlock()
-	lazy.once.Do(func() {
-		lazy.view = e.snapshot.View(func(entry *catalog.Entry) bool { return audience.Allows(e.grants[entry]) })
-		lazy.upstreams = map[string]bool{}
-		for _, entry := range lazy.view.Entries() {
-			for _, owner := range entry.Owners {
-				lazy.upstreams[owner.Upstream] = true
-			}
-		}
-	})
-	return lazy
+	return v
 }
 
 // publishChanges makes a new edition whenever an upstream's state changed. It is the only writer of the edition.
 func (g *Gateway) publishChanges(ctx context.Context) error {
-	p := publisher{gateway: g, sources: g.sources(), lists: make([]uint64, len(g.connectors)), reported: map[string]bool{}}
+	p := publisher{gateway: g, sources: g.sources(), shown: make([]showing, len(g.connectors)), reported: map[string]bool{}}
 	for {
+		var due <-chan time.Time
+		if !p.due.IsZero() {
+			due = time.After(time.Until(p.due))
+		}
 		select {
 		case <-g.changed:
-			p.publish(ctx)
+		case <-due:
 		case <-ctx.Done():
 			return nil
 		}
+		p.publish(ctx)
 	}
 }
 
@@ -113,29 +140,79 @@ func (g *Gateway) publishChanges(ctx context.Context) error {
 type publisher struct {
 	gateway  *Gateway
 	sources  []catalog.Source
-	lists    []uint64 // the upstreams' list counts, see [upstream.State]
+	shown    []showing
 	reported map[string]bool
+	// due is when an upstream that is down is to be hidden; zero while none is.
+	due time.Time
 }
+
+// showing says which of an upstream's lists is in the catalog.
+type showing struct {
+	lists  uint64 // the upstream's list count, see [upstream.State]; 0 is the one that was kept on disk
+	hidden bool
+}
+
+// manyStale is how many lists are taken up one by one; for more, merging everything is cheaper.
+const manyStale = 8
 
 // publish takes up all states, swaps the new edition in, and only then wakes who subscribed.
 func (p *publisher) publish(ctx context.Context) {
 	g := p.gateway
-	before := g.edition.Load()
-	states, snapshot := g.states(), before.snapshot
+	before, states := g.edition.Load(), g.states()
+	snapshot := p.merge(before.snapshot, p.stale(ctx, states))
+	g.replace(before.next(snapshot, states))
+	if snapshot != before.snapshot {
+		p.report(ctx, snapshot.Reports())
+		g.wakeChanged()
+	}
+	g.keep.signal()
+}
+
+// stale brings the sources up to date and returns those that changed.
+func (p *publisher) stale(ctx context.Context, states []*upstream.State) (stale []int) {
+	now := time.Now()
+	p.due = time.Time{}
 	for i, state := range states {
-		if state.Lists != p.lists[i] {
-			p.lists[i] = state.Lists
-			p.sources[i].Prompts = p.parse(ctx, i, state)
-			snapshot = snapshot.With(p.sources[i])
+		shows := showing{lists: state.Lists}
+		if from, ok := hiddenFrom(p.gateway.connectors[i].Upstream(), state); ok {
+			shows.hidden = !now.Before(from)
+			if !shows.hidden && (p.due.IsZero() || from.Before(p.due)) {
+				p.due = from
+			}
 		}
+		if shows == p.shown[i] {
+			continue
+		}
+		p.shown[i] = shows
+		switch {
+		case shows.hidden:
+			p.sources[i].Prompts = nil
+		case shows.lists == 0:
+			p.sources[i].Prompts = p.gateway.keep.restored[p.sources[i].Upstream]
+		default:
+			p.sources[i].Prompts = p.gateway.parse(ctx, p.sources[i].Upstream, state.Definitions)
+		}
+		stale = append(stale, i)
 	}
-	if snapshot == before.snapshot {
-		g.replace(before.with(states))
-		return
+	return stale
+}
+
+// hiddenFrom returns when the prompts of an upstream that is down are to be hidden; ok is false while they are not to.
+func hiddenFrom(u config.Upstream, state *upstream.State) (from time.Time, ok bool) {
+	if u.WhenDown != config.WhenDownHide || state.Connected || state.Problem == nil {
+		return time.Time{}, false
 	}
-	g.replace(newEdition(g.policy, snapshot, states, before.grants))
-	p.report(ctx, snapshot.Reports())
-	g.wakeChanged()
+	return state.Problem.Since.Add(u.Grace), true
+}
+
+func (p *publisher) merge(snapshot *catalog.Snapshot, stale []int) *catalog.Snapshot {
+	if len(stale) > manyStale {
+		return catalog.Merge(p.sources, p.gateway.catalogOptions())
+	}
+	for _, i := range stale {
+		snapshot = snapshot.With(p.sources[i])
+	}
+	return snapshot
 }
 
 // replace swaps an edition in and lets those go on who wait for the next one.
@@ -151,13 +228,12 @@ func (g *Gateway) states() []*upstream.State {
 }
 
 // parse reads one upstream's definitions. What cannot be read is left out and logged.
-func (p *publisher) parse(ctx context.Context, source int, state *upstream.State) []catalog.Prompt {
-	prompts := make([]catalog.Prompt, 0, len(state.Definitions))
-	for _, definition := range state.Definitions {
+func (g *Gateway) parse(ctx context.Context, name string, definitions []jsontext.Value) []catalog.Prompt {
+	prompts := make([]catalog.Prompt, 0, len(definitions))
+	for _, definition := range definitions {
 		prompt, err := catalog.ParsePrompt(definition)
 		if err != nil {
-			p.gateway.logger.WarnContext(ctx, "prompt left out",
-				slog.String("upstream", p.sources[source].Upstream), slog.Any("error", err))
+			g.logger.WarnContext(ctx, "prompt left out", slog.String("upstream", name), slog.Any("error", err))
 			continue
 		}
 		prompts = append(prompts, prompt)

@@ -31,6 +31,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is what the gateway tells clients and servers.
 	Version string
+	// StateDir is a folder in which the last good lists are kept, so that a restart while an upstream is down still
+	// lists its prompts. Empty keeps nothing.
+	StateDir string
 }
 
 // Gateway is one configuration at work. Its methods are safe for concurrent use.
@@ -49,6 +52,7 @@ type Gateway struct {
 	own        ownAddresses
 	ended      tombstones
 	calls      calls // of legacy clients over HTTP, by session and id
+	keep       *keeper
 
 	// changed holds at most one mark: that some upstream's state is not in the edition yet.
 	changed chan struct{}
@@ -88,7 +92,10 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		g.connectors = append(g.connectors, connector)
 		g.byName[u.Name] = connector
 	}
-	g.edition.Store(newEdition(g.policy, catalog.Merge(g.sources(), g.catalogOptions()), g.states(), nil))
+	if g.keep, err = newKeeper(g, opts.StateDir); err != nil {
+		return nil, fmt.Errorf("state_dir: %w", err)
+	}
+	g.edition.Store(newEdition(catalog.Merge(g.sources(), g.catalogOptions()), g.states()))
 	return g, nil
 }
 
@@ -104,6 +111,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		group.Go(func() error { return connector.Run(ctx) })
 	}
 	group.Go(func() error { return g.publishChanges(ctx) })
+	group.Go(func() error { return g.keep.run(ctx) })
 	return group.Wait()
 }
 
@@ -118,20 +126,21 @@ func (g *Gateway) signal() {
 	}
 }
 
-// Authenticator says who callers are, for transports without HTTP headers.
-func (g *Gateway) Authenticator() *identity.Authenticator { return g.identity }
-
 func (g *Gateway) catalogOptions() catalog.Options {
-	return catalog.Options{Separator: g.cfg.Gateway.Separator, Conflict: string(g.cfg.Gateway.Conflict)}
+	return catalog.Options{
+		Separator: g.cfg.Gateway.Separator, Conflict: string(g.cfg.Gateway.Conflict),
+		Tag: func(e *catalog.Entry) any { return g.policy.Grants(e.Team, e.Owners[0].Upstream, e.Name) },
+	}
 }
 
-// sources are the upstreams as the catalog knows them, with nothing in their lists.
+// sources are the upstreams as the catalog knows them before any of them was listed.
 func (g *Gateway) sources() []catalog.Source {
 	sources := make([]catalog.Source, 0, len(g.connectors))
 	for _, c := range g.connectors {
 		u := c.Upstream()
 		sources = append(sources, catalog.Source{
 			Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Place: u.Place.String(),
+			Prompts: g.keep.restored[u.Name],
 		})
 	}
 	return sources

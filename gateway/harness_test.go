@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,13 +81,22 @@ type server struct {
 	t     testing.TB
 	url   string
 	admin string
+	// stop ends the gateway before the test does.
+	stop func()
 }
 
 // serve runs a gateway until the test ends, and waits until each upstream was tried. Run must then have ended too.
 func serve(t testing.TB, text string) *server {
 	t.Helper()
 	s := begin(t, text)
-	eventually(t, "every upstream was tried", func() bool {
+	s.settle()
+	return s
+}
+
+// settle waits until each upstream was tried.
+func (s *server) settle() {
+	s.t.Helper()
+	eventually(s.t, "every upstream was tried", func() bool {
 		for _, u := range s.Ready().Upstreams {
 			if u.Reason == "" && !u.Listed {
 				return false
@@ -94,17 +104,21 @@ func serve(t testing.TB, text string) *server {
 		}
 		return true
 	})
-	return s
 }
 
 // begin is serve without the wait.
 func begin(t testing.TB, text string) *server {
 	t.Helper()
-	g, err := gateway.New(load(t, text), gateway.Options{Version: "1.2.3"})
+	return beginWith(t, text, gateway.Options{Version: "1.2.3"})
+}
+
+func beginWith(t testing.TB, text string, opts gateway.Options) *server {
+	t.Helper()
+	g, err := gateway.New(load(t, text), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, g)
+	stop := run(t, g)
 	listener := httptest.NewServer(g.Handler())
 	admin := httptest.NewServer(g.Admin(http.NotFoundHandler()))
 	t.Cleanup(func() {
@@ -113,14 +127,15 @@ func begin(t testing.TB, text string) *server {
 		listener.Close()
 		admin.Close()
 	})
-	return &server{Gateway: g, t: t, url: listener.URL + "/mcp", admin: admin.URL}
+	return &server{Gateway: g, t: t, url: listener.URL + "/mcp", admin: admin.URL, stop: stop}
 }
 
-func run(t testing.TB, g *gateway.Gateway) {
+// run runs a gateway until stop is called, or until the test ends.
+func run(t testing.TB, g *gateway.Gateway) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-ended:
@@ -131,6 +146,8 @@ func run(t testing.TB, g *gateway.Gateway) {
 			t.Error("Run does not return after its context has ended")
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // answer is an HTTP response that was read whole.

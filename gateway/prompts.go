@@ -100,7 +100,7 @@ func invalidCursor(err error) *wire.Error {
 
 // names reports whether the audience may hear of an upstream: its team's members, and who sees an entry of it.
 func (g *Gateway) names(e *edition, audience *policy.Audience, u, team string) bool {
-	return audience.Member(team) || e.lazyView(audience).upstreams[u]
+	return audience.Member(team) || e.audienceView(audience).owners()[u]
 }
 
 // partial says which upstreams of the caller's view are degraded, as a JSON array, or nil where none is.
@@ -118,7 +118,7 @@ func (g *Gateway) partial(e *edition, audience *policy.Audience) jsontext.Value 
 			With("upstream", wire.Quote(u.Name)).
 			With("reason", wire.Quote(string(reason))).
 			With("since", wire.Quote(since.UTC().Format(time.RFC3339))).
-			With("stale", jsontext.Value(strconv.FormatBool(state.Listed)))
+			With("stale", jsontext.Value(strconv.FormatBool(g.listed(i, state))))
 		if list != nil {
 			list = append(list, ',')
 		}
@@ -130,6 +130,11 @@ func (g *Gateway) partial(e *edition, audience *policy.Audience) jsontext.Value 
 	return slices.Concat([]byte{'['}, list, []byte{']'})
 }
 
+// listed reports whether an upstream was ever listed, by this process or, with a state_dir, one before it.
+func (g *Gateway) listed(i int, state *upstream.State) bool {
+	return state.Listed || g.keep.restored[g.connectors[i].Upstream().Name] != nil
+}
+
 // nothingListed returns the error of a list that would be empty only because no upstream that the caller may see
 // anything of has ever been listed; nil where there is another reason. It names the first that the caller may hear of.
 func (g *Gateway) nothingListed(e *edition, audience *policy.Audience) error {
@@ -139,7 +144,7 @@ func (g *Gateway) nothingListed(e *edition, audience *policy.Audience) error {
 		switch {
 		case !audience.SeesTeam(u.Team):
 			continue
-		case state.Listed:
+		case g.listed(i, state):
 			return nil
 		case unlisted != nil && unlisted.Upstream != "":
 			continue
@@ -217,7 +222,7 @@ func (g *Gateway) askOwners(
 	for _, owner := range g.healthyFirst(owners) {
 		result, err := g.byName[owner.Upstream].Call(ctx, method, prompt(method, owner.Name), params(owner.Name))
 		unavailable, ok := errors.AsType[*upstream.Unavailable](err)
-		if !ok || !unanswered(unavailable.Reason) {
+		if !ok || !unavailable.Unanswered() {
 			return result, err
 		}
 		if first == nil {
@@ -233,15 +238,6 @@ func prompt(method, name string) string {
 		return name
 	}
 	return ""
-}
-
-// unanswered reports whether no byte of an answer came back, so that another owner may be asked.
-func unanswered(reason upstream.Reason) bool {
-	switch reason {
-	case upstream.Unreachable, upstream.Timeout, upstream.BreakerOpen, upstream.Overloaded:
-		return true
-	}
-	return false
 }
 
 // healthyFirst returns the owners in configuration order, those without a session last.

@@ -63,7 +63,7 @@ func (a *app) explain(ctx context.Context, name, as string, live bool) error {
 	if err != nil {
 		return err
 	}
-	return withGateway(ctx, cfg, logger, func(g *gateway.Gateway) error {
+	return withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
 		if err := a.settle(ctx, g); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (a *app) serve(ctx context.Context) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	g, err := gateway.New(cfg, gateway.Options{Logger: logger, Version: buildVersion()})
+	g, err := gateway.New(cfg, serving(cfg, logger))
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,11 @@ func (a *app) serve(ctx context.Context) error {
 		{endpoint, newServer(g.Handler(), logger)},
 		{admin, newServer(g.Admin(telemetry.metrics), logger)},
 	})
+}
+
+// serving are the options of a gateway that serves clients: unlike one that only answers a command, it keeps state.
+func serving(cfg *config.Config, logger *slog.Logger) gateway.Options {
+	return gateway.Options{Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir}
 }
 
 // listen binds an address, and tells the gateway that it is its own.
@@ -168,7 +173,7 @@ func (a *app) stdio(ctx context.Context, as string) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	return withGateway(ctx, cfg, logger, func(g *gateway.Gateway) error {
+	return withGateway(ctx, cfg, serving(cfg, logger), func(g *gateway.Gateway) error {
 		return g.ServeStdio(ctx, who, a.in, a.out)
 	})
 }
@@ -191,8 +196,8 @@ func stdioPrincipal(cfg *config.Config, as string) (policy.Principal, error) {
 }
 
 // withGateway runs a gateway without listeners while use does.
-func withGateway(ctx context.Context, cfg *config.Config, logger *slog.Logger, use func(*gateway.Gateway) error) error {
-	g, err := gateway.New(cfg, gateway.Options{Logger: logger, Version: buildVersion()})
+func withGateway(ctx context.Context, cfg *config.Config, opts gateway.Options, use func(*gateway.Gateway) error) error {
+	g, err := gateway.New(cfg, opts)
 	if err != nil {
 		return err
 	}

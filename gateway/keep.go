@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// keeper keeps the last good list of each upstream on disk, a file each. It is the only writer of its folder in this
+// process; files are replaced whole, so that several processes may share one.
+type keeper struct {
+	gateway *Gateway
+	dir     string // empty keeps nothing
+	// restored are the lists that a process before this one kept, by upstream; nil where there is none.
+	restored map[string][]catalog.Prompt
+	// changed holds at most one mark: that some list may be newer than its file.
+	changed chan struct{}
+}
+
+// newKeeper reads what is in the folder, and makes it where it is not there. A file that cannot be used is reported and
+// ignored.
+func newKeeper(g *Gateway, dir string) (*keeper, error) {
+	k := &keeper{gateway: g, dir: dir, restored: map[string][]catalog.Prompt{}, changed: make(chan struct{}, 1)}
+	if dir == "" {
+		return k, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	for _, c := range g.connectors {
+		u := c.Upstream()
+		definitions, err := k.load(u)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			g.logger.Warn("kept list ignored", slog.String("upstream", u.Name), slog.Any("error", err))
+		default:
+			k.restored[u.Name] = g.parse(context.Background(), u.Name, definitions)
+		}
+	}
+	return k, nil
+}
+
+// signal asks for lists to be kept. It never blocks.
+func (k *keeper) signal() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run writes lists that changed, until ctx ends; then once more, so that the last is not lost.
+func (k *keeper) run(ctx context.Context) error {
+	if k.dir == "" {
+		return nil
+	}
+	kept := make([]uint64, len(k.gateway.connectors))
+	for {
+		select {
+		case <-k.changed:
+			k.saveChanged(ctx, kept)
+		case <-ctx.Done():
+			k.saveChanged(ctx, kept)
+			return nil
+		}
+	}
+}
+
+// saveChanged writes each list that is another than the one whose count is in kept.
+func (k *keeper) saveChanged(ctx context.Context, kept []uint64) {
+	for i, c := range k.gateway.connectors {
+		state := c.State()
+		if !state.Listed || state.Lists == kept[i] {
+			continue
+		}
+		if err := k.save(c.Upstream(), state.Definitions); err != nil {
+			k.gateway.logger.WarnContext(ctx, "list not kept", slog.String("upstream", c.Upstream().Name), slog.Any("error", err))
+			continue
+		}
+		kept[i] = state.Lists
+	}
+}
+
+// keptFormat is the version of the files' layout.
+const keptFormat = "1"
+
+func (k *keeper) path(u config.Upstream) string { return filepath.Join(k.dir, u.Name+".json") }
+
+// save replaces the file of an upstream. At any moment there is the old one or the new one, never a part.
+func (k *keeper) save(u config.Upstream, definitions []jsontext.Value) error {
+	list := []byte{'['}
+	for i, definition := range definitions {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, definition...)
+	}
+	list = append(list, ']')
+	content := wire.Object{}.
+		With("format", jsontext.Value(keptFormat)).
+		With("upstream", wire.Quote(source(u))).
+		With("sha256", wire.Quote(digest(list))).
+		With("definitions", list).JSON()
+	file, err := os.CreateTemp(k.dir, u.Name+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), k.path(u))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}
+
+// load reads the file of an upstream.
+func (k *keeper) load(u config.Upstream) ([]jsontext.Value, error) {
+	path := k.path(u)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	object, err := wire.ParseObject(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	list := object.Get("definitions")
+	of, _ := object.Text("upstream")
+	sum, _ := object.Text("sha256")
+	switch {
+	case string(object.Get("format")) != keptFormat:
+		return nil, fmt.Errorf("%s: not of format %s", path, keptFormat)
+	case of != source(u):
+		return nil, fmt.Errorf("%s: it is the list of another server: %s", path, of)
+	case sum != digest(list):
+		return nil, fmt.Errorf("%s: its content does not match its sha256", path)
+	}
+	return wire.ParseArray(list)
+}
+
+// source says which server a list is from, with nothing secret in it: the label alone may have moved to another server.
+func source(u config.Upstream) string { return u.Team + "/" + u.Name + " " + u.Address() }
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
