@@ -48,6 +48,7 @@ type Gateway struct {
 	policy     *policy.Policy
 	identity   *identity.Authenticator
 	sealer     *seal.Sealer
+	asking     *seal.Box // of requestState
 	hosts      hostGuard
 	own        ownAddresses
 	ended      tombstones
@@ -80,7 +81,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, opts: opts, logger: opts.Logger,
 		byName: map[string]*upstream.Connector{},
-		policy: policy.New(cfg), identity: identity.New(cfg), sealer: sealer,
+		policy: policy.New(cfg), identity: identity.New(cfg), sealer: sealer, asking: sealer.For(statePurpose),
 		hosts:   newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		metrics: newInstruments(),
 		changed: make(chan struct{}, 1), started: time.Now(), closing: make(chan struct{}),

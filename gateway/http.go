@@ -174,7 +174,10 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gocheck
 // serveRequest carries a request out, in a context that ends when the client goes, and writes its response as JSON.
 func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call *request, status int) {
 	buffer, _ := buffers.Get().(*[]byte)
-	response := g.respond(ctx, (*buffer)[:0], call)
+	response, code := g.respond(ctx, (*buffer)[:0], call)
+	if call.modern() && code == wire.MissingClientCapability {
+		status = http.StatusBadRequest // the one error of a method's own that has a status
+	}
 	// A write that failed may still be under way: HTTP/2 returns from it when the client resets the stream.
 	if err := writeJSON(w, status, response); err == nil && cap(response) <= maxPooled {
 		*buffer = response[:0]

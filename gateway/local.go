@@ -60,13 +60,13 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	if err := checkArguments(entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
-	result, err := g.askOwners(ctx, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
+	result, _, err := g.askOwners(ctx, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
 		return params.With("name", wire.Quote(own))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return g.appendResult(nil, &request{revision: wire.LatestLegacy}, result)
+	return g.appendResult(nil, &request{revision: wire.LatestLegacy}, result, noQuestions)
 }
 
 // Explanation is why a principal sees an exposed name or does not, for one upstream that the name may belong to.

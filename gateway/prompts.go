@@ -182,13 +182,19 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err := checkArguments(entry, r.params.Get("arguments")); err != nil {
 		return dst, err
 	}
-	result, err := g.askOwners(ctx, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
-		return r.params.With("name", wire.Quote(own))
+	params, owners, err := g.retried(r, entry)
+	if err != nil {
+		return dst, err
+	}
+	result, owner, err := g.askOwners(ctx, owners, wire.PromptsGet, func(own string) wire.Object {
+		return params.With("name", wire.Quote(own))
 	})
 	if err != nil {
 		return dst, err
 	}
-	return g.appendResult(dst, r, result)
+	return g.appendResult(dst, r, result, func(result wire.Object) (wire.Object, error) {
+		return g.asked(r, entry, owner, result)
+	})
 }
 
 // checkArguments refuses a get that lacks what the definition requires.
@@ -214,22 +220,23 @@ func checkArguments(entry *catalog.Entry, arguments jsontext.Value) error {
 	return nil
 }
 
-// askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all.
+// askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all. It
+// returns the label of the one that answered.
 func (g *Gateway) askOwners(
 	ctx context.Context, owners []catalog.Owner, method string, params func(own string) wire.Object,
-) (upstream.Result, error) {
+) (_ upstream.Result, owner string, _ error) {
 	var first error
 	for _, owner := range g.healthyFirst(owners) {
 		result, err := g.byName[owner.Upstream].Call(ctx, method, prompt(method, owner.Name), params(owner.Name))
 		unavailable, ok := errors.AsType[*upstream.Unavailable](err)
 		if !ok || !unavailable.Unanswered() {
-			return result, err
+			return result, owner.Upstream, err
 		}
 		if first == nil {
 			first = err
 		}
 	}
-	return upstream.Result{}, first
+	return upstream.Result{}, "", first
 }
 
 // prompt is what names a method's target in Mcp-Name and on spans: only a get has one.
@@ -281,9 +288,9 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 		return !g.byName[o.Upstream].Completes()
 	})
 	if len(owners) == 0 {
-		return g.appendResult(dst, r, none)
+		return g.appendResult(dst, r, none, noQuestions)
 	}
-	result, err := g.askOwners(ctx, owners, wire.Complete, func(own string) wire.Object {
+	result, _, err := g.askOwners(ctx, owners, wire.Complete, func(own string) wire.Object {
 		return r.params.With("ref", ref.With("name", wire.Quote(own)).JSON())
 	})
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
@@ -292,12 +299,19 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 	if err != nil {
 		return dst, err
 	}
-	return g.appendResult(dst, r, result)
+	return g.appendResult(dst, r, result, noQuestions)
+}
+
+// noQuestions is for methods that may not ask the client for input.
+func noQuestions(wire.Object) (wire.Object, error) {
+	return nil, wire.NewError(wire.InternalError, "The upstream asks for input where it may not")
 }
 
 // appendResult appends an upstream's result as the client's revision needs it. Between two legacy peers it stays as
-// it is; to or from the modern era, only the members that belong to one era change.
-func (g *Gateway) appendResult(dst []byte, r *request, result upstream.Result) ([]byte, error) {
+// it is; to or from the modern era, only the members that belong to one era change. Asked takes a result that asks for input.
+func (g *Gateway) appendResult(
+	dst []byte, r *request, result upstream.Result, asked func(wire.Object) (wire.Object, error),
+) ([]byte, error) {
 	if !r.modern() && !wire.Modern(result.Revision) {
 		return append(dst, result.JSON...), nil
 	}
@@ -307,7 +321,12 @@ func (g *Gateway) appendResult(dst []byte, r *request, result upstream.Result) (
 	}
 	kind, stated := object.Text("resultType")
 	if stated && kind == wire.ResultInputRequired {
-		return dst, wire.NewError(wire.InternalError, "The upstream asks for input, which this gateway cannot relay yet")
+		if !wire.Modern(result.Revision) {
+			asked = noQuestions // a legacy server cannot mean it
+		}
+		if object, err = asked(object); err != nil {
+			return dst, err
+		}
 	}
 	before := object.Get("_meta")
 	meta := object.Object("_meta").Without(func(name string) bool { return name == wire.MetaServerInfo })

@@ -47,16 +47,17 @@ var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a const
 	wire.TemplatesList: jsontext.Value(`{"resourceTemplates":[]}`),
 }
 
-// respond carries a request out and appends the response to dst, whatever it is.
-func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) []byte {
+// respond carries a request out and appends the response to dst, whatever it is. Code is that of an error, else 0.
+func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) (response []byte, code int64) {
 	ctx, operation := g.metrics.start(ctx, r)
 	start := len(dst)
 	dst, err := g.result(ctx, wire.AppendResultHead(dst, r.message.ID), r, operation)
 	operation.end(err)
 	if err != nil {
-		return wire.AppendError(dst[:start], r.message.ID, g.wireError(ctx, err))
+		wireErr := g.wireError(ctx, err)
+		return wire.AppendError(dst[:start], r.message.ID, wireErr), wireErr.Code
 	}
-	return append(dst, '}')
+	return append(dst, '}'), 0
 }
 
 // result appends the result of a request to dst.

@@ -83,6 +83,9 @@ func conform(t testing.TB, revision, method, body string) {
 	if err := schemaOf(t, revision, whole).Validate(message); err != nil {
 		t.Errorf("%s: %s is no %s: %v", revision, body, whole, err)
 	}
+	if object, ok := value.(map[string]any); ok && object["resultType"] == "input_required" && method == "prompts/get" {
+		part = "InputRequiredResult"
+	}
 	if part == "" {
 		return
 	}

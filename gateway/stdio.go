@@ -228,7 +228,7 @@ func (c *stdioClient) start(ctx context.Context, call *request) {
 }
 
 func (c *stdioClient) answer(ctx context.Context, call *request) {
-	response := c.gateway.respond(ctx, nil, call)
+	response, _ := c.gateway.respond(ctx, nil, call)
 	if ctx.Err() == nil { // who cancels wants no response
 		c.write(response)
 	}
