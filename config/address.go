@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 func checkListen(s string) error {
@@ -27,6 +28,8 @@ func checkPath(s string) error {
 	switch {
 	case !strings.HasPrefix(s, "/"):
 		return errors.New(`does not start with "/"; write it like "/mcp"`)
+	case s == "/":
+		return errors.New(`would answer every path; write it like "/mcp"`)
 	case s != path.Clean(s) || !pathChars().MatchString(s):
 		return errors.New(`is not a plain path; use letters, digits, ".", "_", "~", "-" and no slash at the end`)
 	case slices.Contains([]string{"/sse", "/healthz", "/readyz", "/metrics"}, s), strings.HasPrefix(s+"/", "/.well-known/"):
@@ -54,15 +57,15 @@ func parseURL(s string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Hostname()):
 		return nil, errors.New(`is not an http or https URL with a host; write it like "https://mcp.example.com/mcp"`)
+	case strings.Contains(u.Hostname(), "%"):
+		return nil, errors.New("has a zone after its address; leave the zone out, or give the server another address")
 	case u.User != nil:
 		return nil, errors.New("has a user or password in it; leave it out, and send credentials in headers")
 	case strings.Contains(s, "#"):
 		return nil, errors.New("has a fragment; leave out the # and what follows")
 	}
-	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, errors.New("has no valid port after the colon")
-		}
+	if hasPort(u) && !validPort(u.Port()) {
+		return nil, errors.New("has no valid port after the colon")
 	}
 	return u, nil
 }
@@ -81,28 +84,47 @@ func isHost(s string) bool {
 	return valid && !strings.Contains(s, "..")
 }
 
+// checkHost wants the name in a Host header, whose port is not looked at.
 func checkHost(s string) error {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), "1"
+	if host, port, err := net.SplitHostPort(s); err == nil && isHost(host) && strings.Trim(port, "0123456789") == "" {
+		return errors.New(`has a port, and any port will do; write the host alone, like "prompts.example.com"`)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || !isHost(host) {
-		return errors.New(`is not a host or HOST:PORT; write it like "prompts.example.com"`)
+	if bare, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(bare, "]") && strings.Contains(bare, ":") {
+		s = strings.TrimSuffix(bare, "]")
+	}
+	if !isHost(s) || strings.Contains(s, "%") {
+		return errors.New(`is not a host; write it like "prompts.example.com"`)
 	}
 	return nil
 }
 
+// checkOrigin wants what browsers send in an Origin header, which is compared as it is.
 func checkOrigin(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme == "" || u.Host == "" || s != u.Scheme+"://"+u.Host || !isHost(u.Hostname()) {
+	switch {
+	case err != nil || u.Scheme == "" || s != u.Scheme+"://"+u.Host || !isHost(u.Hostname()) || strings.Contains(s, "%"):
 		return errors.New(`is not an origin; write scheme and host only, like "https://app.example.com"`)
+	case s != strings.ToLower(s) || strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }):
+		return errors.New(`is not as browsers send it; write it in lower case and ASCII, like "https://app.example.com"`)
+	case hasPort(u) && !validPort(u.Port()), slices.Contains([]string{"http:80", "https:443"}, u.Scheme+":"+u.Port()):
+		return errors.New(`has a port that no browser sends; leave it out, or write it like "http://localhost:3000"`)
 	}
 	return nil
+}
+
+// hasPort reports whether a colon for a port stands in a URL, with or without the port.
+func hasPort(u *url.URL) bool { return u.Port() != "" || strings.HasSuffix(u.Host, ":") }
+
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
 }
 
 // overlap reports whether two hosts are certain to be one machine's same address: equal, or a wildcard and
-// a loopback, or localhost and a loopback.
+// a loopback, or localhost and a loopback. A zone says by which way, and not to whom.
 func overlap(a, b string) bool {
+	a, _, _ = strings.Cut(a, "%")
+	b, _, _ = strings.Cut(b, "%")
 	switch {
 	case strings.EqualFold(a, b):
 		return true

@@ -132,8 +132,6 @@ type Team struct {
 	Exposes   []Rule
 	Hides     []Rule
 	Place     Place
-	// MembersPlace is where the members attribute stands; the block's place when it is absent.
-	MembersPlace Place
 }
 
 // Upstream is one upstream block: a named MCP server.
@@ -147,7 +145,9 @@ type Upstream struct {
 	URLs    []string
 	Headers map[string]Secret
 	// TLS is nil when there is no tls block: https is verified as usual.
-	TLS     *TLS
+	TLS *TLS
+	// OAuth is nil when there is no oauth block: no tokens are got.
+	OAuth   *OAuth
 	Command []string
 	Env     map[string]Secret
 	// Protocol is "auto" or the one revision to speak.
@@ -206,7 +206,8 @@ type Transport string
 
 // The values of the transport attribute.
 const (
-	StreamableHTTP Transport = "streamable-http"
+	StreamableHTTP Transport = "streamable-http" // or, where the server only knows that, SSE
+	SSE            Transport = "sse"             // HTTP+SSE, of 2024-11-05
 	Stdio          Transport = "stdio"
 )
 

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,8 +173,8 @@ func checked(check func(string) error) func(string) (string, error) {
 // anything is the check of what may be any text.
 func anything(string) error { return nil }
 
-// oneOf makes a parse function that takes one of some words, and refuses others as not supported yet.
-func oneOf[T ~string](words []T, later ...string) func(string) (T, error) {
+// oneOf makes a parse function that takes one of some words.
+func oneOf[T ~string](words []T) func(string) (T, error) {
 	return func(s string) (T, error) {
 		if slices.Contains(words, T(s)) {
 			return T(s), nil
@@ -182,11 +183,7 @@ func oneOf[T ~string](words []T, later ...string) func(string) (T, error) {
 		for i, w := range words {
 			known[i] = string(w)
 		}
-		choice := strings.Join(known, ", ")
-		if slices.Contains(later, s) {
-			return "", fmt.Errorf("is not supported yet; choose from: %s", choice)
-		}
-		return "", fmt.Errorf("is not one of: %s%s", choice, suggest(s, known))
+		return "", fmt.Errorf("is not one of: %s%s", strings.Join(known, ", "), suggest(s, known))
 	}
 }
 
@@ -290,7 +287,7 @@ func (f fields) secrets(name string, check func(key, value string) error) map[st
 	if !ok {
 		return nil
 	}
-	f.checkDuplicateKeys(name)
+	f.checkWrittenKeys(name)
 	if v.IsMarked() {
 		f.error(f.at(name), "Sensitive "+name, "The names in %s would be shown in logs; write them out and take only the values from env or file.", name)
 		return nil
@@ -298,10 +295,11 @@ func (f fields) secrets(name string, check func(key, value string) error) map[st
 	if !v.IsKnown() {
 		return nil
 	}
-	places := map[string]hcl.Range{}
+	entries, places := v.AsValueMap(), map[string]hcl.Range{}
 	f.writtenKeys(name, func(key string, at hcl.Range) { places[key] = at })
+	f.checkComputedKeys(name, slices.Sorted(maps.Keys(entries)), places)
 	values := map[string]Secret{}
-	for key, e := range v.AsValueMap() {
+	for key, e := range entries {
 		at, ok := places[key]
 		if !ok {
 			at = f.at(name)
@@ -338,17 +336,40 @@ func (f fields) writtenKeys(name string, visit func(key string, at hcl.Range)) {
 	}
 }
 
-// checkDuplicateKeys reports names that stand twice; HCL alone would silently take the last.
-func (f fields) checkDuplicateKeys(name string) {
+// checkWrittenKeys reports names that stand twice; HCL alone would silently take the last.
+func (f fields) checkWrittenKeys(name string) {
 	seen := map[string]bool{}
 	f.writtenKeys(name, func(key string, at hcl.Range) {
-		folded := key
-		if name == "headers" {
-			folded = strings.ToLower(key)
-		}
-		if seen[folded] {
+		if seen[folded(name, key)] {
 			f.error(at, "Duplicate name in "+name, "%q stands here twice; remove one.", key)
 		}
-		seen[folded] = true
+		seen[folded(name, key)] = true
 	})
+}
+
+// checkComputedKeys reports names of the finished map that only differ in case, as merge() can give where one
+// map has Authorization and the other authorization. Those at places are written out and were checked.
+func (f fields) checkComputedKeys(name string, keys []string, places map[string]hcl.Range) {
+	seen := map[string]string{}
+	for key := range places {
+		seen[folded(name, key)] = key
+	}
+	for _, key := range keys {
+		if _, written := places[key]; written {
+			continue
+		}
+		if first, ok := seen[folded(name, key)]; ok {
+			f.error(f.at(name), "Duplicate name in "+name, "%q stands here already, as %q; remove one.", key, first)
+			continue
+		}
+		seen[folded(name, key)] = key
+	}
+}
+
+// folded is what two names in a map have in common when they are one: the case of headers means nothing.
+func folded(name, key string) string {
+	if name == "headers" {
+		return strings.ToLower(key)
+	}
+	return key
 }

@@ -80,6 +80,52 @@ func TestSnippetsShowMasksInPlaceOfSecrets(t *testing.T) {
 	}
 }
 
+// spread puts each item of nested blocks in a line of its own.
+func spread(content string) string {
+	return strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(content)
+}
+
+func TestValuesOfMisspeltAttributesShowWhenTheyAreNoSecrets(t *testing.T) {
+	const secret = "hunter2"
+	for content, shows := range map[string]bool{
+		`team "a" { membres = ["user:hunter2@example.com"] }`:                        true,
+		`gateway { lisen = "hunter2:80" }`:                                           true,
+		`team "a" { upstream "u" { tiemout = "hunter2" } }`:                          true,
+		`auth { anonymus = "hunter2" }`:                                              true,
+		`team "a" { member = env("hunter2") }`:                                       true, // a name
+		`team "a" { upstream "u" { header = { A = "hunter2" } } }`:                   false,
+		`team "a" { upstream "u" { evn = { A = "hunter2" } } }`:                      false,
+		`team "a" { upstream "u" { Headers = { A = "hunter2" } } }`:                  false,
+		`gateway { cursor_key = ["hunter2"] }`:                                       false,
+		`auth { token "a" { sha265 = "hunter2" } }`:                                  false,
+		`team "a" { upstream "u" { tls { key_fiel = "hunter2" } } }`:                 false,
+		`team "a" { upstream "u" { tls { ca_fiel = "-----BEGIN hunter2" } } }`:       false,
+		`team "a" { upstream "u" { ulr = "https://me:hunter2@u.example.com/mcp" } }`: false,
+		`team "a" { upstream "u" { breaker = "hunter2" } }`:                          false,
+		`team "a" { upstream "u" { rety = "hunter2" } }`:                             false,
+		`admin { token_sha256 = "hunter2" }`:                                         false,
+		`gateway { trusted_proxies = "hunter2" }`:                                    false,
+	} {
+		if got := written(t, spread(content)); strings.Contains(got, secret) != shows {
+			t.Errorf("the value shows: %t, want %t:\n%s", !shows, shows, got)
+		}
+	}
+}
+
+func TestWhatIsCalledASecretIsMaskedWhereverItStands(t *testing.T) {
+	for _, block := range []string{`team "a" { upstream "u" { %s } }`, `team "a" { %s }`, `auth { token "a" { %s } }`, `team "a" { upstream "u" { tls { %s } } }`} {
+		for _, name := range []string{
+			"token", "tokens", "bearer", "bearer_token", "secret", "secrets", "client_secret", "password", "passwd", "pwd",
+			"key", "api_key", "apikey", "auth", "authorization", "oauth", "credential", "credentials", "header", "cookie",
+			"private_key", "hash", "sha", "environment", "envs", "username", "user",
+		} {
+			if got := written(t, spread(strings.Replace(block, "%s", name+` = "hunter2"`, 1))); strings.Contains(got, "hunter2") {
+				t.Errorf("the value shows:\n%s", got)
+			}
+		}
+	}
+}
+
 func TestErrorsNameSummaryAndRemedyWithTheirPlace(t *testing.T) {
 	dir := write(t, "docs.hcl", "team \"a\" {\n  upstream \"docs\" {\n    url = \"guides.example.com\"\n  }\n}")
 	_, diags := Load(dir, options())

@@ -31,6 +31,14 @@
 // The files of a tls block are found like those of file(): relative to the folder of the file that names them, and
 // only where the team's allow block grants them.
 //
+// # What an allow block trusts
+//
+// A granted command is trusted to run with the arguments and the environment that the team gives it. What it does
+// with its arguments is not looked at: who may run npx or a shell may run everything. So that a harmless command
+// cannot be made another one, a team's env may not set the variables that are known to decide which code runs, like
+// PATH, LD_PRELOAD and NODE_OPTIONS; this holds where any allow block exists. A program that takes code from
+// variables of its own is better granted as a script that leaves no choice.
+//
 // # A team's file, annotated
 //
 //	team "payments" {

@@ -24,11 +24,14 @@ func (l *loader) endpoint(f fields, u *Upstream) {
 		u.Transport = Stdio
 		l.local(f, u)
 	}
-	l.transport(f, remote, local)
+	l.transport(f, u, remote, local)
 	u.Headers = f.secrets("headers", checkHeader)
-	u.Env = f.secrets("env", checkVariable)
+	u.Env = f.secrets("env", f.scope.grants.checkVariable)
 	for _, b := range f.inner("tls") {
 		u.TLS = b.tls()
+	}
+	for _, b := range f.inner("oauth") {
+		u.OAuth = b.oauth(u)
 	}
 	if remote != local {
 		l.onlyFor(f, remote)
@@ -47,15 +50,18 @@ func (l *loader) oneWay(f fields) {
 	}
 }
 
-// transport checks what is only worth writing down for the reader: url or command has decided.
-func (l *loader) transport(f fields, remote, local bool) {
+// transport reads which of the two over HTTP it is. Otherwise it is only worth writing down for the reader: url or
+// command has decided.
+func (l *loader) transport(f fields, u *Upstream, remote, local bool) {
 	var t Transport
-	if !field(f, "transport", shown, &t, oneOf([]Transport{StreamableHTTP, Stdio}, "sse")) || remote == local {
+	if !field(f, "transport", shown, &t, oneOf([]Transport{StreamableHTTP, SSE, Stdio})) || remote == local {
 		return
 	}
 	if (t == Stdio) != local {
-		f.error(f.at("transport"), "Transport does not fit", "%s goes with url, %s with command; change one or leave transport out.", StreamableHTTP, Stdio)
+		f.error(f.at("transport"), "Transport does not fit", "%s and %s go with url, %s with command; change one or leave transport out.", StreamableHTTP, SSE, Stdio)
+		return
 	}
+	u.Transport = t
 }
 
 // onlyFor reports what is for the other kind of upstream.
@@ -71,6 +77,9 @@ func (l *loader) onlyFor(f fields, remote bool) {
 	}
 	for _, b := range f.inner("tls") {
 		f.error(b.block.DefRange(), "tls without url", "A child process is not reached through TLS; remove the block.")
+	}
+	for _, b := range f.inner("oauth") {
+		f.error(b.block.DefRange(), "oauth without url", "A child process is sent no tokens; give it what it needs in env.")
 	}
 }
 

@@ -22,6 +22,12 @@ const (
 	maxCount     = 1<<31 - 1
 )
 
+// anonymous is the subject of callers without a token.
+const anonymous = "anonymous"
+
+// hashToken is the command that prints the hash of a token, for remedies.
+const hashToken = `printf %s "$token" | sha256sum`
+
 // decode turns the blocks of all files into values. Those that others depend on come first.
 func (l *loader) decode() *Config {
 	l.checkTop()
@@ -174,7 +180,7 @@ func (l *loader) token(f fields) Token {
 		}
 	}
 	if !f.has("sha256") {
-		f.error(f.block.DefRange(), "Missing sha256", "Set sha256 to the hash of the token: promptweir token makes both.")
+		f.error(f.block.DefRange(), "Missing sha256", "Set sha256 to the hash of the token: %s prints it.", hashToken)
 	}
 	if field(f, "sha256", secret, &t.SHA256, parseHash) {
 		l.uniqueHash(f, t)
@@ -251,7 +257,7 @@ func parseBase64(s string) ([]byte, error) {
 }
 
 func checkSubject(s string) error {
-	if s == "anonymous" {
+	if s == anonymous {
 		return errors.New("is the name of callers without a token; choose another label")
 	}
 	if !printable(s) {
@@ -273,11 +279,11 @@ func checkGroup(s string) error {
 func parseHash(s string) (hash [sha256.Size]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != sha256.Size {
-		return hash, errors.New("is not 64 hexadecimal digits; promptweir token makes a token and its hash")
+		return hash, errors.New("is not 64 hexadecimal digits; " + hashToken + " prints the hash of a token")
 	}
 	hash = [sha256.Size]byte(b)
 	if hash == sha256.Sum256(nil) {
-		return hash, errors.New("is the hash of an empty token; promptweir token makes a token and its hash")
+		return hash, errors.New("is the hash of an empty token; set $token first, then " + hashToken + " prints its hash")
 	}
 	return hash, nil
 }

@@ -277,14 +277,32 @@ func nests(t hclsyntax.TokenType) bool {
 	}
 }
 
-// declared returns the labels of the blocks of a type, read from the tokens: in a file that does not parse
-// too, so that one syntax error does not make every mention of a team there an error of its own.
+// declared returns the labels of the blocks of a type. In a file that does not parse they are read from the
+// tokens, so that one syntax error does not make every mention of a team there an error of its own; elsewhere
+// they are not, because "for team in" is no declaration.
 func (s *source) declared(blockType string) []string {
+	if s.broken {
+		return s.seemingly(blockType)
+	}
 	var labels []string
-	for i := 0; i+3 < len(s.tokens); i++ {
+	for _, b := range s.blocks {
+		if b.Type == blockType && len(b.Labels) > 0 {
+			labels = append(labels, b.Labels[0])
+		}
+	}
+	return labels
+}
+
+// seemingly returns what the tokens of a file say that it declares. A label may stand without quotes.
+func (s *source) seemingly(blockType string) []string {
+	var labels []string
+	for i := 0; i+2 < len(s.tokens); i++ {
 		t := s.tokens[i:]
-		if t[0].Type == hclsyntax.TokenIdent && string(t[0].Bytes) == blockType &&
-			t[1].Type == hclsyntax.TokenOQuote && t[2].Type == hclsyntax.TokenQuotedLit {
+		switch {
+		case t[0].Type != hclsyntax.TokenIdent || string(t[0].Bytes) != blockType:
+		case t[1].Type == hclsyntax.TokenIdent:
+			labels = append(labels, string(t[1].Bytes))
+		case t[1].Type == hclsyntax.TokenOQuote && t[2].Type == hclsyntax.TokenQuotedLit:
 			labels = append(labels, string(t[2].Bytes))
 		}
 	}
@@ -307,12 +325,16 @@ func (l *loader) broken() bool {
 
 // error reports a mistake with its place. The detail is a sentence that says the remedy.
 func (l *loader) error(at hcl.Range, summary, detail string, args ...any) {
-	l.diags = append(l.diags, &hcl.Diagnostic{
-		Severity: hcl.DiagError,
-		Summary:  summary,
-		Detail:   fmt.Sprintf(detail, args...),
-		Subject:  &at,
-	})
+	l.report(hcl.DiagError, at, summary, fmt.Sprintf(detail, args...))
+}
+
+// warning reports like error what is allowed and hardly meant.
+func (l *loader) warning(at hcl.Range, summary, detail string, args ...any) {
+	l.report(hcl.DiagWarning, at, summary, fmt.Sprintf(detail, args...))
+}
+
+func (l *loader) report(severity hcl.DiagnosticSeverity, at hcl.Range, summary, detail string) {
+	l.diags = append(l.diags, &hcl.Diagnostic{Severity: severity, Summary: summary, Detail: detail, Subject: &at})
 }
 
 // unplaced reports a mistake that is not in a line of a file.

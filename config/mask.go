@@ -104,15 +104,22 @@ func startsSecret(tokens hclsyntax.Tokens, i int) bool {
 	if t := tokens[i].Type; t != hclsyntax.TokenIdent && t != hclsyntax.TokenQuotedLit {
 		return false
 	}
-	switch string(tokens[i].Bytes) {
-	case "headers", "env", "sha256", "token_sha256", "client_secret", "cursor_keys":
-	default:
+	if !secretValue(string(tokens[i].Bytes)) {
 		return false
 	}
 	if tokens[i].Type == hclsyntax.TokenQuotedLit { // "headers" = {}: a mistake, but it has a value
 		return i+2 < len(tokens) && tokens[i+2].Type == hclsyntax.TokenEqual
 	}
 	return i+1 < len(tokens) && tokens[i+1].Type != hclsyntax.TokenOParen
+}
+
+// secretValue reports whether an attribute holds secrets.
+func secretValue(name string) bool {
+	switch name {
+	case "headers", "env", "sha256", "token_sha256", "client_secret", "cursor_keys":
+		return true
+	}
+	return false
 }
 
 // valueStart returns the index of the token after NAME, NAME = or "NAME" =.

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxPattern bounds a pattern in bytes, far above the longest exposed name.
@@ -13,13 +15,19 @@ const maxPattern = 4096
 
 // Pattern is a glob over whole names. The zero Pattern matches nothing; [ParsePattern] makes the others.
 //
-//   - any run of characters, none and the separator included
-//     ?            one character
-//     [ab] [a-z]   one character of the class
-//     [!ab]        one character outside the class
-//     \            takes the next character literally, in a class too (in HCL: "\\*")
+//	"*"             any run of characters, none and the separator included
+//	"?"             one character
+//	"[ab]" "[a-z]"  one character of the class
+//	"[!ab]"         one character outside the class
+//	"\"             takes the next character literally, in a class too (in HCL: "\\*")
 //
 // Matching is case-sensitive and linear in the length of the name, whatever the pattern.
+//
+// HCL turns every string into Unicode's composed form (NFC), and servers name their prompts as they like. So a name
+// matches when it does as it is or in its composed form: "secret_ü" hides the prompt in both spellings, and so does
+// "secret_?". A class that excludes characters reads the decomposed spelling too, where "ü" starts with a "u" that
+// "[!ü]*" matches. That is the safe reading of a hide block, which removes rather too much. For an expose block it
+// means that "[!ü]" is no guard: hide what others must not see.
 type Pattern struct {
 	text string
 	re   *regexp.Regexp
@@ -34,8 +42,13 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// Match reports whether the whole name matches.
-func (p Pattern) Match(name string) bool { return p.re != nil && p.re.MatchString(name) }
+// Match reports whether the whole name matches, as it is or composed.
+func (p Pattern) Match(name string) bool {
+	if p.re == nil {
+		return false
+	}
+	return p.re.MatchString(name) || !norm.NFC.IsNormalString(name) && p.re.MatchString(norm.NFC.String(name))
+}
 
 // String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
@@ -99,7 +112,10 @@ func translate(glob []rune) (string, error) {
 func translateClass(out *strings.Builder, glob []rune) (int, error) {
 	out.WriteByte('[')
 	i := 0
-	if i < len(glob) && glob[i] == '!' {
+	switch {
+	case len(glob) > 0 && glob[0] == '^': // elsewhere this excludes, and would do the opposite in silence here
+		return 0, errors.New(`has a class that starts with "^"; write "[!a]" for all but "a", "[\^a]" for "^" and "a"`)
+	case len(glob) > 0 && glob[0] == '!':
 		out.WriteByte('^')
 		i++
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 func TestPatternsMatchWholeNames(t *testing.T) {
@@ -32,6 +34,8 @@ func TestPatternsMatchWholeNames(t *testing.T) {
 	match("[a-]", "-")
 	match("[-a]", "-")
 	match("[a^]", "^")
+	match("[!^]", "a")
+	match(`[\^a]`, "^")
 	match(`[\]]`, "]")
 	match(`\*`, "*")
 	match(`a\\b`, `a\b`)
@@ -47,13 +51,26 @@ func TestPatternsMatchWholeNames(t *testing.T) {
 	differ("[!a]", "")
 	differ(`\*`, "a")
 	differ("[a-c]", "d")
-	if (Pattern{}).Match("") {
+	// HCL composes what is written, and servers do not.
+	match("p.secret_ü", "p.secret_u\u0308")
+	match("p.secret_ü", "p.secret_ü")
+	match("p.secret_?", "p.secret_u\u0308")
+	match("[ü]b", "u\u0308b")
+	match("u*", "u\u0308")
+	match("[!ü]*", "u\u0308") // rather hidden than shown
+	match("p.Å", "p.\u212b")
+	differ("p.secret_ü", "p.secret_u")
+	differ("[!ü]", "u\u0308")
+	differ("[!ü]*", "ü")
+	if (Pattern{}).Match("") || (Pattern{}).Match("u\u0308") {
 		t.Error("the zero Pattern matches")
 	}
 }
 
 func TestPatternsThatDoNotParse(t *testing.T) {
-	for _, glob := range []string{"", "[", "[a", "[!", "[]", "[!]", "[z-a]", `a\`, `[\`, "[a-", "\xff", strings.Repeat("*", maxPattern+1)} {
+	for _, glob := range []string{
+		"", "[", "[a", "[!", "[]", "[!]", "[^", "[^a]", "[^]", "[z-a]", `a\`, `[\`, "[a-", "\xff", strings.Repeat("*", maxPattern+1),
+	} {
 		if p, err := ParsePattern(glob); err == nil {
 			t.Errorf("ParsePattern(%.20q) = %.20v, want an error", glob, p)
 		}
@@ -67,6 +84,8 @@ func TestMatchingIsLinear(t *testing.T) {
 	}
 	start := time.Now()
 	p.Match(strings.Repeat("a", 10_000))
+	p.Match(strings.Repeat("a\u0308", 10_000))
+	p.Match(strings.Repeat("\u0308", 10_000))
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -75,6 +94,7 @@ func TestMatchingIsLinear(t *testing.T) {
 func FuzzPattern(f *testing.F) {
 	f.Add("billing.review_*", "billing.review_pr")
 	f.Add(`[!a-z\]]?`, "ä.")
+	f.Add("*", "a\u0308\u0323")
 	f.Fuzz(func(t *testing.T, glob, name string) {
 		if p, err := ParsePattern(glob); err == nil {
 			p.Match(name)
@@ -82,16 +102,25 @@ func FuzzPattern(f *testing.F) {
 		if name == "" || !utf8.ValidString(name) || len(name) > 1000 {
 			return
 		}
-		var literal strings.Builder
-		for _, r := range name {
-			literal.WriteString(`\` + string(r))
-		}
-		for _, own := range []string{literal.String(), literal.String() + "*", "*" + literal.String(), "[" + literal.String() + "]*", strings.Repeat("?", utf8.RuneCountInString(name))} {
+		literal := escape(name)
+		for _, own := range []string{
+			literal, literal + "*", "*" + literal, "[" + literal + "]*", strings.Repeat("?", utf8.RuneCountInString(name)),
+			escape(norm.NFC.String(name)),
+		} {
 			if p, err := ParsePattern(own); err != nil || !p.Match(name) {
 				t.Errorf("%q does not match %q: %v", own, name, err)
 			}
 		}
 	})
+}
+
+// escape returns the pattern that matches one name.
+func escape(name string) string {
+	var literal strings.Builder
+	for _, r := range name {
+		literal.WriteString(`\` + string(r))
+	}
+	return literal.String()
 }
 
 func TestSelectors(t *testing.T) {

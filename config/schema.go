@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
@@ -31,10 +32,27 @@ func (l *loader) checkAttributes(attributes hclsyntax.Attributes, s schema, pref
 		if slices.Contains(s.attributes, name) {
 			continue
 		}
-		l.mask(a.Expr.Range()) // it may be a secret under a misspelt name
+		if !l.mayShow(a, s) {
+			l.mask(a.Expr.Range())
+		}
 		l.misplaced(a.NameRange, name, "attribute", prefix, s)
 	}
 }
+
+// mayShow reports whether the value of an attribute that does not exist is certain enough to be no secret under a
+// misspelt name: its name is nearest to one whose value is shown, and it holds nothing that is masked everywhere.
+func (l *loader) mayShow(a *hclsyntax.Attribute, s schema) bool {
+	meant := nearest(a.Name, s.names())
+	if slices.Contains(s.later, a.Name) || !slices.Contains(s.attributes, meant) || isSecret(meant) {
+		return false
+	}
+	value := string(a.Expr.Range().SliceBytes(l.byPath[a.SrcRange.Filename].file.Bytes))
+	password := strings.Contains(value, "@") && strings.Contains(value, "//")
+	return !password && !strings.Contains(value, pemStart)
+}
+
+// isSecret reports whether an attribute is for a secret or for the path of one.
+func isSecret(attribute string) bool { return secretValue(attribute) || attribute == "key_file" }
 
 func (l *loader) checkBlocks(blocks hclsyntax.Blocks, s schema, prefix string) {
 	seen := map[string]Place{}
@@ -73,16 +91,22 @@ func (l *loader) misplaced(at hcl.Range, name, kind, prefix string, s schema) {
 
 // suggest ends a sentence about a wrong name, with a question for the known one that is nearest to it.
 func suggest(name string, known []string) string {
+	best := nearest(name, known)
+	if best == "" {
+		return "."
+	}
+	return fmt.Sprintf(". Did you mean %q?", best)
+}
+
+// nearest returns the known name that a wrong one is most likely meant to be; empty when none is near.
+func nearest(name string, known []string) string {
 	best, limit := "", len(name)/3+1
 	for _, k := range known {
 		if d := levenshtein.Distance(name, k, nil); d <= limit && d < len(k) {
 			best, limit = k, d-1
 		}
 	}
-	if best == "" {
-		return "."
-	}
-	return fmt.Sprintf(". Did you mean %q?", best)
+	return best
 }
 
 // unique reports a second use of a name and says where the first is.

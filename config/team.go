@@ -24,11 +24,9 @@ func (l *loader) team(f fields) Team {
 		labelled:   []string{"upstream", "expose", "hide"},
 		later:      []string{"prompt", "limit", "screen", "rate", "lock"},
 	})
-	t := Team{Name: f.label(), Place: f.place(), MembersPlace: f.place()}
+	before := len(l.diags)
+	t := Team{Name: f.label(), Place: f.place()}
 	l.checkName("team", f)
-	if attr := f.block.Body.Attributes["members"]; attr != nil {
-		t.MembersPlace = placeOf(attr.NameRange)
-	}
 	t.Members = list(f, "members", shown, parseMember)
 	for _, b := range f.inner("upstream") {
 		t.Upstreams = append(t.Upstreams, l.upstream(b, t.Name))
@@ -38,6 +36,9 @@ func (l *loader) team(f fields) Team {
 	}
 	for _, b := range f.inner("hide") {
 		t.Hides = append(t.Hides, l.hide(b))
+	}
+	if l.separator != "" && !l.diags[before:].HasErrors() {
+		l.warnIdle(f, t)
 	}
 	return t
 }
@@ -56,8 +57,12 @@ func (l *loader) checkName(kind string, f fields) {
 
 func parseMember(s string) (Selector, error) {
 	sel, err := parseSelector(s)
-	if err == nil && sel.Kind != User && sel.Kind != Group {
+	switch {
+	case err != nil:
+	case sel.Kind != User && sel.Kind != Group:
 		err = errors.New(`cannot be a member; write "user:NAME" or "group:NAME"`)
+	case sel == Selector{User, anonymous}:
+		err = errors.New(`cannot be a member, because callers without a token are in no team; give them prompts in an expose block, to = ["*"]`)
 	}
 	return sel, err
 }
@@ -98,8 +103,8 @@ func (l *loader) upstream(f fields, team string) Upstream {
 			"url", "urls", "headers", "command", "env", "transport", "protocol", "prefix", "timeout", "refresh",
 			"concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
 		},
-		single: []string{"breaker", "retry", "tls"},
-		later:  []string{"oauth", "lock", "limit", "prompt", "screen"},
+		single: []string{"breaker", "retry", "tls", "oauth"},
+		later:  []string{"lock", "limit", "prompt", "screen"},
 	})
 	l.checkName("upstream", f)
 	u := Upstream{
@@ -121,6 +126,9 @@ func (l *loader) upstream(f fields, team string) Upstream {
 	l.endpoint(f, &u)
 	l.prefix(f, &u)
 	field(f, "protocol", shown, &u.Protocol, oneOf([]string{"auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}))
+	if u.Transport == SSE && u.Protocol == "2026-07-28" {
+		f.error(f.at("protocol"), "Protocol does not fit", "That revision has no HTTP+SSE; change protocol or transport.")
+	}
 	field(f, "timeout", shown, &u.Timeout, parseDuration)
 	field(f, "refresh", shown, &u.Refresh, parseDuration)
 	f.count("concurrency", maxCount, &u.Concurrency)

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -124,17 +127,59 @@ func (g *grants) grantsPath(root, path string) bool {
 	return false
 }
 
-// visiblePath leaves out the "..data" and "..2026_01_31" folders through which Kubernetes mounts files:
-// secrets/..data/token is what everybody knows as secrets/token.
+// visiblePath leaves out the folders through which Kubernetes mounts files: secrets/..data/token is what
+// everybody knows as secrets/token, and where the --config folder is a mount itself, ..data/token as token.
 func visiblePath(path string) string {
-	parts := strings.Split(filepath.ToSlash(path), "/")
-	kept := parts[:0]
-	for _, part := range parts {
-		if !strings.HasPrefix(part, "..") {
-			kept = append(kept, part)
+	return strings.Join(slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), mounted), "/")
+}
+
+// mounted reports whether a folder is one of those that Kubernetes makes in a mount: the link ..data, and one
+// named for the time of each version.
+func mounted(folder string) bool {
+	version, _ := regexp.MatchString(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`, folder)
+	return version || folder == "..data"
+}
+
+// checkVariable checks one name of env. A granted command runs what its arguments say, which is the team's to
+// decide; a variable could make another program of it, so that commands would be no border at all.
+func (g *grants) checkVariable(name, value string) error {
+	if g != nil && choosesCode(name) {
+		return errors.New("decides which code a command runs, so no team may set it where allow blocks exist; " +
+			"remove it, or have the platform team grant a script that sets it")
+	}
+	return checkVariable(name, value)
+}
+
+// choosesCode knows the variables through which the usual loaders, shells, runtimes and launchers take other
+// programs, libraries, options or configuration than their own. Windows and npm do not mind the case.
+func choosesCode(name string) bool {
+	name = strings.ToUpper(name)
+	for _, prefix := range []string{
+		"LD_", "DYLD_", "BASH_", "NPM_CONFIG_", "PNPM_CONFIG_", "YARN_", "BUN_", "DENO_", "TS_NODE_", "UV_", "PIP_", "PIPX_",
+		"BUNDLE_", "LUA_", "CORECLR_", "COR_", "OPENSSL_", "GIT_SSH", "GIT_CONFIG",
+	} {
+		if strings.HasPrefix(name, prefix) {
+			return true
 		}
 	}
-	return strings.Join(kept, "/")
+	switch name {
+	case "PATH", "PATHEXT", "COMSPEC", "SHELL", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GCONV_PATH",
+		"ENV", "IFS", "PS4", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "ZDOTDIR", "FPATH", "PSMODULEPATH", "MAKEFLAGS",
+		"EDITOR", "VISUAL", "PAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS", "SUDO_ASKPASS",
+		"NODE_OPTIONS", "NODE_PATH",
+		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONBREAKPOINT", "PYTHONWARNINGS",
+		"PYTHONINSPECT", "PYTHONEXECUTABLE", "PYTHONPLATLIBDIR", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV",
+		"PERL5OPT", "PERL5LIB", "PERL5DB", "PERLLIB", "RUBYOPT", "RUBYLIB", "GEM_HOME", "GEM_PATH",
+		"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "JAVA_OPTS", "JAVA_HOME", "CLASSPATH",
+		"PHPRC", "PHP_INI_SCAN_DIR", "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ELIXIR_ERL_OPTIONS",
+		"DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "DOTNET_SHARED_STORE", "DOTNET_ROOT",
+		"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG",
+		"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOENV", "RUSTC", "RUSTC_WRAPPER", "RUSTFLAGS",
+		"GIT_EXEC_PATH", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR",
+		"GIT_PAGER", "GIT_TEMPLATE_DIR":
+		return true
+	}
+	return false
 }
 
 func (g *grants) allowCommand(command text) error {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -36,42 +38,62 @@ var inherited = []string{ //nolint:gochecknoglobals // a constant list
 
 // child is the stdio transport: a process of its own group, one JSON-RPC message on each line.
 type child struct {
+	exchange // ends once the process has been waited for and its last words have been taken
+
 	command    *exec.Cmd
 	stdin      io.WriteCloser
-	handle     func(wire.Message)
 	logger     *slog.Logger
 	maxMessage int
+	mask       *strings.Replacer
 
 	stdout, stderr *os.File
 
 	lines chan []byte
-	// exited is closed when the process has been waited for and its last words have been taken.
-	exited chan struct{}
-	// status is how it ended, once exited is closed.
-	status string
 	// closing is closed when it is to go.
 	closing chan struct{}
 	once    sync.Once
 	work    sync.WaitGroup
-
-	mu      sync.Mutex // guards pending
-	pending map[string]chan wire.Message
 }
 
 // startChild starts the process. Relative commands and the process's own working directory are the gateway's.
 func startChild(u config.Upstream, logger *slog.Logger) (*child, error) {
 	c := &child{
-		command: exec.Command(u.Command[0], u.Command[1:]...), //nolint:noctx // ended by close, politely
-		logger:  logger, maxMessage: u.MaxMessage,
-		lines: make(chan []byte, writeQueue), exited: make(chan struct{}), closing: make(chan struct{}),
-		pending: map[string]chan wire.Message{},
+		exchange: newExchange(),
+		command:  exec.Command(u.Command[0], u.Command[1:]...), //nolint:noctx // ended by close, politely
+		logger:   logger, maxMessage: u.MaxMessage, mask: masker(u.Env),
+		lines: make(chan []byte, writeQueue), closing: make(chan struct{}),
 	}
 	c.command.Env = childEnv(u.Env)
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.start(); err != nil {
-		return nil, fmt.Errorf("start child process: %w", err)
+		return nil, fmt.Errorf("start %s: %w", u.Address(), withoutPath(err))
 	}
 	return c, nil
+}
+
+// withoutPath takes the path out of an error, because it may hold what is sensitive.
+func withoutPath(err error) error {
+	if wrapped, ok := errors.AsType[*exec.Error](err); ok {
+		return wrapped.Err
+	}
+	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+// minMasked is how long a value of a child's environment must be to be taken for a secret where the child repeats it.
+const minMasked = 8
+
+// masker hides the values of a child's environment in what the child writes to its stderr.
+func masker(env map[string]config.Secret) *strings.Replacer {
+	var pairs []string
+	for _, value := range env {
+		if len(value.Reveal()) >= minMasked {
+			pairs = append(pairs, value.Reveal(), value.String())
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // start makes the pipes and starts the process. Stdout and stderr are pipes of our own, because exec's would keep Wait
@@ -135,7 +157,7 @@ func (c *child) run() {
 			c.signal(syscall.SIGKILL)
 		}
 	})
-	reading.Go(func() { logLines(c.stderr, c.logger) })
+	reading.Go(func() { c.logLines() })
 	err := c.command.Wait()
 	c.signal(syscall.SIGKILL)
 	close(reaped)
@@ -143,8 +165,7 @@ func (c *child) run() {
 	deadline := time.Now().Add(pipeBound)
 	_, _ = c.stdout.SetReadDeadline(deadline), c.stderr.SetReadDeadline(deadline)
 	reading.Wait()
-	c.status = exitStatus(c.command, err)
-	close(c.exited)
+	c.end(fmt.Errorf("%w: %s", errExited, exitStatus(c.command, err)))
 }
 
 func exitStatus(command *exec.Cmd, err error) string {
@@ -167,31 +188,15 @@ func (c *child) read(stdout io.Reader) {
 		switch {
 		case errors.Is(err, wire.ErrLineTooLong):
 			c.logger.Warn("line of child process ignored", slog.Any("error", err), slog.Int("max_message", c.maxMessage))
+			c.resolve(wire.HeadID(line), reply{err: tooLarge(c.maxMessage)})
 		case err != nil:
 			return
 		case len(bytes.TrimSpace(line)) > 0:
-			c.take(line)
+			if err := c.take(line); err != nil {
+				c.logger.Warn("line of child process ignored", slog.Any("error", err))
+			}
 		}
 	}
-}
-
-func (c *child) take(line []byte) {
-	message, err := wire.Parse(line)
-	if err != nil {
-		c.logger.Warn("line of child process ignored", slog.Any("error", err))
-		return
-	}
-	if message.IsResponse() {
-		c.mu.Lock()
-		waiting := c.pending[string(message.ID)]
-		delete(c.pending, string(message.ID))
-		c.mu.Unlock()
-		if waiting != nil {
-			waiting <- message
-		}
-		return
-	}
-	c.handle(message)
 }
 
 // write is the only writer of the child's stdin.
@@ -205,39 +210,14 @@ func (c *child) write() {
 			}
 		case <-c.closing:
 			return
-		case <-c.exited:
+		case <-c.gone:
 			return
 		}
 	}
 }
 
 func (c *child) roundTrip(ctx context.Context, r request) (wire.Message, error) {
-	id := string(wire.NumberID(r.id))
-	response := make(chan wire.Message, 1)
-	c.mu.Lock()
-	c.pending[id] = response
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		delete(c.pending, id)
-		c.mu.Unlock()
-	}()
-	if err := c.send(ctx, wire.AppendRequest(nil, r.id, r.method, r.params)); err != nil {
-		return wire.Message{}, err
-	}
-	select {
-	case message := <-response:
-		return message, nil
-	case <-c.exited:
-		select {
-		case message := <-response: // among its last words
-			return message, nil
-		default:
-			return wire.Message{}, c.exit()
-		}
-	case <-ctx.Done():
-		return wire.Message{}, ctx.Err()
-	}
+	return c.await(ctx, r, c.send)
 }
 
 func (c *child) send(ctx context.Context, message []byte) error {
@@ -245,8 +225,8 @@ func (c *child) send(ctx context.Context, message []byte) error {
 	select {
 	case c.lines <- line:
 		return nil
-	case <-c.exited:
-		return c.exit()
+	case <-c.gone:
+		return c.cause
 	case <-c.closing:
 		return errExited
 	case <-ctx.Done():
@@ -254,32 +234,12 @@ func (c *child) send(ctx context.Context, message []byte) error {
 	}
 }
 
-// exit says how the process ended, once it has.
-func (c *child) exit() error { return fmt.Errorf("%w: %s", errExited, c.status) }
-
-// standalone: a child says everything on its stdout, so there is nothing to open and nothing to miss.
-func (c *child) standalone(ctx context.Context, ready func()) error {
-	ready()
-	select {
-	case <-c.exited:
-		return c.exit()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (c *child) agree(string) {}
-
-func (c *child) broken() <-chan struct{} { return c.exited }
-
-func (c *child) brokenBy() error { return c.exit() }
-
 // close asks the child to leave by ending its stdin, then by SIGTERM, then ends it, and waits until it is gone.
 func (c *child) close() {
 	c.once.Do(func() { close(c.closing) })
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		select {
-		case <-c.exited:
+		case <-c.gone:
 		case <-time.After(politeBound):
 			c.signal(signal)
 		}
@@ -287,13 +247,13 @@ func (c *child) close() {
 	c.work.Wait()
 }
 
-// logLines logs what a child writes to its stderr, line by line, until it ends. Of a long line it logs the beginning.
-func logLines(stderr io.Reader, logger *slog.Logger) {
-	reader := bufio.NewReaderSize(stderr, maxLogLine)
+// logLines logs what the child writes to its stderr, line by line, until it ends. Of a long line it logs the beginning.
+func (c *child) logLines() {
+	reader := bufio.NewReaderSize(c.stderr, maxLogLine)
 	for begun := false; ; {
 		line, more, err := reader.ReadLine()
 		if text := string(bytes.TrimSpace(line)); text != "" && !begun {
-			logger.Info("stderr", slog.String("line", text))
+			c.logger.Info("stderr", slog.String("line", c.mask.Replace(text)))
 		}
 		if err != nil {
 			return

@@ -198,7 +198,7 @@ func TestChildThatDiesAtOnceIsADiagnosis(t *testing.T) {
 	}
 	u := upstreamtest.Child(t, "nowhere", "script")
 	u.Command = []string{"/nowhere/program"}
-	if _, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil); err == nil || !strings.Contains(err.Error(), "start child process") {
+	if _, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
 		t.Errorf("Connect() = %v", err)
 	}
 }
@@ -260,7 +260,7 @@ func TestChildHearsOfACancelAndLinesMayBeTooLong(t *testing.T) {
 		return strings.Contains(log.String(), "notification notifications/cancelled")
 	})
 	_, err := get(t.Context(), c, "big")
-	wantUnavailable(t, err, upstream.Timeout)
+	wantUnavailable(t, err, upstream.BadResponse)
 	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
 		t.Errorf("after a line too long: %s, %v", got, err)
 	}
@@ -284,6 +284,11 @@ func TestNothingIsLeftBehind(t *testing.T) { // not parallel: it counts goroutin
 		waitForNames(t, c, "p")
 		stops = append(stops, stop, server.Down, replica.Down)
 	}
+	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer()))
+	c := upstream.New(sseUpstream(server.URL, false), upstream.Options{}, func() {})
+	stop := run(t, c)
+	waitForNames(t, c, "p")
+	stops = append(stops, stop, server.Down)
 	var ending sync.WaitGroup
 	for _, stop := range stops {
 		ending.Go(stop)

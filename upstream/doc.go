@@ -17,13 +17,13 @@
 //	                            └─── no byte of an answer: the next, or ◀────┘
 //	                                 after a pause the same once more
 //
-// A transport is Streamable HTTP or a child process.
+// A transport is Streamable HTTP, HTTP+SSE or a child process.
 //
 // Promises:
 //   - [New] contacts nothing and starts nothing; [Connector.Run] does, and returns when its context ends and
 //     everything that it started has ended: goroutines, streams and the child process.
 //   - A server that is down is no error of Run's: it stays in [State] until the server is back. A server that only
-//     forgot its session is given a new one, and calls wait for it.
+//     forgot its session, or whose HTTP+SSE stream ended, is given a new one, and calls wait for it.
 //   - The list in [State] is always a whole one. A refresh that fails, or that a guard stops, leaves the last, and
 //     is tried again within half a minute. No change is lost: not during a refresh, not while a stream was broken.
 //   - Each endpoint has its own session, breaker and list; rate, concurrency and timeout are the upstream's. With a
@@ -34,6 +34,8 @@
 //     not the wait for a turn or a slot, not an attempt that had hardly any time.
 //   - What a server says is passed on as raw JSON. Params travel as they are, but for the members of _meta that each
 //     hop owns.
+//   - With an oauth block, no request goes out without an access token. One is shared by all endpoints; that the token
+//     endpoint is down is no answer, and its refusal is the upstream's.
 //
 // The package knows nothing of the gateway.
 package upstream

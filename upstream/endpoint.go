@@ -79,6 +79,7 @@ type live struct {
 func newEndpoints(u config.Upstream, opts Options, metrics *instruments, onChange func()) []*endpoint {
 	single := split(u)
 	endpoints := make([]*endpoint, len(single))
+	tokens := newTokens(u, opts.Forbidden)
 	shown := u.Addresses()
 	for i := range single {
 		address := u.Address()
@@ -91,8 +92,8 @@ func newEndpoints(u config.Upstream, opts Options, metrics *instruments, onChang
 			logger = logger.With(slog.String("endpoint", address))
 		}
 		opts.Logger = logger
-		if u.Transport == config.StreamableHTTP {
-			opts.client = newHTTPClient(single[i], opts.Forbidden)
+		if u.Transport != config.Stdio {
+			opts.client = newHTTPClient(single[i], opts.Forbidden, tokens)
 		}
 		e := &endpoint{
 			upstream: single[i], opts: opts, onChange: onChange, metrics: metrics, replica: len(single) > 1,

@@ -96,14 +96,21 @@ func (e *statusError) refuses() bool {
 }
 
 // protocolError is an answer that is not what the protocol allows.
-type protocolError struct{ problem string }
+type protocolError struct {
+	problem string
+	// foreign means that it is no MCP server's answer at all, but the page of whatever stands there.
+	foreign bool
+}
 
 func (e *protocolError) Error() string { return e.problem }
 
-// answered reports whether err shows that the peer is there and said no. Nil is an answer too.
+// answered reports whether err shows that the peer is there and said something, if only nonsense. Nil is an answer too.
 func answered(err error) bool {
 	if err == nil || errors.Is(err, errSessionLost) {
 		return true
+	}
+	if nonsense, ok := errors.AsType[*protocolError](err); ok {
+		return !nonsense.foreign
 	}
 	if _, ok := errors.AsType[*wire.Error](err); ok {
 		return true
@@ -115,11 +122,13 @@ func answered(err error) bool {
 	return ok && status.status/100 == 4 && status.status != http.StatusRequestTimeout
 }
 
-// suspicious reports whether err gives reason to ask for a sign of life: there was no answer, or only that of an HTTP
-// server to an HTTP request.
+// suspicious reports whether err gives reason to ask for a sign of life: there was no answer, or none of an MCP server's.
 func suspicious(err error) bool {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		return !status.refuses()
+	}
+	if _, ok := errors.AsType[*protocolError](err); ok {
+		return true
 	}
 	return !answered(err) && !excused(err)
 }

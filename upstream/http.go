@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"mime"
 	"net"
 	"net/http"
@@ -42,29 +43,38 @@ type httpClient struct {
 	maxMessage int
 }
 
-func newHTTPClient(u config.Upstream, forbidden func(address string) error) *httpClient {
+// newHTTPClient makes the client of one endpoint. The tokens are the upstream's, or nil.
+func newHTTPClient(u config.Upstream, forbidden func(address string) error, tokens *tokens) *httpClient {
+	var url string // none where a configuration was loaded that lacks some of its environment
+	if len(u.URLs) > 0 {
+		url = u.URLs[0]
+	}
+	var network http.RoundTripper = newNetwork(u.Concurrency, u.TLS, forbidden)
+	if tokens != nil {
+		network = &authorized{network, tokens}
+	}
+	return &httpClient{
+		client: http.Client{Transport: network, CheckRedirect: noRedirects},
+		url:    url, headers: u.Headers, maxMessage: u.MaxMessage,
+	}
+}
+
+// newNetwork makes connections that are kept open, as many as are used at once.
+func newNetwork(connections int, block *config.TLS, forbidden func(address string) error) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialBound, KeepAlive: 15 * time.Second}
 	if forbidden != nil {
 		// Checked after resolution, on the address that is really dialled, so that no DNS name gets around it.
 		dialer.Control = func(_, address string, _ syscall.RawConn) error { return forbidden(address) }
 	}
-	var url string // none where a configuration was loaded that lacks some of its environment
-	if len(u.URLs) > 0 {
-		url = u.URLs[0]
-	}
-	return &httpClient{
-		client: http.Client{
-			Transport: &http.Transport{
-				DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
-				MaxIdleConns: u.Concurrency, MaxIdleConnsPerHost: u.Concurrency, IdleConnTimeout: idleBound,
-				TLSClientConfig: clientTLS(u.TLS), TLSHandshakeTimeout: dialBound,
-			},
-			// A redirect would take the upstream's credentials elsewhere.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		url: url, headers: u.Headers, maxMessage: u.MaxMessage,
+	return &http.Transport{
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleBound,
+		TLSClientConfig: clientTLS(block), TLSHandshakeTimeout: dialBound,
 	}
 }
+
+// noRedirects hands a redirect back as it is: following it would take the upstream's credentials elsewhere.
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // clientTLS returns the settings of connections with a tls block, which may be nil.
 func clientTLS(block *config.TLS) *tls.Config {
@@ -175,10 +185,10 @@ func (b *countedBody) Read(p []byte) (int, error) {
 }
 
 // do makes a request and lets read look at the response.
-func (t *httpTransport) do(r *http.Request, read func(*http.Response) error) error {
+func (c *httpClient) do(r *http.Request, read func(*http.Response) error) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	response, err := t.client.Do(r.WithContext(ctx))
+	response, err := c.client.Do(r.WithContext(ctx))
 	if err != nil {
 		return withoutURL(err)
 	}
@@ -193,8 +203,11 @@ func (t *httpTransport) do(r *http.Request, read func(*http.Response) error) err
 	return nil
 }
 
-// withoutURL takes the URL out of an error, because it may hold what is sensitive.
+// withoutURL takes the URL and the host's name out of an error, because they may hold what is sensitive.
 func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("resolve the host's name: " + wrapped.Err)
+	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
@@ -213,12 +226,9 @@ func (t *httpTransport) newPost(ctx context.Context, body []byte) (*http.Request
 }
 
 func (t *httpTransport) newRequest(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, t.url, body)
+	r, err := t.httpClient.newRequest(ctx, method, t.url, body)
 	if err != nil {
-		return nil, withoutURL(err)
-	}
-	for name, value := range t.headers {
-		r.Header.Set(name, value.Reveal())
+		return nil, err
 	}
 	agreed := t.agreed.Load()
 	if agreed.revision != "" {
@@ -226,6 +236,18 @@ func (t *httpTransport) newRequest(ctx context.Context, method string, body io.R
 	}
 	if agreed.session != "" {
 		r.Header.Set(wire.HeaderSessionID, agreed.session)
+	}
+	return r, nil
+}
+
+// newRequest makes a request with the headers that every one has.
+func (c *httpClient) newRequest(ctx context.Context, method, url string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	for name, value := range c.headers {
+		r.Header.Set(name, value.Reveal())
 	}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return r, nil
@@ -235,19 +257,23 @@ func (t *httpTransport) newRequest(ctx context.Context, method string, body io.R
 func (t *httpTransport) read(response *http.Response, id string) (wire.Message, error) {
 	switch contentType := contentType(response); contentType {
 	case wire.ContentJSON:
-		message, err := t.readMessage(response.Body)
+		messages, err := t.readMessages(response.Body)
 		if err != nil {
 			return wire.Message{}, err
 		}
-		unnamed := message.Error != nil && message.ID == nil // it can only be this request's
-		if !message.IsResponse() || (string(message.ID) != id && !unnamed) {
-			return wire.Message{}, &protocolError{"the response is not the one to the request"}
+		if answer, ok := t.sort(messages, id); ok {
+			return answer, nil
 		}
-		return message, nil
+		if only := messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only be this request's
+			return only, nil
+		}
+		return wire.Message{}, &protocolError{problem: "the response is not the one to the request"}
 	case wire.ContentSSE:
 		return t.readStream(response.Body, id)
 	default:
-		return wire.Message{}, &protocolError{fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType)}
+		return wire.Message{}, &protocolError{
+			problem: fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType), foreign: true,
+		}
 	}
 }
 
@@ -260,47 +286,79 @@ func contentType(response *http.Response) string {
 	return mediaType
 }
 
-func (t *httpTransport) readMessage(body io.Reader) (wire.Message, error) {
+// readMessages reads a body of JSON, which has at least one message where there is no error.
+func (t *httpTransport) readMessages(body io.Reader) ([]wire.Message, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, int64(t.maxMessage)+1))
 	if err != nil {
-		return wire.Message{}, err
+		return nil, err
 	}
 	if len(raw) > t.maxMessage {
-		return wire.Message{}, t.tooLarge()
+		return nil, t.tooLarge()
 	}
-	message, err := wire.Parse(raw)
+	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
 	if err != nil {
-		return wire.Message{}, &protocolError{"the response is not a JSON-RPC message: " + err.Error()}
+		return nil, &protocolError{problem: "the response is not a JSON-RPC message: " + err.Error()}
 	}
-	return message, nil
+	return messages, nil
 }
 
-func (t *httpTransport) tooLarge() error {
-	return &protocolError{fmt.Sprintf("a message is larger than max_message = %d bytes", t.maxMessage)}
+func (c *httpClient) tooLarge() error { return tooLarge(c.maxMessage) }
+
+func tooLarge(maxMessage int) error {
+	return &protocolError{problem: fmt.Sprintf("a message is larger than max_message = %d bytes", maxMessage)}
+}
+
+// sort picks the response with the id out of what the peer said at once, and hands on what is no response.
+func (t *httpTransport) sort(messages []wire.Message, id string) (answer wire.Message, ok bool) {
+	for _, message := range messages {
+		switch {
+		case message.Method != "":
+			t.handle(message)
+		case id != "" && string(message.ID) == id:
+			answer, ok = message, true
+		}
+	}
+	return answer, ok
+}
+
+// events yields those of a stream until it ends.
+func (c *httpClient) events(body io.Reader) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
+		for event, err := range sse.Read(body, &sse.ReadConfig{MaxEventSize: c.maxMessage}) {
+			switch {
+			case errors.Is(err, bufio.ErrTooLong):
+				err = c.tooLarge()
+			case err != nil:
+				err = fmt.Errorf("event stream: %w", err)
+			}
+			if !yield(event, err) {
+				return
+			}
+		}
+	}
+}
+
+// isMessage reports whether an event carries a message: others are for keeping the stream alive or resuming it.
+func isMessage(event sse.Event) bool {
+	return event.Data != "" && (event.Type == "" || event.Type == "message")
 }
 
 // readStream hands each message of an event stream on until the response with the id has come. An empty id matches
 // none: the stream is read to its end.
 func (t *httpTransport) readStream(body io.Reader, id string) (wire.Message, error) {
-	for event, err := range sse.Read(body, &sse.ReadConfig{MaxEventSize: t.maxMessage}) {
-		switch {
-		case errors.Is(err, bufio.ErrTooLong):
-			return wire.Message{}, t.tooLarge()
-		case err != nil:
-			return wire.Message{}, fmt.Errorf("event stream: %w", err)
+	for event, err := range t.events(body) {
+		if err != nil {
+			return wire.Message{}, err
 		}
-		if event.Data == "" || (event.Type != "" && event.Type != "message") {
+		if !isMessage(event) {
 			continue
 		}
-		message, err := wire.Parse([]byte(event.Data))
+		messages, err := wire.ParseAll([]byte(event.Data), t.agreed.Load().revision)
 		if err != nil {
-			return wire.Message{}, &protocolError{"an event is not a JSON-RPC message: " + err.Error()}
+			return wire.Message{}, &protocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
 		}
-		if message.IsResponse() && string(message.ID) == id {
-			return message, nil
-		}
-		if message.Method != "" {
-			t.handle(message)
+		if answer, ok := t.sort(messages, id); ok {
+			return answer, nil
 		}
 	}
 	return wire.Message{}, errClosed
@@ -310,10 +368,16 @@ func (t *httpTransport) readStream(body io.Reader, id string) (wire.Message, err
 // answer to it, whatever the status is.
 func (t *httpTransport) refusal(response *http.Response, id string) (wire.Message, error) {
 	refusal := &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
-	message, err := t.readMessage(response.Body)
-	var answer *wire.Error
-	if err == nil && message.Error != nil {
-		answer = wire.ReadError(message.Error)
+	messages, err := t.readMessages(response.Body)
+	var (
+		message wire.Message
+		answer  *wire.Error
+	)
+	if err == nil && len(messages) == 1 {
+		message = messages[0]
+	}
+	if message.Error != nil {
+		answer, _ = wire.ReadError(message.Error) // one that is none is no answer
 	}
 	named := answer != nil && string(message.ID) == id
 	lost := response.StatusCode == http.StatusNotFound && t.session() != ""
@@ -345,12 +409,15 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if err != nil {
 		return err
 	}
-	return t.do(r, func(response *http.Response) error {
-		if response.StatusCode/100 != 2 {
-			return &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
-		}
+	return t.do(r, accepted)
+}
+
+// accepted returns the error of a response that is not a good one.
+func accepted(response *http.Response) error {
+	if response.StatusCode/100 == 2 {
 		return nil
-	})
+	}
+	return &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
 }
 
 func (t *httpTransport) standalone(ctx context.Context, ready func()) error {

@@ -107,7 +107,11 @@ func (s script) take(m wire.Message) {
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"before initialize"}}`+"\n", m.ID)
 	case wire.Initialize:
 		fmt.Println("this is no message")
-		result(`{"protocolVersion":"2025-06-18","capabilities":{"prompts":{"listChanged":true}}}`)
+		revision := wire.Rev20250618
+		if s.has("batches") {
+			revision = wire.Rev20250326
+		}
+		result(`{"protocolVersion":"` + revision + `","capabilities":{"prompts":{"listChanged":true}}}`)
 	case wire.PromptsList:
 		if s.has("closes-stdout") {
 			_ = os.Stdout.Close()
@@ -135,6 +139,8 @@ func (s script) get(m wire.Message, result func(string)) {
 	case "deaf":
 		fmt.Fprintln(os.Stderr, "deaf now")
 		select {}
+	case "batch":
+		fmt.Printf(`[{"jsonrpc":"2.0","method":"notifications/progress"},{"jsonrpc":"2.0","id":%s,"result":{"from":"batch"}}]`+"\n", m.ID)
 	case "big":
 		result(`{"big":"` + strings.Repeat("x", 1<<20) + `"}`)
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -30,6 +31,7 @@ var errLegacy = errors.New("legacy era")
 //	server/discover answered   modern: the newest revision that both know
 //	a modern error             modern; initialize only if the error's list has nothing modern that is known here
 //	any other error, silence   legacy: initialize
+//	HTTP refuses that too      HTTP+SSE, see [Connect]
 //	no answer at all           nothing, over HTTP; a child process that exited is started again, without the probe
 //
 // (2026-07-28, stdio and Streamable HTTP, "Backward Compatibility".)
@@ -69,7 +71,7 @@ func (s *Session) negotiate(ctx context.Context, protocol string) (agreement, er
 	case !errors.Is(err, errLegacy):
 		return agreed, err
 	case pinned:
-		return agreement{}, &protocolError{wire.Discover + ": the server does not speak " + protocol}
+		return agreement{}, &protocolError{problem: wire.Discover + ": the server does not speak " + protocol}
 	}
 	return s.initialize(ctx, protocol)
 }
@@ -137,7 +139,7 @@ func (s *Session) discover(ctx context.Context) (agreement, error) {
 	}
 	response, err := s.transport.roundTrip(ctx, r)
 	if err == nil && response.Error != nil {
-		err = wire.ReadError(response.Error)
+		err = peerError(response.Error)
 	}
 	if err != nil {
 		return agreement{}, probeError(err)
@@ -167,6 +169,13 @@ func probeError(err error) error {
 		return errLegacy
 	}
 	return fmt.Errorf("%s: %w", wire.Discover, err)
+}
+
+// mayBeSSE reports whether the error of a handshake leaves it possible that the server knows HTTP+SSE only: it is there,
+// minds nobody's credentials, and says nothing of MCP to a POST.
+func mayBeSSE(err error) bool {
+	status, ok := errors.AsType[*statusError](err)
+	return ok && status.status >= http.StatusBadRequest && status.answer == nil && reason(status) == BadResponse
 }
 
 // modernError decides what a probe's JSON-RPC error says of the era.
@@ -218,19 +227,19 @@ func (s *Session) initialize(ctx context.Context, protocol string) (agreement, e
 		With("clientInfo", s.self)
 	response, err := s.transport.roundTrip(ctx, request{id: s.ids.Add(1), method: wire.Initialize, params: params.JSON()})
 	if err == nil && response.Error != nil {
-		err = wire.ReadError(response.Error)
+		err = peerError(response.Error)
 	}
 	if err != nil {
 		return agreement{}, fmt.Errorf("%s: %w", wire.Initialize, err)
 	}
 	result, err := wire.ParseObject(response.Result)
 	if err != nil {
-		return agreement{}, &protocolError{wire.Initialize + ": " + err.Error()}
+		return agreement{}, &protocolError{problem: wire.Initialize + ": " + err.Error()}
 	}
 	revision, _ := result.Text("protocolVersion")
 	if !wire.KnownLegacy(revision) || (wire.KnownLegacy(protocol) && revision != protocol) {
 		problem := fmt.Sprintf("%s: asked for %s, the server insists on %q", wire.Initialize, wanted, revision)
-		return agreement{}, &protocolError{problem}
+		return agreement{}, &protocolError{problem: problem}
 	}
 	return agreement{revision, result.Object("capabilities")}, nil
 }

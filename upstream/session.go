@@ -34,7 +34,7 @@ const (
 	maxTTL = 24 * 60 * 60 * 1000
 )
 
-// transport carries messages to one peer and back. There are two: Streamable HTTP and a child process.
+// transport carries messages to one peer and back. There are three: Streamable HTTP, HTTP+SSE and a child process.
 type transport interface {
 	// listen begins the exchange: from here on what the peer says that is no response goes to handle, which must not
 	// block. It is called once, before anything else.
@@ -130,12 +130,21 @@ func (s *Session) Call(ctx context.Context, method, name string, params wire.Obj
 		return Result{}, err
 	}
 	if response.Error != nil {
-		return Result{}, wire.ReadError(response.Error)
+		return Result{}, peerError(response.Error)
 	}
 	if response.Result.Kind() != '{' {
-		return Result{}, &protocolError{"the result is not an object"}
+		return Result{}, &protocolError{problem: "the result is not an object"}
 	}
 	return Result{JSON: response.Result, Revision: s.Revision}, nil
+}
+
+// peerError is the error that a peer's error object says, or what is wrong with the object.
+func peerError(raw jsontext.Value) error {
+	wireErr, err := wire.ReadError(raw)
+	if err != nil {
+		return &protocolError{problem: err.Error()}
+	}
+	return wireErr
 }
 
 // giveUp tells the peer in the background that a call is not waited for any more. In the modern era over HTTP,
@@ -251,18 +260,18 @@ func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
 	}
 	object, err := wire.ParseObject(result.JSON)
 	if err != nil {
-		return page{}, &protocolError{err.Error()}
+		return page{}, &protocolError{problem: err.Error()}
 	}
 	definitions, err := wire.ParseArray(object.Get("prompts"))
 	if err != nil {
-		return page{}, &protocolError{"prompts is not an array"}
+		return page{}, &protocolError{problem: "prompts is not an array"}
 	}
 	next := object.Get("nextCursor")
 	switch {
 	case next.Kind() == 'n', string(next) == `""` && !wire.Modern(s.Revision):
 		next = nil // only 2026-07-28 says that an empty cursor is one
 	case next != nil && next.Kind() != '"':
-		return page{}, &protocolError{"nextCursor is not a string"}
+		return page{}, &protocolError{problem: "nextCursor is not a string"}
 	}
 	return page{definitions, next, s.ttl(object), len(result.JSON)}, nil
 }
@@ -382,12 +391,23 @@ func (o Options) logger() *slog.Logger {
 	return o.Logger
 }
 
-// Connect opens one session, with the first address where there are several: it reaches the server, finds out its era and agrees on a revision. The changed function
-// is called, and must not block, whenever the server says that its list changed; it may be nil.
+// Connect opens one session, with the first address where there are several: it reaches the server, finds out its era
+// and, over HTTP, its transport, and agrees on a revision. The changed function is called, and must not block, whenever
+// the server says that its list changed; it may be nil.
 func Connect(ctx context.Context, u config.Upstream, opts Options, changed func()) (*Session, error) {
 	s, err := connect(ctx, u, opts, changed, u.Protocol)
-	if errors.Is(err, errProbeFatal) && ctx.Err() == nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return s, err
+	case errors.Is(err, errProbeFatal):
 		return connect(ctx, u, opts, changed, anyLegacy)
+	case u.Transport == config.StreamableHTTP && mayBeSSE(err):
+		u.Transport = config.SSE
+		s, sseErr := connect(ctx, u, opts, changed, u.Protocol)
+		if sseErr != nil {
+			return nil, fmt.Errorf("%w; by HTTP+SSE: %w", err, sseErr)
+		}
+		return s, nil
 	}
 	return s, err
 }
@@ -404,6 +424,9 @@ func connect(ctx context.Context, u config.Upstream, opts Options, changed func(
 	if err != nil {
 		return nil, err
 	}
+	if u.Transport == config.SSE && !wire.KnownLegacy(protocol) {
+		protocol = anyLegacy // the modern era has no such transport
+	}
 	s.transport = t
 	t.listen(s.handle)
 	if err := s.open(ctx, protocol); err != nil {
@@ -417,10 +440,16 @@ func dial(u config.Upstream, opts Options, logger *slog.Logger) (transport, erro
 	if u.Transport == config.Stdio {
 		return startChild(u, logger)
 	}
-	if opts.client != nil {
-		return newHTTPTransport(opts.client, u.Timeout), nil
+	client, owner := opts.client, false
+	if client == nil {
+		client, owner = newHTTPClient(u, opts.Forbidden, newTokens(u, opts.Forbidden)), true
 	}
-	t := newHTTPTransport(newHTTPClient(u, opts.Forbidden), u.Timeout)
-	t.owner = true
+	if u.Transport == config.SSE {
+		t := newSSETransport(client, u.Timeout)
+		t.owner = owner
+		return t, nil
+	}
+	t := newHTTPTransport(client, u.Timeout)
+	t.owner = owner
 	return t, nil
 }

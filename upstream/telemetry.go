@@ -115,7 +115,7 @@ func reasonOrAnswer(err error) Reason {
 	switch {
 	case cancelled(err):
 		return "cancelled"
-	case answered(err):
+	case errors.Is(err, errSessionLost):
 		return "error"
 	}
 	return reason(err)

@@ -355,6 +355,15 @@ func TestBreaker(t *testing.T) {
 					t.Error(err)
 				}
 			},
+			"no object": func() { p.Result(wire.PromptsGet, `"text"`); want(upstream.BadResponse) },
+			"no error":  func() { p.Error(wire.PromptsGet, http.StatusOK, `{"message":"no"}`); want(upstream.BadResponse) },
+			"no JSON": func() {
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprint(w, `{"jsonrpc":`)
+				})
+				want(upstream.BadResponse)
+			},
 			"401": func() { p.Status(wire.PromptsGet, 401); want(upstream.Denied) },
 			"403": func() { p.Status(wire.PromptsGet, 403); want(upstream.Denied) },
 			"429": func() { p.Status(wire.PromptsGet, 429); want(upstream.RateLimited) },

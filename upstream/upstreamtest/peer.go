@@ -147,7 +147,15 @@ func (p *Peer) Streams() int {
 
 // Stream answers with a stream of what is said, until the client leaves or [Peer.Break].
 func (p *Peer) Stream(w http.ResponseWriter, r *Request) {
-	said := make(chan string, 64)
+	p.stream(w, r.Request, make(chan string, 64), func() {
+		if r.Message.Method == wire.Listen {
+			Event(w, `{"jsonrpc":"2.0","method":"`+wire.Acknowledged+`","params":{"notifications":{}}}`)
+		}
+	})
+}
+
+// stream answers with a stream of what is said, and first with what first writes.
+func (p *Peer) stream(w http.ResponseWriter, r *http.Request, said chan string, first func()) {
 	p.mu.Lock()
 	p.streams[said] = true
 	p.mu.Unlock()
@@ -157,9 +165,7 @@ func (p *Peer) Stream(w http.ResponseWriter, r *Request) {
 		delete(p.streams, said)
 	}()
 	w.Header().Set("Content-Type", wire.ContentSSE)
-	if r.Message.Method == wire.Listen {
-		Event(w, `{"jsonrpc":"2.0","method":"`+wire.Acknowledged+`","params":{"notifications":{}}}`)
-	}
+	first()
 	w.(http.Flusher).Flush()
 	for {
 		select {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"errors"
+	"math"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,23 +38,37 @@ func (e *Error) WithData(data jsontext.Value) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: data}
 }
 
-// ReadError reads the error object of a peer's response. What it cannot make sense of stays in [Error.JSON] as it was.
-func ReadError(raw jsontext.Value) *Error {
-	e := &Error{raw: raw}
+// ReadError reads the error object of a peer's response. Further members stay in [Error.JSON] as they were; an object
+// without a whole number as its code and a string as its message is none (JSON-RPC 2.0, "Error object").
+func ReadError(raw jsontext.Value) (*Error, error) {
 	object, err := ParseObject(raw)
 	if err != nil {
-		return e
+		return nil, err
 	}
-	e.Code, _ = Int(object.Get("code"))
-	e.Message, _ = object.Text("message")
-	e.Data = object.Get("data")
-	return e
+	code, isInt := Int(object.Get("code"))
+	message, isText := object.Text("message")
+	if !isInt || !isText {
+		return nil, errors.New("an error needs a whole number as its code and a string as its message")
+	}
+	return &Error{Code: code, Message: message, Data: object.Get("data"), raw: raw}, nil
 }
 
-// Int returns what a JSON number says where it is a whole one.
+// maxExact bounds the whole numbers that a float holds exactly.
+const maxExact = 1 << 53
+
+// Int returns what a JSON number says where it is a whole one, however it is spelled.
 func Int(value jsontext.Value) (n int64, ok bool) {
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	return n, err == nil
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+		return n, true
+	}
+	if value.Kind() != '0' {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > maxExact {
+		return 0, false
+	}
+	return int64(f), true
 }
 
 func (e *Error) Error() string {

@@ -3,13 +3,18 @@ package wire
 import (
 	"bufio"
 	"errors"
+	"io"
 )
 
-// ErrLineTooLong is the error of a line over the limit. The next line can be read after it.
+// lineHead is how much of a line that is too long is returned with [ErrLineTooLong], in bytes.
+const lineHead = 1 << 10
+
+// ErrLineTooLong is the error of a line over the limit. What is returned with it is how the line begins; the next line
+// can be read after it.
 var ErrLineTooLong = errors.New("line too long")
 
-// ReadLine returns the next line of the stdio transport's framing, its end included, in memory of its own. A last
-// line without an end is no message.
+// ReadLine returns the next line of the stdio transport's framing, its end included, in memory of its own. The
+// last line needs no end.
 func ReadLine(reader *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for tooLong := false; ; {
@@ -18,14 +23,14 @@ func ReadLine(reader *bufio.Reader, limit int) ([]byte, error) {
 			line = append(line, part...)
 		}
 		if len(line) > limit {
-			tooLong, line = true, nil
+			tooLong, line = true, line[:min(len(line), lineHead)]
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-		case err != nil:
+		case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
 			return nil, err
 		case tooLong:
-			return nil, ErrLineTooLong
+			return line, ErrLineTooLong
 		default:
 			return line, nil
 		}

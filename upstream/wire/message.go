@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,7 +35,7 @@ func Parse(raw []byte) (Message, error) {
 	object, err := ParseObject(raw)
 	if err != nil {
 		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
-			return m, NewError(InvalidRequest, "Batches of messages are not accepted in this revision")
+			return m, NoBatches()
 		}
 		return m, NewError(ParseError, "Parse error: "+err.Error())
 	}
@@ -111,6 +112,28 @@ func (m *Message) check(version string) (problem string) {
 		return "a result without an id"
 	}
 	return ""
+}
+
+// HeadID returns the id of a message of which only the beginning is there, or nil where the id is not in it.
+func HeadID(head []byte) jsontext.Value {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(head))
+	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil
+	}
+	for {
+		name, err := dec.ReadToken()
+		if err != nil || name.Kind() != '"' {
+			return nil
+		}
+		isID := name.String() == "id"
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil
+		}
+		if isID {
+			return value.Clone()
+		}
+	}
 }
 
 // AppendRequest appends a request with a numeric id to dst. Params may be nil.

@@ -114,15 +114,23 @@ func TestErrorsOfPeersPassAsTheyAre(t *testing.T) {
 		data    jsontext.Value
 	}{
 		{`{"message":"\u006eo", "code":-32001,"data":12345678901234567890,"more":1}`, -32001, "no", value("12345678901234567890")},
-		{`{"code":"x"}`, 0, "", nil},
-		{`{"code":1.5,"message":7}`, 0, "", nil},
+		{`{"code":0,"message":""}`, 0, "", nil},
 	} {
-		got := wire.ReadError(value(test.raw))
+		got, err := wire.ReadError(value(test.raw))
+		if err != nil {
+			t.Errorf("ReadError(%s): %v", test.raw, err)
+			continue
+		}
 		if got.Code != test.code || got.Message != test.message || string(got.Data) != string(test.data) {
 			t.Errorf("ReadError(%s) = %d %q %s", test.raw, got.Code, got.Message, got.Data)
 		}
 		if string(got.JSON()) != test.raw {
 			t.Errorf("ReadError(%s).JSON() = %s", test.raw, got.JSON())
+		}
+	}
+	for _, none := range []string{`{"code":"x","message":"m"}`, `{"code":1.5,"message":"m"}`, `{"code":1,"message":7}`, `{"message":"m"}`, `{"code":1}`, `[]`} {
+		if got, err := wire.ReadError(value(none)); err == nil {
+			t.Errorf("ReadError(%s) = %v, want an error", none, got)
 		}
 	}
 }
@@ -169,4 +177,20 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Parse(%q) = %+v, a response of both kinds or none", raw, message)
 		}
 	})
+}
+
+func TestHeadID(t *testing.T) {
+	for head, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"result":{"a":"b`: "7",
+		`{"id":"x","result"`:                       `"x"`,
+		`{"jsonrpc":"2.0","result":{"a":"b`:        "",
+		`{"result":{},"id":7`:                      "7",
+		`{"result":{"id":7`:                        "",
+		`[{"id":7}`:                                "",
+		``:                                         "",
+	} {
+		if got := wire.HeadID([]byte(head)); string(got) != want {
+			t.Errorf("HeadID(%s) = %s, want %s", head, got, want)
+		}
+	}
 }

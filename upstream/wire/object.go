@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -139,6 +140,19 @@ func Text(value jsontext.Value) (text string, ok bool) {
 	}
 	text, err := unquote(value)
 	return text, err == nil
+}
+
+// Folded returns the name of a member that is one of the names but for the case of its letters, or "". Some readers
+// take such a member for the other (encoding/json does), so that it would say two things.
+func (o Object) Folded(names ...string) string {
+	for i := range o {
+		for _, name := range names {
+			if o[i].Name != name && strings.EqualFold(o[i].Name, name) {
+				return o[i].Name
+			}
+		}
+	}
+	return ""
 }
 
 // Object returns the named member's members where its value is a JSON object, and nil otherwise.

@@ -1,6 +1,6 @@
 auth {
   token "ci" {
-    sha256 = "abc"                       # ERROR: Invalid sha256; (sensitive) is not 64 hexadecimal digits
+    sha256 = "abc"                       # ERROR: Invalid sha256; (sensitive) is not 64 hexadecimal digits; printf %s "$token" | sha256sum prints the hash of a token.
     groups = ["group:ci", "", "a b"]     # ERROR: has "group:" in front # ERROR: is not a group # ERROR: is not a group
   }
   token "ci" {                           # ERROR: Duplicate name; The token "ci" stands at testdata/invalid/auth.hcl:2
@@ -10,9 +10,9 @@ auth {
     sha256 = "9F86D081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" # ERROR: has the same hash
   }
   token "empty" {
-    sha256 = sha256("")                  # ERROR: is the hash of an empty token
+    sha256 = sha256("")                  # ERROR: is the hash of an empty token; set $token first, then printf %s "$token" | sha256sum prints its hash.
   }
-  token "anonymous" {                    # ERROR: is the name of callers without a token # ERROR: Missing sha256
+  token "anonymous" {                    # ERROR: is the name of callers without a token # ERROR: Missing sha256; Set sha256 to the hash of the token: printf %s "$token" | sha256sum prints it.
   }
   token "a b" {                          # ERROR: cannot be a subject
     sha256 = sha256("a b")

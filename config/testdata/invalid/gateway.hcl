@@ -5,11 +5,38 @@ gateway {
   page_size       = 1001                   # ERROR: page_size must be a whole number from 1 to 1000
   separator       = "a b"                  # ERROR: Invalid separator
   cursor_keys     = ["c2hvcnQ=", "!"]      # ERROR: Invalid cursor_keys; (sensitive) is not base64 of 32 bytes # ERROR: Invalid cursor_keys
-  allowed_hosts   = ["https://x.example.com", "*.example.com"] # ERROR: is not a host or HOST:PORT # ERROR: is not a host or HOST:PORT
+  allowed_hosts   = [
+    "https://x.example.com",               # ERROR: is not a host
+    "*.example.com",                       # ERROR: is not a host
+    "a.example:8443",                      # ERROR: "a.example:8443" has a port, and any port will do; write the host alone
+    "[::1]:80",                            # ERROR: has a port
+    "10.0.0.7:",                           # ERROR: has a port
+    "[fe80::1%eth0]",                      # ERROR: is not a host
+    "fe80::1%eth0",                        # ERROR: is not a host
+    "[a.example]",                         # ERROR: is not a host
+    "",                                    # ERROR: is not a host
+  ]
   allowed_origins = [
     "https://x.example.com",
     "https://x.example.com/path",          # ERROR: is not an origin
     "x.example.com",                       # ERROR: is not an origin
+    "null",                                # ERROR: is not an origin
+    "*",                                   # ERROR: is not an origin
+    "https://*.example.com",               # ERROR: is not an origin
+    "https://x.example.com/",              # ERROR: is not an origin
+    "https://x.example.com?",              # ERROR: is not an origin
+    "https://me@x.example.com",            # ERROR: is not an origin
+    "https://",                            # ERROR: is not an origin
+    "https:x.example.com",                 # ERROR: is not an origin
+    "https://[fe80::1%25lo]",              # ERROR: is not an origin
+    "HTTPS://x.example.com",               # ERROR: is not an origin
+    "https://X.example.com",               # ERROR: is not as browsers send it
+    "https://bücher.example",              # ERROR: is not as browsers send it
+    "https://x.example.com:",              # ERROR: has a port that no browser sends
+    "https://x.example.com:0",             # ERROR: has a port that no browser sends
+    "https://x.example.com:443",           # ERROR: has a port that no browser sends
+    "http://[::1]:80",                     # ERROR: has a port that no browser sends
+    "http://[::1]:443",
   ]
   conflict     = "frist"                   # ERROR: is not one of: drop, first. Did you mean "first"
   instructions = ["no"]                    # ERROR: instructions must be a string

@@ -28,6 +28,18 @@ team "a" {
     url     = "https://w.example.com"
     headers = ["x"]                      # ERROR: headers must be a map of strings
   }
+  upstream "merged" {
+    url     = "https://merged.example.com"
+    headers = merge({ authorization = "hunter2", X-A = "1" }, { Authorization = "hunter2", X-B = "2" }) # ERROR: Duplicate name in headers; "authorization" stands here already, as "Authorization"; remove one.
+  }
+  upstream "computed" {
+    url     = "https://computed.example.com"
+    headers = { X-Key = "1", (lower("X-KEY")) = "2", X-Other = "3" } # ERROR: "x-key" stands here already, as "X-Key"
+  }
+  upstream "reserved" {
+    url     = "https://reserved.example.com"
+    headers = merge({ HOST = "x" }, { mcp-Session-id = "x" }, { for n in ["coNNection"] : n => "x" }) # ERROR: "HOST" is set by the gateway itself # ERROR: "mcp-Session-id" is set by # ERROR: "coNNection" is set by
+  }
   upstream "x" {
     url     = "https://x.example.com"
     headers = { X-Failed = tonumber("hunter2") } # ERROR: does not suit it

@@ -8,3 +8,6 @@ gateway { public_url = "https://me:hunter2@a.example.com" } # ERROR: has a user 
 gateway { public_url = "https://a.example.com/#x" } # ERROR: has a fragment # ERROR: Duplicate block
 gateway { public_url = "https://a.example.com:0" } # ERROR: has no valid port # ERROR: Duplicate block
 gateway { separator = "" }               # ERROR: is not 1 to 8 characters # ERROR: Duplicate block
+gateway { path = "/" }                   # ERROR: "/" would answer every path; write it like "/mcp" # ERROR: Duplicate block
+gateway { path = "//" }                  # ERROR: is not a plain path # ERROR: Duplicate block
+gateway { public_url = "https://[fe80::1%25eth0]" } # ERROR: has a zone # ERROR: Duplicate block

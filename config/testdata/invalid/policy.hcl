@@ -1,10 +1,12 @@
 hide "nothing" {}                        # ERROR: Missing prompts
-hide "bad" { prompts = ["[ab", "[]", "[z-a]", "x\\", ""] } # ERROR: has a class without its "]" # ERROR: has an empty class # ERROR: runs backwards # ERROR: ends in a lone # ERROR: is empty and matches nothing
+hide "bad" { prompts = ["[ab", "[^a]", "[]", "[z-a]", "x\\", ""] } # ERROR: has a class that starts with "^"; write "[!a]" for all but "a" # ERROR: has a class without its "]" # ERROR: has an empty class # ERROR: runs backwards # ERROR: ends in a lone # ERROR: is empty and matches nothing
 hide { prompts = ["*"] }                 # ERROR: Write hide "NAME" { … }
 team "a b" {}                            # ERROR: Invalid team name; "a b" is not a name
 team "search" {
   members = [
     "user:alice",
+    "group:anonymous",
+    "user:anonymous",                    # ERROR: "user:anonymous" cannot be a member, because callers without a token are in no team
     "team:payments",                     # ERROR: "team:payments" cannot be a member
     "*",                                 # ERROR: "*" cannot be a member
     "alice",                             # ERROR: "alice" names nobody
@@ -22,6 +24,13 @@ team "search" {
     to      = ["team:serch", "group:x", "user:a b"] # ERROR: names a team that no team block declares. Did you mean "search" # ERROR: needs a name without spaces
   }
   hide "x" {                             # ERROR: Missing prompts
+  }
+}
+team named {
+  upstream u { url = "https://u.example.com" }
+  expose x {
+    prompts = [for team in ["u"] : "${team}.*"]
+    to      = ["team:named", "team:in"]  # ERROR: "team:in" names a team that no team block declares
   }
 }
 team "search" {}                         # ERROR: Duplicate name; The team "search" stands at testdata/invalid/policy.hcl:5

@@ -3,7 +3,7 @@ admin { listen = "[::]:9001" }
 team "a" {
   upstream "u01" { url = "http://169.254.169.254/latest" } # ERROR: Link-local and cloud metadata
   upstream "u02" { url = "http://[fe80::1]/" }             # ERROR: Link-local
-  upstream "u03" { url = "http://[fe80::1%25eth0]/" }      # ERROR: Link-local
+  upstream "u03" { url = "http://[fe80::1%25eth0]/" }      # ERROR: Invalid upstream URL; "http://[fe80::1%25eth0]/" has a zone after its address
   upstream "u04" { url = "http://[::ffff:169.254.1.1]/" }  # ERROR: Link-local
   upstream "u05" { url = "http://Metadata.Google.Internal./" } # ERROR: Link-local
   upstream "u06" { url = "http://127.0.0.1:9000/mcp" }     # ERROR: This is the gateway's own gateway.listen
@@ -19,5 +19,7 @@ team "a" {
       "http://169.254.169.254/mcp",                        # ERROR: Link-local
     ]
   }
+  upstream "u14" { url = "http://[::1%25lo]:9000/mcp" }    # ERROR: has a zone
+  upstream "u15" { urls = ["http://localhost:9002/", "http://[::ffff:127.0.0.1%25lo]:9001/"] } # ERROR: has a zone
   upstream "u12" { url = "http://10.0.0.1:9000/mcp" }
 }

@@ -20,11 +20,7 @@ auth {
 team "a" {
   limit "x" {}                           # ERROR: team.limit is not supported yet
   upstream "u" {
-    url       = "https://a.example.com"
-    transport = "sse"                    # ERROR: "sse" is not supported yet
-    oauth {                              # ERROR: upstream.oauth is not supported yet
-      client_secret = "hunter2"
-    }
+    url = "https://a.example.com"
   }
   expose "x" {
     prompts = ["*"]

@@ -23,7 +23,7 @@ team "a" {
     max_prompts = -1                     # ERROR: must be a whole number from 1
     max_message = "4MiB"                 # ERROR: max_message must be a number
     when_down   = "kepp"                 # ERROR: is not one of: keep, hide. Did you mean "keep"
-    transport   = "http"                 # ERROR: is not one of: streamable-http, stdio
+    transport   = "http"                 # ERROR: is not one of: streamable-http, sse, stdio
     breaker {
       failures = 0                       # ERROR: must be a whole number from 1
       cooldown = 5                       # ERROR: "5" is not a duration
@@ -31,7 +31,7 @@ team "a" {
   }
   upstream "e" {
     command   = []                       # ERROR: The list is empty
-    transport = "streamable-http"        # ERROR: streamable-http goes with url
+    transport = "streamable-http"        # ERROR: streamable-http and sse go with url
   }
   upstream "f" {
     command = "npx -y thing"             # ERROR: command must be a list of strings
@@ -52,6 +52,15 @@ team "a" {
     url     = 3 + "x"                    # ERROR: Invalid operand
     timeout = nosuch                     # ERROR: Variables not allowed
     refresh = lowwer("1s")               # ERROR: There is no function named "lowwer". Did you mean "lower"?
+  }
+  upstream "n" {
+    url       = "https://n.example.com/sse"
+    transport = "sse"
+    protocol  = "2026-07-28"             # ERROR: That revision has no HTTP+SSE
+  }
+  upstream "o" {
+    command   = ["o"]
+    transport = "sse"                    # ERROR: streamable-http and sse go with url
   }
 }
 team "b" {

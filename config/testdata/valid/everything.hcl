@@ -5,7 +5,7 @@ gateway {
   page_size       = "50"
   separator       = "/"
   cursor_keys     = [base64encode("0123456789abcdef0123456789abcdef"), "__________________________________________8"]
-  allowed_hosts   = ["prompts.example.com", "prompts.example.com:8443", "[::1]:80"]
+  allowed_hosts   = ["prompts.example.com", "10.0.0.7", "[::1]", "fd00::7"]
   allowed_origins = ["https://app.example.com", "vscode-webview://panel", "http://localhost:3000"]
   conflict        = "first"
   instructions    = "Ask in #prompts."
@@ -51,6 +51,7 @@ team "payments" {
   }
   upstream "ledger" {
     urls      = ["https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"]
+    transport = "sse"
     rate      = 2.5
     when_down = "hide"
     grace     = "30s"
@@ -60,6 +61,12 @@ team "payments" {
       cert_file   = "secrets/payments/client.crt"
       key_file    = "secrets/payments/client.key"
       server_name = "ledger.internal"
+    }
+    oauth {
+      token_url     = "https://sso.internal/token?tenant=1"
+      client_id     = "promptweir"
+      client_secret = env("PAYMENTS_TOKEN")
+      scopes        = ["prompts:read", "prompts:list"]
     }
   }
   expose "reviews for everyone" {

@@ -3,6 +3,6 @@ team "b" {
   upstream "b" { url = "b.example.com" } # ERROR: is not an http
   expose "x" {
     prompts = ["*"]
-    to      = ["team:a", "team:c"] # ERROR: names a team that no team block declares
+    to      = ["team:a", "team:c", "team:d"] # ERROR: names a team that no team block declares
   }
 }

@@ -1,0 +1,3 @@
+team d {
+  members = ] # ERROR: Invalid expression
+}

@@ -1,0 +1,10 @@
+# Labels need no quotes.
+allow pay { hosts = ["*.internal"] }
+team pay {
+  members = [for team in ["pay"] : "group:${team}"]
+  upstream ledger { url = "https://ledger.internal/mcp" }
+  expose everything {
+    prompts = ["ledger.*"]
+    to      = ["team:pay"]
+  }
+}

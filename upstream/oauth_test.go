@@ -1,0 +1,417 @@
+package upstream_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// authorization is an authorization server with a token endpoint at /token, and the check of its tokens in front of
+// everything else. All that is secret begins with hunter2.
+type authorization struct {
+	behind http.Handler
+
+	mu sync.Mutex // guards what follows
+	// life is how long a token lives, in seconds; 0 is not said.
+	life int
+	// valid are the tokens that are let in.
+	valid map[string]bool
+	// deaf lets nobody in.
+	deaf bool
+	// answer is asked instead, where it is set.
+	answer func(http.ResponseWriter, *http.Request)
+	// forms are the requests for tokens.
+	forms []url.Values
+	given int
+}
+
+func newAuthorization(behind http.Handler) *authorization {
+	return &authorization{behind: behind, valid: map[string]bool{}}
+}
+
+func (a *authorization) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/token" {
+		a.serveToken(w, r)
+		return
+	}
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	a.mu.Lock()
+	let := a.valid[token] && !a.deaf
+	a.mu.Unlock()
+	if !let {
+		http.Error(w, "not with "+token, http.StatusUnauthorized)
+		return
+	}
+	a.behind.ServeHTTP(w, r)
+}
+
+func (a *authorization) serveToken(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm() // seen by the test
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forms = append(a.forms, r.PostForm)
+	if a.answer != nil {
+		a.answer(w, r)
+		return
+	}
+	if id, secret, _ := r.BasicAuth(); id != "weir" || secret != "hunter2-secret" {
+		refuseToken(w, http.StatusUnauthorized)
+		return
+	}
+	a.give(w)
+}
+
+// give answers with a new token. Called with the lock only.
+func (a *authorization) give(w http.ResponseWriter) {
+	a.given++
+	token := fmt.Sprintf("hunter2-token-%d", a.given)
+	a.valid[token] = true
+	life := ""
+	if a.life > 0 {
+		life = fmt.Sprintf(`,"expires_in":%d`, a.life)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"access_token":%q,"token_type":"bearer"%s}`, token, life)
+}
+
+func refuseToken(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprint(w, `{"error":"invalid_client","error_description":"hunter2-secret is wrong","error_uri":"https://hunter2"}`)
+}
+
+// change sets how the server behaves from now on.
+func (a *authorization) change(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// requests returns how often a token was asked for.
+func (a *authorization) requests() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.forms)
+}
+
+// withOAuth returns an upstream that gets its tokens at address.
+func withOAuth(u config.Upstream, address string) config.Upstream {
+	u.OAuth = &config.OAuth{
+		TokenURL: address + "/token", ClientID: "weir", ClientSecret: config.NewSecret("hunter2-secret"),
+		Scopes: []string{"prompts:read", "prompts:list"}, Resource: "https://mcp.example.com",
+	}
+	return u
+}
+
+func TestOneTokenForAllRequestsOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c")
+	a := newAuthorization(sdkHandler(server, mcp.StreamableHTTPOptions{Stateless: true}))
+	one, two := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
+	c := start(t, withOAuth(upstreamtest.HTTP("guarded", one.URL, two.URL), one.URL), upstream.Options{})
+	waitForNames(t, c, "a b c")
+	upstreamtest.Eventually(t, "both replicas are connected", func() bool {
+		return c.State().Endpoints[0].Connected && c.State().Endpoints[1].Connected
+	})
+	for range 10 {
+		if result, err := get(t.Context(), c, "b"); err != nil || !strings.Contains(result, "b: wéirs") {
+			t.Fatalf("get: %s, %v", result, err)
+		}
+	}
+	want := []url.Values{{"grant_type": {"client_credentials"}, "scope": {"prompts:read prompts:list"}, "resource": {"https://mcp.example.com"}}}
+	if diff := cmp.Diff(want, a.forms); diff != "" {
+		t.Errorf("requests for tokens (-want +got):\n%s", diff)
+	}
+}
+
+func TestClientSecretInTheBodyWhereTheServerWantsIt(t *testing.T) {
+	t.Parallel()
+	a := newAuthorization(upstreamtest.NewPeer())
+	a.answer = func(w http.ResponseWriter, r *http.Request) {
+		if r.PostForm.Get("client_id") != "weir" || r.PostForm.Get("client_secret") != "hunter2-secret" {
+			refuseToken(w, http.StatusBadRequest)
+			return
+		}
+		a.give(w)
+	}
+	s := upstreamtest.Serve(t, a)
+	u := withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL)
+	u.OAuth.Resource, u.OAuth.Scopes = "", nil
+	c := start(t, u, upstream.Options{})
+	waitForNames(t, c, "p")
+	if form := a.forms[len(a.forms)-1]; form.Has("resource") || form.Has("scope") {
+		t.Errorf("a token was asked for with %v", form)
+	}
+}
+
+// inGuardedBubble runs a connector to a peer behind a, where time moves only when everybody waits.
+func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstreamtest.Peer, *upstream.Connector)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := upstreamtest.NewModernPeer()
+		a := newAuthorization(p)
+		a.life = 3600
+		c := upstream.New(withOAuth(anywhere(), "http://sso.example"), upstream.Options{}, func() {})
+		upstream.UseTransport(c, upstreamtest.Memory{Handler: a})
+		run(t, c)
+		synctest.Wait()
+		test(t, a, p, c)
+	})
+}
+
+func TestTokensAreReplacedBeforeTheyExpire(t *testing.T) {
+	t.Parallel()
+	inGuardedBubble(t, func(t *testing.T, a *authorization, _ *upstreamtest.Peer, c *upstream.Connector) {
+		want := func(requests int) {
+			t.Helper()
+			mustGet(t, c, "p")
+			if n := a.requests(); n != requests {
+				t.Errorf("%d requests for tokens, want %d", n, requests)
+			}
+		}
+		want(1)
+		time.Sleep(3569 * time.Second)
+		want(1)
+		time.Sleep(time.Second)
+		want(2)
+
+		// While a token is good, that there is no other does not matter.
+		time.Sleep(3571 * time.Second)
+		a.change(func() {
+			a.answer = func(w http.ResponseWriter, _ *http.Request) { refuseToken(w, http.StatusBadRequest) }
+		})
+		mustGet(t, c, "p")
+		time.Sleep(30 * time.Second)
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.Denied)
+
+		// One that lives shortly is used nevertheless.
+		a.change(func() { a.answer, a.life = nil, 4 })
+		time.Sleep(time.Second)
+		before := a.requests()
+		want(before + 1)
+		time.Sleep(2 * time.Second)
+		want(before + 1)
+		time.Sleep(time.Second)
+		want(before + 2)
+	})
+}
+
+func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+	t.Parallel()
+	inGuardedBubble(t, func(t *testing.T, a *authorization, p *upstreamtest.Peer, c *upstream.Connector) {
+		a.change(func() { clear(a.valid) }) // revoked
+		var gets sync.WaitGroup
+		for range 20 {
+			gets.Go(func() { mustGet(t, c, "p") })
+		}
+		gets.Wait()
+		if n := a.requests(); n != 2 {
+			t.Errorf("%d requests for tokens, want 2", n)
+		}
+		for _, r := range p.Seen(wire.PromptsGet) {
+			if name, _ := r.Params.Text("name"); name != "p" || r.Params.Get("arguments") == nil {
+				t.Errorf("a request that was made again came as %s", r.Body)
+			}
+		}
+
+		// A server that refuses the new one as well has answered, and is not flooded with more of them.
+		a.change(func() { a.deaf = true })
+		for range 10 {
+			_, err := get(t.Context(), c, "p")
+			wantUnavailable(t, err, upstream.Denied)
+		}
+		if n := a.requests(); n != 3 {
+			t.Errorf("%d requests for tokens, want 3", n)
+		}
+		if !c.State().Connected {
+			t.Error("a server that refuses is taken for one that is gone")
+		}
+		a.change(func() { a.deaf = false })
+		mustGet(t, c, "p")
+		a.change(func() { clear(a.valid) })
+		time.Sleep(11 * time.Second)
+		mustGet(t, c, "p")
+		if n := a.requests(); n != 4 {
+			t.Errorf("%d requests for tokens, want 4", n)
+		}
+	})
+}
+
+func TestTheSameTokenAgainIsNoNewOne(t *testing.T) {
+	t.Parallel()
+	inGuardedBubble(t, func(t *testing.T, a *authorization, p *upstreamtest.Peer, c *upstream.Connector) {
+		a.change(func() {
+			a.answer = func(w http.ResponseWriter, _ *http.Request) {
+				a.given--
+				a.give(w)
+			}
+			a.deaf = true
+		})
+		for range 5 {
+			_, err := get(t.Context(), c, "p")
+			wantUnavailable(t, err, upstream.Denied)
+		}
+		if n := a.requests(); n != 2 || len(p.Seen(wire.PromptsGet)) != 0 {
+			t.Errorf("%d requests for tokens, want 2", n)
+		}
+	})
+}
+
+// text is a log in memory.
+type text struct {
+	mu sync.Mutex // guards b
+	b  strings.Builder
+}
+
+func (l *text) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func TestTokenEndpointsThatGiveNone(t *testing.T) {
+	t.Parallel()
+	type answer = func(http.ResponseWriter, *http.Request)
+	status := func(status int) answer {
+		return func(w http.ResponseWriter, _ *http.Request) { refuseToken(w, status) }
+	}
+	elsewhere := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}
+	body := func(body string) answer {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, body)
+		}
+	}
+	answers := map[string]struct {
+		answer answer
+		want   upstream.Reason
+		says   string
+	}{
+		"400":                   {status(400), upstream.Denied, "token endpoint: HTTP status 400 Bad Request: invalid_client"},
+		"401":                   {status(401), upstream.Denied, "401"},
+		"404":                   {status(404), upstream.Denied, "404"},
+		"429":                   {status(429), upstream.RateLimited, "429"},
+		"500":                   {status(500), upstream.Unreachable, "token endpoint: HTTP status 500 Internal Server Error"},
+		"503":                   {status(503), upstream.Unreachable, "503"},
+		"a redirect":            {elsewhere, upstream.Unreachable, "redirects are not followed"},
+		"an error in a 200":     {status(200), upstream.Denied, "invalid_client"},
+		"an odd error code":     {body(`{"error":"hunter2 is\nthe secret"}`), upstream.Denied, "token endpoint: HTTP status 200 OK"},
+		"no token":              {body(`{"token_type":"bearer"}`), upstream.BadResponse, "is no token"},
+		"no JSON":               {body(`hunter2`), upstream.BadResponse, "is no token"},
+		"another kind of token": {body(`{"access_token":"hunter2","token_type":"mac"}`), upstream.BadResponse, "none to be borne"},
+		"broken off":            {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, upstream.Unreachable, "token endpoint: "},
+	}
+	for name, test := range answers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := upstreamtest.NewPeer()
+			a := newAuthorization(p)
+			a.answer = test.answer
+			s := upstreamtest.Serve(t, a)
+			var log text
+			opts := upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+			c := start(t, withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), opts)
+			upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+			problem := c.State().Problem
+			if problem == nil || problem.Reason != test.want || !strings.Contains(problem.Err.Error(), test.says) {
+				t.Errorf("the problem is %+v, want %s and %q", problem, test.want, test.says)
+			}
+			if len(p.Seen(wire.Discover)) > 0 {
+				t.Error("the server was asked without a token")
+			}
+			a.change(func() { a.answer = nil })
+			waitForNames(t, c, "p")
+			a.change(func() { a.answer, a.deaf = test.answer, true })
+			_, err := get(t.Context(), c, "p")
+			wantUnavailable(t, err, upstream.Denied) // the server's own refusal
+
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			for what, said := range map[string]string{"the log": log.b.String(), "the problem": fmt.Sprint(problem.Err), "the error": fmt.Sprint(err)} {
+				if strings.Contains(said, "hunter2") {
+					t.Errorf("%s has a secret in it: %s", what, said)
+				}
+			}
+		})
+	}
+}
+
+func TestATokenEndpointThatIsDownIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	p := upstreamtest.NewModernPeer()
+	a := newAuthorization(p)
+	server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
+	c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{})
+	waitForNames(t, c, "p")
+	sso.Down()
+	mustGet(t, c, "p") // the token is good
+	a.change(func() { clear(a.valid) })
+	_, err := get(t.Context(), c, "p")
+	wantUnavailable(t, err, upstream.Denied)
+	sso.Up(a)
+	upstreamtest.Eventually(t, "the next token", func() bool {
+		_, err := get(t.Context(), c, "p")
+		return err == nil
+	})
+
+	never := withOAuth(upstreamtest.HTTP("guarded", server.URL), "http://127.0.0.1:1")
+	c = start(t, never, upstream.Options{})
+	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+	if problem := c.State().Problem; problem == nil || problem.Reason != upstream.Unreachable {
+		t.Errorf("the problem is %+v, want %s", problem, upstream.Unreachable)
+	}
+	_, err = get(t.Context(), c, "p")
+	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); !ok || !unavailable.Unanswered() {
+		t.Errorf("get: %v, want something that another server may be asked", err)
+	}
+}
+
+func TestForbiddenAddressesAreForbiddenToTheTokenEndpointToo(t *testing.T) {
+	t.Parallel()
+	a := newAuthorization(upstreamtest.NewPeer())
+	server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
+	forbidden := func(address string) error {
+		if "http://"+address == sso.URL {
+			return errors.New("not there")
+		}
+		return nil
+	}
+	c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{Forbidden: forbidden})
+	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
+	problem := c.State().Problem
+	if problem == nil || !strings.Contains(problem.Err.Error(), "not there") || a.requests() > 0 {
+		t.Errorf("the problem is %+v after %d requests", problem, a.requests())
+	}
+}
+
+func TestOneSessionAloneHasTokensToo(t *testing.T) {
+	t.Parallel()
+	a := newAuthorization(upstreamtest.NewPeer())
+	s := upstreamtest.Serve(t, a)
+	session, err := upstream.Connect(t.Context(), withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), upstream.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.Close()
+	if n := a.requests(); n != 1 {
+		t.Errorf("%d requests for tokens, want 1", n)
+	}
+}
