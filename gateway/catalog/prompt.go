@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,11 +19,19 @@ type Prompt struct {
 	Definition jsontext.Value
 	// Hash is that of the canonical definition (RFC 8785) without its name: equal where two definitions say the same.
 	Hash [sha256.Size]byte
-	// Required names the arguments that a get must bring, in the definition's order.
-	Required []string
+	// Arguments are those that the definition declares, in its order.
+	Arguments []Argument
 
 	// The name's value is Definition[nameStart:nameEnd].
 	nameStart, nameEnd int
+}
+
+// Argument is what a definition says of one argument as far as it decides what a get may bring.
+type Argument struct {
+	Name     string
+	Required bool
+	// Schema is the JSON Schema of the argument's value as it was sent; nil where there is none.
+	Schema jsontext.Value
 }
 
 // ParsePrompt reads one element of an upstream's prompts/list result, strictly. The members that every client reads
@@ -40,7 +49,11 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	case name == "":
 		return Prompt{}, errors.New("prompt: name must not be empty")
 	}
-	required, err := checkMembers(object)
+	if odd := object.Folded("name", "title", "description", "arguments", "icons", "_meta"); odd != "" {
+		// A client that does not mind the case would read this one, and so another team's name perhaps.
+		return Prompt{}, fmt.Errorf("prompt %q: %q is spelled like another member but for its case", clip(name), odd)
+	}
+	arguments, err := checkMembers(object)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
 	}
@@ -53,7 +66,7 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		Name:       name,
 		Definition: object.JSON(),
 		Hash:       hash,
-		Required:   required,
+		Arguments:  arguments,
 		nameStart:  start,
 		nameEnd:    end,
 	}, nil
@@ -92,8 +105,8 @@ func (p *Prompt) under(name string) jsontext.Value {
 	return append(renamed, p.Definition[p.nameEnd:]...)
 }
 
-// checkMembers holds the known members of a definition against the schema. It returns the required arguments.
-func checkMembers(object wire.Object) (required []string, err error) {
+// checkMembers holds the known members of a definition against the schema. It returns the arguments.
+func checkMembers(object wire.Object) (arguments []Argument, err error) {
 	for _, member := range object {
 		switch member.Name {
 		case "title", "description":
@@ -103,13 +116,13 @@ func checkMembers(object wire.Object) (required []string, err error) {
 		case "icons":
 			err = checkIcons(member)
 		case "arguments":
-			required, err = readArguments(member)
+			arguments, err = readArguments(member)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return required, nil
+	return arguments, nil
 }
 
 func checkIcons(member wire.Member) error {
@@ -122,43 +135,46 @@ func checkIcons(member wire.Member) error {
 	return err
 }
 
-func readArguments(member wire.Member) (required []string, err error) {
-	arguments, err := elements(member)
+func readArguments(member wire.Member) ([]Argument, error) {
+	objects, err := elements(member)
 	if err != nil {
 		return nil, err
 	}
-	for i, argument := range arguments {
-		name, isRequired, err := readArgument(argument)
-		if err != nil {
+	arguments := make([]Argument, len(objects))
+	for i, object := range objects {
+		if arguments[i], err = readArgument(object); err != nil {
 			return nil, fmt.Errorf("arguments[%d]: %w", i, err)
 		}
-		if isRequired {
-			required = append(required, name)
-		}
 	}
-	return required, nil
+	return arguments, nil
 }
 
-func readArgument(argument wire.Object) (name string, required bool, err error) {
-	name, ok := argument.Text("name")
+func readArgument(object wire.Object) (Argument, error) {
+	name, ok := object.Text("name")
 	if !ok {
-		return "", false, errors.New("name must be a string")
+		return Argument{}, errors.New("name must be a string")
 	}
-	for _, member := range argument {
+	argument := Argument{Name: name}
+	for _, member := range object {
+		var err error
 		switch member.Name {
 		case "title", "description":
 			err = mustBe('"', member)
 		case "required":
-			required = member.Value.Kind() == 't'
-			if !required {
+			argument.Required = member.Value.Kind() == 't'
+			if !argument.Required {
 				err = mustBe('f', member)
+			}
+		case "schema":
+			if member.Value.Kind() != 'n' { // what some serializers make of nothing
+				argument.Schema = bytes.Clone(member.Value)
 			}
 		}
 		if err != nil {
-			return "", false, err
+			return Argument{}, err
 		}
 	}
-	return name, required, nil
+	return argument, nil
 }
 
 // elements returns the members of each object in an array of objects.

@@ -55,8 +55,11 @@ func TestParsedPromptSaysWhatTheDefinitionSays(t *testing.T) {
 	if p.Name != "review" || string(p.Definition) != everything {
 		t.Errorf("ParsePrompt: %q, %s", p.Name, p.Definition)
 	}
-	if diff := cmp.Diff([]string{"code", "language"}, p.Required); diff != "" {
-		t.Errorf("Required (-want +got):\n%s", diff)
+	arguments := []catalog.Argument{
+		{Name: "code", Required: true, Schema: jsontext.Value(`{ "type" : "string" }`)}, {Name: "style"}, {Name: "language", Required: true},
+	}
+	if diff := cmp.Diff(arguments, p.Arguments); diff != "" {
+		t.Errorf("Arguments (-want +got):\n%s", diff)
 	}
 	e := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []catalog.Prompt{p}}}, options()).Lookup("review")
 	if e.Title() != "Réview / 😀" || e.Description() != "line\nline" {

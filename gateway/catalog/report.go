@@ -23,6 +23,8 @@ const (
 	NameTooLong Kind = "name_too_long"
 	// FoldedNames is names that are one and the same to some clients. Nothing is left out for it.
 	FoldedNames Kind = "folded_names"
+	// Unreadable is an element of an upstream's list that is no prompt, see [ParsePrompt]. Whoever parses reports it.
+	Unreadable Kind = "unreadable"
 )
 
 // Report is something in the catalog that a person should put right.

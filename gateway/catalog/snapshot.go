@@ -43,8 +43,8 @@ type Entry struct {
 	Owners []Owner
 	// JSON is the first owner's definition under the exposed name, on a single line.
 	JSON jsontext.Value
-	// Required names the arguments that a get must bring.
-	Required []string
+	// Arguments are those that the definition declares, in its order.
+	Arguments []Argument
 	// Fingerprint is that of the name and of what the definition says. The order of members, spacing and spelling do
 	// not count, so that a server that shuffles its members on each list does not look like one that changes.
 	Fingerprint Fingerprint
@@ -87,7 +87,7 @@ func (s *Snapshot) newEntry(claims []claim) *Entry {
 		Team:        s.sources[claims[0].source].Team,
 		Owners:      s.owners(claims),
 		JSON:        prompt.under(name),
-		Required:    prompt.Required,
+		Arguments:   prompt.Arguments,
 		Fingerprint: Fingerprint(sum[:len(Fingerprint{})]),
 		fold:        fold(name),
 	}
