@@ -67,7 +67,7 @@ type EndpointHealth struct {
 func (g *Gateway) Ready() Readiness {
 	e := g.edition.Load()
 	readiness := Readiness{Entries: len(e.snapshot.Entries())}
-	for _, r := range e.snapshot.Reports() {
+	for _, r := range e.reports() {
 		readiness.Reports = append(readiness.Reports, r.Text)
 	}
 	tried, listed := true, false

@@ -3,7 +3,7 @@
 // It merges what the upstreams offer into one catalog, shows each caller the part that the policy lets it see, and
 // routes a get to the upstream that owns the prompt:
 //
-//	client ── HTTP / stdio ──▶ transport (era, headers, identity) ──▶ principal ──▶ audience
+//	client ── HTTP/SSE/stdio ─▶ transport (era, headers, identity) ──▶ principal ──▶ audience
 //	                                │
 //	                                ▼
 //	                        view = the edition's catalog as the audience may see it     (immutable)
@@ -12,6 +12,9 @@
 //	          prompts/get  ──────▶ owner ▶ arguments ▶ breaker ▶ upstream session ▶ raw result back
 //	                                │
 //	upstream changed ▶ merge ▶ new edition, swapped in ──▶ each subscriber: its own view changed? ▶ list_changed
+//
+// There are three ways in. Over Streamable HTTP each message stands for itself and brings its session, or none. Over
+// HTTP+SSE and stdio all messages of a client are one conversation, and its session is the connection.
 //
 // A request meets its checks in this order: JSON, headers, identity, visibility, arguments, upstream. Nothing about
 // an entry is consulted before its visibility: what a caller may not see is answered, byte for byte, like what does
@@ -23,9 +26,9 @@
 //   - A notification goes only to those in whose own view something changed, and costs a slow client nobody's time:
 //     what is pending for it is one bit.
 //   - No state is kept per client that another replica with the same keys would need. What is tied to this one: streams,
-//     requests in flight and their cancellation, and which sessions were ended here.
+//     HTTP+SSE sessions, requests in flight and their cancellation, and which sessions were ended here.
 //   - A list that is empty because no upstream could be listed yet is an error.
 //
 // The parts: package catalog is the merge, the names and the pages; policy decides visibility; identity knows who calls;
-// seal makes the tokens that clients carry.
+// schema holds arguments against their JSON Schemas; seal makes the tokens that clients carry.
 package gateway

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,8 @@ import (
 // asked for.
 type edition struct {
 	snapshot *catalog.Snapshot
+	// unreadable reports what of the upstreams' lists could not be taken up.
+	unreadable []catalog.Report
 	// states are in configuration order.
 	states []*upstream.State
 
@@ -85,6 +89,11 @@ func (e *edition) next(snapshot *catalog.Snapshot, states []*upstream.State) *ed
 	return next
 }
 
+// reports are what somebody should put right.
+func (e *edition) reports() []catalog.Report {
+	return slices.Concat(e.snapshot.Reports(), e.unreadable)
+}
+
 // visible is the one decision for list, get, completion and notification.
 func visible(audience *policy.Audience, entry *catalog.Entry) bool {
 	grants, _ := entry.Tag.(policy.Grants) // the zero value shows an entry to nobody
@@ -120,7 +129,10 @@ func (e *edition) audienceView(audience *policy.Audience) *audienceView {
 
 // publishChanges makes a new edition whenever an upstream's state changed. It is the only writer of the edition.
 func (g *Gateway) publishChanges(ctx context.Context) error {
-	p := publisher{gateway: g, sources: g.sources(), shown: make([]showing, len(g.connectors)), reported: map[string]bool{}}
+	p := publisher{
+		gateway: g, sources: g.sources(), shown: make([]showing, len(g.connectors)),
+		reported: map[string]bool{}, unreadable: make([][]catalog.Report, len(g.connectors)),
+	}
 	for {
 		var due <-chan time.Time
 		if !p.due.IsZero() {
@@ -142,6 +154,8 @@ type publisher struct {
 	sources  []catalog.Source
 	shown    []showing
 	reported map[string]bool
+	// unreadable is by upstream.
+	unreadable [][]catalog.Report
 	// due is when an upstream that is down is to be hidden; zero while none is.
 	due time.Time
 }
@@ -159,17 +173,19 @@ const manyStale = 8
 func (p *publisher) publish(ctx context.Context) {
 	g := p.gateway
 	before, states := g.edition.Load(), g.states()
-	snapshot := p.merge(before.snapshot, p.stale(ctx, states))
-	g.replace(before.next(snapshot, states))
+	snapshot := p.merge(before.snapshot, p.stale(states))
+	next := before.next(snapshot, states)
+	next.unreadable = slices.Concat(p.unreadable...)
+	g.replace(next)
+	p.report(ctx, next.reports())
 	if snapshot != before.snapshot {
-		p.report(ctx, snapshot.Reports())
 		g.wakeChanged()
 	}
 	g.keep.signal()
 }
 
 // stale brings the sources up to date and returns those that changed.
-func (p *publisher) stale(ctx context.Context, states []*upstream.State) (stale []int) {
+func (p *publisher) stale(states []*upstream.State) (stale []int) {
 	now := time.Now()
 	p.due = time.Time{}
 	for i, state := range states {
@@ -190,7 +206,7 @@ func (p *publisher) stale(ctx context.Context, states []*upstream.State) (stale 
 		case shows.lists == 0:
 			p.sources[i].Prompts = p.gateway.keep.restored[p.sources[i].Upstream]
 		default:
-			p.sources[i].Prompts = p.gateway.parse(ctx, p.sources[i].Upstream, state.Definitions)
+			p.sources[i].Prompts, p.unreadable[i] = parse(&p.sources[i], state.Definitions)
 		}
 		stale = append(stale, i)
 	}
@@ -227,18 +243,23 @@ func (g *Gateway) states() []*upstream.State {
 	return states
 }
 
-// parse reads one upstream's definitions. What cannot be read is left out and logged.
-func (g *Gateway) parse(ctx context.Context, name string, definitions []jsontext.Value) []catalog.Prompt {
-	prompts := make([]catalog.Prompt, 0, len(definitions))
-	for _, definition := range definitions {
+// parse reads one upstream's definitions. What cannot be read is left out and reported.
+func parse(source *catalog.Source, definitions []jsontext.Value) (prompts []catalog.Prompt, unreadable []catalog.Report) {
+	prompts = make([]catalog.Prompt, 0, len(definitions))
+	for i, definition := range definitions {
 		prompt, err := catalog.ParsePrompt(definition)
 		if err != nil {
-			g.logger.WarnContext(ctx, "prompt left out", slog.String("upstream", name), slog.Any("error", err))
+			unreadable = append(unreadable, catalog.Report{
+				Kind: catalog.Unreadable, Name: fmt.Sprintf("%s[%d]", source.Upstream, i),
+				Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
+				Text: fmt.Sprintf("upstream %q (%s) lists what is no prompt, so it is left out; correct it there: %v",
+					source.Upstream, source.Place, err),
+			})
 			continue
 		}
 		prompts = append(prompts, prompt)
 	}
-	return prompts
+	return prompts, unreadable
 }
 
 // report logs what is new among the catalog's reports.

@@ -49,10 +49,12 @@ type Gateway struct {
 	identity   *identity.Authenticator
 	sealer     *seal.Sealer
 	asking     *seal.Box // of requestState
+	schemas    *schemas  // of arguments
 	hosts      hostGuard
 	own        ownAddresses
-	ended      tombstones
+	sessions   legacySessions
 	calls      calls // of legacy clients over HTTP, by session and id
+	sse        sseSessions
 	keep       *keeper
 
 	// changed holds at most one mark: that some upstream's state is not in the edition yet.
@@ -85,6 +87,9 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		hosts:   newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		metrics: newInstruments(),
 		changed: make(chan struct{}, 1), started: time.Now(), closing: make(chan struct{}),
+	}
+	if g.schemas, err = newSchemas(); err != nil {
+		return nil, err
 	}
 	for _, u := range cfg.Upstreams() {
 		connector := upstream.New(u, upstream.Options{

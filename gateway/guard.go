@@ -92,20 +92,25 @@ func (o *ownAddresses) forbids(address string) error {
 	if err != nil {
 		return err
 	}
-	ip := target.Addr().Unmap()
-	if ip.IsLinkLocalUnicast() {
+	ip := target.Addr().Unmap().WithZone("")
+	if ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || isMetadata(ip) {
 		return fmt.Errorf("%s is link-local: no upstream may be there", ip)
 	}
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	for _, own := range o.all {
 		// Whoever dials the unspecified address reaches this machine.
-		same := own.Addr().Unmap() == ip || ip.IsUnspecified() || (own.Addr().IsUnspecified() && isLocal(ip))
+		same := own.Addr().Unmap().WithZone("") == ip || ip.IsUnspecified() || (own.Addr().IsUnspecified() && isLocal(ip))
 		if same && own.Port() == target.Port() {
 			return fmt.Errorf("%s is the gateway's own listener", address)
 		}
 	}
 	return nil
+}
+
+// isMetadata reports whether an address is one under which clouds serve a machine's credentials, link-local ones aside.
+func isMetadata(ip netip.Addr) bool {
+	return ip == netip.AddrFrom4([4]byte{100, 100, 100, 200}) || ip == netip.MustParseAddr("fd00:ec2::254")
 }
 
 // isLocal reports whether an address is one of this machine's.

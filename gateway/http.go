@@ -28,7 +28,7 @@ const (
 )
 
 // Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request. It is mounted at the
-// configured path and answers there only.
+// configured path and answers there, and at /sse where HTTP+SSE is, only.
 //
 //	POST    initialize, or a session id     legacy (2024-11-05 to 2025-11-25)
 //	        _meta or header says so         modern (2026-07-28)
@@ -36,15 +36,23 @@ const (
 //	DELETE  end of a legacy session
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(g.cfg.Gateway.Path, http.HandlerFunc(g.serveHTTP))
+	mux.Handle(g.cfg.Gateway.Path, g.guarded(g.serveHTTP))
+	mux.Handle(ssePath, g.guarded(g.serveSSE))
 	return mux
 }
 
+// guarded serves requests that name this gateway, and refuses others.
+func (g *Gateway) guarded(serve http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.hosts.check(r); err != nil {
+			refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
+			return
+		}
+		serve(w, r)
+	})
+}
+
 func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := g.hosts.check(r); err != nil {
-		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
-		return
-	}
 	switch r.Method {
 	case http.MethodPost:
 		g.servePost(w, r)
@@ -77,37 +85,45 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	return err
 }
 
-// servePost handles one message: its JSON first, then its headers, then who sent it.
+// servePost handles what was sent at once: its JSON first, then its headers, then who sent it.
 func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
-	if contentType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || contentType != wire.ContentJSON {
-		refuse(w, http.StatusUnsupportedMediaType, nil, wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
-		return
-	}
 	if !accepts(r, wire.ContentJSON) || !accepts(r, wire.ContentSSE) {
 		refuse(w, http.StatusNotAcceptable, nil,
 			wire.NewError(wire.InvalidRequest, "Accept must list application/json and text/event-stream"))
 		return
 	}
+	in, ok := receive(w, r)
+	switch {
+	case !ok:
+	case in.batch != nil && wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)):
+		refuse(w, http.StatusBadRequest, nil, wire.NoBatches())
+	case in.batch != nil:
+		g.serveBatch(w, r, in.batch)
+	case isModern(r, in.call):
+		g.serveModern(w, r, in.call)
+	default:
+		g.serveLegacy(w, r, in.call)
+	}
+}
+
+// receive reads the body of a POST, or answers why it cannot be read.
+func receive(w http.ResponseWriter, r *http.Request) (incoming, bool) {
+	if contentType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || contentType != wire.ContentJSON {
+		refuse(w, http.StatusUnsupportedMediaType, nil, wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
+		return incoming{}, false
+	}
 	body, err := readBody(w, r)
 	if err != nil {
 		refuseBody(w, err)
-		return
+		return incoming{}, false
 	}
-	message, err := wire.Parse(body)
-	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
-		refuse(w, http.StatusBadRequest, message.ID, wireErr)
-		return
+	in, refusal := readIncoming(body)
+	if refusal != nil {
+		refuse(w, http.StatusBadRequest, in.call.message.ID, refusal)
+		return incoming{}, false
 	}
-	call, err := newRequest(message)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, message.ID, wire.NewError(wire.ParseError, "Parse error: "+err.Error()))
-		return
-	}
-	if isModern(r, call) {
-		g.serveModern(w, r, call)
-		return
-	}
-	g.serveLegacy(w, r, call)
+	in.header = r.Header
+	return in, true
 }
 
 // readBody reads a request's body whole. It has a deadline of its own, and none is left on the connection for a
@@ -147,15 +163,25 @@ func accepts(r *http.Request, contentType string) bool {
 	return false
 }
 
+// acceptsStream reports whether a request allows an event stream, or answers that it must.
+func acceptsStream(w http.ResponseWriter, r *http.Request) bool {
+	if accepts(r, wire.ContentSSE) {
+		return true
+	}
+	refuse(w, http.StatusNotAcceptable, nil, wire.NewError(wire.InvalidRequest, "Accept must list text/event-stream"))
+	return false
+}
+
 // isModern decides a message's era: what it says of itself in _meta, else its header. An initialize without either
 // is how the legacy era begins.
 func isModern(r *http.Request, call *request) bool {
-	return call.meta.Get(wire.MetaProtocolVersion) != nil || wire.Modern(r.Header.Get(wire.HeaderProtocolVersion))
+	return call.claimsModern() || wire.Modern(r.Header.Get(wire.HeaderProtocolVersion))
 }
 
 // authenticate finds out who sends a request, or answers it with 401.
 func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsontext.Value) (policy.Principal, bool) {
-	principal, err := g.identity.FromHeader(r.Header.Get("Authorization"))
+	credentials := r.Header.Values("Authorization")
+	principal, err := g.identity.FromHeader(strings.Join(credentials, ", ")) // of two, none is good
 	if err == nil {
 		return principal, true
 	}

@@ -47,7 +47,7 @@ func newKeeper(g *Gateway, dir string) (*keeper, error) {
 		case err != nil:
 			g.logger.Warn("kept list ignored", slog.String("upstream", u.Name), slog.Any("error", err))
 		default:
-			k.restored[u.Name] = g.parse(context.Background(), u.Name, definitions)
+			k.restored[u.Name], _ = parse(&catalog.Source{}, definitions) // the upstream's own list will say what is wrong
 		}
 	}
 	return k, nil

@@ -39,16 +39,21 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, call *requ
 		return
 	}
 	call.revision = session.Revision
-	if !call.message.IsRequest() { // a notification, or a response to nothing that was asked
-		if call.message.Method == wire.Cancelled {
-			g.calls.cancel(callKey(&session, call.params.Get("requestId")))
-		}
+	if !call.message.IsRequest() {
+		g.noted(&session, call)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	ctx, end, _ := g.calls.begin(extractTrace(r.Context(), call.meta, r.Header), callKey(&session, call.message.ID))
 	defer end()
 	g.serveRequest(ctx, w, call, http.StatusOK)
+}
+
+// noted handles a notification, or a response to nothing that was asked.
+func (g *Gateway) noted(session *seal.Session, call *request) {
+	if call.message.Method == wire.Cancelled {
+		g.calls.cancel(callKey(session, call.params.Get("requestId")))
+	}
 }
 
 // callKey tells a session's request from every other one on this replica.
@@ -101,7 +106,7 @@ func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal 
 		return seal.Session{}, false
 	}
 	session, err := g.sealer.OpenSession(token)
-	if err != nil || session.Principal != principal.Key() || !session.Expires.After(time.Now()) || g.ended.has(session.ID) {
+	if err != nil || session.Principal != principal.Key() || !session.Expires.After(time.Now()) || g.sessions.hasEnded(session.ID) {
 		refuse(w, http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
 		return seal.Session{}, false
 	}
@@ -128,33 +133,80 @@ func (g *Gateway) serveDelete(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	g.ended.add(session.ID, session.Expires)
+	g.sessions.end(session.ID, session.Expires)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// tombstones are the sessions that were ended before they expired. The zero value is ready.
-type tombstones struct {
-	mu  sync.Mutex             // guards all
-	all map[[16]byte]time.Time // when each would have expired
+// legacySessions is what this replica knows of legacy sessions beside what their ids say: which were ended before they
+// expired, and the stream of each. The zero value is ready.
+type legacySessions struct {
+	mu      sync.Mutex             // guards what follows
+	ended   map[[16]byte]time.Time // when each would have expired
+	swept   time.Time              // when those that have were last forgotten
+	streams map[[16]byte]*context.CancelFunc
 }
 
-func (t *tombstones) has(id [16]byte) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.all[id]
+const (
+	// sweepInterval is how often expired sessions are forgotten.
+	sweepInterval = time.Minute
+	// maxEnded bounds the sessions that are remembered as ended: over it one is forgotten, and its id good again.
+	maxEnded = 100_000
+)
+
+func (l *legacySessions) hasEnded(id [16]byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.ended[id]
 	return ok
 }
 
-// add ends a session, and forgets those that have expired by now.
-func (t *tombstones) add(id [16]byte, expires time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.all == nil {
-		t.all = map[[16]byte]time.Time{}
+// end ends a session and its stream.
+func (l *legacySessions) end(id [16]byte, expires time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended == nil {
+		l.ended = map[[16]byte]time.Time{}
 	}
-	now := time.Now()
-	maps.DeleteFunc(t.all, func(_ [16]byte, expiry time.Time) bool { return expiry.Before(now) })
-	t.all[id] = expires
+	if now := time.Now(); now.Sub(l.swept) > sweepInterval {
+		l.swept = now
+		maps.DeleteFunc(l.ended, func(_ [16]byte, expiry time.Time) bool { return expiry.Before(now) })
+	}
+	if len(l.ended) >= maxEnded {
+		for one := range l.ended {
+			delete(l.ended, one)
+			break
+		}
+	}
+	l.ended[id] = expires
+	if cancel := l.streams[id]; cancel != nil {
+		(*cancel)()
+	}
+}
+
+// stream returns the context of a session's stream and what is to be called at its end. A session has one stream: it
+// ends the one before, so that nothing is said twice.
+func (l *legacySessions) stream(ctx context.Context, session *seal.Session) (_ context.Context, leave func()) {
+	ctx, cancel := context.WithDeadline(ctx, session.Expires)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams == nil {
+		l.streams = map[[16]byte]*context.CancelFunc{}
+	}
+	if before := l.streams[session.ID]; before != nil {
+		(*before)()
+	}
+	l.streams[session.ID] = &cancel
+	if _, ended := l.ended[session.ID]; ended { // meanwhile
+		cancel()
+	}
+	return ctx, func() {
+		cancel()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.streams[session.ID] == &cancel {
+			delete(l.streams, session.ID)
+		}
+	}
 }
 
 // serveLegacyStream serves the GET stream on which a legacy client hears of changes. Each event's id ends in the
@@ -164,8 +216,7 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	case wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)):
 		refuseMethod(w, "POST", "This revision listens by subscriptions/listen")
 		return
-	case !accepts(r, wire.ContentSSE):
-		refuse(w, http.StatusNotAcceptable, nil, wire.NewError(wire.InvalidRequest, "Accept must list text/event-stream"))
+	case !acceptsStream(w, r):
 		return
 	}
 	principal, ok := g.authenticate(w, r, nil)
@@ -176,8 +227,10 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	ctx, leave := g.sessions.stream(r.Context(), &session)
+	defer leave()
 	audience := g.policy.Audience(principal)
-	g.settle(r.Context(), audience) // a gateway that just began has no news for those who come back to it
+	g.settle(ctx, audience) // a gateway that just began has no news for those who come back to it
 	sub := g.subscribe(audience)
 	defer g.leave(sub)
 	ids := eventIDs{stream: randomName()}
@@ -191,8 +244,6 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get(wire.HeaderLastEventID); last != "" && !isAbout(last, view) {
 		out.event(ids.next(view), changed)
 	}
-	ctx, cancel := context.WithDeadline(r.Context(), session.Expires)
-	defer cancel()
 	g.stream(ctx, out, sub, func() { out.event(ids.next(g.seen(sub)), changed) })
 }
 

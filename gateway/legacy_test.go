@@ -120,7 +120,9 @@ func TestLegacyStreamKnowsWhatAClientMissed(t *testing.T) {
 	}
 	first.close()
 
-	current, old := c.open("", "Last-Event-Id", news.LastEventID), c.open("", "Last-Event-Id", prime.LastEventID)
+	// A session has one stream, so each of these has a session of its own.
+	current := s.legacy("2025-11-25", "").open("", "Last-Event-Id", news.LastEventID)
+	old := s.legacy("2025-11-25", "").open("", "Last-Event-Id", prime.LastEventID)
 	made := s.legacy("2025-06-18", "").open("", "Last-Event-Id", "made up")
 	current.next()
 	old.next()
@@ -138,6 +140,25 @@ func TestLegacyStreamKnowsWhatAClientMissed(t *testing.T) {
 	s.Drain()
 	current.ended()
 	old.ended()
+}
+
+func TestASessionHasOneStreamAndEndsWithIt(t *testing.T) {
+	p := newPeer(t, "p", "a")
+	s := serve(t, team("eng", "", "", p))
+	c, other := s.legacy("2025-11-25", ""), s.legacy("2025-11-25", "")
+	first, bystander := c.open(""), other.open("")
+	first.next()
+	bystander.next()
+	second := c.open("")
+	second.next()
+	first.ended()
+	p.watched().offer("a", "b")
+	second.changed()
+	bystander.changed()
+	send(t, http.MethodDelete, s.url, "", c.headers).is(t, http.StatusNoContent)
+	second.ended()
+	p.offer("a", "c")
+	bystander.changed()
 }
 
 func TestReturningToAFreshReplicaIsNoNews(t *testing.T) {

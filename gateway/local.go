@@ -43,7 +43,7 @@ func (g *Gateway) Entries(who *policy.Principal) []*catalog.Entry {
 }
 
 // Reports returns what somebody should put right in the catalog.
-func (g *Gateway) Reports() []catalog.Report { return g.edition.Load().snapshot.Reports() }
+func (g *Gateway) Reports() []catalog.Report { return g.edition.Load().reports() }
 
 // Get asks the owner for a prompt, as a principal or, for nil, as nobody in particular who sees everything. The
 // result is as a client of the newest legacy revision would get it.
@@ -57,7 +57,7 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	if entry == nil {
 		return nil, unknownPrompt(name)
 	}
-	if err := checkArguments(entry, params.Get("arguments")); err != nil {
+	if err := g.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
 	result, _, err := g.askOwners(ctx, entry.Owners, wire.PromptsGet, func(own string) wire.Object {

@@ -148,6 +148,13 @@ func (p *peer) heard(method string) []heard {
 	return calls
 }
 
+// forget forgets what was heard.
+func (p *peer) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = nil
+}
+
 func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && !p.modern {
 		p.serveStream(w, r, "")

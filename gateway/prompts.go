@@ -179,7 +179,7 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 		return dst, unknownPrompt(name)
 	}
 	o.target(entry.Name)
-	if err := checkArguments(entry, r.params.Get("arguments")); err != nil {
+	if err := g.checkArguments(ctx, entry, r.params.Get("arguments")); err != nil {
 		return dst, err
 	}
 	params, owners, err := g.retried(r, entry)
@@ -195,29 +195,6 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	return g.appendResult(dst, r, result, func(result wire.Object) (wire.Object, error) {
 		return g.asked(r, entry, owner, result)
 	})
-}
-
-// checkArguments refuses a get that lacks what the definition requires.
-func checkArguments(entry *catalog.Entry, arguments jsontext.Value) error {
-	if arguments != nil && arguments.Kind() != '{' {
-		return wire.NewError(wire.InvalidParams, "Invalid params: arguments must be an object")
-	}
-	if len(entry.Required) == 0 {
-		return nil
-	}
-	var given wire.Object
-	if arguments != nil {
-		var err error
-		if given, err = wire.ParseObject(arguments); err != nil {
-			return wire.NewError(wire.InvalidParams, "Invalid params: arguments: "+err.Error())
-		}
-	}
-	for _, name := range entry.Required {
-		if given.Get(name) == nil {
-			return wire.NewError(wire.InvalidParams, "Missing required argument: "+name)
-		}
-	}
-	return nil
 }
 
 // askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all. It

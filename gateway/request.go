@@ -24,18 +24,33 @@ type request struct {
 	audience  *policy.Audience
 }
 
-func newRequest(message wire.Message) (*request, error) {
+// readRequest reads one message. Beside an error the request has the message's id, where that much could be read.
+func readRequest(raw []byte) (*request, *wire.Error) {
+	message, err := wire.Parse(raw)
 	r := &request{message: message}
+	if err != nil {
+		return r, asWireError(err)
+	}
 	if message.Params == nil {
 		return r, nil
 	}
-	var err error
 	if r.params, err = wire.ParseObject(message.Params); err != nil {
-		return nil, err
+		return r, asWireError(err)
 	}
 	r.meta = r.params.Object("_meta")
 	return r, nil
 }
+
+// asWireError is the error for a client whose message could not be read.
+func asWireError(err error) *wire.Error {
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		return wireErr
+	}
+	return wire.NewError(wire.ParseError, "Parse error: "+err.Error())
+}
+
+// claimsModern reports whether the message itself says that it is of the modern era.
+func (r *request) claimsModern() bool { return r.meta.Get(wire.MetaProtocolVersion) != nil }
 
 func (r *request) modern() bool { return wire.Modern(r.revision) }
 
@@ -60,8 +75,33 @@ func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) (response
 	return append(dst, '}'), 0
 }
 
+// maxParams bounds the members of a request's params.
+const maxParams = 1000
+
+// checkSpelling refuses params that another reader could take for others: a member that differs from one that decides
+// something in the case of its letters only. A server that does not mind the case would read that one.
+func (r *request) checkSpelling() error {
+	if len(r.params) > maxParams {
+		return wire.NewError(wire.InvalidParams, "Invalid params: too many members")
+	}
+	odd := r.params.Folded("name", "arguments", "ref", "argument", "context", "cursor", "_meta", memberState, memberResponses)
+	if odd == "" {
+		odd = r.params.Object("ref").Folded("type", "name", "uri")
+	}
+	if odd == "" {
+		odd = r.params.Object("argument").Folded("name", "value")
+	}
+	if odd != "" {
+		return wire.NewError(wire.InvalidParams, fmt.Sprintf("Invalid params: %q is spelled like another member but for its case", odd))
+	}
+	return nil
+}
+
 // result appends the result of a request to dst.
 func (g *Gateway) result(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
+	if err := r.checkSpelling(); err != nil {
+		return dst, err
+	}
 	switch r.message.Method {
 	case wire.PromptsList:
 		return g.list(ctx, dst, r)

@@ -53,7 +53,10 @@ func TestTheOfficialSDKOnBothSides(t *testing.T) {
 	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == len(want) })
 	round := 0
 	for _, revision := range append([]string{latest}, legacyRevisions...) {
-		for _, transport := range []string{"http", "stdio"} {
+		for _, transport := range []string{"http", "stdio", "sse"} {
+			if revision == latest && transport == "sse" {
+				continue // it has none
+			}
 			round++
 			t.Run(revision+" "+transport, func(t *testing.T) {
 				changed := make(chan struct{}, 10)
@@ -130,8 +133,11 @@ func TestTheOfficialSDKOnBothSides(t *testing.T) {
 
 // transport connects an SDK client to the gateway.
 func (s *server) transport(t *testing.T, kind string) mcp.Transport {
-	if kind == "http" {
+	switch kind {
+	case "http":
 		return &mcp.StreamableClientTransport{Endpoint: s.url}
+	case "sse":
+		return &mcp.SSEClientTransport{Endpoint: s.sseURL()}
 	}
 	in, toGateway := io.Pipe()
 	fromGateway, out := io.Pipe()

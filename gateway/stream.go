@@ -56,6 +56,15 @@ func (s *eventStream) event(id string, data []byte) {
 	s.write(frame.Bytes())
 }
 
+// named writes an event of a type, which must be a single line.
+func (s *eventStream) named(name string, data []byte) {
+	var frame bytes.Buffer
+	frame.WriteString("event: " + name + "\ndata: ")
+	frame.Write(wire.SingleLine(data))
+	frame.WriteString("\n\n")
+	s.write(frame.Bytes())
+}
+
 // comment writes a line that clients ignore.
 func (s *eventStream) comment() { s.write([]byte(": keep-alive\n\n")) }
 

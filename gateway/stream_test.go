@@ -26,13 +26,14 @@ func TestStreamsAndSlowAnswersOutliveTheServersTimeouts(t *testing.T) {
 	t.Cleanup(listener.Close)
 	s := &server{Gateway: g, t: t, url: listener.URL + "/mcp"}
 	c := s.modern("")
-	modern, legacy := c.open("1"), s.legacy("2025-11-25", "").open("")
+	modern, legacy, old := c.open("1"), s.legacy("2025-11-25", "").open(""), s.initialized("2024-11-05", "")
 	legacy.next()
 	begun := time.Now()
 	eventually(t, "time passes", func() bool { return time.Since(begun) > 3*short })
 	p.watched().offer("b")
 	modern.changed()
 	legacy.changed()
+	old.changed()
 	p.intercept(func(_ http.ResponseWriter, _ *http.Request, call heard) bool {
 		if call.Method == "prompts/get" {
 			begun := time.Now()
@@ -49,4 +50,5 @@ func TestStreamsAndSlowAnswersOutliveTheServersTimeouts(t *testing.T) {
 	}
 	modern.ended()
 	legacy.ended()
+	old.ended()
 }

@@ -2,11 +2,14 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway"
 )
@@ -43,6 +46,187 @@ func TestReadingIsStrict(t *testing.T) {
 	send(t, http.MethodPost, c.url, large, c.headers).is(t, http.StatusRequestEntityTooLarge, "too large")
 	fits := head + `,"params":{"a":"` + strings.Repeat("x", 3<<20) + `"}}`
 	send(t, http.MethodPost, c.url, fits, c.headers).is(t, http.StatusOK)
+}
+
+// malformed is what no reader may guess the meaning of, each in the place of a value.
+var malformed = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"a duplicate member":              `{"a":1,"a":2}`,
+	"a duplicate in another spelling": `{"a":1,"\u0061":2}`,
+	"a duplicate deep inside":         `[[{"x":{"b":1,"b":1}}]]`,
+	"invalid UTF-8":                   "\"\xff\"",
+	"half a character":                "\"\xe2\x82\"",
+	"an encoded surrogate":            "\"\xed\xa0\x80\"",
+	"a lone surrogate":                `"\ud800"`,
+	"surrogates the wrong way round":  `"\ude00\ud83d"`,
+	"a lone surrogate in a name":      `{"\udc00":1}`,
+	"NaN":                             `NaN`,
+	"infinity":                        `-Infinity`,
+	"a leading zero":                  `01`,
+	"a plus sign":                     `+1`,
+	"a hexadecimal number":            `0x10`,
+	"a comma at the end":              `[1,]`,
+	"a comment":                       `/* x */ 1`,
+	"single quotes":                   `'x'`,
+	"a name without quotes":           `{a:1}`,
+	"a control character":             "\"\x01\"",
+	"nothing":                         ``,
+	"an end too few":                  `{"a":[1]`,
+	"too deep":                        strings.Repeat("[", 127) + strings.Repeat("]", 127),
+}
+
+// deepest is as deep as a value may be where the malformed ones stand.
+var deepest = strings.Repeat("[", 125) + strings.Repeat("]", 125) //nolint:gochecknoglobals // a constant
+
+func TestRequestsAreReadStrictlyInBothEras(t *testing.T) {
+	p := newPeer(t, "p", "a")
+	s := serve(t, team("eng", "", "", p))
+	for _, c := range []*client{s.modern(""), s.legacy("2024-11-05", ""), s.legacy("2025-11-25", "")} {
+		post := func(arguments string) answer {
+			body, h := c.envelope("1", "prompts/get", `{"name":"p.a"}`)
+			return send(t, http.MethodPost, c.url, strings.Replace(body, `"name":"p.a"`, `"name":"p.a","arguments":{"x":`+arguments+`}`, 1), h)
+		}
+		for name, value := range malformed {
+			if a := post(value); a.status != http.StatusBadRequest || !strings.Contains(a.body, `"code":-32700`) {
+				t.Errorf("%s, %s: status %d, %s", c.revision, name, a.status, a.body)
+			}
+		}
+		body, h := c.envelope("1", "prompts/get", `{"name":"p.a"}`)
+		for _, two := range []string{body + body, body + "\n" + body, body + "]", body + "null", body + "\x00"} {
+			send(t, http.MethodPost, c.url, two, h).is(t, http.StatusBadRequest, `"code":-32700`)
+		}
+		if n := len(p.heard("prompts/get")); n != 0 {
+			t.Fatalf("%s: the upstream was asked %d times", c.revision, n)
+		}
+		post(deepest).is(t, http.StatusOK, "from p")
+		p.mu.Lock()
+		p.calls = nil
+		p.mu.Unlock()
+	}
+}
+
+// TestUpstreamsAreReadAsStrictly lets upstreams answer with what clients may not send: nobody gets to see it.
+func TestUpstreamsAreReadAsStrictly(t *testing.T) {
+	for _, p := range []*peer{newPeer(t, "p", "a"), newModernPeer(t, "p", "a")} {
+		p.settings = `max_message = 100000`
+		s := serve(t, team("eng", "", "", p))
+		bodies := map[string]string{
+			"a batch":                `[{"jsonrpc":"2.0","id":%ID%,"result":{}}]`,
+			"two documents":          `{"jsonrpc":"2.0","id":%ID%,"result":{}}{"jsonrpc":"2.0","id":%ID%,"result":{}}`,
+			"another version":        `{"jsonrpc":"1.0","id":%ID%,"result":{}}`,
+			"no version":             `{"id":%ID%,"result":{}}`,
+			"another id":             `{"jsonrpc":"2.0","id":"other","result":{}}`,
+			"an id of another type":  `{"jsonrpc":"2.0","id":"%ID%","result":{}}`,
+			"no id":                  `{"jsonrpc":"2.0","result":{}}`,
+			"neither":                `{"jsonrpc":"2.0","id":%ID%}`,
+			"both":                   `{"jsonrpc":"2.0","id":%ID%,"result":{},"error":{"code":1,"message":"secret"}}`,
+			"a result of text":       `{"jsonrpc":"2.0","id":%ID%,"result":"secret"}`,
+			"a result of null":       `{"jsonrpc":"2.0","id":%ID%,"result":null}`,
+			"a list as the result":   `{"jsonrpc":"2.0","id":%ID%,"result":["secret"]}`,
+			"an error of text":       `{"jsonrpc":"2.0","id":%ID%,"error":"secret"}`,
+			"an error without code":  `{"jsonrpc":"2.0","id":%ID%,"error":{"message":"secret"}}`,
+			"an error with a half":   `{"jsonrpc":"2.0","id":%ID%,"error":{"code":1.5,"message":"secret"}}`,
+			"an error without words": `{"jsonrpc":"2.0","id":%ID%,"error":{"code":1,"data":"secret"}}`,
+			"a request":              `{"jsonrpc":"2.0","id":%ID%,"method":"secret"}`,
+			"too much":               `{"jsonrpc":"2.0","id":%ID%,"result":{"secret":"` + strings.Repeat("x", 100_000) + `"}}`,
+			"not JSON":               `secret`,
+			"nothing":                ``,
+		}
+		for name, value := range malformed {
+			bodies[name+" in a result"] = `{"jsonrpc":"2.0","id":%ID%,"result":{"messages":[],"secret":` + value + `}}`
+			bodies[name+" in an error"] = `{"jsonrpc":"2.0","id":%ID%,"error":{"code":-1,"message":"secret","data":{"x":` + value + `}}}`
+		}
+		for name, body := range bodies {
+			for _, contentType := range []string{"application/json", "text/event-stream"} {
+				p.intercept(func(w http.ResponseWriter, _ *http.Request, call heard) bool {
+					if call.Method != "prompts/get" {
+						return false
+					}
+					w.Header().Set("Content-Type", contentType)
+					text := strings.ReplaceAll(body, "%ID%", string(call.ID))
+					if contentType == "text/event-stream" {
+						text = "data: " + text + "\n\n"
+					}
+					_, _ = w.Write([]byte(text)) // the gateway may have seen enough
+					return true
+				})
+				for _, c := range []*client{s.modern(""), s.legacy("2025-06-18", "")} {
+					a := c.call("prompts/get", get("p.a"))
+					explained := strings.Contains(a.body, `"reason":"bad_response"`) || strings.Contains(a.body, `"reason":"unreachable"`)
+					if a.status != http.StatusOK || !strings.Contains(a.body, `"code":-32603`) || !explained || strings.Contains(a.body, "secret") {
+						t.Errorf("%s as %s to %s: status %d, %s", name, contentType, c.revision, a.status, a.body)
+					}
+				}
+			}
+		}
+		p.intercept(nil)
+		p.answer("prompts/get", `{"messages":[],"deep":`+deepest+`}`)
+		s.modern("").callRaw("prompts/get", get("p.a")).is(t, http.StatusOK, `"deep":`+deepest)
+	}
+}
+
+// A list that cannot be read leaves the last good one.
+func TestListsOfUpstreamsAreReadAsStrictly(t *testing.T) {
+	p := newPeer(t, "p", "good")
+	s := serve(t, team("eng", "", "", p))
+	c := s.modern("")
+	p.watched()
+	for name, list := range map[string]string{
+		"an object":         `{"prompts":{}}`,
+		"none":              `{}`,
+		"null":              `{"prompts":null}`,
+		"a cursor":          `{"prompts":[],"nextCursor":7}`,
+		"a duplicate":       `{"prompts":[],"prompts":[{"name":"bad"}]}`,
+		"a lone surrogate":  `{"prompts":[{"name":"bad","title":"\ud800"}]}`,
+		"a duplicate below": `{"prompts":[{"name":"bad","name":"worse"}]}`,
+	} {
+		p.answer("prompts/list", list)
+		asked := len(p.heard("prompts/list"))
+		p.announce()
+		eventually(t, "it is listed again", func() bool { return len(p.heard("prompts/list")) > asked })
+		eventually(t, name+": the list is known to be stale", func() bool {
+			return strings.Contains(c.call("prompts/list", "").body, `"promptweir/partial"`)
+		})
+		if diff := cmp.Diff([]string{"p.good"}, c.list()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// FuzzPost sends anything as a body: there is always an answer, and it is JSON.
+func FuzzPost(f *testing.F) {
+	s := serve(f, ``)
+	legacy, modern := s.legacy("2025-11-25", ""), s.modern("")
+	for _, c := range []*client{legacy, modern} {
+		for method, params := range map[string]string{"prompts/list": "", "prompts/get": get("a"), "completion/complete": complete("a"), "initialize": initializeParams("2025-11-25")} {
+			body, _ := c.envelope("1", method, params)
+			f.Add(body, method)
+		}
+	}
+	f.Add(`[]`, "ping")
+	f.Add(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}`, "")
+	f.Fuzz(func(t *testing.T, body, method string) {
+		if method == "subscriptions/listen" || strings.Contains(body, "subscriptions") {
+			return // a stream has no end
+		}
+		for _, h := range []headers{legacy.headers, {"Mcp-Protocol-Version", latest, "Mcp-Method", method}} {
+			ctx, cancel := context.WithCancel(t.Context())
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			for i := 0; i < len(h); i += 2 {
+				r.Header.Set(h[i], h[i+1])
+			}
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			cancel()
+			if w.Code >= http.StatusInternalServerError {
+				t.Errorf("%q: status %d, %s", body, w.Code, w.Body)
+			}
+			if w.Header().Get("Content-Type") == "application/json" && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%q: answered with %q", body, w.Body)
+			}
+		}
+	})
 }
 
 func TestContentNegotiation(t *testing.T) {

@@ -99,7 +99,7 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	o.ObserveInt64(all.subscribers, int64(g.streams()))
 	o.ObserveInt64(all.entries, int64(len(e.snapshot.Entries())))
 	kinds := map[catalog.Kind]int64{}
-	for _, r := range e.snapshot.Reports() {
+	for _, r := range e.reports() {
 		kinds[r.Kind]++
 	}
 	for kind, n := range kinds {

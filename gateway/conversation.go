@@ -1,0 +1,217 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// conversation is a client all of whose messages go over one connection, both ways, so that its session is the
+// connection: a pair of pipes, or a stream of HTTP+SSE. What carries it hands in what the client says, by take from one
+// goroutine, and brings to the client what comes out, until that is closed.
+type conversation struct {
+	gateway   *Gateway
+	principal policy.Principal
+	audience  *policy.Audience
+	// legacy is set where the modern era does not exist: it has no HTTP+SSE.
+	legacy bool
+	// revision is what initialize settled on; empty before, and for a modern client. Only take touches it.
+	revision string
+	// listening is true once the stream of legacy notifications is open. Only take touches it.
+	listening bool
+	// work is all requests and streams; calls those that can be cancelled, by their raw ids.
+	work  sync.WaitGroup
+	calls calls
+	// out takes messages to the one goroutine that writes them.
+	out chan []byte
+	// ending is closed when streams are to end, deaf when there is no hope that the client still reads.
+	ending, deaf chan struct{}
+}
+
+func (g *Gateway) converse(who policy.Principal) *conversation {
+	return &conversation{
+		gateway: g, principal: who, audience: g.policy.Audience(who),
+		out: make(chan []byte), ending: make(chan struct{}), deaf: make(chan struct{}),
+	}
+}
+
+// finish ends the streams, waits for the requests in flight, and says that nothing more comes out. To be called after
+// the last take.
+func (c *conversation) finish() {
+	close(c.ending)
+	c.work.Wait()
+	close(c.out)
+}
+
+// write hands a message on to be written; nil is none. It waits for a client that is slow to read.
+func (c *conversation) write(message []byte) {
+	if message == nil {
+		return
+	}
+	select {
+	case c.out <- message:
+	case <-c.deaf:
+	}
+}
+
+// take handles what came in at once. Requests run beside each other; what changes the client's own state does not.
+func (c *conversation) take(ctx context.Context, in incoming) {
+	ctx = extractTrace(ctx, nil, in.header)
+	if in.batch != nil {
+		c.takeBatch(ctx, in.batch)
+		return
+	}
+	response, run := c.accept(ctx, in.call)
+	c.write(response)
+	if run != nil {
+		c.work.Go(func() { c.write(run()) })
+	}
+}
+
+// takeBatch handles the messages of a batch, and answers with a batch.
+func (c *conversation) takeBatch(ctx context.Context, batch []jsontext.Value) {
+	if !wire.Batches(c.revision) {
+		c.write(wire.AppendError(nil, nil, wire.NoBatches()))
+		return
+	}
+	answers := answerEach(batch, func(call *request) job {
+		response, run := c.accept(ctx, call)
+		if response != nil {
+			return func() []byte { return response }
+		}
+		return run
+	})
+	c.work.Go(func() { c.write(together(answers)) })
+}
+
+// accept handles one message. A request is answered at once, by response, or by the job.
+func (c *conversation) accept(ctx context.Context, call *request) (response []byte, run job) {
+	call.principal, call.audience, call.revision = c.principal, c.audience, c.revision
+	switch {
+	case call.message.IsNotification():
+		c.notified(call)
+	case call.message.IsRequest():
+		return c.requested(ctx, call)
+	}
+	return nil, nil
+}
+
+func (c *conversation) notified(call *request) {
+	switch call.message.Method {
+	case wire.Cancelled:
+		c.calls.cancel(string(call.params.Get("requestId")))
+	case wire.Initialized:
+		if c.revision != "" && !c.listening {
+			c.listening = true
+			c.notify()
+		}
+	}
+}
+
+// notify tells a legacy client of changes for as long as it is there.
+func (c *conversation) notify() {
+	sub := c.gateway.subscribe(c.audience)
+	c.work.Go(func() {
+		defer c.gateway.leave(sub)
+		c.stream(context.Background(), sub, func() { c.write(wire.AppendNotification(nil, wire.PromptsListChanged, nil)) })
+	})
+}
+
+func (c *conversation) requested(ctx context.Context, call *request) (response []byte, run job) {
+	id := call.message.ID
+	switch {
+	case !c.legacy && call.claimsModern():
+		if err := checkModern(call, nil); err != nil {
+			return wire.AppendError(nil, id, err), nil
+		}
+	case call.message.Method == wire.Initialize:
+		return c.initialize(call), nil
+	case call.message.Method == wire.Ping:
+		return wire.AppendResult(nil, id, jsontext.Value("{}")), nil
+	case c.revision == "":
+		problem := "Begin with initialize"
+		if !c.legacy {
+			problem += ", or send _meta with " + wire.MetaProtocolVersion
+		}
+		return wire.AppendError(nil, id, wire.NewError(wire.InvalidRequest, problem)), nil
+	}
+	return c.begin(ctx, call)
+}
+
+func (c *conversation) initialize(call *request) []byte {
+	requested, ok := call.params.Text("protocolVersion")
+	if !ok {
+		return wire.AppendError(nil, call.message.ID,
+			wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string"))
+	}
+	c.revision = negotiate(requested)
+	return wire.AppendResult(nil, call.message.ID, c.gateway.initialization(c.revision))
+}
+
+// begin makes a request one that can be cancelled, and returns the job that carries it out.
+func (c *conversation) begin(ctx context.Context, call *request) (response []byte, run job) {
+	ctx = extractTrace(ctx, call.meta, nil)
+	answer := c.answer
+	if call.modern() && call.message.Method == wire.Listen {
+		ctx, answer = context.WithoutCancel(ctx), c.listen // its client may end it, ctx only in an orderly way
+	}
+	ctx, end, ok := c.calls.begin(ctx, string(call.message.ID))
+	if !ok {
+		return wire.AppendError(nil, call.message.ID, wire.NewError(wire.InvalidRequest, "The id is in use")), nil
+	}
+	return nil, func() []byte {
+		defer end()
+		return answer(ctx, call)
+	}
+}
+
+// answer returns the response to a request, or nil: who cancels wants none.
+func (c *conversation) answer(ctx context.Context, call *request) []byte {
+	response, _ := c.gateway.respond(ctx, nil, call)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return response
+}
+
+// listen serves one subscriptions/listen request, until its response is due; several may be open at once.
+func (c *conversation) listen(ctx context.Context, call *request) []byte {
+	id := call.message.ID
+	wanted, err := c.gateway.listens(ctx, call)
+	if err != nil {
+		return wire.AppendError(nil, id, err)
+	}
+	sub := c.gateway.subscribe(c.audience)
+	defer c.gateway.leave(sub)
+	c.write(acknowledgment(id, wanted))
+	ended := c.stream(ctx, sub, func() {
+		if wanted {
+			c.write(subscribed(wire.PromptsListChanged, id, nil))
+		}
+	})
+	if !ended {
+		return nil
+	}
+	return c.gateway.closure(id)
+}
+
+// stream calls changed whenever the client's view has become another, until ctx ends or the gateway wants to. It
+// reports whether it was the gateway.
+func (c *conversation) stream(ctx context.Context, sub *subscriber, changed func()) (ended bool) {
+	for {
+		select {
+		case <-sub.wake:
+			changed()
+		case <-c.gateway.closing:
+			return true
+		case <-c.ending:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+const (
+	// maxProblems bounds what is said of one value, and maxText each text of it, in bytes: the value may be large, and
+	// so may what the schema would have it be.
+	maxProblems = 5
+	maxText     = 200
+)
+
+// Invalid is the error of a value that does not satisfy its schema.
+type Invalid struct{ Problems []Problem } //nolint:errname // schema.Invalid reads as what it says
+
+// Problem is one thing that is wrong with a value.
+type Problem struct {
+	// At is where in the value, as a JSON Pointer; empty for the value itself.
+	At string
+	// Text says what is wrong, in few words.
+	Text string
+}
+
+func (p Problem) String() string {
+	if p.At == "" {
+		return p.Text
+	}
+	return "at " + p.At + ": " + p.Text
+}
+
+func (e *Invalid) Error() string {
+	texts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// newInvalid takes the innermost of a validator's errors, in the order of where they are.
+func newInvalid(err *jsonschema.ValidationError) *Invalid {
+	leaves := innermost(nil, err)
+	slices.SortStableFunc(leaves, func(a, b *jsonschema.ValidationError) int {
+		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation),
+			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()), cmp.Compare(a.SchemaURL, b.SchemaURL))
+	})
+	invalid := &Invalid{}
+	for _, leaf := range leaves {
+		p := Problem{At: clip(pointer(leaf.InstanceLocation)), Text: clip(text(leaf))}
+		if slices.Contains(invalid.Problems, p) {
+			continue
+		}
+		invalid.Problems = append(invalid.Problems, p)
+		if len(invalid.Problems) == maxProblems {
+			break
+		}
+	}
+	return invalid
+}
+
+func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(err.Causes) == 0 {
+		return append(leaves, err)
+	}
+	for _, cause := range err.Causes {
+		leaves = innermost(leaves, cause)
+	}
+	return leaves
+}
+
+// text says what is wrong, numbers exactly: rounded, one beyond a bound could look like the bound.
+func text(err *jsonschema.ValidationError) string {
+	bound := func(keyword string, got, want *big.Rat) string {
+		return keyword + ": got " + decimal(got) + ", want " + decimal(want)
+	}
+	switch k := err.ErrorKind.(type) {
+	case *kind.Minimum:
+		return bound("minimum", k.Got, k.Want)
+	case *kind.Maximum:
+		return bound("maximum", k.Got, k.Want)
+	case *kind.ExclusiveMinimum:
+		return bound("exclusiveMinimum", k.Got, k.Want)
+	case *kind.ExclusiveMaximum:
+		return bound("exclusiveMaximum", k.Got, k.Want)
+	case *kind.MultipleOf:
+		return bound("multipleOf", k.Got, k.Want)
+	}
+	return err.BasicOutput().Error.String()
+}
+
+// decimal writes a number of JSON, which always has an end.
+func decimal(n *big.Rat) string {
+	digits, _ := n.FloatPrec()
+	return n.FloatString(digits)
+}
+
+// pointer is a JSON Pointer (RFC 6901).
+func pointer(tokens []string) string {
+	var b strings.Builder
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, token := range tokens {
+		b.WriteByte('/')
+		b.WriteString(escape.Replace(token))
+	}
+	return b.String()
+}
+
+// clip shortens a text for an error.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
