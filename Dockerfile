@@ -15,7 +15,7 @@ COPY --from=build /promptweir /promptweir
 USER 65532:65532
 EXPOSE 8080
 # The binary asks the admin listener of the running gateway: there is no shell and no curl here.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["/promptweir", "healthcheck"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["/promptweir", "healthcheck", "--config", "/etc/promptweir"]
 ENTRYPOINT ["/promptweir"]
 # Mount the configuration read-only at /etc/promptweir. Beyond loopback it needs an auth block and
 # listen = "0.0.0.0:8080".

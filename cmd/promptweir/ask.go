@@ -50,6 +50,8 @@ func (q *question) check() error {
 		return &usageError{fmt.Sprintf("-o %q: use table or json", q.output)}
 	case q.url == "" && q.config == "":
 		return &usageError{"say what to ask: --config PATH or --url URL"}
+	case q.url != "" && q.configGiven():
+		return &usageError{"--config and --url exclude each other: ask the configuration's upstreams or a running gateway"}
 	case q.url != "" && q.as != "":
 		return &usageError{"--as goes with --config: a running gateway decides by --token who asks"}
 	}
@@ -223,7 +225,7 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 
 // quietLogger leaves progress out unless --log-level asks for it: the result is what counts.
 func (a *app) quietLogger() (*slog.Logger, error) {
-	if a.logLevel == "info" {
+	if !a.flags.Changed("log-level") {
 		a.logLevel = "error"
 	}
 	return a.logger()
@@ -249,7 +251,8 @@ func (q *question) printList(definitions []jsontext.Value) error {
 			}
 		}
 		if err := json.Unmarshal(definition, &p); err != nil {
-			return fmt.Errorf("prompt definition: %w", err)
+			// Any server may be asked, so a definition may be anything: what could be read of it is shown.
+			p.Description = "(not a valid definition: " + err.Error() + ")"
 		}
 		var arguments []string
 		for _, argument := range p.Arguments {

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/promptweir/promptweir/config"
@@ -74,6 +75,8 @@ func run(ctx context.Context, args []string, std streams) int {
 type app struct {
 	streams
 
+	// flags are the common ones as they were given.
+	flags     *pflag.FlagSet
 	config    string
 	logFormat string
 	logLevel  string
@@ -100,12 +103,13 @@ func newRoot(std streams) *cobra.Command {
 	root.SetErr(std.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	flags := root.PersistentFlags()
+	a.flags = flags
 	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"), "configuration `PATH`: a file, or a folder of *.hcl files (PROMPTWEIR_CONFIG)")
 	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of the log on standard error: text or json")
 	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` that is logged: debug, info, warn or error")
 	root.AddCommand(
 		a.serveCommand(), a.stdioCommand(), a.validateCommand(), a.listCommand(), a.getCommand(), a.explainCommand(),
-		a.versionCommand(), a.healthcheckCommand(),
+		a.probeCommand(), a.versionCommand(), a.healthcheckCommand(),
 	)
 	return root
 }
@@ -145,6 +149,9 @@ func (a *app) logger() (*slog.Logger, error) {
 	}
 	return nil, &usageError{fmt.Sprintf("--log-format %q: use text or json", a.logFormat)}
 }
+
+// configGiven reports whether --config stands on the command line, and not only in the environment.
+func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
 // load reads the configuration and prints its diagnostics. With lenient, unset environment variables are warnings.
 func (a *app) load(lenient bool) (*config.Config, error) {

@@ -168,6 +168,11 @@ func (a *app) stdio(ctx context.Context, as string) error {
 	if err != nil {
 		return err
 	}
+	for _, signal := range []string{"TRACES", "METRICS", "LOGS"} {
+		if os.Getenv("OTEL_"+signal+"_EXPORTER") == "console" {
+			return fmt.Errorf("OTEL_%s_EXPORTER=console writes to standard output, which is the client's here: export to an address", signal)
+		}
+	}
 	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
 	if err != nil {
 		return err
@@ -221,6 +226,13 @@ func (a *app) healthcheckCommand() *cobra.Command {
 		Use: "healthcheck", Short: "Ask a running gateway's admin listener whether it is alive", Hidden: true,
 		Args: takes(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if admin == "" {
+				listen, err := a.adminListen()
+				if err != nil {
+					return err
+				}
+				admin = "http://" + listen
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), healthBound)
 			defer cancel()
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/healthz", nil)
@@ -241,6 +253,25 @@ func (a *app) healthcheckCommand() *cobra.Command {
 			return nil
 		},
 	}
-	command.Flags().StringVar(&admin, "admin", "http://"+config.DefaultAdminListen, "`URL` of the admin listener")
+	command.Flags().StringVar(&admin, "admin", "", "`URL` of the admin listener; from the configuration, or http://"+config.DefaultAdminListen)
 	return command
+}
+
+// adminListen is where the gateway beside this command has its admin listener, by the same configuration.
+func (a *app) adminListen() (string, error) {
+	if a.config == "" {
+		return config.DefaultAdminListen, nil
+	}
+	cfg, err := a.load(true)
+	if err != nil {
+		return "", err
+	}
+	host, port, err := net.SplitHostPort(cfg.Admin.Listen)
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "127.0.0.1" // it listens everywhere, but that is no address to ask
+	}
+	return net.JoinHostPort(host, port), nil
 }

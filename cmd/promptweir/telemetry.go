@@ -47,8 +47,8 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 	described, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "promptweir"), attribute.String("service.version", version)),
 		resource.WithFromEnv())
-	if err != nil {
-		return nil, fmt.Errorf("telemetry resource: %w", err)
+	if err != nil { // it is usable all the same
+		logger.WarnContext(ctx, "telemetry resource", slog.Any("error", err))
 	}
 	if err := t.startMetrics(ctx, described, registry); err != nil {
 		return nil, err

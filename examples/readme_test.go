@@ -1,0 +1,64 @@
+package examples_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// fences returns the fenced blocks of the README, by the language that each begins with.
+func fences(t *testing.T) map[string][]string {
+	t.Helper()
+	content, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, language, open := map[string][]string{}, "", false
+	var block strings.Builder
+	for line := range strings.Lines(string(content)) {
+		mark, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case !isFence:
+			block.WriteString(line)
+		case open && mark != "":
+			t.Fatalf("the block of %q is not closed before one of %q begins", language, mark)
+		case open:
+			blocks[language] = append(blocks[language], block.String())
+			open = false
+		default:
+			language, open = mark, true
+			block.Reset()
+		}
+	}
+	if open {
+		t.Fatalf("the block of %q is not closed", language)
+	}
+	return blocks
+}
+
+func TestTheConfigurationsOfTheREADMELoad(t *testing.T) {
+	blocks := fences(t)["hcl"]
+	if len(blocks) == 0 {
+		t.Fatal("the README shows no configuration")
+	}
+	folder := t.TempDir()
+	for i, block := range blocks {
+		name := strings.TrimSpace(strings.TrimPrefix(strings.SplitN(block, ",", 2)[0], "#"))
+		if filepath.Ext(name) != ".hcl" {
+			t.Fatalf("block %d does not begin with a comment that names its file: %q", i, name)
+		}
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, diagnostics := config.Load(folder, config.Options{AllowUnsetEnv: true}); diagnostics.HasErrors() {
+		t.Error(diagnostics.Err())
+	}
+}
