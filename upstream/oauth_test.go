@@ -197,8 +197,14 @@ func TestTokensAreReplacedBeforeTheyExpire(t *testing.T) {
 		})
 		mustGet(t, c, "p")
 		time.Sleep(30 * time.Second)
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.Denied)
+		asked := a.requests()
+		for range 10 {
+			_, err := get(t.Context(), c, "p")
+			wantUnavailable(t, err, upstream.Denied)
+		}
+		if n := a.requests(); n != asked+1 {
+			t.Errorf("%d requests for tokens at once where there are none", n-asked)
+		}
 
 		// One that lives shortly is used nevertheless.
 		a.change(func() { a.answer, a.life = nil, 4 })

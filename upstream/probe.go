@@ -67,6 +67,9 @@ func (s *Session) negotiate(ctx context.Context, protocol string) (agreement, er
 		return s.negotiateInSilence(ctx)
 	}
 	agreed, err := s.discover(ctx)
+	if refused, ok := errors.AsType[*wire.Error](err); ok && refused.Code == wire.UnsupportedProtocolVersion {
+		agreed, err = s.discover(ctx) // it lists as supported what it refused: see whether it means it
+	}
 	switch {
 	case !errors.Is(err, errLegacy):
 		return agreed, err
