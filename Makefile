@@ -22,9 +22,9 @@ run: build ## serve examples/quickstart in the foreground; Ctrl-C ends it and al
 test: ## every test that needs nothing but Go
 	go test -race -shuffle=on ./...
 
-interop: ## real clients and servers from npm against the gateway; needs Node 20 or later
-	cd examples/interop && npm ci --no-audit --no-fund
-	go test -tags interop -count=1 -timeout 5m ./examples/interop/...
+interop: ## real clients and servers, and the official conformance suite, against the gateway; needs Node 22.19 or later
+	cd examples/interop && npm ci --ignore-scripts
+	go test -tags interop -v -count=1 -timeout 5m ./examples/interop/...
 
 lint: ## linters and the layout rules of .golangci.yml
 	$(TOOL) golangci-lint run

@@ -88,7 +88,7 @@ func (a *app) probe(ctx context.Context, server config.Upstream) error {
 	if session.Completes() {
 		completes = "completions"
 	}
-	fmt.Fprintf(a.out, "connected: revision %s over %s, with %s\n", session.Revision, server.Transport, completes)
+	fmt.Fprintf(a.out, "connected: revision %s over HTTP, with %s\n", session.Revision, completes)
 
 	p := prober{session: session, timeout: server.Timeout, out: a.out}
 	definitions, err := p.list(ctx)

@@ -1,8 +1,10 @@
 //go:build interop
 
 // Package interop_test puts real MCP servers behind the gateway and real MCP clients in front of it,
-// none of them ours: a server from npm over stdio, the Go SDK's server over HTTP in both eras, and the
-// two generations of the TypeScript SDK as clients. It needs Node, and npm ci in this folder.
+// none of them ours: a server from npm over stdio, the Go SDK's server over HTTP in both eras; and as
+// clients the two generations of the TypeScript SDK, mark3labs/mcp-go and the Inspector. (The Go SDK's
+// client is in front of the gateway at every revision in its own tests.) It also runs the official
+// conformance suite against both sides. It needs Node 22.19 or later, and npm ci in this folder.
 package interop_test
 
 import (
@@ -36,20 +38,20 @@ const patience = time.Minute
 const settings = `
 gateway {
   listen    = "127.0.0.1:0"
-  page_size = 2
+  page_size = %d
 }
 admin { listen = "127.0.0.1:0" }
 
 team "interop" {
-  upstream "everything" { command = [%q, "stdio"] }
-  upstream "sessions" { url = %q }
-  upstream "stateless" { url = %q }
+  %s
 }
 `
 
 func TestClientsAndServers(t *testing.T) {
 	sessions, stateless := newServer(t, false), newServer(t, true)
-	endpoint := startGateway(t, sessions.url, stateless.url)
+	everything := fmt.Sprintf("upstream \"everything\" { command = [%q, \"stdio\"] }", installed(t, "mcp-server-everything"))
+	endpoint := startGateway(t, 2, everything, sessions.upstream(), stateless.upstream())
+	mcpgo := buildMcpgo(t)
 	names := []string{
 		"everything.args-prompt", "everything.completable-prompt", "everything.resource-prompt", "everything.simple-prompt",
 		"sessions.greet", "stateless.greet",
@@ -58,17 +60,20 @@ func TestClientsAndServers(t *testing.T) {
 
 	for _, client := range []struct {
 		name, revision string
-		command        []string // the script, and its mode
+		program        []string
+		mode           string
 	}{
-		{"sdk1", "2025-11-25", []string{"sdk1.mjs"}},
-		{"client2-legacy", "2025-11-25", []string{"client2.mjs", "legacy"}},
-		{"client2-auto", "2026-07-28", []string{"client2.mjs", "auto"}},
-		{"client2-pinned", "2026-07-28", []string{"client2.mjs", "2026-07-28"}},
+		{"sdk1", "2025-11-25", []string{"node", "sdk1.mjs"}, ""},
+		{"client2-legacy", "2025-11-25", []string{"node", "client2.mjs"}, "legacy"},
+		{"client2-auto", "2026-07-28", []string{"node", "client2.mjs"}, "auto"},
+		{"client2-pinned", "2026-07-28", []string{"node", "client2.mjs"}, "2026-07-28"},
+		{"mcpgo", "2026-07-28", []string{mcpgo}, "http"},
+		{"mcpgo-sessions", "2025-11-25", []string{mcpgo}, "sessions"},
 	} {
 		for _, server := range []*server{sessions, stateless} {
 			t.Run(client.name+"/"+server.prefix, func(t *testing.T) {
 				added := "added_for_" + client.name
-				got := drive(t, endpoint, client.command, func() { server.add(added) })
+				got := drive(t, slices.Concat(client.program, []string{endpoint, work, client.mode}), func() { server.add(added) })
 				want := result{
 					Revision:  client.revision,
 					Pages:     slices.Collect(slices.Chunk(names, 2)),
@@ -82,6 +87,31 @@ func TestClientsAndServers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestOverStdio starts the gateway as the server of one client. There it may be asked before its upstreams have
+// answered, and waits for them a while.
+func TestOverStdio(t *testing.T) {
+	sessions, stateless := newServer(t, false), newServer(t, true)
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir")
+	target, err := json.Marshal([]string{
+		filepath.Join(dir, "promptweir"), "stdio", "--config", configure(t, 1, sessions.upstream(), stateless.upstream()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	todo := `{"get": [{"name": "stateless.greet", "arguments": {"name": "Grace"}}], "complete": [
+		{"ref": {"type": "ref/prompt", "name": "sessions.greet"}, "argument": {"name": "name", "value": "A"}}
+	]}`
+	got := drive(t, []string{buildMcpgo(t), string(target), todo, "stdio"}, func() { sessions.add("added") })
+	want := result{
+		Revision: "2026-07-28", Pages: [][]string{{"sessions.greet"}, {"stateless.greet"}}, Got: []string{"Hello, Grace!"},
+		Completed: [][]string{{"Ada", "Alan"}}, Changed: []string{"sessions.added", "sessions.greet", "stateless.greet"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what the client saw (-want +got):\n%s", diff)
 	}
 }
 
@@ -128,12 +158,12 @@ type result struct {
 	Changed   []string // the names after the change
 }
 
-// drive runs a client's script, calls change when it is subscribed, and returns what it printed.
-func drive(t *testing.T, endpoint string, command []string, change func()) result {
+// drive runs a client, calls change when it is subscribed, and returns what it printed.
+func drive(t *testing.T, command []string, change func()) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", slices.Concat(command[:1], []string{endpoint, work}, command[1:])...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	var stderr bytes.Buffer
@@ -152,7 +182,7 @@ func drive(t *testing.T, endpoint string, command []string, change func()) resul
 	}
 	out, outErr := io.ReadAll(lines)
 	if err := cmd.Wait(); err != nil || readErr != nil || outErr != nil {
-		t.Fatalf("node %q: %v, %v, %v\n%s%s%s", command, err, readErr, outErr, ready, out, stderr.String())
+		t.Fatalf("%q: %v, %v, %v\n%s%s%s", command, err, readErr, outErr, ready, out, stderr.String())
 	}
 
 	var printed struct {
@@ -162,7 +192,7 @@ func drive(t *testing.T, endpoint string, command []string, change func()) resul
 		}
 	}
 	if err := json.Unmarshal(out, &printed); err != nil {
-		t.Fatalf("what node %q printed: %v\n%s", command, err, out)
+		t.Fatalf("what %q printed: %v\n%s", command, err, out)
 	}
 	for _, got := range printed.Got {
 		for _, message := range got.Messages {
@@ -173,22 +203,48 @@ func drive(t *testing.T, endpoint string, command []string, change func()) resul
 }
 
 // startGateway runs the gateway in front of the servers and returns its endpoint.
-func startGateway(t *testing.T, sessions, stateless string) string {
+func startGateway(t *testing.T, pageSize int, upstreams ...string) string {
 	t.Helper()
-	everything, err := filepath.Abs(filepath.Join("node_modules", ".bin", "mcp-server-everything"))
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir")
+	file := configure(t, pageSize, upstreams...)
+	return proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file).Attr(t, "endpoint")
+}
+
+// configure writes the gateway's configuration, with upstream blocks, and returns its path.
+func configure(t *testing.T, pageSize int, upstreams ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "gateway.hcl")
+	text := fmt.Appendf(nil, settings, pageSize, strings.Join(upstreams, "\n  "))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// buildMcpgo builds the client in the folder mcpgo, which is a module of its own, and returns the program's path.
+func buildMcpgo(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "mcpgo")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
+	cmd.Dir = "mcpgo"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build in mcpgo: %v\n%s", err, out)
+	}
+	return program
+}
+
+// installed returns the path of a program that npm has installed in this folder.
+func installed(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("node_modules", ".bin", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(everything); err != nil {
+	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%v: run make interop, which installs it", err)
 	}
-	dir := t.TempDir()
-	proctest.Build(t, dir, "./cmd/promptweir")
-	file := filepath.Join(dir, "gateway.hcl")
-	if err := os.WriteFile(file, fmt.Appendf(nil, settings, everything, sessions, stateless), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file).Attr(t, "endpoint")
+	return path
 }
 
 // waitUntilListed returns when all servers have joined.
@@ -270,6 +326,9 @@ func newServer(t *testing.T, stateless bool) *server {
 	s.url = listener.URL
 	return s
 }
+
+// upstream is the server's block in the gateway's configuration.
+func (s *server) upstream() string { return fmt.Sprintf("upstream %q { url = %q }", s.prefix, s.url) }
 
 // add adds a prompt, and so changes the list.
 func (s *server) add(name string) {

@@ -1,0 +1,299 @@
+//go:build interop
+
+package interop_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/internal/proctest"
+)
+
+const (
+	// suiteBound is how long one run of the conformance suite may take; the longest takes five seconds.
+	suiteBound = 90 * time.Second
+	// reference is the server of the Go SDK that has what the suite asks for.
+	reference = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+)
+
+// conformable is the gateway's configuration for the suite, which asks for prompts by fixed names and does not log in.
+const conformable = `
+gateway { listen = "127.0.0.1:0" }
+admin { listen = "127.0.0.1:0" }
+
+team "conformance" {
+  upstream "reference" {
+    url    = %q
+    prefix = ""
+  }
+}
+`
+
+// requirementSet chooses what a revision requires, frozen at its release.
+func requirementSet(revision string) []string { return []string{"--requirements", revision} }
+
+// allScenarios chooses what the suite has for a revision: also what came later, which fails no requirement set, and what
+// it has for revisions without one.
+func allScenarios(revision string) []string {
+	return []string{"--suite", "all", "--spec-version", revision}
+}
+
+// TestServerConformance runs the official suite against the gateway. Every scenario passes or is expected not to, with
+// the reason in the file; those that are named here have to pass.
+func TestServerConformance(t *testing.T) {
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir", reference)
+	prompts := []string{
+		"completion-complete", "prompts-list", "prompts-get-simple", "prompts-get-with-args",
+		"prompts-get-embedded-resource", "prompts-get-with-image",
+	}
+	legacy := slices.Concat(prompts, []string{"server-initialize", "ping"})
+	newest := slices.Concat(legacy, []string{"dns-rebinding-protection", "server-sse-multiple-streams"})
+	modern := slices.Concat(prompts, []string{
+		"dns-rebinding-protection", "input-required-result-non-tool-request", "input-required-result-unsupported-methods",
+	})
+	runs := []suiteRun{
+		{"2025-03-26", allScenarios("2025-03-26"), "legacy", []string{"server-session-lifecycle"}},
+		{"2025-06-18", allScenarios("2025-06-18"), "legacy", append(slices.Clone(legacy), "server-session-lifecycle")},
+		{"2025-11-25 required", requirementSet("2025-11-25"), "legacy", newest},
+		{"2025-11-25", allScenarios("2025-11-25"), "legacy", append(slices.Clone(newest), "server-session-lifecycle")},
+	}
+	// A server with sessions cannot ask for input in its result, which 2026-07-28 has a scenario for.
+	modernRuns := []suiteRun{
+		{"2026-07-28 required", requirementSet("2026-07-28"), "modern", modern},
+		{"2026-07-28", allScenarios("2026-07-28"), "modern", modern},
+	}
+	for _, server := range []struct {
+		name      string
+		stateless bool
+		runs      []suiteRun
+	}{
+		{"sessions", false, runs},
+		{"stateless", true, slices.Concat(runs, modernRuns)},
+	} {
+		t.Run(server.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "gateway.hcl")
+			config := fmt.Appendf(nil, conformable, startReference(t, dir, server.stateless))
+			if err := os.WriteFile(file, config, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			gateway := proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file)
+			endpoint := gateway.Attr(t, "endpoint")
+			waitUntilListed(t, endpoint, []string{
+				"test_input_required_result_prompt", "test_prompt_with_arguments", "test_prompt_with_embedded_resource",
+				"test_prompt_with_image", "test_simple_prompt",
+			})
+			for _, run := range server.runs {
+				t.Run(run.name, func(t *testing.T) { run.do(t, "server", "--url", endpoint) })
+			}
+		})
+	}
+}
+
+// TestClientConformance runs the official suite against the gateway's upstream side, through promptweir probe.
+func TestClientConformance(t *testing.T) {
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir")
+	command := "sh " + filepath.Join("conformance", "client.sh") + " " + filepath.Join(dir, "promptweir")
+	for _, run := range []suiteRun{
+		{"2025-03-26", allScenarios("2025-03-26"), "legacy", nil}, // only OAuth
+		{"2025-06-18", allScenarios("2025-06-18"), "legacy", []string{"initialize"}},
+		{"2025-11-25 required", requirementSet("2025-11-25"), "legacy", []string{"initialize"}},
+		{"2025-11-25", allScenarios("2025-11-25"), "legacy", []string{"initialize"}},
+		{"2026-07-28 required", requirementSet("2026-07-28"), "modern", []string{"http-standard-headers", "request-metadata"}},
+		{"2026-07-28", allScenarios("2026-07-28"), "modern", []string{"http-standard-headers", "request-metadata"}},
+		{"extensions", []string{"--suite", "extensions"}, "extensions", nil},
+	} {
+		t.Run(run.name, func(t *testing.T) { run.do(t, "client", "--command", command) })
+	}
+}
+
+// A suiteRun is one call of the suite.
+type suiteRun struct {
+	name      string
+	scenarios []string // the flags that choose them
+	expected  string   // the file of failures that are expected
+	passes    []string // the scenarios that have to be run and to pass
+}
+
+// do runs the suite against one side. The suite's verdict is that nothing has failed or passed unexpectedly; what it
+// does not judge is whether a scenario was run at all.
+func (r suiteRun) do(t *testing.T, side string, flags ...string) {
+	results := t.TempDir()
+	args := slices.Concat([]string{installed(t, "conformance"), side}, flags, r.scenarios, []string{
+		"--expected-failures", filepath.Join("conformance", r.expected+".yaml"), "--output-dir", results,
+	})
+	out, err := runNode(t, suiteBound, args...)
+	if err != nil {
+		// What is expected and what is not comes last; before that it tells, at length, what it does.
+		if i := strings.Index(out, "SUMMARY ==="); i >= 0 {
+			out = out[i:]
+		}
+		t.Errorf("conformance %s: %v\n%s", strings.Join(args[1:], " "), err, out)
+	}
+	found := readResults(t, results)
+	var passed []string
+	for _, scenario := range slices.Sorted(maps.Keys(found)) {
+		if found[scenario].passed() {
+			passed = append(passed, scenario)
+		}
+	}
+	for _, scenario := range r.passes {
+		if !slices.Contains(passed, scenario) {
+			t.Errorf("%s has not passed:\n%s", scenario, found[scenario])
+		}
+	}
+	for _, scenario := range unexpected(out) {
+		t.Logf("%s:\n%s", scenario, found[scenario])
+	}
+	t.Logf("%d of %d scenarios passed (why not the others: %s.yaml): %s", len(passed), len(found), r.expected, strings.Join(passed, " "))
+}
+
+// unexpected returns the scenarios that the suite prints as "✗ SCENARIO" or "✗ SCENARIO:CHECK" where it says which
+// failures it did not expect. In its summary, where it prints the expected ones too, a count follows.
+func unexpected(out string) []string {
+	var scenarios []string
+	for _, line := range regexp.MustCompile(`(?m)^ *✗ ([^\s:]+)(:\S+)?$`).FindAllStringSubmatch(out, -1) {
+		scenarios = append(scenarios, line[1])
+	}
+	return slices.Compact(scenarios)
+}
+
+// A scenarioResult is what the suite checked, in its own words.
+type scenarioResult struct {
+	checks []struct{ ID, Status, Description, ErrorMessage string }
+	client string // what a client under test printed
+}
+
+// passed reports whether something succeeded, and nothing is even a warning.
+func (r scenarioResult) passed() bool {
+	succeeded := false
+	for _, check := range r.checks {
+		switch check.Status {
+		case "FAILURE", "WARNING":
+			return false
+		case "SUCCESS":
+			succeeded = true
+		}
+	}
+	return succeeded
+}
+
+// String lists what did not succeed.
+func (r scenarioResult) String() string {
+	var text strings.Builder
+	for _, check := range r.checks {
+		if check.Status != "SUCCESS" {
+			fmt.Fprintf(&text, "%s %s: %s: %s\n", check.Status, check.ID, check.Description, check.ErrorMessage)
+		}
+	}
+	return text.String() + r.client
+}
+
+// readResults reads the suite's results by scenario, from folders that are named [server-]SCENARIO-TIME.
+func readResults(t *testing.T, dir string) map[string]scenarioResult {
+	t.Helper()
+	results := map[string]scenarioResult{}
+	name := regexp.MustCompile(`^(?:server-)?(.*)-\d{4}-\d\d-\d\dT[-\d]+Z$`)
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(path) != "checks.json" {
+			return err
+		}
+		folder := filepath.Dir(path)
+		relative, err := filepath.Rel(dir, folder)
+		if err != nil {
+			return err
+		}
+		match := name.FindStringSubmatch(relative)
+		if match == nil {
+			return fmt.Errorf("%s: not the name of a result", relative)
+		}
+		var result scenarioResult
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(content, &result.checks); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, stream := range []string{"stdout.txt", "stderr.txt"} { // of clients only
+			printed, _ := os.ReadFile(filepath.Join(folder, stream))
+			result.client += string(printed)
+		}
+		results[match[1]] = result
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return results
+}
+
+// startReference runs the reference server, of one era as the Go SDK has it, and returns its URL.
+func startReference(t *testing.T, dir string, stateless bool) string {
+	t.Helper()
+	address := freeAddress(t)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, filepath.Base(reference)),
+		"-http", address, fmt.Sprintf("-stateless=%t", stateless))
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Wait() // it ends when the test's context has killed it: it knows no other way
+		if t.Failed() {
+			t.Logf("log of the reference server:\n%s", log.String())
+		}
+	})
+	return "http://" + address + "/mcp"
+}
+
+// freeAddress returns an address that nobody listens on. The reference server does not say which port it was given, so
+// it cannot choose one.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// runNode runs a script to its end and returns what it printed on standard output, or an error that holds what it
+// printed on standard error. When the time is up, the script is killed with all that it has started.
+func runNode(t *testing.T, bound time.Duration, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", args...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // the Inspector keeps files there
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("not done after %s: %w\n%s", bound, err, stderr.String())
+	case err != nil:
+		err = fmt.Errorf("%w\n%s", err, stderr.String())
+	}
+	return stdout.String(), err
+}
