@@ -129,10 +129,15 @@ func (ps *passage) ask(i int, params members) answer {
 func (ps *passage) get(i int) {
 	ps.t.Helper()
 	result := ps.g.result(ps.up)
-	ps.p.answer("prompts/get", result.json())
+	said, want := result.json(), ps.resultDown(result).json()
+	if !ps.up && !ps.down { // then nothing of it is the gateway's, not even a space
+		said = append(result, ps.g.known("resultType", ps.g.value(1))).spaced(ps.g)
+		want = said
+	}
+	ps.p.answer("prompts/get", said)
 	params := ps.g.params(i, ps.down)
 	a := ps.ask(i, params)
-	ps.same("result", `{"jsonrpc":"2.0","id":1,"result":`+ps.resultDown(result).json()+`}`, a.body)
+	ps.same("result", `{"jsonrpc":"2.0","id":1,"result":`+want+`}`, a.body)
 	calls := ps.p.heard("prompts/get")
 	if len(calls) == 0 {
 		ps.t.Fatalf("the upstream was not asked: %s", a.body)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +120,13 @@ func TestSchemasThatAreNotTakenForSomethingElse(t *testing.T) {
 				t.Errorf("Compile(%.200s): %v, want %v", text, err, want)
 			}
 		}
+	}
+	path := filepath.Join(t.TempDir(), "s.json")
+	if err := os.WriteFile(path, []byte(`{"type":"string"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := schema.Compile(jsontext.Value(`{"$ref":"file://` + path + `"}`)); !errors.Is(err, schema.ErrExternal) {
+		t.Errorf("a file that is there: %v", err)
 	}
 	// What is inside of the document, or built in, is not external.
 	for _, text := range []string{
