@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test interop lint fmt fuzz bench check
+.PHONY: help build run test interop lint fmt fuzz bench bench-fanout soak check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -10,7 +10,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 TOOL := go tool -modfile=.ci/tools.mod
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 build: ## bin/promptweir, static, and the example servers beside it
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)' -o bin/promptweir ./cmd/promptweir
@@ -35,8 +35,23 @@ fmt: ## format all Go code
 fuzz: ## run each fuzz target for a while: make fuzz FUZZTIME=1m
 	bash .ci/fuzz $(FUZZTIME)
 
-bench: ## run the benchmarks six times and summarise them
-	go test -run '^$$' -bench . -benchmem -count 6 ./... | $(TOOL) benchstat -
+bench: ## run the benchmarks six times, summarise them, and show how they grow with the catalog
+	@mkdir -p bin
+	go test -run '^$$' -bench . -skip '$(TURNS)' -benchtime 0.3s -benchmem -count 6 ./... >bin/bench.txt
+	go test -run '^$$' -bench '$(TURNS)' -benchtime 40x -benchmem -count 6 ./gateway >>bin/bench.txt
+	$(TOOL) benchstat bin/bench.txt
+	go run ./examples/bench/growth <bin/bench.txt
+
+# Benchmarks that wait between two turns for longer than a turn takes, so that they run a fixed number.
+TURNS := BenchmarkPublish|BenchmarkChange
+
+bench-fanout: build ## 10 000 listening clients: FANOUT='-legacy -listeners 1000' for others
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/fanout ./examples/bench/bare
+	bin/fanout $(FANOUT)
+
+soak: ## a minute of upstreams that change, die and return, under the race detector: SOAK='-for 10m' for longer
+	go build -race -o bin/ ./examples/bench/soak
+	bin/soak $(SOAK)
 
 check: ## all of the above that can fail, as CI runs it
 	bash .ci/run

@@ -1,0 +1,109 @@
+// Package process answers: how do the measuring programs run the ones that are measured, and what do those cost?
+package process
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// startup bounds how long a process may take to say where it listens.
+	startup = 30 * time.Second
+	// shutdown bounds how long it may take to leave once it was told to stop.
+	shutdown = 20 * time.Second
+	// quiet is how long the memory of a process must have stayed the same, and settling how long that may take.
+	quiet    = 3 * time.Second
+	settling = 15 * time.Second
+)
+
+// Process is a program at work.
+type Process struct {
+	cmd *exec.Cmd
+
+	mu  sync.Mutex // guards log
+	log bytes.Buffer
+}
+
+// Start starts a program. To be followed by [Process.Stop]; when ctx ends, it is killed.
+func Start(ctx context.Context, name string, args ...string) (*Process, error) {
+	p := &Process{cmd: exec.CommandContext(ctx, name, args...)}
+	p.cmd.Stderr = p
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Write takes what the program logs.
+func (p *Process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+// Log returns what the program logged so far.
+func (p *Process) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// Attr waits until the program has logged an attribute (slog's text form) and returns its value.
+func (p *Process) Attr(name string) (string, error) {
+	pattern := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `="?([^"\s]+)"?(\s.*)?\n`)
+	for deadline := time.Now().Add(startup); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if match := pattern.FindStringSubmatch(p.Log()); match != nil {
+			return match[1], nil
+		}
+	}
+	return "", fmt.Errorf("no %s= in the log after %s:\n%s", name, startup, p.Log())
+}
+
+// RSS returns the memory that the process holds, in bytes, once that has come to rest.
+func (p *Process) RSS() (int64, error) {
+	last, since := int64(0), time.Now()
+	for deadline := time.Now().Add(settling); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		now, err := rss(p.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		if now-last > last/200 || last-now > last/200 {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > quiet {
+			break
+		}
+	}
+	return last, nil
+}
+
+func rss(pid int) (int64, error) {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(statm)
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("statm: %q", statm)
+	}
+	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// Stop tells the program to stop and waits until it has. One that does not is killed.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	overdue := time.AfterFunc(shutdown, func() { _ = p.cmd.Process.Kill() })
+	defer overdue.Stop()
+	return p.cmd.Wait()
+}

@@ -1,0 +1,369 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// benchTeams own benchUpstreams, of which the first team's are those that change.
+	benchTeams     = 100
+	benchUpstreams = 1_000
+	// benchList is how many prompts an upstream has that changes.
+	benchList = 100
+	// benchAudiences are in use. Every second one sees all prompts, each other one those of a team that does not change.
+	benchAudiences = 100
+)
+
+// company is a gateway with connectors at work and real servers behind them, over loopback.
+type company struct {
+	*Gateway
+
+	peers []*lister
+	// lists are what the servers that change offer, by turns.
+	lists [2]string
+	turn  int
+	// audiences are in use, see benchAudiences.
+	audiences []*policy.Audience
+}
+
+// benchSizes runs a benchmark at growing sizes of the catalog.
+func benchSizes(b *testing.B, run func(b *testing.B, n int)) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { run(b, n) })
+	}
+}
+
+// newCompany makes a gateway whose servers have nothing to offer yet. What is to run beside the connectors runs until
+// the benchmark ends.
+func newCompany(b *testing.B, beside ...func(g *Gateway, ctx context.Context) error) *company {
+	b.Helper()
+	c := &company{lists: [2]string{benchPrompts(benchList, 1), benchPrompts(benchList, 2)}}
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	cfg := &config.Config{
+		Gateway: config.Gateway{
+			Listen: config.DefaultListen, Path: config.DefaultPath, PageSize: config.DefaultPageSize, Separator: config.DefaultSeparator,
+		},
+		Teams: make([]config.Team, benchTeams),
+		Auth:  &config.Auth{Tokens: []config.Token{{Subject: "reader", SHA256: sha256.Sum256([]byte("reader")), Groups: []string{"readers"}}}},
+	}
+	for i := range benchUpstreams {
+		path, team := fmt.Sprintf("/%d", i), &cfg.Teams[i*benchTeams/benchUpstreams]
+		team.Name = fmt.Sprintf("team%d", i*benchTeams/benchUpstreams)
+		u := upstreamtest.HTTP(fmt.Sprintf("upstream%d", i), server.URL+path)
+		u.Team = team.Name
+		team.Upstreams = append(team.Upstreams, u)
+		c.peers = append(c.peers, &lister{list: benchPrompts(0, 0), changed: make(chan struct{}, 1)})
+		mux.Handle(path, c.peers[i])
+	}
+	everything, err := config.ParsePattern("*")
+	if err != nil {
+		b.Fatal(err)
+	}
+	readers := config.Rule{Prompts: []config.Pattern{everything}, To: []config.Selector{{Kind: config.Group, Name: "readers"}}}
+	for i := range cfg.Teams {
+		cfg.Teams[i].Members = []config.Selector{{Kind: config.Group, Name: cfg.Teams[i].Name}}
+		cfg.Teams[i].Exposes = []config.Rule{readers}
+	}
+	if c.Gateway, err = New(cfg, Options{}); err != nil {
+		b.Fatal(err)
+	}
+	for i := range benchAudiences {
+		who := policy.Principal{Subject: fmt.Sprintf("user:%d", i), Groups: []string{fmt.Sprintf("group:team%d", i)}}
+		if i%2 == 0 {
+			who.Groups = append(who.Groups, "group:readers")
+		}
+		c.audiences = append(c.audiences, c.policy.Audience(who))
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var group errgroup.Group
+	for _, connector := range c.connectors {
+		group.Go(func() error { return connector.Run(ctx) })
+	}
+	for _, run := range beside {
+		group.Go(func() error { return run(c.Gateway, ctx) })
+	}
+	b.Cleanup(func() {
+		cancel()
+		_ = group.Wait() // ended with its context
+		server.CloseClientConnections()
+		server.Close()
+	})
+	for i, connector := range c.connectors {
+		upstreamtest.Eventually(b, "the upstream is ready", func() bool { return connector.State().Listed && c.peers[i].watched.Load() })
+	}
+	return c
+}
+
+// fill makes the servers offer n prompts in all, the first team's benchList each, and waits until they are listed.
+func (c *company) fill(b *testing.B, n int) {
+	b.Helper()
+	changing := benchUpstreams / benchTeams
+	each, more := (n-changing*benchList)/(benchUpstreams-changing), (n-changing*benchList)%(benchUpstreams-changing)
+	rest := [2]string{benchPrompts(each, 0), benchPrompts(each+1, 0)}
+	for i, peer := range c.peers {
+		switch {
+		case i < changing:
+			peer.offer(c.lists[0])
+		case i < changing+more:
+			peer.offer(rest[1])
+		default:
+			peer.offer(rest[0])
+		}
+	}
+	listed := func() (all int) {
+		for _, connector := range c.connectors {
+			all += len(connector.State().Definitions)
+		}
+		return all
+	}
+	upstreamtest.Eventually(b, "all upstreams have listed", func() bool { return listed() == n })
+}
+
+// change makes the next of the servers that change offer another list, every definition new.
+func (c *company) change() {
+	changing := benchUpstreams / benchTeams
+	c.peers[c.turn%changing].offer(c.lists[(c.turn/changing+1)%2])
+	c.turn++
+}
+
+// lister is a server of 2026-07-28 that remembers nothing but its list, so that it weighs little beside the gateway.
+type lister struct {
+	mu      sync.Mutex // guards list
+	list    string
+	changed chan struct{}
+	watched atomic.Bool
+}
+
+// offer replaces the list and says so.
+func (l *lister) offer(list string) {
+	l.mu.Lock()
+	l.list = list
+	l.mu.Unlock()
+	l.changed <- struct{}{}
+}
+
+func (l *lister) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	message, err := wire.Parse(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", wire.ContentJSON)
+	switch message.Method {
+	case wire.Listen:
+		l.stream(w, r)
+	case wire.Discover:
+		_, _ = w.Write(wire.AppendResult(nil, message.ID, jsontext.Value(`{"resultType":"complete","supportedVersions":["2026-07-28"],`+
+			`"ttlMs":0,"cacheScope":"public","capabilities":{"prompts":{"listChanged":true}}}`)))
+	default:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		_, _ = w.Write(wire.AppendResult(nil, message.ID, jsontext.Value(l.list)))
+	}
+}
+
+func (l *lister) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", wire.ContentSSE)
+	method := wire.Acknowledged
+	for {
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", wire.AppendNotification(nil, method, jsontext.Value(`{"notifications":{}}`)))
+		_ = http.NewResponseController(w).Flush()
+		l.watched.Store(true)
+		method = wire.PromptsListChanged
+		select {
+		case <-l.changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// subscribeAll opens a subscription of each audience.
+func (c *company) subscribeAll() (affected, others []*subscriber) {
+	for i, audience := range c.audiences {
+		if sub := c.subscribe(audience); i%2 == 0 {
+			affected = append(affected, sub)
+		} else {
+			others = append(others, sub)
+		}
+	}
+	return affected, others
+}
+
+// benchPrompts is a prompts/list result with ordinary definitions: two arguments, some prose.
+func benchPrompts(n, version int) string {
+	list := []byte(`{"prompts":[`)
+	for i := range n {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = fmt.Appendf(list, `{"name":"review_Thing_%d","title":"Review %d","description":%q,"arguments":[`+
+			`{"name":"code","description":"The code to review","required":true},`+
+			`{"name":"style","description":"Which style guide to apply"}],"_meta":{"com.example/owner":"payments"}}`,
+			i, version, strings.Repeat("Reviews a change and says what is wrong. ", 4))
+	}
+	return string(append(list, "]}"...))
+}
+
+// One upstream of 100 prompts has listed again, every definition new: the time until the new edition is there to be
+// listed and each of 100 audiences' subscribers is woken whose view is another. To be run with -benchtime Nx: what
+// happens between two turns takes longer.
+func BenchmarkPublish(b *testing.B) {
+	benchSizes(b, func(b *testing.B, n int) {
+		c := newCompany(b)
+		c.fill(b, n)
+		p := publisher{gateway: c.Gateway, sources: c.sources(), shown: make([]showing, len(c.connectors)), reported: map[string]bool{}}
+		p.publish(b.Context())
+		affected, others := c.subscribeAll()
+		var worst time.Duration
+		b.ReportAllocs()
+		for b.Loop() {
+			b.StopTimer()
+			changing, before := c.turn%(benchUpstreams/benchTeams), c.edition.Load()
+			c.change()
+			for c.connectors[changing].State().Lists == before.states[changing].Lists {
+				<-c.changed
+			}
+			begun := time.Now()
+			b.StartTimer()
+			p.publish(b.Context())
+			b.StopTimer()
+			worst = max(worst, time.Since(begun))
+			for _, sub := range affected {
+				select {
+				case <-sub.wake:
+				default:
+					b.Fatal("a subscriber whose view changed was not woken")
+				}
+			}
+			for _, sub := range others {
+				if len(sub.wake) > 0 {
+					b.Fatal("a subscriber was woken whose view did not change")
+				}
+			}
+			b.StartTimer()
+		}
+		b.ReportMetric(float64(worst), "worst-ns")
+	})
+}
+
+// The same from the server's word that its list has changed, the list asked for over HTTP in between, to the last
+// subscriber awake.
+func BenchmarkChange(b *testing.B) {
+	benchSizes(b, func(b *testing.B, n int) {
+		c := newCompany(b, (*Gateway).publishChanges)
+		c.fill(b, n)
+		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
+		affected, _ := c.subscribeAll()
+		for b.Loop() {
+			b.StopTimer()
+			time.Sleep(30 * time.Millisecond) // what comes sooner after the same server's last change waits for its turn
+			b.StartTimer()
+			c.change()
+			for _, sub := range affected {
+				<-sub.wake
+			}
+		}
+	})
+}
+
+// nowhere is a client that takes a response without looking at it.
+type nowhere struct {
+	header http.Header
+	size   int
+}
+
+func (w *nowhere) Header() http.Header { return w.header }
+func (w *nowhere) WriteHeader(int)     {}
+func (w *nowhere) Write(p []byte) (int, error) {
+	w.size += len(p)
+	return len(p), nil
+}
+
+// prompts/list of a page of 100 from the middle: from the HTTP request to the last byte of the response.
+func BenchmarkListHandler(b *testing.B) {
+	benchSizes(b, func(b *testing.B, n int) {
+		c := newCompany(b, (*Gateway).publishChanges)
+		c.fill(b, n)
+		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
+		handler, entries := c.Handler(), c.edition.Load().snapshot.Entries()
+		cursor := c.sealer.SealCursor(wire.PromptsList, "user:reader", entries[len(entries)/2].Name)
+		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{"cursor":%q,"_meta":{`+
+			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},`+
+			`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}}}`, cursor)
+		reader := bytes.NewReader(body)
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://"+config.DefaultListen+config.DefaultPath, reader)
+		r.Header = http.Header{
+			"Authorization": {"Bearer reader"}, "Content-Type": {wire.ContentJSON}, "Accept": {wire.ContentJSON + ", " + wire.ContentSSE},
+			wire.HeaderProtocolVersion: {wire.Rev20260728}, wire.HeaderMethod: {wire.PromptsList},
+		}
+		w := &nowhere{header: http.Header{}}
+		b.ReportAllocs()
+		for b.Loop() {
+			reader.Reset(body)
+			r.Body, w.size = io.NopCloser(reader), 0
+			handler.ServeHTTP(w, r)
+		}
+		if w.size < benchList*len(entries[0].JSON) {
+			b.Fatalf("the response has %d bytes: it is not the page", w.size)
+		}
+	})
+}
+
+// What the gateway holds per prompt, its upstreams' own lists included, without and with the views of 100 audiences.
+// The servers and what the connections to them cost are not counted.
+func BenchmarkGatewayMemory(b *testing.B) {
+	benchSizes(b, func(b *testing.B, n int) {
+		for b.Loop() {
+			c := newCompany(b, (*Gateway).publishChanges)
+			before := heap()
+			c.fill(b, n)
+			upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
+			entries := c.edition.Load().snapshot.Entries()
+			filled := heap()
+			for _, audience := range c.audiences {
+				c.edition.Load().view(audience)
+			}
+			viewed := heap()
+			size := float64(len(entries[0].JSON))
+			b.ReportMetric(0, "ns/op") // says nothing
+			b.ReportMetric(float64(filled-before)/float64(len(entries)), "B/entry")
+			b.ReportMetric(float64(filled-before)/float64(len(entries))-2*size, "B/entry-2def")
+			b.ReportMetric(float64(viewed-before)/float64(len(entries)), "B/entry+views")
+			runtime.KeepAlive(c)
+		}
+	})
+}
+
+// heap returns the bytes in use once requests under way have ended and what is not in use has been collected.
+func heap() int64 {
+	time.Sleep(200 * time.Millisecond)
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first one's finalizers and pools let go of
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
