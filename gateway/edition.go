@@ -82,7 +82,7 @@ func (e *edition) next(snapshot *catalog.Snapshot, states []*upstream.State) *ed
 	for audience, before := range e.views {
 		if before.made.Load() {
 			next.views[audience] = newAudienceView(func() *catalog.View {
-				return before.view().With(changes, func(entry *catalog.Entry) bool { return visible(audience, entry) })
+				return before.view().With(snapshot, changes, func(entry *catalog.Entry) bool { return visible(audience, entry) })
 			})
 		}
 	}

@@ -107,11 +107,14 @@ func (g *Gateway) names(e *edition, audience *policy.Audience, u, team string) b
 func (g *Gateway) partial(e *edition, audience *policy.Audience) jsontext.Value {
 	var list []byte
 	for i, state := range e.states {
+		if state.Tried && state.Problem == nil {
+			continue
+		}
 		u, reason, since := g.connectors[i].Upstream(), starting, g.started
 		if state.Problem != nil {
 			reason, since = state.Problem.Reason, state.Problem.Since
 		}
-		if (state.Tried && state.Problem == nil) || !g.names(e, audience, u.Name, u.Team) {
+		if !g.names(e, audience, u.Name, u.Team) {
 			continue
 		}
 		item := wire.Object{}.

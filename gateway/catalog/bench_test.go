@@ -87,9 +87,9 @@ func BenchmarkRefresh(b *testing.B) {
 					changes := catalog.Diff(s, later)
 					for i := range audiences {
 						if i%2 == 0 {
-							views[i] = views[i].With(changes, everybody)
+							views[i] = views[i].With(later, changes, everybody)
 						} else {
-							new(catalog.View).With(changes, nobody)
+							new(catalog.View).With(later, changes, nobody)
 						}
 					}
 					s = later

@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Fingerprint is equal where the content is. It is the same on every replica.
@@ -14,37 +15,44 @@ func (f *Fingerprint) toggle(element Fingerprint) { subtle.XORBytes(f[:], f[:], 
 
 // View is the part of a snapshot that one audience sees. It is immutable; the zero value sees nothing.
 type View struct {
-	// entries makes the slice when it is first asked for: many views are only asked for their fingerprint. Nil sees
-	// nothing.
-	entries     func() []*Entry
+	// made is the slice of entries once somebody has asked for it, and make what makes it: many views are only asked for
+	// their fingerprint. Without make, nothing is seen.
+	made atomic.Pointer[[]*Entry]
+	make func() []*Entry
+	once sync.Once
+
 	length      int
 	fingerprint Fingerprint
-	// pending is how many views before this one have not made their slice yet, at most.
-	pending int
 }
-
-// maxPending bounds the changes that are kept until somebody asks for a view's entries.
-const maxPending = 16
 
 // View returns the view of an audience, asking once for each entry whether it is visible.
 func (s *Snapshot) View(visible func(*Entry) bool) *View {
 	v := &View{}
-	var entries []*Entry
-	for _, e := range s.entries {
-		if visible(e) {
-			entries = append(entries, e)
-			v.fingerprint.toggle(e.Fingerprint)
-		}
+	entries := s.visible(visible, 0)
+	for _, e := range entries {
+		v.fingerprint.toggle(e.Fingerprint)
 	}
-	v.entries, v.length = func() []*Entry { return entries }, len(entries)
+	v.length = len(entries)
+	v.made.Store(&entries)
 	return v
 }
 
-// With returns the view after changes, which are the [Diff] of the view's snapshot and a later one: the same as a new
-// view of that, at a cost in proportion to the changes, and the copy of a slice once somebody asks for its entries. If
-// no change is visible, it is the view itself. What is visible must be decided as it was for the view.
-func (v *View) With(changes []Change, visible func(*Entry) bool) *View {
-	next := &View{length: v.length, fingerprint: v.fingerprint, pending: v.pending + 1}
+func (s *Snapshot) visible(visible func(*Entry) bool, length int) []*Entry {
+	entries := make([]*Entry, 0, length)
+	for _, e := range s.entries {
+		if visible(e) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// With returns the view of a later snapshot: the same as a new view of that, at a cost in proportion to the changes,
+// which are the [Diff] of the two. Once somebody asks for its entries, they cost the copy of a slice where this view's
+// had been asked for, and else a look at the whole snapshot. If no change is visible, it is the view itself. What is
+// visible must be decided as it was for the view.
+func (v *View) With(later *Snapshot, changes []Change, visible func(*Entry) bool) *View {
+	next := &View{length: v.length, fingerprint: v.fingerprint}
 	var seen []Change
 	for _, c := range changes {
 		var mine Change
@@ -65,10 +73,10 @@ func (v *View) With(changes []Change, visible func(*Entry) bool) *View {
 	if len(seen) == 0 {
 		return v
 	}
-	next.entries = sync.OnceValue(func() []*Entry { return splice(v.Entries(), seen, compareNames) })
-	if next.pending > maxPending {
-		next.entries()
-		next.pending = 0
+	if before := v.made.Load(); before != nil {
+		next.make = func() []*Entry { return splice(*before, seen, compareNames) }
+	} else {
+		next.make = func() []*Entry { return later.visible(visible, next.length) }
 	}
 	return next
 }
@@ -81,10 +89,17 @@ func (v *View) Fingerprint() Fingerprint { return v.fingerprint }
 
 // Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: it must not be changed.
 func (v *View) Entries() []*Entry {
-	if v.entries == nil {
-		return nil
+	if made := v.made.Load(); made != nil {
+		return *made
 	}
-	return v.entries()
+	v.once.Do(func() {
+		var entries []*Entry
+		if v.make != nil {
+			entries, v.make = v.make(), nil // and what it holds
+		}
+		v.made.Store(&entries)
+	})
+	return *v.made.Load()
 }
 
 // Lookup returns the entry under an exposed name, or nil if there is none in this view.

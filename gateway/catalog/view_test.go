@@ -85,7 +85,7 @@ func TestViewWithChangesIsAViewOfTheLaterSnapshot(t *testing.T) {
 			source := sources[r.IntN(len(sources))]
 			source.Prompts = randomPrompts(t, r)
 			later := s.With(source)
-			next, want := v.With(catalog.Diff(s, later), visible), later.View(visible)
+			next, want := v.With(later, catalog.Diff(s, later), visible), later.View(visible)
 			if !slices.Equal(next.Entries(), want.Entries()) || next.Fingerprint() != want.Fingerprint() {
 				t.Fatalf("With = %v, want %v", names(next.Entries()), names(want.Entries()))
 			}
@@ -98,7 +98,7 @@ func TestViewIsItselfWhereNothingVisibleChanges(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x"), upstream(t, "b/b", "x")}, options())
 	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }
 	v := s.View(teamA)
-	if got := v.With(catalog.Diff(s, s.With(upstream(t, "b/b", "y"))), teamA); got != v {
+	if got := v.With(s.With(upstream(t, "b/b", "y")), catalog.Diff(s, s.With(upstream(t, "b/b", "y"))), teamA); got != v {
 		t.Error("a change that nobody sees makes a new view")
 	}
 }
