@@ -129,8 +129,11 @@ func (c *conversation) requested(ctx context.Context, call *request) (response [
 			return wire.AppendError(nil, id, err), nil
 		}
 	case call.message.Method == wire.Initialize:
-		return c.initialize(call), nil
+		response := c.initialize(call)
+		c.gateway.metrics.measure(ctx, call, nil)
+		return response, nil
 	case call.message.Method == wire.Ping:
+		c.gateway.metrics.measure(ctx, call, nil)
 		return wire.AppendResult(nil, id, jsontext.Value("{}")), nil
 	case c.revision == "":
 		problem := "Begin with initialize"

@@ -104,6 +104,9 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.serveLegacy(w, r, in.call)
 	}
+	if in.call != nil && in.call.message.IsRequest() && !in.call.measured {
+		g.metrics.measure(extractTrace(r.Context(), in.call.meta, r.Header), in.call, errRefused)
+	}
 }
 
 // receive reads the body of a POST, or answers why it cannot be read.

@@ -22,6 +22,8 @@ type request struct {
 	revision  string
 	principal policy.Principal
 	audience  *policy.Audience
+	// measured is set once the request has a span.
+	measured bool
 }
 
 // readRequest reads one message. Beside an error the request has the message's id, where that much could be read.

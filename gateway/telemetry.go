@@ -126,6 +126,7 @@ type operation struct {
 
 // start begins the server span of a request, as a child of the trace that came with it.
 func (i *instruments) start(ctx context.Context, r *request) (context.Context, *operation) {
+	r.measured = true
 	method := r.message.Method
 	if !knownMethods[method] {
 		method = "_OTHER"
@@ -135,6 +136,15 @@ func (i *instruments) start(ctx context.Context, r *request) (context.Context, *
 		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.revision), attrRequestID.String(requestID(r.message.ID)))
 	}
 	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, r: r, begun: time.Now()}
+}
+
+// errRefused stands for whatever kept a request from being begun: its headers, its credential, its session.
+var errRefused = errors.New("refused")
+
+// measure makes the span and the duration of a request that was answered on the spot.
+func (i *instruments) measure(ctx context.Context, r *request, err error) {
+	_, o := i.start(ctx, r)
+	o.end(err)
 }
 
 // maxRequestID bounds what of a request's id stands on its span, in bytes: a client may send one of any length.
@@ -179,6 +189,9 @@ func errorType(err error) string {
 	}
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		return string(unavailable.Reason)
+	}
+	if errors.Is(err, errRefused) {
+		return errRefused.Error()
 	}
 	if errors.Is(err, context.Canceled) {
 		return "cancelled"

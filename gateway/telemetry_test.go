@@ -151,3 +151,21 @@ func TestTelemetryNamesNoPromptThatTheCallerMayNotSee(t *testing.T) {
 		t.Error("no refusal among the durations")
 	}
 }
+
+func TestEachRequestHasOneServerSpan(t *testing.T) {
+	spans, _ := record(t)
+	s := serve(t, "auth {\n"+token("ann")+"}\n")
+	ann, nobody := s.modern("ann"), s.modern("bob")
+	one := func(what string, send func()) {
+		t.Helper()
+		before := len(spans.Ended())
+		send()
+		eventually(t, "a span for "+what, func() bool { return len(spans.Ended()) == before+1 })
+	}
+	one("a list", func() { ann.call("prompts/list", "{}") })
+	one("a bad credential", func() { nobody.callRaw("prompts/list", "{}") })
+	one("a wrong header", func() { ann.callAs("1", "prompts/list", "{}", "Mcp-Method", "prompts/get") })
+	legacy := s.legacy("2025-11-25", "ann")
+	one("no session", func() { legacy.callAs("1", "ping", "{}", "Mcp-Session-Id", "made-up") })
+	one("a ping", func() { legacy.call("ping", "{}") })
+}
