@@ -35,8 +35,6 @@ const (
 	maxRetry = 30 * time.Second
 	// minPoll bounds how often a server may make its list be asked for by the time it gives it to live.
 	minPoll = 10 * time.Second
-	// maxUseless is how many refreshes in a row may bring nothing new before changes are gathered for longer.
-	maxUseless = 4
 )
 
 // endpoint keeps one address of an upstream connected and its prompts known.
@@ -270,8 +268,8 @@ func (e *endpoint) watch(ctx context.Context, s *Session, f *feed) error {
 }
 
 // refresh takes the list: at first, when it changed, and from time to time where nobody would tell. The first change
-// is followed at once; those that come during a refresh or within quietTime after it share one more. A server that
-// tells of changes without end that are none is followed more slowly.
+// is followed at once; those that come during a refresh or within quietTime after it share one more, so
+// that a server which tells of changes without end is asked four times a second at most.
 func (e *endpoint) refresh(ctx context.Context, s *Session, f *feed) error {
 	select { // until the first list is worth taking
 	case <-f.ready:
@@ -283,47 +281,32 @@ func (e *endpoint) refresh(ctx context.Context, s *Session, f *feed) error {
 	case <-f.changed: // the first list will know of it
 	default:
 	}
-	for useless := 0; ; {
-		before := e.standing.Load().lists
+	for {
 		if err := e.list(ctx, s, f); err != nil {
 			return err
 		}
-		useless++
-		if e.standing.Load().lists != before {
-			useless = 0
-		}
-		if err := sleep(ctx, quiet(useless)); err != nil {
+		if err := sleep(ctx, quietTime); err != nil {
 			return err
 		}
-		told, err := e.rest(ctx, f)
-		if err != nil {
+		if err := e.rest(ctx, f); err != nil {
 			return err
-		}
-		if !told {
-			useless = 0
 		}
 	}
 }
 
-// quiet is how long changes are gathered after so many refreshes in a row that brought nothing new.
-func quiet(useless int) time.Duration {
-	doublings := min(max(useless-maxUseless, 0), 10)
-	return min(quietTime<<doublings, lastBackoff)
-}
-
-// rest waits until there is a reason to list again, and reports whether it is that the server told of a change.
-func (e *endpoint) rest(ctx context.Context, f *feed) (told bool, err error) {
+// rest waits until there is a reason to list again.
+func (e *endpoint) rest(ctx context.Context, f *feed) error {
 	for {
 		refused := e.standing.Load().Problem != nil
 		select {
 		case <-f.changed:
-			return true, nil
+			return nil
 		case <-time.After(e.pollInterval(refused, f.ttl)):
 			if refused || f.silent.Load() {
-				return false, nil
+				return nil
 			}
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
