@@ -61,7 +61,8 @@ type Gateway struct {
 	changed chan struct{}
 	edition atomic.Pointer[edition]
 	subscribers
-	started time.Time
+	detached detached
+	started  time.Time
 	// closing is closed when streams are to end.
 	closing chan struct{}
 	drain   sync.Once
@@ -118,7 +119,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { return g.publishChanges(ctx) })
 	group.Go(func() error { return g.keep.run(ctx) })
-	return group.Wait()
+	err := group.Wait()
+	g.Drain()
+	g.detached.end()
+	return err
 }
 
 // Drain ends the streams of all clients with what their revision says for that. Requests in flight are not touched.

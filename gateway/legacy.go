@@ -227,24 +227,23 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, leave := g.sessions.stream(r.Context(), &session)
-	defer leave()
 	audience := g.policy.Audience(principal)
-	g.settle(ctx, audience) // a gateway that just began has no news for those who come back to it
-	sub := g.subscribe(audience)
-	defer g.leave(sub)
-	ids := eventIDs{stream: randomName()}
-	out := openStream(w)
-	defer out.end()
-	view := g.seen(sub)
-	if session.Revision >= wire.Rev20251125 { // its clients know events without data
-		out.event(ids.next(view), nil)
-	}
-	changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
-	if last := r.Header.Get(wire.HeaderLastEventID); last != "" && !isAbout(last, view) {
-		out.event(ids.next(view), changed)
-	}
-	g.stream(ctx, out, sub, func() { out.event(ids.next(g.seen(sub)), changed) })
+	g.settle(r.Context(), audience) // a gateway that just began has no news for those who come back to it
+	last, sub := r.Header.Get(wire.HeaderLastEventID), g.subscribe(audience)
+	g.serveDetached(w, r, func(ctx context.Context, out *eventStream) {
+		defer g.leave(sub)
+		ctx, leave := g.sessions.stream(ctx, &session)
+		defer leave()
+		ids, view := eventIDs{stream: randomName()}, g.seen(sub)
+		if session.Revision >= wire.Rev20251125 { // its clients know events without data
+			out.event(ids.next(view), nil)
+		}
+		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
+		if last != "" && !isAbout(last, view) {
+			out.event(ids.next(view), changed)
+		}
+		g.stream(ctx, out, sub, func() { out.event(ids.next(g.seen(sub)), changed) })
+	})
 }
 
 // eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT.

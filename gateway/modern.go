@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -31,7 +32,7 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, call *requ
 	case call.message.IsResponse():
 		refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Responses are not accepted in this revision"))
 	case call.message.Method == wire.Listen:
-		g.serveListen(ctx, w, call)
+		g.serveListen(ctx, w, r, call)
 	case servedModern(call.message.Method):
 		g.serveRequest(ctx, w, call, http.StatusOK)
 	default:
@@ -118,26 +119,28 @@ func mismatch(format string, args ...any) *wire.Error {
 }
 
 // serveListen serves a subscription: the acknowledgment, then each change, and at the gateway's own end the result.
-func (g *Gateway) serveListen(ctx context.Context, w http.ResponseWriter, call *request) {
+func (g *Gateway) serveListen(ctx context.Context, w http.ResponseWriter, r *http.Request, call *request) {
 	wanted, err := g.listens(ctx, call)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, call.message.ID, err)
 		return
 	}
-	g.settle(ctx, call.audience) // a gateway that just began has no news for those who come back to it
+	g.settle(ctx, call.audience)        // a gateway that just began has no news for those who come back to it
+	id := slices.Clone(call.message.ID) // the rest of the request is let go of
 	sub := g.subscribe(call.audience)
-	defer g.leave(sub)
-	out := openStream(w)
-	defer out.end()
-	out.event("", acknowledgment(call.message.ID, wanted))
-	drained := g.stream(ctx, out, sub, func() {
-		if wanted {
-			out.event("", subscribed(wire.PromptsListChanged, call.message.ID, nil))
+	g.serveDetached(w, r, func(ctx context.Context, out *eventStream) {
+		defer g.leave(sub)
+		out.event("", acknowledgment(id, wanted))
+		changed := subscribed(wire.PromptsListChanged, id, nil)
+		drained := g.stream(ctx, out, sub, func() {
+			if wanted {
+				out.event("", changed)
+			}
+		})
+		if drained {
+			out.event("", g.closure(id))
 		}
 	})
-	if drained {
-		out.event("", g.closure(call.message.ID))
-	}
 }
 
 // listens reports whether a subscriptions/listen request asks for changes of the list of prompts. Its span is over
