@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test interop lint fmt fuzz bench bench-fanout soak check
+.PHONY: help build run test matrix interop lint fmt fuzz bench bench-fanout soak check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -21,6 +21,11 @@ run: build ## serve examples/quickstart in the foreground; Ctrl-C ends it and al
 
 test: ## every test that needs nothing but Go
 	go test -race -shuffle=on ./...
+
+matrix: ## a table of clients and upstreams of all revisions over all transports, played against each other
+	@mkdir -p bin
+	@go test -count=1 -v -run TestEveryRevisionBeforeEveryOther ./gateway >bin/matrix.txt || { cat bin/matrix.txt; exit 1; }
+	@grep -vE '^ *(===|---|PASS|ok)' bin/matrix.txt
 
 interop: ## real clients and servers, and the official conformance suite, against the gateway; needs Node 22.19 or later
 	cd examples/interop && npm ci --ignore-scripts
