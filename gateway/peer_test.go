@@ -170,6 +170,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.calls = append(p.calls, call)
 	handle, modern := p.handle, p.modern
 	p.mu.Unlock()
+	p.conform(call, body, modern)
 	switch {
 	case handle != nil && handle(w, r, call):
 	case call.ID == nil:
@@ -179,6 +180,24 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.respond(w, call, p.resultOf(call.Method))
 	}
+}
+
+// conform holds what the gateway says against the schemas, less arguments that are not strings: no revision has them,
+// and they travel as the client sent them.
+func (p *peer) conform(call heard, body []byte, modern bool) {
+	var params struct{ Arguments map[string]json.RawMessage }
+	if call.Method == "prompts/get" && json.Unmarshal(call.Params, &params) == nil {
+		for _, value := range params.Arguments {
+			if value[0] != '"' {
+				return
+			}
+		}
+	}
+	revision := "2025-11-25"
+	if modern || call.Method == "server/discover" {
+		revision = latest
+	}
+	conform(p.t, revision, "", string(body))
 }
 
 func (p *peer) respond(w http.ResponseWriter, call heard, text string) {
