@@ -36,7 +36,7 @@ func TestServersThatAnswerInBatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			peer := upstreamtest.NewPeer()
+			peer := upstreamtest.NewPeer(t)
 			peer.Result(wire.Initialize, `{"protocolVersion":"`+test.revision+`","capabilities":{"prompts":{"listChanged":true}}}`)
 			peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 				peer.Prompts("p", "q")

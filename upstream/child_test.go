@@ -276,7 +276,7 @@ func TestNothingIsLeftBehind(t *testing.T) { // not parallel: it counts goroutin
 		_, _, stop := startScript(t, faults...)
 		stops = append(stops, stop)
 	}
-	for _, peer := range []*upstreamtest.Peer{upstreamtest.NewPeer(), upstreamtest.NewModernPeer()} {
+	for _, peer := range []*upstreamtest.Peer{upstreamtest.NewPeer(t), upstreamtest.NewModernPeer(t)} {
 		server := upstreamtest.Serve(t, peer)
 		replica := upstreamtest.Serve(t, peer)
 		c := upstream.New(upstreamtest.HTTP("left", server.URL, replica.URL), upstream.Options{}, func() {})
@@ -284,7 +284,7 @@ func TestNothingIsLeftBehind(t *testing.T) { // not parallel: it counts goroutin
 		waitForNames(t, c, "p")
 		stops = append(stops, stop, server.Down, replica.Down)
 	}
-	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer()))
+	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer(t)))
 	c := upstream.New(sseUpstream(server.URL, false), upstream.Options{}, func() {})
 	stop := run(t, c)
 	waitForNames(t, c, "p")

@@ -117,7 +117,7 @@ func TestServerThatIsDownAtStartJoins(t *testing.T) {
 	}
 	_, err := get(t.Context(), c, "p")
 	wantUnavailable(t, err, upstream.Unreachable)
-	server.Up(upstreamtest.NewPeer())
+	server.Up(upstreamtest.NewPeer(t))
 	waitForNames(t, c, "p")
 	if _, err := get(t.Context(), c, "p"); err != nil {
 		t.Error(err)
@@ -126,12 +126,12 @@ func TestServerThatIsDownAtStartJoins(t *testing.T) {
 
 func TestServerThatIsKilledAndReturns(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func() *upstreamtest.Peer{
+	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := upstreamtest.Serve(t, peer())
+			server := upstreamtest.Serve(t, peer(t))
 			c := start(t, upstreamtest.HTTP("killed", server.URL), upstream.Options{})
 			waitForNames(t, c, "p")
 			server.Down()
@@ -141,7 +141,7 @@ func TestServerThatIsKilledAndReturns(t *testing.T) {
 			if names(c) != "p" || !c.State().Listed || c.State().Problem == nil {
 				t.Errorf("after the kill: names %q, state %+v", names(c), c.State())
 			}
-			again := peer()
+			again := peer(t)
 			again.Prompts("p", "q")
 			server.Up(again)
 			waitForNames(t, c, "p q")
@@ -162,7 +162,7 @@ func TestLostSessionIsNotNoticed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			peer := upstreamtest.NewPeer()
+			peer := upstreamtest.NewPeer(t)
 			if forgotten != nil {
 				peer.Handle(upstreamtest.Forgotten, forgotten)
 			}
@@ -196,7 +196,7 @@ func TestLostSessionIsNotNoticed(t *testing.T) {
 // Many servers answer 400 for a session that they do not know.
 func TestSessionThatIsRefusedIsRenewed(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := start(t, upstreamtest.HTTP("refusing", upstreamtest.Serve(t, peer).URL), upstream.Options{})
 	waitForNames(t, c, "p")
 	ok := func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -221,7 +221,7 @@ func TestSessionThatIsRefusedIsRenewed(t *testing.T) {
 
 func TestSessionsThatAreNeverKnownDoNotMakeAStorm(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	peer.Status(wire.PromptsList, http.StatusNotFound)
 	c := start(t, upstreamtest.HTTP("sticky", upstreamtest.Serve(t, peer).URL), upstream.Options{})
 	upstreamtest.Eventually(t, "a problem", func() bool { return c.State().Problem != nil })
@@ -239,7 +239,7 @@ func TestServerWithoutPromptsHasAnEmptyList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			peer := upstreamtest.NewPeer()
+			peer := upstreamtest.NewPeer(t)
 			peer.Result(wire.Initialize, `{"protocolVersion":"2025-03-26","capabilities":`+capabilities+`}`)
 			peer.Handle(wire.PromptsList, nil)
 			c := start(t, upstreamtest.HTTP("empty", upstreamtest.Serve(t, peer).URL), upstream.Options{})
@@ -253,7 +253,7 @@ func TestServerWithoutPromptsHasAnEmptyList(t *testing.T) {
 
 func TestRequestsOfAServerAreAnswered(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := start(t, upstreamtest.HTTP("asking", upstreamtest.Serve(t, peer).URL), upstream.Options{})
 	waitForNames(t, c, "p")
 	peer.Say(`{"jsonrpc":"2.0","id":"π","method":"ping"}`)
@@ -274,7 +274,7 @@ func TestRequestsOfAServerAreAnswered(t *testing.T) {
 
 func TestRunEndsAndCallsAfterItFail(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := upstream.New(upstreamtest.HTTP("ended", upstreamtest.Serve(t, peer).URL), upstream.Options{}, func() {})
 	stop := run(t, c)
 	waitForNames(t, c, "p")

@@ -53,7 +53,7 @@ func TestProbeOverHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			peer := upstreamtest.NewPeer()
+			peer := upstreamtest.NewPeer(t)
 			if test.err == "" {
 				peer.Status(wire.Discover, test.status)
 			} else {
@@ -78,7 +78,7 @@ func TestProbeOverHTTP(t *testing.T) {
 func TestPinnedRevisionThatThePeerDoesNotSpeak(t *testing.T) {
 	t.Parallel()
 	for protocol, peer := range map[string]*upstreamtest.Peer{
-		wire.Rev20260728: upstreamtest.NewPeer(), wire.Rev20250326: upstreamtest.NewPeer(), wire.Rev20251125: upstreamtest.NewModernPeer(),
+		wire.Rev20260728: upstreamtest.NewPeer(t), wire.Rev20250326: upstreamtest.NewPeer(t), wire.Rev20251125: upstreamtest.NewModernPeer(t),
 	} {
 		u := upstreamtest.HTTP("pinned", upstreamtest.Serve(t, peer).URL)
 		u.Protocol = protocol
@@ -116,7 +116,7 @@ func object(t *testing.T, text string) wire.Object {
 
 func TestListThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	padding := strings.Repeat("x", 33<<20)
 	peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
 		r.Result(w, fmt.Sprintf(`{"prompts":[],"padding":"%s","nextCursor":"%d"}`, padding, len(peer.Seen(wire.PromptsList))))
@@ -134,8 +134,8 @@ func TestCursorsGoBackAsTheyCame(t *testing.T) {
 		peer    *upstreamtest.Peer
 		cursors []string
 	}{
-		"legacy, an empty one is the end": {upstreamtest.NewPeer(), []string{`"\u00e9\/"`, `"\u00e9/"`, `""`}},
-		"null is the end":                 {upstreamtest.NewModernPeer(), []string{`""`, `"x"`, `null`}},
+		"legacy, an empty one is the end": {upstreamtest.NewPeer(t), []string{`"\u00e9\/"`, `"\u00e9/"`, `""`}},
+		"null is the end":                 {upstreamtest.NewModernPeer(t), []string{`""`, `"x"`, `null`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestNothingIsLost(t *testing.T) {
 		result  = `{ "messages":[{"x":12345678901234567890,"y":2.50,"z":1e3}],"\u0061b":"\/","_meta":{"k":null}}`
 		refusal = `{"code": -32042.0e0,"message":"\u006eo","data":{"n":1.50},"more":[1e400]}`
 	)
-	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(), "modern": upstreamtest.NewModernPeer()} {
+	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(t), "modern": upstreamtest.NewModernPeer(t)} {
 		for _, framing := range []string{"JSON", "SSE", "SSE that stays open"} {
 			t.Run(name+", "+framing, func(t *testing.T) {
 				session := connect(t, peer, nil)
@@ -226,7 +226,7 @@ func TestParamsOnTheWayUp(t *testing.T) {
 		{`{"_meta":{"progressToken":1},"name":"p"}`, `{"name":"p"}`, `{"_meta":{` + own + `},"name":"p"}`},
 		{`{"_meta":{}}`, `{"_meta":{}}`, `{"_meta":{` + own + `}}`},
 	} {
-		for want, peer := range map[string]*upstreamtest.Peer{test.legacy: upstreamtest.NewPeer(), test.modern: upstreamtest.NewModernPeer()} {
+		for want, peer := range map[string]*upstreamtest.Peer{test.legacy: upstreamtest.NewPeer(t), test.modern: upstreamtest.NewModernPeer(t)} {
 			session := connect(t, peer, nil)
 			for _, traced := range []bool{false, true} {
 				ctx := t.Context()
@@ -257,7 +257,7 @@ func TestParamsOnTheWayUp(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"plain", "greet (with Icons)", " padded ", "grüße", "=?base64?eA==?=", "a\nb"} {
-		peer := upstreamtest.NewModernPeer()
+		peer := upstreamtest.NewModernPeer(t)
 		session := connect(t, peer, func(u *config.Upstream) {
 			u.Headers = map[string]config.Secret{"authorization": config.NewSecret("Bearer s3cret")}
 		})
@@ -277,7 +277,7 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 	}
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	session := connect(t, peer, nil)
 	if _, err := session.Call(t.Context(), wire.PromptsGet, "p", nil); err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestHeaders(t *testing.T) {
 
 func TestRedirectsAreNotFollowedAndSecretsNotTold(t *testing.T) {
 	t.Parallel()
-	elsewhere := upstreamtest.NewPeer()
+	elsewhere := upstreamtest.NewPeer(t)
 	target := upstreamtest.Serve(t, elsewhere).URL
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		redirecting := upstreamtest.Serve(t, http.RedirectHandler(target, status))
@@ -347,7 +347,7 @@ func (b *lockedBuffer) String() string {
 
 func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	server := upstreamtest.Serve(t, peer)
 	var mu sync.Mutex
 	var asked []string
@@ -375,7 +375,7 @@ func TestMessagesThatAreTooLarge(t *testing.T) {
 			upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.Message.ID, result))
 		},
 	} {
-		peer := upstreamtest.NewPeer()
+		peer := upstreamtest.NewPeer(t)
 		session := connect(t, peer, func(u *config.Upstream) { u.MaxMessage = 1 << 20 })
 		for size, fits := range map[int]bool{1<<20 - 1000: true, 1 << 20: false} {
 			peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -391,7 +391,7 @@ func TestMessagesThatAreTooLarge(t *testing.T) {
 
 func TestThePeerHearsOfACancel(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(), "modern": upstreamtest.NewModernPeer()} {
+	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(t), "modern": upstreamtest.NewModernPeer(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			session := connect(t, peer, nil)

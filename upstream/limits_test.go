@@ -199,20 +199,20 @@ func TestListIsPolledByItsTTL(t *testing.T) {
 		first, last string // members of the two pages
 		every       time.Duration
 	}{
-		"given":                    {silent(upstreamtest.NewModernPeer()), `"ttlMs":60000`, `"ttlMs":60000`, time.Minute},
-		"the smallest of pages":    {silent(upstreamtest.NewModernPeer()), `"ttlMs":90000`, `"ttlMs":3e4`, 30 * time.Second},
-		"on one page":              {silent(upstreamtest.NewModernPeer()), `"ttlMs":120000`, `"x":1`, 2 * time.Minute},
-		"too short":                {silent(upstreamtest.NewModernPeer()), `"ttlMs":1`, `"ttlMs":1`, 10 * time.Second},
-		"longer than refresh":      {silent(upstreamtest.NewModernPeer()), `"ttlMs":900000`, `"ttlMs":900000`, 15 * time.Minute},
-		"zero says nothing":        {silent(upstreamtest.NewModernPeer()), `"ttlMs":0`, `"ttlMs":0`, config.DefaultRefresh},
-		"no number":                {silent(upstreamtest.NewModernPeer()), `"ttlMs":"9"`, `"ttlMs":null`, config.DefaultRefresh},
-		"legacy knows of none":     {silent(upstreamtest.NewPeer()), `"ttlMs":1000`, `"ttlMs":1000`, config.DefaultRefresh},
-		"beyond all":               {silent(upstreamtest.NewModernPeer()), `"ttlMs":1e300`, `"ttlMs":1e300`, 24 * time.Hour},
-		"not needed with a stream": {upstreamtest.NewModernPeer(), `"ttlMs":1000`, `"ttlMs":1000`, 0},
+		"given":                    {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":60000`, `"ttlMs":60000`, time.Minute},
+		"the smallest of pages":    {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":90000`, `"ttlMs":3e4`, 30 * time.Second},
+		"on one page":              {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":120000`, `"x":1`, 2 * time.Minute},
+		"too short":                {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":1`, `"ttlMs":1`, 10 * time.Second},
+		"longer than refresh":      {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":900000`, `"ttlMs":900000`, 15 * time.Minute},
+		"zero says nothing":        {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":0`, `"ttlMs":0`, config.DefaultRefresh},
+		"no number":                {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":"9"`, `"ttlMs":null`, config.DefaultRefresh},
+		"legacy knows of none":     {silent(upstreamtest.NewPeer(t)), `"ttlMs":1000`, `"ttlMs":1000`, config.DefaultRefresh},
+		"beyond all":               {silent(upstreamtest.NewModernPeer(t)), `"ttlMs":1e300`, `"ttlMs":1e300`, 24 * time.Hour},
+		"not needed with a stream": {upstreamtest.NewModernPeer(t), `"ttlMs":1000`, `"ttlMs":1000`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			peer := func() *upstreamtest.Peer {
+			peer := func(t testing.TB) *upstreamtest.Peer {
 				test.peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
 					if r.Params.Get("cursor") == nil {
 						r.Result(w, `{"prompts":[{"name":"p"}],"nextCursor":"2",`+test.first+`}`)
@@ -224,7 +224,7 @@ func TestListIsPolledByItsTTL(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				c := upstream.New(anywhere(), upstream.Options{}, func() {})
-				upstream.UseTransport(c, upstreamtest.Memory{Handler: peer()})
+				upstream.UseTransport(c, upstreamtest.Memory{Handler: peer(t)})
 				run(t, c)
 				synctest.Wait()
 				if test.every == 0 {

@@ -141,7 +141,7 @@ func TestOneTokenForAllRequestsOfAllReplicas(t *testing.T) {
 
 func TestClientSecretInTheBodyWhereTheServerWantsIt(t *testing.T) {
 	t.Parallel()
-	a := newAuthorization(upstreamtest.NewPeer())
+	a := newAuthorization(upstreamtest.NewPeer(t))
 	a.answer = func(w http.ResponseWriter, r *http.Request) {
 		if r.PostForm.Get("client_id") != "weir" || r.PostForm.Get("client_secret") != "hunter2-secret" {
 			refuseToken(w, http.StatusBadRequest)
@@ -163,7 +163,7 @@ func TestClientSecretInTheBodyWhereTheServerWantsIt(t *testing.T) {
 func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := upstreamtest.NewModernPeer()
+		p := upstreamtest.NewModernPeer(t)
 		a := newAuthorization(p)
 		a.life = 3600
 		c := upstream.New(withOAuth(anywhere(), "http://sso.example"), upstream.Options{}, func() {})
@@ -328,7 +328,7 @@ func TestTokenEndpointsThatGiveNone(t *testing.T) {
 	for name, test := range answers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := upstreamtest.NewPeer()
+			p := upstreamtest.NewPeer(t)
 			a := newAuthorization(p)
 			a.answer = test.answer
 			s := upstreamtest.Serve(t, a)
@@ -362,7 +362,7 @@ func TestTokenEndpointsThatGiveNone(t *testing.T) {
 
 func TestATokenEndpointThatIsDownIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	p := upstreamtest.NewModernPeer()
+	p := upstreamtest.NewModernPeer(t)
 	a := newAuthorization(p)
 	server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
 	c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{})
@@ -392,7 +392,7 @@ func TestATokenEndpointThatIsDownIsNoAnswer(t *testing.T) {
 
 func TestForbiddenAddressesAreForbiddenToTheTokenEndpointToo(t *testing.T) {
 	t.Parallel()
-	a := newAuthorization(upstreamtest.NewPeer())
+	a := newAuthorization(upstreamtest.NewPeer(t))
 	server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
 	forbidden := func(address string) error {
 		if "http://"+address == sso.URL {
@@ -410,7 +410,7 @@ func TestForbiddenAddressesAreForbiddenToTheTokenEndpointToo(t *testing.T) {
 
 func TestOneSessionAloneHasTokensToo(t *testing.T) {
 	t.Parallel()
-	a := newAuthorization(upstreamtest.NewPeer())
+	a := newAuthorization(upstreamtest.NewPeer(t))
 	s := upstreamtest.Serve(t, a)
 	session, err := upstream.Connect(t.Context(), withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), upstream.Options{}, nil)
 	if err != nil {

@@ -62,7 +62,7 @@ func withReplicas(
 		there, urls := network{}, []string{}
 		replicas := make([]*replica, len(offers))
 		for i, names := range offers {
-			replicas[i] = &replica{Peer: upstreamtest.NewPeer()}
+			replicas[i] = &replica{Peer: upstreamtest.NewPeer(t)}
 			replicas[i].Prompts(names...)
 			host := string(rune('a'+i)) + ".example"
 			there[host], urls = replicas[i], append(urls, "http://"+host+"/mcp")
@@ -291,9 +291,9 @@ func TestUpstreamIsDegradedWherePromptsAreOutOfReach(t *testing.T) {
 func TestReplicaThatWasNeverThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gone := &replica{Peer: upstreamtest.NewPeer()}
+		gone := &replica{Peer: upstreamtest.NewPeer(t)}
 		gone.down.Store(true)
-		there := network{"a.example": gone, "b.example": {Peer: upstreamtest.NewPeer()}}
+		there := network{"a.example": gone, "b.example": {Peer: upstreamtest.NewPeer(t)}}
 		c := upstream.New(upstreamtest.HTTP("halved", "http://a.example", "http://b.example"), upstream.Options{}, func() {})
 		there["b.example"].Handle(wire.Discover, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			time.Sleep(time.Second)
@@ -325,7 +325,7 @@ func TestRollingDeploy(t *testing.T) {
 		after  = `{"name":"p","description":"after"},{"name":"new"},{"name":"q"}`
 	)
 	var log lockedBuffer
-	peers := []*upstreamtest.Peer{upstreamtest.NewPeer(), upstreamtest.NewPeer(), upstreamtest.NewPeer()}
+	peers := []*upstreamtest.Peer{upstreamtest.NewPeer(t), upstreamtest.NewPeer(t), upstreamtest.NewPeer(t)}
 	var urls []string
 	for i, list := range []string{before, same, before} {
 		define(peers[i], list)

@@ -88,7 +88,7 @@ func TestSSEIsTheLastResort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refusing, old := upstreamtest.NewPeer(), upstreamtest.NewPeer()
+			refusing, old := upstreamtest.NewPeer(t), upstreamtest.NewPeer(t)
 			for _, method := range []string{wire.Discover, wire.Initialize} {
 				if test.err == "" {
 					refusing.Status(method, test.status)
@@ -127,7 +127,7 @@ func TestSSEIsTheLastResort(t *testing.T) {
 
 func TestEndpointsOfAnSSEServer(t *testing.T) {
 	t.Parallel()
-	elsewhere := upstreamtest.NewPeer()
+	elsewhere := upstreamtest.NewPeer(t)
 	foreign := strings.TrimPrefix(upstreamtest.Serve(t, elsewhere).URL, "http://")
 	for endpoint, ok := range map[string]bool{
 		"/messages?session=":                  true,
@@ -148,7 +148,7 @@ func TestEndpointsOfAnSSEServer(t *testing.T) {
 	} {
 		t.Run(endpoint, func(t *testing.T) {
 			t.Parallel()
-			peer := upstreamtest.NewPeer()
+			peer := upstreamtest.NewPeer(t)
 			var handler http.Handler
 			server := upstreamtest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 			handler = upstreamtest.SSEAt(peer, strings.ReplaceAll(endpoint, "SELF", strings.TrimPrefix(server.URL, "http://")))
@@ -231,7 +231,7 @@ func TestStreamsThatAreNoneOfHTTPAndSSE(t *testing.T) {
 
 func TestBrokenSSEStreamIsANewSession(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, nil)
 	entered := make(chan struct{}, 1)
 	peer.Handle(wire.PromptsGet, func(http.ResponseWriter, *upstreamtest.Request) { entered <- struct{}{} })
@@ -256,7 +256,7 @@ func TestBrokenSSEStreamIsANewSession(t *testing.T) {
 
 func TestSSESessionThatIsForgottenIsRenewed(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, nil)
 	peer.Forget()
 	if _, err := get(t.Context(), c, "p"); err != nil {
@@ -272,14 +272,14 @@ func TestSSESessionThatIsForgottenIsRenewed(t *testing.T) {
 
 func TestSSEServerThatIsKilledAndReturns(t *testing.T) {
 	t.Parallel()
-	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer()))
+	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer(t)))
 	c := start(t, sseUpstream(server.URL, true), upstream.Options{})
 	waitForNames(t, c, "p")
 	server.Down()
 	_, err := get(t.Context(), c, "p")
 	wantUnavailable(t, err, upstream.Unreachable)
 	upstreamtest.Eventually(t, "the loss is noticed", func() bool { return !c.State().Connected })
-	again := upstreamtest.NewPeer()
+	again := upstreamtest.NewPeer(t)
 	again.Prompts("p", "q")
 	server.Up(upstreamtest.SSE(again))
 	waitForNames(t, c, "p q")
@@ -287,7 +287,7 @@ func TestSSEServerThatIsKilledAndReturns(t *testing.T) {
 
 func TestWhatAnSSEServerSaysByItself(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, nil)
 	peer.Say(`{"jsonrpc":"2.0","id":"π","method":"ping"}`)
 	peer.Say(`{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}`)
@@ -304,7 +304,7 @@ func TestWhatAnSSEServerSaysByItself(t *testing.T) {
 
 func TestSSECallsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, func(u *config.Upstream) { u.Timeout = time.Second })
 	begun := make(chan string, 2)
 	peer.Handle(wire.PromptsGet, func(_ http.ResponseWriter, r *upstreamtest.Request) { begun <- string(r.Message.ID) })
@@ -327,7 +327,7 @@ func TestSSECallsEndWithTheirContext(t *testing.T) {
 
 func TestSSEMessageThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, func(u *config.Upstream) { u.MaxMessage = 64 << 10 })
 	for size, fits := range map[int]bool{60 << 10: true, 64 << 10: false} {
 		peer.Result(wire.PromptsGet, `{"x":"`+strings.Repeat("x", size)+`"}`)
@@ -344,7 +344,7 @@ func TestSSEMessageThatIsTooLarge(t *testing.T) {
 
 func TestForbiddenAddressesAreNotAskedForAStream(t *testing.T) {
 	t.Parallel()
-	peer := upstreamtest.NewPeer()
+	peer := upstreamtest.NewPeer(t)
 	u := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)
 	_, err := upstream.Connect(t.Context(), u, upstream.Options{Forbidden: func(string) error { return errors.New("that is me") }}, nil)
 	if err == nil || !strings.Contains(err.Error(), "that is me") || len(peer.Seen(http.MethodGet)) != 0 {

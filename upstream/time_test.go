@@ -17,10 +17,10 @@ import (
 )
 
 // inBubble runs a connector to a peer where time moves only when everybody waits.
-func inBubble(t *testing.T, peer func() *upstreamtest.Peer, u config.Upstream, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector)) {
+func inBubble(t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := peer()
+		p := peer(t)
 		c := upstream.New(u, upstream.Options{}, func() {})
 		upstream.UseTransport(c, upstreamtest.Memory{Handler: p})
 		run(t, c)
@@ -45,7 +45,7 @@ func wantLists(t *testing.T, p *upstreamtest.Peer, after time.Duration, least, m
 
 func TestChangesShareOneTrailingRefresh(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func() *upstreamtest.Peer{
+	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestServerThatCannotTellIsPolled(t *testing.T) {
 	t.Parallel()
 	legacy, modern := upstreamtest.NewPeer, upstreamtest.NewModernPeer
 	for name, test := range map[string]struct {
-		peer    func() *upstreamtest.Peer
+		peer    func(t testing.TB) *upstreamtest.Peer
 		silence func(*upstreamtest.Peer)
 	}{
 		"not declared": {legacy, func(p *upstreamtest.Peer) {
@@ -134,8 +134,8 @@ func TestServerThatCannotTellIsPolled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			peer := func() *upstreamtest.Peer {
-				p := test.peer()
+			peer := func(t testing.TB) *upstreamtest.Peer {
+				p := test.peer(t)
 				test.silence(p)
 				return p
 			}
@@ -153,7 +153,7 @@ func TestServerThatCannotTellIsPolled(t *testing.T) {
 
 func TestBrokenStreamIsReopenedAndMadeUpFor(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func() *upstreamtest.Peer{
+	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestBrokenStreamIsReopenedAndMadeUpFor(t *testing.T) {
 
 func TestChangeBeforeASlowStreamStandsIsMadeUpFor(t *testing.T) {
 	t.Parallel()
-	slow := func() *upstreamtest.Peer {
-		p := upstreamtest.NewPeer()
+	slow := func(t testing.TB) *upstreamtest.Peer {
+		p := upstreamtest.NewPeer(t)
 		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			time.Sleep(5 * time.Second)
 			p.Stream(w, r)
@@ -201,8 +201,8 @@ func TestChangeBeforeASlowStreamStandsIsMadeUpFor(t *testing.T) {
 
 func TestStreamThatAlwaysEndsIsNoStorm(t *testing.T) {
 	t.Parallel()
-	peer := func() *upstreamtest.Peer {
-		p := upstreamtest.NewPeer()
+	peer := func(t testing.TB) *upstreamtest.Peer {
+		p := upstreamtest.NewPeer(t)
 		p.Handle(http.MethodGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 		})
@@ -289,8 +289,8 @@ func TestRefusedListIsAskedForEveryTenToThirtySeconds(t *testing.T) {
 	}{{time.Second, 50, 60}, {5 * time.Minute, 16, 20}} {
 		u := anywhere()
 		u.Refresh = test.refresh
-		refusing := func() *upstreamtest.Peer {
-			p := upstreamtest.NewPeer()
+		refusing := func(t testing.TB) *upstreamtest.Peer {
+			p := upstreamtest.NewPeer(t)
 			p.Result(wire.PromptsList, `{"prompts":0}`)
 			return p
 		}
@@ -495,8 +495,8 @@ func TestCallsOverTheLimitWaitAndAreThenRefused(t *testing.T) {
 
 func TestSilenceOverHTTPDecidesNothing(t *testing.T) {
 	t.Parallel()
-	silent := func() *upstreamtest.Peer {
-		p := upstreamtest.NewPeer()
+	silent := func(t testing.TB) *upstreamtest.Peer {
+		p := upstreamtest.NewPeer(t)
 		p.Handle(wire.Discover, func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() })
 		return p
 	}

@@ -78,7 +78,7 @@ func (a *authority) serveTLS(name string, newest uint16) (url string) {
 	}
 	clients := x509.NewCertPool()
 	clients.AddCert(a.root())
-	server := httptest.NewUnstartedServer(upstreamtest.NewPeer())
+	server := httptest.NewUnstartedServer(upstreamtest.NewPeer(a.t))
 	server.TLS = &tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
 		MinVersion: tls.VersionTLS10, MaxVersion: newest,

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,8 +17,11 @@ import (
 const Forgotten = "session not found"
 
 // Peer is an MCP server over Streamable HTTP. Without further instructions it is a legacy one with sessions, one
-// prompt "p" and notifications. Its answers may be replaced at any time.
+// prompt "p" and notifications. Its answers may be replaced at any time. What it hears is held against the schema of
+// the revision that it is said in, less gets and completions: what they are about is the test's own.
 type Peer struct {
+	tb testing.TB
+
 	mu       sync.Mutex // guards what follows
 	answers  map[string]func(http.ResponseWriter, *Request)
 	seen     []*Request
@@ -36,8 +40,9 @@ type Request struct {
 }
 
 // NewPeer returns a legacy peer.
-func NewPeer() *Peer {
-	p := &Peer{answers: map[string]func(http.ResponseWriter, *Request){}, streams: map[chan string]bool{}}
+func NewPeer(tb testing.TB) *Peer {
+	tb.Helper()
+	p := &Peer{tb: tb, answers: map[string]func(http.ResponseWriter, *Request){}, streams: map[chan string]bool{}}
 	p.Result(wire.Initialize, `{"protocolVersion":"2025-11-25","capabilities":{"prompts":{"listChanged":true}},`+
 		`"serverInfo":{"name":"peer","version":"1"}}`)
 	p.Result(wire.PromptsList, `{"prompts":[{"name":"p"}]}`)
@@ -50,8 +55,9 @@ func NewPeer() *Peer {
 }
 
 // NewModernPeer returns a peer that speaks 2026-07-28 only.
-func NewModernPeer() *Peer {
-	p := NewPeer()
+func NewModernPeer(tb testing.TB) *Peer {
+	tb.Helper()
+	p := NewPeer(tb)
 	p.Handle(wire.Initialize, nil)
 	p.Handle(http.MethodGet, nil)
 	p.Result(wire.Discover, `{"resultType":"complete","supportedVersions":["2026-07-28"],`+
@@ -216,6 +222,9 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 		if r.Message.Params != nil {
 			r.Params, _ = wire.ParseObject(r.Message.Params)
 		}
+		if err := Violation(r.revision(), "", body); err != nil && method != wire.PromptsGet && method != wire.Complete {
+			p.tb.Error(err)
+		}
 	}
 	answer := p.take(w, r, method)
 	switch {
@@ -228,6 +237,17 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	default:
 		w.WriteHeader(http.StatusAccepted)
 	}
+}
+
+// revision is the one that a message is said in, as far as it shows.
+func (r *Request) revision() string {
+	if header := r.Header.Get(wire.HeaderProtocolVersion); header != "" {
+		return header
+	}
+	if wanted, ok := r.Params.Text("protocolVersion"); ok && r.Message.Method == wire.Initialize {
+		return wanted
+	}
+	return wire.Rev20241105
 }
 
 // take records a request and finds its answer. It gives out sessions and knows them again.
