@@ -32,6 +32,51 @@ func TestWire(t *testing.T) {
 	}
 }
 
+// TestWireOverSSE is TestWire for HTTP+SSE, where requests and responses travel apart.
+func TestWireOverSSE(t *testing.T) {
+	const revision = "2024-11-05"
+	p := newPeer(t, "reviews", "code", "prose")
+	s := serve(t, `gateway { page_size = 1 }`+"\n"+team("eng", "", "", p))
+	tr := &transcript{t: t, url: s.url, revision: revision}
+	c := s.sse("")
+	tr.file("open", "GET /sse\nAccept: text/event-stream\n\n-> 200 OK\n")
+	tr.archive.Files[0].Data = append(tr.archive.Files[0].Data, "Content-Type: "+c.header.Get("Content-Type")+"\n\nevent: endpoint\ndata: /sse?sessionId=<session>\n"...)
+	if !regexp.MustCompile(`/sse\?sessionId=[^&]+$`).MatchString(c.endpoint) {
+		t.Fatalf("the endpoint is %s", c.endpoint)
+	}
+	say := func(name, method, params string) (event string) {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
+		c.post(body)
+		event = c.expect(`"id":1`)
+		conform(t, revision, method, event)
+		tr.overSSE(name, body, event)
+		return event
+	}
+	say("initialize", "initialize", initializeParams(revision))
+	const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	c.post(initialized)
+	tr.overSSE("initialized", initialized, "")
+	first := answer{body: say("first-page", "prompts/list", "{}")}
+	say("last-page", "prompts/list", `{"cursor":`+string(first.result(t, "nextCursor"))+`}`)
+	say("get", "prompts/get", get("reviews.code"))
+	say("get-of-an-unknown-prompt", "prompts/get", get("reviews.none"))
+	p.watched().offer("code", "prose", "tests")
+	tr.overSSE("change", "", c.expect("list_changed"))
+	tr.compare(filepath.Join("testdata", "wire", revision+"-sse.txtar"))
+}
+
+// overSSE writes down a POST, unless there is none, and the event that came for it on the stream.
+func (tr *transcript) overSSE(name, body, event string) {
+	var text string
+	if body != "" {
+		text = "POST /sse?sessionId=<session>\nContent-Type: application/json\n\n" + pretty(body) + "\n\n-> 202 Accepted\n"
+	}
+	if event != "" {
+		text += "\nthe stream says:\nevent: message\ndata: " + pretty(event) + "\n"
+	}
+	tr.file(name, strings.TrimPrefix(text, "\n"))
+}
+
 // transcript writes down what is said.
 type transcript struct {
 	t             testing.TB
@@ -59,6 +104,11 @@ func (tr *transcript) session(s *server, p *peer) {
 	tr.say(c, "get-of-an-unknown-prompt", "prompts/get", get("reviews.none"))
 	tr.say(c, "complete", "completion/complete", complete("reviews.code"))
 	tr.say(c, "a-list-of-something-else", "tools/list", "")
+	if tr.revision == "2025-03-26" {
+		tr.exchange("a-batch", http.MethodPost, `[{"jsonrpc":"2.0","id":1,"method":"ping"},`+
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}},`+
+			`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"reviews.prose"}}]`, c.headers)
+	}
 	tr.listen(c, p)
 	if tr.revision != latest {
 		tr.exchange("end", http.MethodDelete, "", c.headers)
@@ -119,8 +169,12 @@ func (tr *transcript) write(name, method, body string, h headers, status int, go
 	if text != "" {
 		fmt.Fprintf(&b, "\n%s\n", pretty(text))
 	}
+	tr.file(name, b.String()+"\n")
+}
+
+func (tr *transcript) file(name, text string) {
 	name = fmt.Sprintf("%02d-%s", len(tr.archive.Files)+1, name)
-	tr.archive.Files = append(tr.archive.Files, txtar.File{Name: name, Data: []byte(placeholders(b.String()) + "\n")})
+	tr.archive.Files = append(tr.archive.Files, txtar.File{Name: name, Data: []byte(placeholders(text))})
 }
 
 // writeHeaders writes those that say something about the protocol.
@@ -155,8 +209,12 @@ func placeholders(text string) string {
 }
 
 func (tr *transcript) compare(path string) {
-	tr.archive.Comment = fmt.Appendf(nil, "One session of revision %s over HTTP, as gateway/wire_test.go plays it.\n"+
-		"Values in <> differ from run to run; JSON is indented for reading. Rewritten by: go test ./gateway -run TestWire -update\n\n", tr.revision)
+	transport := "HTTP"
+	if strings.Contains(path, "sse") {
+		transport = "HTTP+SSE"
+	}
+	tr.archive.Comment = fmt.Appendf(nil, "One session of revision %s over %s, as gateway/wire_test.go plays it.\n"+
+		"Values in <> differ from run to run; JSON is indented for reading. Rewritten by: go test ./gateway -run TestWire -update\n\n", tr.revision, transport)
 	got := txtar.Format(&tr.archive)
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {

@@ -212,7 +212,7 @@ func TestListIsPolledByItsTTL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			peer := func(t testing.TB) *upstreamtest.Peer {
+			peer := func(testing.TB) *upstreamtest.Peer {
 				test.peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
 					if r.Params.Get("cursor") == nil {
 						r.Result(w, `{"prompts":[{"name":"p"}],"nextCursor":"2",`+test.first+`}`)

@@ -1,9 +1,12 @@
 package wire_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -53,4 +56,40 @@ func TestBatchesAreOfOneRevision(t *testing.T) {
 	if _, err := wire.ParseAll([]byte("["+aPing+",{}]"), wire.Rev20250326); err == nil {
 		t.Error("a batch with what is no message is one")
 	}
+}
+
+// What ParseBatch takes apart is, put together again, what was read; and it takes apart exactly strict JSON arrays.
+func FuzzParseBatch(f *testing.F) {
+	for _, seed := range []string{`[]`, `[1]`, ` [ {"jsonrpc":"2.0","method":"a"} , {"a":[1,2]} ] `, `[{}]x`, `[{"a":1,"a":2}]`, `{}`, `[`, `[1,]`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		batch, err := wire.ParseBatch(raw)
+		value := jsontext.Value(raw).Clone()
+		strict := value.Kind() == '[' && value.IsValid()
+		if refusal, ok := errors.AsType[*wire.Error](err); err != nil && (!ok || refusal.Code != wire.ParseError && refusal.Code != wire.InvalidRequest) {
+			t.Errorf("ParseBatch(%q): %v", raw, err)
+		}
+		if err != nil {
+			if empty := strict && value.Compact() == nil && string(value) == "[]"; strict && !empty && !strings.Contains(err.Error(), "nested deeper") {
+				t.Errorf("ParseBatch(%q): %v", raw, err)
+			}
+			return
+		}
+		if !strict {
+			t.Fatalf("ParseBatch(%q) takes apart what is no array in strict JSON", raw)
+		}
+		joined := jsontext.Value("[" + string(bytes.Join(toBytes(batch), []byte(","))) + "]")
+		if joined.Compact() != nil || value.Compact() != nil || !bytes.Equal(joined, value) {
+			t.Errorf("ParseBatch(%q), joined again: %s", raw, joined)
+		}
+	})
+}
+
+func toBytes(values []jsontext.Value) [][]byte {
+	all := make([][]byte, len(values))
+	for i, value := range values {
+		all[i] = value
+	}
+	return all
 }
