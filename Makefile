@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test matrix interop lint fmt fuzz bench bench-fanout soak check
+.PHONY: help build run test matrix interop lint fmt fuzz bench bench-speed bench-fanout soak check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -49,6 +49,10 @@ bench: ## run the benchmarks six times, summarise them, and show how they grow w
 
 # Benchmarks that wait between two turns for longer than a turn takes, so that they run a fixed number.
 TURNS := BenchmarkPublish|BenchmarkChange
+
+bench-speed: build ## requests per second and CPU beside a bare handler, a reverse proxy and the Go SDK: SPEED='-only ^get'
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	bin/speed $(SPEED)
 
 bench-fanout: build ## 10 000 listening clients: FANOUT='-legacy -listeners 1000' for others
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/fanout ./examples/bench/bare

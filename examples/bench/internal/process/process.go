@@ -98,6 +98,30 @@ func rss(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
+// Usage returns the processor time that the process has used so far and the memory that it holds now, in bytes.
+func (p *Process) Usage() (cpu time.Duration, memory int64, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third on: the second is the name
+	if len(fields) < 13 {
+		return 0, 0, fmt.Errorf("stat: %q", stat)
+	}
+	for _, field := range fields[11:13] { // utime, stime
+		ticks, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		cpu += time.Duration(ticks) * tick
+	}
+	memory, err = rss(p.cmd.Process.Pid)
+	return cpu, memory, err
+}
+
+// tick is the unit of time in /proc (USER_HZ), which Linux has fixed.
+const tick = 10 * time.Millisecond
+
 // Stop tells the program to stop and waits until it has. One that does not is killed.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

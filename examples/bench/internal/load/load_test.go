@@ -1,0 +1,75 @@
+package load_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/load"
+)
+
+func TestRunCountsWhatIsAnswered(t *testing.T) {
+	for name, length := range map[string]string{"length": "2", "chunks": ""} {
+		t.Run(name, func(t *testing.T) {
+			var asked, counted atomic.Int64
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				if length != "" {
+					w.Header().Set("Content-Length", length)
+				}
+				body, _ := io.ReadAll(r.Body)
+				_, _ = w.Write(body[:1])
+				_ = http.NewResponseController(w).Flush()
+				_, _ = w.Write(body[1:])
+			}))
+			defer h.Close()
+			address := strings.TrimPrefix(h.URL, "http://")
+			request := load.Request{Address: address, Want: "ok", Turns: true, Raw: [][]byte{
+				load.Post(address, "/", "ok", "X-A: b"), load.Post(address, "/", "ok"),
+			}}
+			before := int64(0)
+			result, err := load.Run(t.Context(), request, 3, 50*time.Millisecond, func() { before = asked.Load() }, func() { counted.Store(asked.Load()) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := int64(result.Requests); got != counted.Load()-before || got == 0 {
+				t.Errorf("counted %d requests, the server %d", got, counted.Load()-before)
+			}
+			if result.P50 <= 0 || result.P99 < result.P50 || result.Rate() <= 0 {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+}
+
+func TestRunFailsOnWrongAnswers(t *testing.T) {
+	status, text := http.StatusOK, "ok"
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, text)
+	}))
+	defer h.Close()
+	run := func() error {
+		address := strings.TrimPrefix(h.URL, "http://")
+		request := load.Request{Address: address, Want: "ok", Raw: [][]byte{load.Post(address, "/", "")}}
+		_, err := load.Run(context.Background(), request, 1, time.Millisecond, func() {}, func() {})
+		return err
+	}
+	if err := run(); err != nil {
+		t.Error(err)
+	}
+	text = "no"
+	if err := run(); err == nil {
+		t.Error("a wrong body is taken")
+	}
+	status, text = http.StatusInternalServerError, "ok"
+	if err := run(); err == nil {
+		t.Error("a wrong status is taken")
+	}
+}

@@ -1,0 +1,129 @@
+// Command reference is what the gateway is measured beside, and in front of: reference upstream, a server that answers
+// constants; reference proxy URL, a reverse proxy that understands nothing; reference page FILE, a handler that writes a
+// page that was encoded before; reference sdk URL, the gateway as one builds it on the official Go SDK.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		slog.Error("reference", slog.Any("error", err))
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New("want upstream, proxy URL, page FILE or sdk URL")
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	u := &upstream{}
+	u.flags(flags)
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "upstream":
+		u.prepare()
+		if u.stdio {
+			return u.serveStdio(os.Stdin, os.Stdout)
+		}
+		return serve(ctx, u)
+	case "proxy":
+		target, err := url.Parse(flags.Arg(0))
+		if err != nil {
+			return err
+		}
+		return serve(ctx, proxy(target))
+	case "page":
+		page, err := os.ReadFile(flags.Arg(0))
+		if err != nil {
+			return err
+		}
+		return serve(ctx, pageHandler(page))
+	case "sdk":
+		handler, err := sdkGateway(ctx, flags.Arg(0))
+		if err != nil {
+			return err
+		}
+		return serve(ctx, handler)
+	}
+	return fmt.Errorf("no %q", args[0])
+}
+
+func serve(ctx context.Context, handler http.Handler) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	slog.InfoContext(ctx, "listening", slog.String("endpoint", fmt.Sprintf("http://%s/mcp", listener.Addr())))
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// proxy is tuned: connections are kept for all who call at once, and copies use buffers again.
+func proxy(target *url.URL) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+		},
+		Transport: &http.Transport{
+			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, IdleConnTimeout: time.Minute, DisableCompression: true,
+		},
+		BufferPool: &pool{sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}},
+	}
+}
+
+type pool struct{ sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (p *pool) Get() []byte {
+	b, _ := p.Pool.Get().(*[]byte)
+	return *b
+}
+
+// Put implements httputil.BufferPool.
+func (p *pool) Put(b []byte) { p.Pool.Put(&b) }
+
+// pageHandler reads the request and writes the page from a pooled buffer.
+func pageHandler(page []byte) http.Handler {
+	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		buffer, _ := buffers.Get().(*bytes.Buffer)
+		defer buffers.Put(buffer)
+		buffer.Reset()
+		if _, err := io.Copy(buffer, r.Body); err != nil {
+			return
+		}
+		buffer.Reset()
+		buffer.Write(page)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(buffer.Len()))
+		_, _ = w.Write(buffer.Bytes()) // the client has gone
+	})
+}

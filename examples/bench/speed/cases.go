@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/load"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// benchmark is one case: who is measured, the last of them the yardstick.
+type benchmark struct {
+	name        string
+	connections int
+	set         func(context.Context, *stage) ([]contestant, error)
+}
+
+const usual = 32 // connections
+
+func cases() []benchmark {
+	all := []benchmark{
+		{"get 0.3 KB, legacy", usual, getCase(getting{withSDK: true, withDirect: true}, "-legacy")},
+		{"get 0.3 KB, legacy, answered by SSE", usual, getCase(getting{}, "-legacy", "-sse")},
+		{"get 0.3 KB, 2026-07-28", usual, getCase(getting{modern: true})},
+		{"get 0.3 KB, 2026-07-28 client, legacy upstream", usual, getCase(getting{modern: true, unlike: true}, "-legacy")},
+		{"get 10 KB, legacy", usual, getCase(getting{}, "-legacy", "-size", "10000")},
+		{"get 1 MB, legacy", usual, getCase(getting{}, "-legacy", "-size", "1000000")},
+		{"get 0.3 KB, stdio beside HTTP upstream", usual, stdioCase},
+		{"get 0.3 KB, legacy", 256, getCase(getting{}, "-legacy")},
+		{"get 0.3 KB, legacy", 2000, getCase(getting{}, "-legacy")},
+		{"get, upstream takes 20 ms", usual, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
+		{"get, upstream takes 20 ms", 128, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
+		{"get, upstream takes 20 ms", 2000, getCase(getting{}, "-legacy", "-delay", "20ms")},
+		{"get with token and 1000 rules beside none", usual, policyCase},
+		{"completion, legacy", usual, completionCase},
+		{"initialize", usual, initializeCase},
+	}
+	for _, prompts := range []int{10, 100, 1000} {
+		all = append(all, benchmark{fmt.Sprintf("list of %d on a page", prompts), usual, listCase(prompts)})
+	}
+	return append(all,
+		benchmark{"page of 100 from 10 000", usual, drainCase(1)},
+		benchmark{"page of 100 from 10 000, 100 audiences", usual, drainCase(100)},
+	)
+}
+
+// getting is how a prompt is got.
+type getting struct {
+	modern              bool
+	unlike              bool // the upstream is of the other era, so that no proxy could stand between
+	withSDK, withDirect bool
+	directLast          bool // the upstream itself is the yardstick
+}
+
+const someText = `"messages":[{`
+
+func getCase(g getting, upstreamArgs ...string) func(context.Context, *stage) ([]contestant, error) {
+	return func(ctx context.Context, st *stage) ([]contestant, error) {
+		up, err := st.reference(ctx, append([]string{"upstream"}, upstreamArgs...)...)
+		if err != nil {
+			return nil, err
+		}
+		gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: 100})
+		if err != nil {
+			return nil, err
+		}
+		proxy, err := st.reference(ctx, "proxy", up.endpoint)
+		if err != nil {
+			return nil, err
+		}
+		all := entrants{{"promptweir", gateway, "up.p00001", g.modern}}
+		if g.withSDK {
+			sdk, err := st.reference(ctx, "sdk", up.endpoint)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, entrant{"Go SDK gateway", sdk, "p00001", g.modern})
+		}
+		modern := g.modern != g.unlike
+		if g.withDirect {
+			all = append(all, entrant{"upstream itself", up, "p00001", modern})
+		}
+		all = append(all, entrant{"ReverseProxy", proxy, "p00001", modern})
+		if g.directLast {
+			all = append(all, entrant{"upstream itself", up, "p00001", modern})
+		}
+		return all.ready(ctx, wire.PromptsGet, func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
+	}
+}
+
+// entrant is a program on its way to be a contestant.
+type entrant struct {
+	name   string
+	p      program
+	prompt string
+	modern bool
+}
+
+type entrants []entrant
+
+// ready connects all and writes down what each is asked.
+func (all entrants) ready(ctx context.Context, method string, params func(entrant) string, want string) ([]contestant, error) {
+	var contestants []contestant
+	for _, e := range all {
+		c, err := connect(ctx, e.p, e.modern, "")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", e.name, err, e.p.Log())
+		}
+		contestants = append(contestants, contestant{e.name, e.p.Process, load.Request{
+			Address: e.p.address(), Want: want, Raw: c.each(method, params(e)),
+		}})
+	}
+	return contestants, nil
+}
+
+// stdioCase compares an upstream that is a child process with the same one over HTTP.
+func stdioCase(ctx context.Context, st *stage) ([]contestant, error) {
+	up, err := st.reference(ctx, "upstream", "-legacy")
+	if err != nil {
+		return nil, err
+	}
+	program, err := filepath.Abs(filepath.Join(st.bin, "reference"))
+	if err != nil {
+		return nil, err
+	}
+	over := entrants{}
+	for name, where := range map[string]string{"stdio": fmt.Sprintf("command = [%q, \"upstream\", \"-legacy\", \"-stdio\"]", program), "HTTP": fmt.Sprintf("url = %q", up.endpoint)} {
+		gateway, err := st.gateway(ctx, settingsOf{upstream: where, pageSize: 100})
+		if err != nil {
+			return nil, err
+		}
+		e := entrant{"promptweir, " + name, gateway, "up.p00001", false}
+		if over = append(over, e); name == "stdio" {
+			over[0], over[len(over)-1] = over[len(over)-1], over[0]
+		}
+	}
+	return over.ready(ctx, wire.PromptsGet, func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
+}
+
+// policyCase is what identity and policy cost: a caller with a token, and a thousand rules.
+func policyCase(ctx context.Context, st *stage) ([]contestant, error) {
+	up, err := st.reference(ctx, "upstream", "-legacy")
+	if err != nil {
+		return nil, err
+	}
+	var rules strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&rules, "expose \"e%d\" {\n prompts = [\"up.x%d_*\"]\n to = [\"group:g%d\"]\n}\nhide \"h%d\" {\n prompts = [\"up.y%d_*\"]\n}\n", i, i, i, i, i)
+	}
+	at := fmt.Sprintf("url = %q", up.endpoint)
+	with, err := st.gateway(ctx, settingsOf{upstream: at, pageSize: 100, tokens: []string{"member"}, more: rules.String()})
+	if err != nil {
+		return nil, err
+	}
+	without, err := st.gateway(ctx, settingsOf{upstream: at, pageSize: 100})
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(ctx, with, false, "member")
+	if err != nil {
+		return nil, err
+	}
+	contestants := []contestant{{"promptweir, policy", with.Process, load.Request{
+		Address: with.address(), Want: someText, Raw: c.each(wire.PromptsGet, `"name":"up.p00001"`),
+	}}}
+	plain, err := entrants{{"promptweir, none", without, "up.p00001", false}}.ready(ctx, wire.PromptsGet,
+		func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
+	return append(contestants, plain...), err
+}
+
+func completionCase(ctx context.Context, st *stage) ([]contestant, error) {
+	return besideProxy(ctx, st, wire.Complete, func(e entrant) string {
+		return fmt.Sprintf(`"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"code","value":"go"}`, e.prompt)
+	}, `"gofumpt"`)
+}
+
+func initializeCase(ctx context.Context, st *stage) ([]contestant, error) {
+	return besideProxy(ctx, st, wire.Initialize, func(entrant) string {
+		return `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}`
+	}, `"serverInfo"`)
+}
+
+func besideProxy(ctx context.Context, st *stage, method string, params func(entrant) string, want string) ([]contestant, error) {
+	up, err := st.reference(ctx, "upstream", "-legacy")
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: 100})
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := st.reference(ctx, "proxy", up.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return entrants{{"promptweir", gateway, "up.p00001", false}, {"ReverseProxy", proxy, "p00001", false}}.ready(ctx, method, params, want)
+}
+
+// listCase compares one page of so many prompts with a handler that writes the same bytes.
+func listCase(prompts int) func(context.Context, *stage) ([]contestant, error) {
+	return func(ctx context.Context, st *stage) ([]contestant, error) {
+		up, err := st.reference(ctx, "upstream", "-legacy", "-prompts", strconv.Itoa(prompts))
+		if err != nil {
+			return nil, err
+		}
+		gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: prompts})
+		if err != nil {
+			return nil, err
+		}
+		c, err := connect(ctx, gateway, false, "")
+		if err != nil {
+			return nil, err
+		}
+		_, text, err := c.ask(ctx, wire.PromptsList, "")
+		if err != nil {
+			return nil, err
+		}
+		file, err := st.file("page.json", text)
+		if err != nil {
+			return nil, err
+		}
+		page, err := st.reference(ctx, "page", file)
+		if err != nil {
+			return nil, err
+		}
+		all := entrants{{"promptweir", gateway, "", false}}
+		if prompts == 1000 {
+			sdk, err := st.reference(ctx, "sdk", up.endpoint)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, entrant{"Go SDK gateway", sdk, "", false})
+		}
+		contestants, err := append(all, entrant{"bare handler", page, "", false}).ready(ctx, wire.PromptsList,
+			func(entrant) string { return "" }, fmt.Sprintf(`p%05d"`, prompts-1))
+		return contestants, err
+	}
+}
+
+// drainCase asks for all pages of a long list, as so many audiences, beside a handler that writes one of them.
+func drainCase(audiences int) func(context.Context, *stage) ([]contestant, error) {
+	return func(ctx context.Context, st *stage) ([]contestant, error) {
+		up, err := st.reference(ctx, "upstream", "-legacy", "-prompts", "10000")
+		if err != nil {
+			return nil, err
+		}
+		var tokens []string
+		var rules strings.Builder
+		for i := range audiences {
+			tokens = append(tokens, fmt.Sprintf("member%d", i))
+			fmt.Fprintf(&rules, "expose \"e%d\" {\n prompts = [\"*\"]\n to = [\"group:of-member%d\"]\n}\n", i, i)
+		}
+		gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: 100, tokens: tokens, more: rules.String()})
+		if err != nil {
+			return nil, err
+		}
+		drains := load.Request{Address: gateway.address(), Want: `"prompts":[`, Turns: true}
+		var text []byte
+		for _, token := range tokens {
+			c, err := connect(ctx, gateway, false, token)
+			if err != nil {
+				return nil, err
+			}
+			pages, err := c.pages(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, params := range pages {
+				drains.Raw = append(drains.Raw, c.raw(len(drains.Raw)+1, wire.PromptsList, params))
+			}
+			if _, text, err = c.ask(ctx, wire.PromptsList, pages[len(pages)/2]); err != nil {
+				return nil, err
+			}
+		}
+		file, err := st.file("page.json", text)
+		if err != nil {
+			return nil, err
+		}
+		page, err := st.reference(ctx, "page", file)
+		if err != nil {
+			return nil, err
+		}
+		bare, err := entrants{{"bare handler", page, "", false}}.ready(ctx, wire.PromptsList, func(entrant) string { return "" }, `"prompts":[`)
+		return append([]contestant{{"promptweir", gateway.Process, drains}}, bare...), err
+	}
+}

@@ -1,0 +1,84 @@
+// Command speed measures what the gateway costs beside programs that do less: a handler that writes the same bytes, a
+// reverse proxy that understands nothing, a gateway built on the official Go SDK. Each is a process of its own, asked by
+// the same closed loop on the same connections, in turns, several times; what counts is the ratio within one turn.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	bin    string
+	turns  int
+	length time.Duration
+	only   *regexp.Regexp
+}
+
+func main() {
+	s := settings{}
+	flag.StringVar(&s.bin, "bin", "bin", "`folder` of the programs promptweir and reference")
+	flag.IntVar(&s.turns, "turns", 5, "how often each is measured")
+	flag.DurationVar(&s.length, "length", 700*time.Millisecond, "how long each time")
+	only := flag.String("only", "", "measure the cases whose name matches this `expression`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if s.only, err = regexp.Compile(*only); err == nil {
+		err = run(ctx, s)
+	}
+	if err != nil {
+		slog.Error("speed", slog.Any("error", err))
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings) error {
+	fmt.Println(heading())
+	for _, c := range cases() {
+		if !s.only.MatchString(c.name) {
+			continue
+		}
+		if err := measure(ctx, s, c); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	if s.only.MatchString(startupName) {
+		return startup(ctx, s)
+	}
+	return nil
+}
+
+// measure takes the turns of a case and prints its rows.
+func measure(ctx context.Context, s settings, c benchmark) error {
+	st := &stage{bin: s.bin}
+	defer st.close()
+	contestants, err := c.set(ctx, st)
+	if err != nil {
+		return err
+	}
+	rows := make([]row, len(contestants))
+	for turn := range s.turns {
+		for i := range contestants {
+			i = (i + turn) % len(contestants) // none is always the first
+			sample, err := contestants[i].take(ctx, c.connections, s.length)
+			if err != nil {
+				return fmt.Errorf("%s: %w", contestants[i].name, err)
+			}
+			rows[i] = append(rows[i], sample)
+		}
+	}
+	for i := range contestants {
+		fmt.Println(line(c, contestants[i].name, rows[i], rows[len(rows)-1], i == len(rows)-1))
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/load"
+	"github.com/promptweir/promptweir/examples/bench/internal/process"
+)
+
+// contestant is a process and what it is asked.
+type contestant struct {
+	name    string
+	process *process.Process
+	request load.Request
+}
+
+// sample is what one turn found.
+type sample struct {
+	rate     float64 // requests per second
+	p50, p99 time.Duration
+	cpu      float64 // microseconds of processor time per request
+	memory   int64
+}
+
+// row are the samples of all turns.
+type row []sample
+
+func (c contestant) take(ctx context.Context, connections int, length time.Duration) (sample, error) {
+	var before, after time.Duration
+	var memory int64
+	var usageErr error
+	result, err := load.Run(ctx, c.request, connections, length,
+		func() { before, _, usageErr = c.process.Usage() },
+		func() { after, memory, usageErr = c.process.Usage() })
+	if err == nil {
+		err = usageErr
+	}
+	if err != nil {
+		return sample{}, fmt.Errorf("%w\n%s", err, c.process.Log())
+	}
+	return sample{
+		rate: result.Rate(), p50: result.P50, p99: result.P99, memory: memory,
+		cpu: float64((after - before).Microseconds()) / float64(result.Requests),
+	}, nil
+}
+
+func heading() string {
+	return "| case | connections | who | req/s | p50 ms | p99 ms | CPU µs/req | RSS MB | req/s ratio (spread) | CPU ratio | p99 ratio |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+}
+
+// line is a row of the table: medians, and the medians of the ratios to the yardstick turn by turn.
+func line(c benchmark, who string, r, yardstick row, isYardstick bool) string {
+	rate := func(s sample) float64 { return s.rate }
+	cpu := func(s sample) float64 { return s.cpu }
+	p99 := func(s sample) float64 { return float64(s.p99) }
+	ms := func(of func(sample) time.Duration) float64 {
+		return median(r, func(s sample) float64 { return float64(of(s)) / float64(time.Millisecond) })
+	}
+	text := fmt.Sprintf("| %s | %d | %s | %.0f | %.2f | %.1f | %.1f | %.0f |", c.name, c.connections, who, median(r, rate),
+		ms(func(s sample) time.Duration { return s.p50 }), ms(func(s sample) time.Duration { return s.p99 }),
+		median(r, cpu), median(r, func(s sample) float64 { return float64(s.memory) / 1e6 }))
+	if isYardstick {
+		return text + " 1 | 1 | 1 |"
+	}
+	low, middle, high := ratios(r, yardstick, rate)
+	_, cpuRatio, _ := ratios(r, yardstick, cpu)
+	_, p99Ratio, _ := ratios(r, yardstick, p99)
+	return text + fmt.Sprintf(" **%.2f** (%.2f–%.2f) | %.2f | %.2f |", middle, low, high, cpuRatio, p99Ratio)
+}
+
+func median(r row, of func(sample) float64) float64 {
+	values := make([]float64, len(r))
+	for i := range r {
+		values[i] = of(r[i])
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// ratios are the least, the median and the greatest of a row's ratios to another, turn by turn.
+func ratios(r, to row, of func(sample) float64) (low, middle, high float64) {
+	values := make([]float64, len(r))
+	for i := range r {
+		values[i] = of(r[i]) / of(to[i])
+	}
+	slices.Sort(values)
+	return values[0], values[len(values)/2], values[len(values)-1]
+}

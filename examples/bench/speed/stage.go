@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/load"
+	"github.com/promptweir/promptweir/examples/bench/internal/process"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// settled bounds how long a gateway may take to list its upstreams.
+const settled = 60 * time.Second
+
+// stage are the processes of a case.
+type stage struct {
+	bin   string
+	stops []func()
+}
+
+func (st *stage) close() {
+	for i := range st.stops {
+		st.stops[len(st.stops)-1-i]()
+	}
+}
+
+// program is a process that listens.
+type program struct {
+	*process.Process
+
+	endpoint string
+}
+
+func (p program) address() string {
+	u, err := url.Parse(p.endpoint)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// start starts a program of the bin folder and waits until it listens.
+func (st *stage) start(ctx context.Context, name string, args ...string) (program, error) {
+	p, err := process.Start(ctx, filepath.Join(st.bin, name), args...)
+	if err != nil {
+		return program{}, err
+	}
+	st.stops = append(st.stops, func() { _ = p.Stop() })
+	endpoint, err := p.Attr("endpoint")
+	return program{p, endpoint}, err
+}
+
+func (st *stage) reference(ctx context.Context, args ...string) (program, error) {
+	return st.start(ctx, "reference", args...)
+}
+
+// file writes a file that is gone with the stage.
+func (st *stage) file(name string, content []byte) (string, error) {
+	dir, err := os.MkdirTemp("", "speed")
+	if err != nil {
+		return "", err
+	}
+	st.stops = append(st.stops, func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, name)
+	return path, os.WriteFile(path, content, 0o600)
+}
+
+// settingsOf are how a gateway is configured.
+type settingsOf struct {
+	// upstream are the attributes that say where it is; more blocks may follow in the team.
+	upstream, more string
+	pageSize       int
+	// tokens are the labels of bearer tokens, each its own secret and the first a member of the team; none means no auth.
+	tokens []string
+}
+
+func (s settingsOf) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "gateway {\n  listen = \"127.0.0.1:0\"\n  page_size = %d\n}\nadmin { listen = \"127.0.0.1:0\" }\n", max(s.pageSize, 1))
+	members := ""
+	if len(s.tokens) > 0 {
+		members = `"user:` + s.tokens[0] + `"`
+		b.WriteString("auth {\n")
+		for _, label := range s.tokens {
+			sum := sha256.Sum256([]byte(label))
+			fmt.Fprintf(&b, "  token %q {\n    sha256 = %q\n    groups = [\"of-%s\"]\n  }\n", label, hex.EncodeToString(sum[:]), label)
+		}
+		b.WriteString("}\n")
+	}
+	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n    concurrency = 4096\n    timeout = \"60s\"\n  }\n%s}\n", members, s.upstream, s.more)
+	return b.String()
+}
+
+// gateway starts the gateway and waits until it lists so many prompts on its first page.
+func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
+	path, err := st.file("gateway.hcl", []byte(s.text()))
+	if err != nil {
+		return program{}, err
+	}
+	p, err := st.start(ctx, "promptweir", "serve", "--config", path)
+	if err != nil {
+		return program{}, err
+	}
+	admin, err := p.Attr("admin")
+	if err != nil {
+		return program{}, err
+	}
+	for deadline := time.Now().Add(settled); ; time.Sleep(20 * time.Millisecond) {
+		if ready(ctx, admin) {
+			return p, nil
+		}
+		if time.Now().After(deadline) {
+			return program{}, fmt.Errorf("the gateway does not get ready\n%s", p.Log())
+		}
+	}
+}
+
+func ready(ctx context.Context, admin string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// caller is a client of an endpoint, in either era.
+type caller struct {
+	p      program
+	modern bool
+	token  string
+	header []string
+}
+
+// connect begins a session where the era has one.
+func connect(ctx context.Context, p program, modern bool, token string) (*caller, error) {
+	c := &caller{p: p, modern: modern, token: token}
+	if token != "" {
+		c.header = append(c.header, "Authorization: Bearer "+token)
+	}
+	if modern {
+		return c, nil
+	}
+	header, _, err := c.ask(ctx, wire.Initialize, `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}`)
+	if err != nil {
+		return nil, err
+	}
+	if session := header.Get(wire.HeaderSessionID); session != "" {
+		c.header = append(c.header, wire.HeaderSessionID+": "+session)
+	}
+	c.header = append(c.header, wire.HeaderProtocolVersion+": 2025-11-25")
+	return c, c.send(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, c.header, func(http.Header, []byte) error { return nil })
+}
+
+const meta = `"_meta":{"` + wire.MetaProtocolVersion + `":"` + wire.Rev20260728 + `","` + wire.MetaClientCapabilities + `":{},"` +
+	wire.MetaClientInfo + `":{"name":"bench","version":"1"}}`
+
+// envelope returns a request's body and header lines; params are the members.
+func (c *caller) envelope(id int, method, params string) (body string, header []string) {
+	header = c.header
+	if c.modern {
+		header = append(append([]string{}, header...), wire.HeaderProtocolVersion+": 2026-07-28", wire.HeaderMethod+": "+method)
+		var named struct{ Name string }
+		if json.Unmarshal([]byte("{"+params+"}"), &named) == nil && method == wire.PromptsGet {
+			header = append(header, wire.HeaderName+": "+named.Name)
+		}
+		params = strings.TrimPrefix(params+","+meta, ",")
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params), header
+}
+
+// raw is a request as it goes over the wire.
+func (c *caller) raw(id int, method, params string) []byte {
+	body, header := c.envelope(id, method, params)
+	return load.Post(c.p.address(), "/mcp", body, header...)
+}
+
+// each is a request for each of many connections: a server may refuse two of one session that have the same id.
+func (c *caller) each(method, params string) [][]byte {
+	all := make([][]byte, 2000)
+	for i := range all {
+		all[i] = c.raw(i+1, method, params)
+	}
+	return all
+}
+
+// ask sends one request and returns what was answered.
+func (c *caller) ask(ctx context.Context, method, params string) (header http.Header, answer []byte, err error) {
+	body, lines := c.envelope(1, method, params)
+	err = c.send(ctx, body, lines, func(h http.Header, text []byte) error {
+		header, answer = h, text
+		return nil
+	})
+	return header, answer, err
+}
+
+func (c *caller) send(ctx context.Context, body string, lines []string, use func(http.Header, []byte) error) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.p.endpoint, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", wire.ContentJSON)
+	r.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode >= http.StatusBadRequest {
+		err = fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return errors.Join(err, use(response.Header, text))
+}
+
+// pages returns the params of each page's request, from the first to the last.
+func (c *caller) pages(ctx context.Context) ([]string, error) {
+	all := []string{""}
+	for {
+		_, text, err := c.ask(ctx, wire.PromptsList, all[len(all)-1])
+		if err != nil {
+			return nil, err
+		}
+		var answer struct{ Result struct{ NextCursor string } }
+		if err := json.Unmarshal(text, &answer); err != nil {
+			return nil, err
+		}
+		if answer.Result.NextCursor == "" {
+			return all, nil
+		}
+		all = append(all, `"cursor":"`+answer.Result.NextCursor+`"`)
+	}
+}
