@@ -30,14 +30,20 @@ const (
 // last has half of the time that is left. The name is the prompt's for prompts/get and empty otherwise: a completion's
 // is in its params.
 func (c *Connector) Call(ctx context.Context, method, name string, params wire.Object) (Result, error) {
+	return c.CallFor(ctx, Client{}, method, name, params)
+}
+
+// CallFor is [Connector.Call] on behalf of a client, which the server may talk to until the call has ended. The
+// upstream's timeout stands still while the client is being asked. Once something was asked, no other endpoint is.
+func (c *Connector) CallFor(ctx context.Context, client Client, method, name string, params wire.Object) (Result, error) {
 	ctx, finish := c.metrics.start(ctx, method, name)
-	result, err := c.call(ctx, method, name, params)
+	result, err := c.call(ctx, &client, method, name, params)
 	finish(result.Revision, err)
 	return result, c.explain(err)
 }
 
-func (c *Connector) call(caller context.Context, method, name string, params wire.Object) (Result, error) {
-	ctx, cancel := context.WithTimeout(caller, c.upstream.Timeout)
+func (c *Connector) call(caller context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
+	ctx, cancel := withBudget(caller, c.upstream.Timeout)
 	defer cancel()
 	begun := time.Now()
 	if err := c.admit(ctx); err != nil {
@@ -51,7 +57,7 @@ func (c *Connector) call(caller context.Context, method, name string, params wir
 	candidates, fit := c.candidates(method, name, params)
 	ask := func(ctx context.Context, s *Session) (Result, error) {
 		share := left(ctx)
-		result, err := s.Call(ctx, method, name, params)
+		result, err := s.callFor(ctx, client, method, name, params)
 		switch gone := caller.Err(); {
 		case answered(err):
 		case gone != nil:
@@ -64,7 +70,7 @@ func (c *Connector) call(caller context.Context, method, name string, params wir
 		}
 		return result, err
 	}
-	result, err := c.askInTurn(ctx, candidates, max(fit, c.upstream.Attempts), ask)
+	result, err := c.askInTurn(ctx, candidates, max(fit, c.upstream.Attempts), client, ask)
 	if gone := caller.Err(); gone != nil && !answered(err) {
 		err = &gaveUpError{gone}
 	}
@@ -94,12 +100,6 @@ func (c *Connector) waitForRate(ctx context.Context) error {
 	}
 	turn.Cancel() // the next call may have it
 	return unavailable(c.upstream, Overloaded, wait, errRate)
-}
-
-// left is how long a context with a deadline still lasts.
-func left(ctx context.Context) time.Duration {
-	deadline, _ := ctx.Deadline()
-	return time.Until(deadline)
 }
 
 // candidates returns the endpoints to ask for a prompt, best first, and how many of them are fit to answer. Of those
@@ -136,7 +136,7 @@ func (c *Connector) candidates(method, name string, params wire.Object) (ordered
 // askInTurn asks one candidate after another until one answers and, where none does and retries are wanted, again from
 // the first, each time after a pause. The first so many attempts are promising: each leaves time to the next. The error
 // is the first one's, who was the most likely to answer.
-func (c *Connector) askInTurn(ctx context.Context, candidates []*endpoint, promising int, ask question) (Result, error) {
+func (c *Connector) askInTurn(ctx context.Context, candidates []*endpoint, promising int, client *Client, ask question) (Result, error) {
 	var (
 		first error
 		asked bool // one of them; else there is nothing that a pause could mend
@@ -145,7 +145,7 @@ func (c *Connector) askInTurn(ctx context.Context, candidates []*endpoint, promi
 		if retry := i - len(candidates); retry >= 0 && (!asked || !c.rest(ctx, retry)) {
 			break
 		}
-		result, err := attempt(ctx, candidates[i%len(candidates)], i < promising-1, ask)
+		result, err := attempt(ctx, candidates[i%len(candidates)], i < promising-1, client, ask)
 		if !unanswered(err) {
 			return result, err
 		}
@@ -161,13 +161,13 @@ func (c *Connector) askInTurn(ctx context.Context, candidates []*endpoint, promi
 }
 
 // attempt asks one endpoint, in half of the time that is left where there is more to try.
-func attempt(ctx context.Context, e *endpoint, more bool, ask question) (Result, error) {
+func attempt(ctx context.Context, e *endpoint, more bool, client *Client, ask question) (Result, error) {
 	if more {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, left(ctx)/2)
+		ctx, cancel = withBudget(ctx, left(ctx)/2)
 		defer cancel()
 	}
-	return e.call(ctx, ask)
+	return e.call(ctx, client, ask)
 }
 
 // rest waits before a retry, for a jittered time and then for the rate. It reports false where ctx does not last that

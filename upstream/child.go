@@ -128,6 +128,8 @@ func (c *child) listen(handle func(wire.Message)) {
 	c.work.Go(c.run)
 }
 
+func (c *child) ties() bool { return false }
+
 func (c *child) mayKeepSilent() bool { return true }
 
 func childEnv(own map[string]config.Secret) []string {

@@ -34,6 +34,9 @@
 //     not the wait for a turn or a slot, not an attempt that had hardly any time.
 //   - What a server says is passed on as raw JSON. Params travel as they are, but for the members of _meta that each
 //     hop owns.
+//   - What a server asks or says during a call goes to the [Client] that the call is for, and to nobody else: by the
+//     stream that it came on, its progress token, or because it can be for nobody else. What belongs to no call is refused
+//     at once, or dropped. For clients that can be asked there are further sessions, see [asides].
 //   - With an oauth block, no request goes out without an access token. One is shared by all endpoints; that the token
 //     endpoint is down is no answer, and its refusal is the upstream's.
 //

@@ -59,6 +59,8 @@ type endpoint struct {
 // live is a session in use, or the want of one.
 type live struct {
 	session *Session // nil while there is none
+	// asides are the sessions for clients that can be asked.
+	asides *asides
 	// breaker is the session's: a new session begins with a closed one.
 	breaker *gobreaker.CircuitBreaker[Result]
 	// opened is when the breaker opened, in Unix nanoseconds.
@@ -191,6 +193,8 @@ func (e *endpoint) connected(ctx context.Context) (listed bool, err error) {
 	}
 	defer session.Close()
 	l := &live{session: session, suspect: make(chan struct{}, 1)}
+	l.asides = newAsides(ctx, e, session)
+	defer l.asides.close()
 	l.breaker = e.newBreaker(l)
 	e.swap(l)
 	e.update(func(s *standing) { s.Connected, s.Revision = true, session.Revision })
@@ -402,22 +406,22 @@ type question func(context.Context, *Session) (Result, error)
 
 // call asks on the present session, and where that is lost on the next: nothing was processed, and the caller need
 // not notice.
-func (e *endpoint) call(ctx context.Context, ask question) (Result, error) {
-	l, result, err := e.callOnce(ctx, nil, ask)
-	if errors.Is(err, errSessionLost) {
-		_, result, err = e.callOnce(ctx, l, ask)
+func (e *endpoint) call(ctx context.Context, client *Client, ask question) (Result, error) {
+	l, result, err := e.callOnce(ctx, nil, client, ask)
+	if errors.Is(err, errSessionLost) && !answerBegun(err) {
+		_, result, err = e.callOnce(ctx, l, client, ask)
 	}
 	return result, err
 }
 
 // callOnce asks on the present session, through its breaker, but not on one that is known to be lost. It returns what
 // it asked on.
-func (e *endpoint) callOnce(ctx context.Context, lost *live, ask question) (*live, Result, error) {
+func (e *endpoint) callOnce(ctx context.Context, lost *live, client *Client, ask question) (*live, Result, error) {
 	l := e.present(ctx, lost)
 	if l.session == nil || l == lost {
 		return l, Result{}, unavailable(e.upstream, Unreachable, time.Until(l.retryAt), errNoSession)
 	}
-	result, err := l.breaker.Execute(func() (Result, error) { return ask(ctx, l.session) })
+	result, err := l.breaker.Execute(func() (Result, error) { return l.asides.call(ctx, client, ask) })
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		reopens := time.Unix(0, l.opened.Load()).Add(e.upstream.Breaker.Cooldown)
 		return l, result, unavailable(e.upstream, BreakerOpen, time.Until(reopens), err)

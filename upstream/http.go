@@ -115,6 +115,8 @@ func newHTTPTransport(client *httpClient, openBound time.Duration) *httpTranspor
 
 func (t *httpTransport) listen(handle func(wire.Message)) { t.handle = handle }
 
+func (t *httpTransport) ties() bool { return true }
+
 func (t *httpTransport) mayKeepSilent() bool { return false }
 
 func (t *httpTransport) agree(revision string) {
@@ -163,7 +165,11 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 		}
 		body := &countedBody{ReadCloser: response.Body}
 		response.Body = body
-		if answer, err = t.read(response, id); err != nil && body.read > 0 {
+		said := r.said
+		if said == nil {
+			said = t.handle
+		}
+		if answer, err = t.read(response, id, said); err != nil && body.read > 0 {
 			err = &begunError{err}
 		}
 		return err
@@ -253,15 +259,15 @@ func (c *httpClient) newRequest(ctx context.Context, method, url string, body io
 	return r, nil
 }
 
-// read reads the response with the id from a body that is JSON or an event stream.
-func (t *httpTransport) read(response *http.Response, id string) (wire.Message, error) {
+// read reads the response with the id from a body that is JSON or an event stream. What else is said goes to said.
+func (t *httpTransport) read(response *http.Response, id string, said func(wire.Message)) (wire.Message, error) {
 	switch contentType := contentType(response); contentType {
 	case wire.ContentJSON:
 		messages, err := t.readMessages(response.Body)
 		if err != nil {
 			return wire.Message{}, err
 		}
-		if answer, ok := t.sort(messages, id); ok {
+		if answer, ok := sort(messages, id, said); ok {
 			return answer, nil
 		}
 		if only := messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only be this request's
@@ -269,7 +275,7 @@ func (t *httpTransport) read(response *http.Response, id string) (wire.Message, 
 		}
 		return wire.Message{}, &protocolError{problem: "the response is not the one to the request"}
 	case wire.ContentSSE:
-		return t.readStream(response.Body, id)
+		return t.readStream(response.Body, id, said)
 	default:
 		return wire.Message{}, &protocolError{
 			problem: fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType), foreign: true,
@@ -309,11 +315,11 @@ func tooLarge(maxMessage int) error {
 }
 
 // sort picks the response with the id out of what the peer said at once, and hands on what is no response.
-func (t *httpTransport) sort(messages []wire.Message, id string) (answer wire.Message, ok bool) {
+func sort(messages []wire.Message, id string, said func(wire.Message)) (answer wire.Message, ok bool) {
 	for _, message := range messages {
 		switch {
 		case message.Method != "":
-			t.handle(message)
+			said(message)
 		case id != "" && string(message.ID) == id:
 			answer, ok = message, true
 		}
@@ -343,9 +349,9 @@ func isMessage(event sse.Event) bool {
 	return event.Data != "" && (event.Type == "" || event.Type == "message")
 }
 
-// readStream hands each message of an event stream on until the response with the id has come. An empty id matches
-// none: the stream is read to its end.
-func (t *httpTransport) readStream(body io.Reader, id string) (wire.Message, error) {
+// readStream hands each message of an event stream on, to said, until the response with the id has come. An empty id
+// matches none: the stream is read to its end.
+func (t *httpTransport) readStream(body io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
 	for event, err := range t.events(body) {
 		if err != nil {
 			return wire.Message{}, err
@@ -357,7 +363,7 @@ func (t *httpTransport) readStream(body io.Reader, id string) (wire.Message, err
 		if err != nil {
 			return wire.Message{}, &protocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
 		}
-		if answer, ok := t.sort(messages, id); ok {
+		if answer, ok := sort(messages, id, said); ok {
 			return answer, nil
 		}
 	}
@@ -438,7 +444,7 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 			return errNoStream
 		}
 		ready()
-		_, err := t.readStream(response.Body, "")
+		_, err := t.readStream(response.Body, "", t.handle)
 		return err
 	})
 }

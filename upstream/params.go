@@ -21,12 +21,18 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 const emptyObject = "{}"
 
 // outgoingParams returns params as they go to a peer of the given revision: every member as it is but _meta, which
-// loses what was said to the gateway and gains what the gateway says: its revision and name, and what the client can do,
-// where the era asks for them on each request, and the trace context of ctx. Params may be nil.
-func outgoingParams(ctx context.Context, revision string, self jsontext.Value, params wire.Object) jsontext.Value {
+// loses what was said to the gateway and gains what the gateway says: its revision and name, and what the client can do
+// and wants logged, where the era asks for them on each request, the token of its progress where the client wants that,
+// and the trace context of ctx. Params may be nil.
+func outgoingParams(
+	ctx context.Context, revision string, self jsontext.Value, client *Client, token int64, params wire.Object,
+) jsontext.Value {
 	before := params.Get("_meta")
 	given := params.Object("_meta")
 	declared := given.Get(wire.MetaClientCapabilities)
+	if client.Capabilities != nil {
+		declared = client.Capabilities
+	}
 	if declared.Kind() != '{' {
 		declared = jsontext.Value(emptyObject)
 	}
@@ -35,6 +41,12 @@ func outgoingParams(ctx context.Context, revision string, self jsontext.Value, p
 		meta = meta.With(wire.MetaProtocolVersion, wire.Quote(revision)).
 			With(wire.MetaClientInfo, self).
 			With(wire.MetaClientCapabilities, declared)
+		if client.LogLevel != "" {
+			meta = meta.With(wire.MetaLogLevel, wire.Quote(client.LogLevel))
+		}
+	}
+	if client.Progress {
+		meta = meta.With(wire.MetaProgressToken, wire.NumberID(token))
 	}
 	trace := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, trace)

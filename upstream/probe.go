@@ -138,7 +138,7 @@ func (s *Session) negotiateInSilence(ctx context.Context) (agreement, error) {
 func (s *Session) discover(ctx context.Context) (agreement, error) {
 	r := request{
 		id: s.ids.Add(1), method: wire.Discover, revision: wire.Rev20260728,
-		params: outgoingParams(ctx, wire.Rev20260728, s.self, nil),
+		params: outgoingParams(ctx, wire.Rev20260728, s.self, &Client{}, 0, nil),
 	}
 	response, err := s.transport.roundTrip(ctx, r)
 	if err == nil && response.Error != nil {
@@ -226,7 +226,7 @@ func (s *Session) initialize(ctx context.Context, protocol string) (agreement, e
 	}
 	params := wire.Object{}.
 		With("protocolVersion", wire.Quote(wanted)).
-		With("capabilities", jsontext.Value(emptyObject)).
+		With("capabilities", s.declared.JSON()).
 		With("clientInfo", s.self)
 	response, err := s.transport.roundTrip(ctx, request{id: s.ids.Add(1), method: wire.Initialize, params: params.JSON()})
 	if err == nil && response.Error != nil {
@@ -255,6 +255,7 @@ func (s *Session) adopt(agreed agreement) {
 		prompts:     agreed.capabilities.Get("prompts") != nil,
 		listChanged: string(agreed.capabilities.Object("prompts").Get("listChanged")) == "true",
 		completions: agreed.capabilities.Get("completions") != nil,
+		logging:     agreed.capabilities.Get("logging") != nil,
 	}
 	s.transport.agree(agreed.revision)
 }

@@ -39,11 +39,13 @@ func (s scripted) roundTrip(ctx context.Context, r request) (wire.Message, error
 func (s scripted) listen(func(wire.Message))                {}
 func (s scripted) send(context.Context, []byte) error       { return nil }
 func (s scripted) standalone(context.Context, func()) error { return errNoStream }
-func (s scripted) mayKeepSilent() bool                      { return true }
-func (s scripted) agree(string)                             {}
-func (s scripted) broken() <-chan struct{}                  { return nil }
-func (s scripted) brokenBy() error                          { return nil }
-func (s scripted) close()                                   {}
+func (s scripted) ties() bool                               { return false }
+
+func (s scripted) mayKeepSilent() bool     { return true }
+func (s scripted) agree(string)            {}
+func (s scripted) broken() <-chan struct{} { return nil }
+func (s scripted) brokenBy() error         { return nil }
+func (s scripted) close()                  {}
 
 func says(after time.Duration, result string) answer {
 	return answer{after: after, message: wire.Message{Result: jsontext.Value(result)}}

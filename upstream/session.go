@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -46,6 +45,8 @@ type transport interface {
 	// standalone carries what a legacy peer says outside of calls, until ctx ends or it breaks. It calls ready once
 	// nothing that is said can be missed any more, and returns errNoStream where the peer offers no such stream.
 	standalone(ctx context.Context, ready func()) error
+	// ties reports whether what a peer says for a call can be told from what it says for another.
+	ties() bool
 	// mayKeepSilent reports whether a legacy peer may leave a request that it does not know unanswered.
 	mayKeepSilent() bool
 	// agree tells the transport which revision was agreed on; before that it is empty. It is called once.
@@ -65,6 +66,9 @@ type request struct {
 	params jsontext.Value
 	// revision is the protocol revision to claim in a header; empty for none.
 	revision string
+	// said takes, where it is set, what the peer says that is no response but certainly belongs to this request. It must
+	// not block. Only Streamable HTTP can tell.
+	said func(wire.Message)
 }
 
 // Result is what a server answered to a request.
@@ -95,7 +99,26 @@ type Session struct {
 	notices     sync.WaitGroup
 	noticeSlots *semaphore.Weighted
 
+	// reached is how the server was reached in the end, for another session with it.
+	reached config.Upstream
+	// aside says that the session is for clients that can be asked, see [asides]. Declared is what it declares at
+	// initialize, and onStray is called where the server asks and does not say in which call.
+	aside    bool
+	declared wire.Object
+	onStray  func()
+
+	// leveling is held by whoever sets the log level, which is the severity from which on the server was told to send log
+	// messages; 0 before.
+	leveling *semaphore.Weighted
+	level    int
+
 	mu sync.Mutex // guards what follows
+	// dialogs are those of the calls in flight by the calls' ids, which are also their progress tokens.
+	dialogs map[int64]*dialog
+	// questions are those of the server that are being put to clients, by the server's ids, to be taken back.
+	questions map[string]context.CancelFunc
+	// abandoned is set once a call has ended without an answer: the server may still be at it.
+	abandoned bool
 	// acknowledged is called for the acknowledgment of a subscriptions/listen request.
 	acknowledged func()
 	closed       bool
@@ -103,7 +126,7 @@ type Session struct {
 
 // capabilities is what of a server's capabilities matters to prompts.
 type capabilities struct {
-	prompts, listChanged, completions bool
+	prompts, listChanged, completions, logging bool
 }
 
 // Completes reports whether the server declared completions. Revision 2024-11-05 had no way to declare them.
@@ -114,18 +137,38 @@ func (s *Session) Completes() bool {
 // Call sends one request and waits for its result, until ctx ends at the latest. The name is the prompt's for
 // prompts/get and empty otherwise. Errors: *wire.Error is the peer's own answer, anything else is none.
 func (s *Session) Call(ctx context.Context, method, name string, params wire.Object) (Result, error) {
-	r := request{
-		id: s.ids.Add(1), method: method, name: name, revision: s.Revision,
-		params: outgoingParams(ctx, s.Revision, s.self, params),
+	return s.callFor(ctx, &Client{}, method, name, params)
+}
+
+// callFor is Call on behalf of a client, which the server may talk to until it has answered.
+func (s *Session) callFor(ctx context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
+	r := request{id: s.ids.Add(1), method: method, name: name, revision: s.Revision}
+	r.params = outgoingParams(ctx, s.Revision, s.self, client, r.id, params)
+	if !client.hears() {
+		return s.exchange(ctx, r)
 	}
+	s.wantsLogs(ctx, client.LogLevel)
+	d, end := s.begin(ctx, client, r.id)
+	defer end()
+	r.said = func(m wire.Message) { s.hear(m, d) }
+	result, err := s.exchange(ctx, r)
+	if err != nil && d.hasRelayed() { // it must not be asked again
+		err = &begunError{err}
+	}
+	return result, err
+}
+
+// exchange sends a request and makes its response a result.
+func (s *Session) exchange(ctx context.Context, r request) (Result, error) {
 	response, err := s.transport.roundTrip(ctx, r)
 	if err != nil {
 		if ctx.Err() != nil {
+			s.abandon()
 			s.giveUp(r.id)
 			if answerBegun(err) {
-				return Result{}, &begunError{ctx.Err()}
+				return Result{}, &begunError{context.Cause(ctx)}
 			}
-			return Result{}, ctx.Err()
+			return Result{}, context.Cause(ctx)
 		}
 		return Result{}, err
 	}
@@ -136,6 +179,13 @@ func (s *Session) Call(ctx context.Context, method, name string, params wire.Obj
 		return Result{}, &protocolError{problem: "the result is not an object"}
 	}
 	return Result{JSON: response.Result, Revision: s.Revision}, nil
+}
+
+// abandon notes that the server may still be at work for somebody who has gone.
+func (s *Session) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandoned = true
 }
 
 // peerError is the error that a peer's error object says, or what is wrong with the object.
@@ -334,35 +384,8 @@ func (s *Session) onAcknowledged(f func()) {
 	s.acknowledged = f
 }
 
-// handle takes what the server says that is not the response to a call. It must not block.
-func (s *Session) handle(m wire.Message) {
-	switch {
-	case m.Method == wire.PromptsListChanged:
-		s.changed()
-	case m.Method == wire.Acknowledged:
-		s.mu.Lock()
-		f := s.acknowledged
-		s.mu.Unlock()
-		if f != nil {
-			f()
-		}
-	case m.IsRequest() && !s.modern.Load():
-		s.answer(m)
-	default:
-		s.logger.Debug("message ignored", slog.String("method", m.Method))
-	}
-}
-
-// answer answers a request of a legacy server's: ping is the only one that can be granted.
-func (s *Session) answer(m wire.Message) {
-	id := slices.Clone(m.ID)
-	response := wire.AppendResult(nil, id, jsontext.Value(emptyObject))
-	if m.Method != wire.Ping {
-		refusal := wire.NewError(wire.MethodNotFound, "Method not found: this client declared no such capability")
-		response = wire.AppendError(nil, id, refusal)
-	}
-	s.post(response)
-}
+// handle takes what the server says outside of calls, or cannot be told to belong to one. It must not block.
+func (s *Session) handle(m wire.Message) { s.hear(m, nil) }
 
 // Options are what a session or connector needs beside its configuration. The zero value works.
 type Options struct {
@@ -374,6 +397,10 @@ type Options struct {
 	Forbidden func(address string) error
 	// client is shared by the sessions of one endpoint; a session without one makes its own.
 	client *httpClient
+	// aside and what belongs to it are the session's, see [Session].
+	aside    bool
+	declared wire.Object
+	onStray  func()
 }
 
 func (o Options) self() jsontext.Value {
@@ -419,6 +446,11 @@ func connect(ctx context.Context, u config.Upstream, opts Options, changed func(
 	s := &Session{
 		self: opts.self(), timeout: u.Timeout, changed: changed, noticeSlots: semaphore.NewWeighted(maxNotices),
 		logger: opts.logger().With(slog.String("upstream", u.Name)),
+		aside:  opts.aside, declared: opts.declared, onStray: opts.onStray,
+		leveling: semaphore.NewWeighted(1), dialogs: map[int64]*dialog{}, questions: map[string]context.CancelFunc{},
+	}
+	if s.onStray == nil {
+		s.onStray = func() {}
 	}
 	t, err := dial(u, opts, s.logger)
 	if err != nil {
@@ -433,6 +465,8 @@ func connect(ctx context.Context, u config.Upstream, opts Options, changed func(
 		s.Close()
 		return nil, err
 	}
+	s.reached = u
+	s.reached.Protocol = s.Revision
 	return s, nil
 }
 

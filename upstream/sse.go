@@ -56,6 +56,8 @@ func (t *sseTransport) listen(handle func(wire.Message)) {
 	})
 }
 
+func (t *sseTransport) ties() bool { return false }
+
 func (t *sseTransport) mayKeepSilent() bool { return false }
 
 // read opens the stream and takes what comes until it ends.

@@ -143,6 +143,12 @@ func AppendRequest(dst []byte, id int64, method string, params jsontext.Value) [
 	return appendCall(append(dst, ','), method, params)
 }
 
+// AppendCall is [AppendRequest] with an id of any kind.
+func AppendCall(dst []byte, id jsontext.Value, method string, params jsontext.Value) []byte {
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	return appendCall(append(dst, ','), method, params)
+}
+
 // AppendNotification appends a notification to dst. Params may be nil.
 func AppendNotification(dst []byte, method string, params jsontext.Value) []byte {
 	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)

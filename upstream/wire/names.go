@@ -15,12 +15,23 @@ const (
 	TemplatesList = "resources/templates/list"
 )
 
+// Methods of requests that a server makes of its client: in the legacy era requests of their own, in the modern one
+// part of a result.
+const (
+	Elicit        = "elicitation/create"
+	CreateMessage = "sampling/createMessage"
+	RootsList     = "roots/list"
+)
+
 // Methods of notifications.
 const (
 	Initialized        = "notifications/initialized"
 	Cancelled          = "notifications/cancelled"
 	PromptsListChanged = "notifications/prompts/list_changed"
 	Acknowledged       = "notifications/subscriptions/acknowledged"
+	Progress           = "notifications/progress"
+	LogMessage         = "notifications/message"
+	ElicitComplete     = "notifications/elicitation/complete"
 )
 
 // Keys of _meta that the protocol reserves (2026-07-28, Overview, "_meta").

@@ -1,0 +1,229 @@
+package upstream_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const rootsQuestion = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
+
+// rooted is a client that can list its roots, after a time, and counts how often it was asked.
+func rooted(asked *atomic.Int32, after time.Duration) upstream.Client {
+	return upstream.Client{
+		Capabilities: jsontext.Value(`{"roots":{}}`),
+		Ask: func(ctx context.Context, method string, _ jsontext.Value) (jsontext.Value, error) {
+			asked.Add(1)
+			if method != wire.RootsList {
+				return nil, wire.NewError(wire.InternalError, "what?")
+			}
+			select {
+			case <-time.After(after):
+				return jsontext.Value(`{"roots":[]}`), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		},
+	}
+}
+
+// answers returns what a peer was answered: "result" or "error" for each.
+func answers(p *upstreamtest.Peer) (kinds []string) {
+	for _, r := range p.Seen(http.MethodPost) {
+		switch {
+		case !r.Message.IsResponse():
+		case r.Message.Error != nil:
+			kinds = append(kinds, "error")
+		default:
+			kinds = append(kinds, "result")
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+func getFor(ctx context.Context, c *upstream.Connector, client upstream.Client) error {
+	_, err := c.CallFor(ctx, client, wire.PromptsGet, "p", wire.Object{}.With("name", wire.Quote("p")))
+	return err
+}
+
+// TestTimeStandsStillWhileAClientIsAsked has a server ask on the call's own stream, and answer a while after it was.
+func TestTimeStandsStillWhileAClientIsAsked(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]upstream.Reason{800 * time.Millisecond: "", 1100 * time.Millisecond: upstream.Timeout} {
+		u := anywhere()
+		u.Timeout = time.Second
+		inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			answered := make(chan struct{})
+			p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
+			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				w.Header().Set("Content-Type", wire.ContentSSE)
+				upstreamtest.Event(w, rootsQuestion)
+				<-answered
+				select {
+				case <-time.After(after):
+					upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
+				case <-r.Context().Done():
+				}
+			})
+			var asked atomic.Int32
+			begun := time.Now()
+			if err := getFor(t.Context(), c, rooted(&asked, time.Hour)); unavailable(err) != want {
+				t.Errorf("answered %v after the client: %v, want reason %q", after, err, want)
+			}
+			if took := since(begun); took < time.Hour || took > time.Hour+time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if asked.Load() != 1 || len(p.Seen(wire.PromptsGet)) != 1 {
+				t.Errorf("the client was asked %d times, the server %d times", asked.Load(), len(p.Seen(wire.PromptsGet)))
+			}
+		})
+	}
+}
+
+func TestWhatWasRelayedIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Attempts = 3
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
+			p.Say(rootsQuestion)
+			time.Sleep(time.Millisecond)
+			w.WriteHeader(http.StatusBadGateway)
+		})
+		var asked atomic.Int32
+		if err := getFor(t.Context(), c, rooted(&asked, 0)); unavailable(err) != upstream.Unreachable {
+			t.Error(err)
+		}
+		if asked.Load() != 1 || len(p.Seen(wire.PromptsGet)) != 1 {
+			t.Errorf("the client was asked %d times, the server %d times", asked.Load(), len(p.Seen(wire.PromptsGet)))
+		}
+	})
+}
+
+// TestAStrayQuestionGoesToTheOnlyCallThereIsOrToNobody has a server ask on the streams that belong to no call.
+func TestAStrayQuestionGoesToTheOnlyCallThereIsOrToNobody(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		proceed := make(chan struct{})
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			select {
+			case <-proceed:
+				r.Result(w, `{"messages":[]}`)
+			case <-r.Context().Done():
+			}
+		})
+		var asked atomic.Int32
+		ended := make(chan error, 2)
+		begin := func(ctx context.Context) { go func() { ended <- getFor(ctx, c, rooted(&asked, 0)) }() }
+		sessions := func(want int) {
+			t.Helper()
+			if got := len(p.Seen(wire.Initialize)); got != want {
+				t.Errorf("%d sessions, want %d", got, want)
+			}
+		}
+
+		begin(t.Context())
+		begin(t.Context())
+		synctest.Wait()
+		sessions(2) // calls share the one for their capabilities
+		p.Say(rootsQuestion)
+		synctest.Wait()
+		if asked.Load() != 0 || !slices.Equal(answers(p), []string{"error", "error"}) {
+			t.Errorf("of two calls %d were asked; the answers: %v", asked.Load(), answers(p))
+		}
+		close(proceed)
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+
+		proceed = make(chan struct{})
+		begin(t.Context())
+		synctest.Wait()
+		p.Say(rootsQuestion) // the first session's stream is nobody's
+		synctest.Wait()
+		if asked.Load() != 1 || !slices.Equal(answers(p), []string{"error", "error", "error", "result"}) {
+			t.Errorf("the only call was asked %d times; the answers: %v", asked.Load(), answers(p))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		begin(ctx)
+		synctest.Wait()
+		sessions(4) // now that calls take turns
+		cancel()
+		if err := <-ended; err == nil {
+			t.Error("a call that was given up has a result")
+		}
+		begin(t.Context())
+		synctest.Wait()
+		sessions(5) // what is still said for the call that was given up is not said to the next
+		close(proceed)
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestSessionsForCapabilitiesAreFewAndEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		declared := map[string]bool{}
+		for _, sampling := range []string{``, `"sampling":{},`, `"sampling":{"tools":{}},`, `"sampling":{"context":{}},`} {
+			for _, elicitation := range []string{`{}`, `{"url":{}}`, `{"form":{},"url":{}}`} {
+				var asked atomic.Int32
+				client := rooted(&asked, 0)
+				client.Capabilities = jsontext.Value(fmt.Sprintf(`{%s"x":{},"elicitation":%s}`, sampling, elicitation))
+				for range 2 {
+					if err := getFor(t.Context(), c, client); err != nil {
+						t.Error(err)
+					}
+				}
+				synctest.Wait()
+				if open := len(p.Seen(wire.Initialize)) - len(p.Seen(http.MethodDelete)); open > 9 {
+					t.Errorf("%d sessions are open", open)
+				}
+			}
+		}
+		for _, r := range p.Seen(wire.Initialize) {
+			declared[string(r.Params.Get("capabilities"))] = true
+		}
+		if n := len(p.Seen(wire.Initialize)); n != 13 || len(declared) != 13 || !declared[`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}}}`] {
+			t.Errorf("%d sessions that declare %v", n, declared)
+		}
+		time.Sleep(6 * time.Minute)
+		if n := len(p.Seen(http.MethodDelete)); n != 12 {
+			t.Errorf("%d sessions have ended after a while, want 12", n)
+		}
+	})
+}
+
+func TestWithoutASessionForItsCapabilitiesACallGoesOn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Status(wire.Initialize, http.StatusServiceUnavailable)
+		var asked atomic.Int32
+		for range 3 {
+			if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := len(p.Seen(wire.Initialize)); n != 2 {
+			t.Errorf("a session was asked for %d times, want 2", n)
+		}
+	})
+}
