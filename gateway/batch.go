@@ -133,6 +133,8 @@ func (g *Gateway) batched(r *http.Request, session *seal.Session, call *request)
 		g.noted(session, call)
 		return nil
 	}
+	// The responses come together at the end, so that nothing can be said before one of them.
+	call.setLevel = func(level string) { g.sessions.setLevel(session, level) }
 	ctx, end, _ := g.calls.begin(extractTrace(r.Context(), call.meta, r.Header), callKey(session, call.message.ID))
 	return func() []byte {
 		defer end()

@@ -21,11 +21,17 @@ type conversation struct {
 	legacy bool
 	// revision is what initialize settled on; empty before, and for a modern client. Only take touches it.
 	revision string
+	// declared is what the client of the legacy era declared at initialize, and level what it said by logging/setLevel.
+	// Only take touches them.
+	declared wire.Object
+	level    string
 	// listening is true once the stream of legacy notifications is open. Only take touches it.
 	listening bool
 	// work is all requests and streams; calls those that can be cancelled, by their raw ids.
 	work  sync.WaitGroup
 	calls calls
+	// questions are those to the client.
+	questions questions
 	// out takes messages to the one goroutine that writes them.
 	out chan []byte
 	// ending is closed when streams are to end, deaf when there is no hope that the client still reads.
@@ -43,6 +49,7 @@ func (g *Gateway) converse(who policy.Principal) *conversation {
 // the last take.
 func (c *conversation) finish() {
 	close(c.ending)
+	c.questions.close()
 	c.work.Wait()
 	close(c.out)
 }
@@ -96,6 +103,8 @@ func (c *conversation) accept(ctx context.Context, call *request) (response []by
 		c.notified(call)
 	case call.message.IsRequest():
 		return c.requested(ctx, call)
+	default:
+		c.questions.answered("", &call.message)
 	}
 	return nil, nil
 }
@@ -135,6 +144,10 @@ func (c *conversation) requested(ctx context.Context, call *request) (response [
 	case call.message.Method == wire.Ping:
 		c.gateway.metrics.measure(ctx, call, nil)
 		return wire.AppendResult(nil, id, jsontext.Value("{}")), nil
+	case call.message.Method == wire.SetLogLevel && c.revision != "": // what follows must find it done
+		call.setLevel = func(level string) { c.level = level }
+		response, _ := c.gateway.respond(ctx, nil, call)
+		return response, nil
 	case c.revision == "":
 		problem := "Begin with initialize"
 		if !c.legacy {
@@ -142,7 +155,23 @@ func (c *conversation) requested(ctx context.Context, call *request) (response [
 		}
 		return wire.AppendError(nil, id, wire.NewError(wire.InvalidRequest, problem)), nil
 	}
+	c.connect(call)
 	return c.begin(ctx, call)
+}
+
+// connect gives a request the ways to its client.
+func (c *conversation) connect(call *request) {
+	if call.modern() { // it has them from what it says of itself
+		return
+	}
+	call.declared, call.level = c.declared, c.level
+	if !call.mayHear() {
+		return
+	}
+	call.talk = newTalk()
+	call.ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+		return c.questions.ask(ctx, "", call.talk.say, method, params)
+	}
 }
 
 func (c *conversation) initialize(call *request) []byte {
@@ -152,6 +181,7 @@ func (c *conversation) initialize(call *request) []byte {
 			wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string"))
 	}
 	c.revision = negotiate(requested)
+	c.declared = askable(call.params.Object("capabilities"))
 	return wire.AppendResult(nil, call.message.ID, c.gateway.initialization(c.revision))
 }
 
@@ -174,7 +204,12 @@ func (c *conversation) begin(ctx context.Context, call *request) (response []byt
 
 // answer returns the response to a request, or nil: who cancels wants none.
 func (c *conversation) answer(ctx context.Context, call *request) []byte {
-	response, _ := c.gateway.respond(ctx, nil, call)
+	var response []byte
+	if call.talk == nil {
+		response, _ = c.gateway.respond(ctx, nil, call)
+	} else {
+		response, _ = c.gateway.respondTalking(ctx, nil, call, speaker{say: c.write, quiet: func() {}})
+	}
 	if ctx.Err() != nil {
 		return nil
 	}

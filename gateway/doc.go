@@ -10,6 +10,8 @@
 //	                                │
 //	          prompts/list ◀── page ┤                  (no upstream is asked: memory only)
 //	          prompts/get  ──────▶ owner ▶ arguments ▶ breaker ▶ upstream session ▶ raw result back
+//	                                │          ◀── questions, progress, log messages meanwhile
+//	                                │          ──▶ answers
 //	                                │
 //	upstream changed ▶ merge ▶ new edition, swapped in ──▶ each subscriber: its own view changed? ▶ list_changed
 //
@@ -25,8 +27,11 @@
 //   - Whoever lists in response to a list_changed sees the list that the notification was about, or a later one.
 //   - A notification goes only to those in whose own view something changed, and costs a slow client nobody's time:
 //     what is pending for it is one bit.
+//   - What a server asks or says during a get reaches the client that made the get and nobody else. An answer counts once,
+//     from the session that was asked or, in the modern era, from the principal that was, for the same get.
 //   - No state is kept per client that another replica with the same keys would need. What is tied to this one: streams,
-//     HTTP+SSE sessions, requests in flight and their cancellation, and which sessions were ended here.
+//     HTTP+SSE sessions, requests in flight, their cancellation and the answers that they wait for, log levels, and which
+//     sessions were ended here.
 //   - A list that is empty because no upstream could be listed yet is an error.
 //
 // The parts: package catalog is the merge, the names and the pages; policy decides visibility; identity knows who calls;

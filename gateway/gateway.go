@@ -53,7 +53,9 @@ type Gateway struct {
 	hosts      hostGuard
 	own        ownAddresses
 	sessions   legacySessions
-	calls      calls // of legacy clients over HTTP, by session and id
+	calls      calls     // of legacy clients over HTTP, by session and id
+	questions  questions // to them, by session
+	waits      waits     // of modern clients' gets
 	sse        sseSessions
 	keep       *keeper
 
@@ -113,6 +115,7 @@ func (g *Gateway) Own(address netip.AddrPort) { g.own.add(address) }
 // Run keeps the upstreams connected and the catalog current, until ctx ends and all of that has ended.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.observe()()
+	defer g.waits.end()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, connector := range g.connectors {
 		group.Go(func() error { return connector.Run(ctx) })

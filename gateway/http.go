@@ -200,16 +200,64 @@ func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsonte
 // buffers are reused between responses, so that a page of the list costs no allocation of its size.
 var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-// serveRequest carries a request out, in a context that ends when the client goes, and writes its response as JSON.
+// serveRequest carries a request out, in a context that ends when the client goes, and writes its response as JSON. What
+// there is to be said before makes it a stream of events.
 func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call *request, status int) {
 	buffer, _ := buffers.Get().(*[]byte)
-	response, code := g.respond(ctx, (*buffer)[:0], call)
+	response, code, stream := g.respondOver(ctx, w, (*buffer)[:0], call)
+	if stream != nil {
+		stream.event("", response)
+		stream.end()
+		if stream.err == nil {
+			keepBuffer(buffer, response)
+		}
+		return
+	}
 	if call.modern() && code == wire.MissingClientCapability {
 		status = http.StatusBadRequest // the one error of a method's own that has a status
 	}
 	// A write that failed may still be under way: HTTP/2 returns from it when the client resets the stream.
-	if err := writeJSON(w, status, response); err == nil && cap(response) <= maxPooled {
+	if err := writeJSON(w, status, response); err == nil {
+		keepBuffer(buffer, response)
+	}
+}
+
+// keepBuffer keeps the memory of a response for the next.
+func keepBuffer(buffer *[]byte, response []byte) {
+	if cap(response) <= maxPooled {
 		*buffer = response[:0]
 		buffers.Put(buffer)
 	}
+}
+
+// respondOver carries a request out. The stream is the one that the response belongs on; nil where nothing was said
+// before it.
+func (g *Gateway) respondOver(
+	ctx context.Context, w http.ResponseWriter, dst []byte, call *request,
+) (response []byte, code int64, stream *eventStream) {
+	if call.talk == nil {
+		response, code = g.respond(ctx, dst, call)
+		return response, code, nil
+	}
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	write := func(write func()) {
+		if write(); stream.err != nil {
+			giveUp()
+		}
+	}
+	response, code = g.respondTalking(ctx, dst, call, speaker{
+		say: func(message []byte) {
+			if stream == nil {
+				stream = openStream(w)
+			}
+			write(func() { stream.event("", message) })
+		},
+		quiet: func() {
+			if stream != nil {
+				write(stream.comment)
+			}
+		},
+	})
+	return response, code, stream
 }

@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
@@ -16,9 +19,10 @@ import (
 )
 
 // A get may end in questions to the client, which then asks again with the answers (2026-07-28, Multi Round-Trip
-// Requests). Questions and answers pass as they are. The server's requestState does not: it is sealed, so that whatever
+// Requests). Between a client and an upstream of that revision, questions and answers pass as they are. The server's requestState does not: it is sealed, so that whatever
 // comes back under that name was given out here, to this caller, for this prompt and these arguments, and it names the
-// upstream that has to be asked again.
+// upstream that has to be asked again. A client of the legacy era is asked meanwhile, and the upstream again by the
+// gateway; for the other way round see waiting.go.
 
 // stateLife is how long a client may take to answer.
 const stateLife = 10 * time.Minute
@@ -49,30 +53,45 @@ type requestState struct {
 	Expires int64
 	// Own is the upstream's state as it was spelled; nil where it has none.
 	Own []byte
+	// Waiting names the call that goes on with the answers, see [waits]; empty where the upstream is asked again.
+	Waiting string
 }
 
-// retried returns the params and the owners of a get. For a retry these are the params with the upstream's own state,
-// and the one owner that asked.
-func (g *Gateway) retried(r *request, entry *catalog.Entry) (wire.Object, []catalog.Owner, error) {
+// turn is what one get of perhaps several asks of the upstreams.
+type turn struct {
+	params wire.Object
+	owners []catalog.Owner
+	// waiting names the call that waits for what the get brings; empty for a new one.
+	waiting string
+}
+
+// turn returns what a get asks. For a retry these are the params with the upstream's own state, and the one owner that
+// asked, or the call that waits.
+func (g *Gateway) turn(r *request, entry *catalog.Entry) (turn, error) {
 	value := r.params.Get(memberState)
 	if !r.modern() || (value == nil && r.params.Get(memberResponses) == nil) {
-		return r.params, entry.Owners, nil
+		return turn{params: r.params, owners: entry.Owners}, nil
 	}
 	token, _ := wire.Text(value)
 	var state requestState
 	content, err := g.asking.Open(token)
 	if err != nil || json.Unmarshal(content, &state) != nil {
-		return nil, nil, errState()
+		return turn{}, errState()
 	}
 	at := slices.IndexFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == state.Owner })
-	if !state.fits(r, entry) || at < 0 {
-		return nil, nil, errState()
+	switch {
+	case !state.fits(r, entry):
+		return turn{}, errState()
+	case state.Waiting != "":
+		return turn{waiting: state.Waiting}, nil
+	case at < 0:
+		return turn{}, errState()
 	}
 	params := r.params.Without(func(name string) bool { return name == memberState })
 	if state.Own != nil {
 		params = r.params.With(memberState, state.Own)
 	}
-	return params, entry.Owners[at : at+1], nil
+	return turn{params: params, owners: entry.Owners[at : at+1]}, nil
 }
 
 // fits reports whether a state was given out for this caller, prompt and arguments, not too long ago.
@@ -94,23 +113,123 @@ func paramsDigest(params wire.Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// asked returns the result with which an upstream asks for input, with its state sealed, or the error of one that asks
-// for what the client cannot give.
-func (g *Gateway) asked(r *request, entry *catalog.Entry, owner string, result wire.Object) (wire.Object, error) {
-	if !r.modern() {
-		return nil, wire.NewError(wire.InternalError, "The upstream asks for input, which cannot be relayed to this revision yet")
+// ask sends a get to the owner of an entry, and to the client what is asked on the way.
+func (g *Gateway) ask(ctx context.Context, r *request, t turn) (outcome, error) {
+	call := func(ctx context.Context, client upstream.Client) (outcome, error) {
+		return g.askOwners(ctx, client, t.owners, wire.PromptsGet, func(own string) wire.Object {
+			return t.params.With("name", wire.Quote(own))
+		})
 	}
-	missing, err := missingCapabilities(result.Object(memberRequests), r.meta.Object(wire.MetaClientCapabilities))
+	switch client := g.client(r); {
+	case t.waiting != "":
+		return g.waits.resume(ctx, r, t.waiting)
+	case !r.modern():
+		return g.askInRounds(ctx, r, t)
+	case r.talk != nil && len(r.declared) > 0:
+		return g.waits.begin(ctx, r, client, call)
+	default:
+		return call(ctx, client)
+	}
+}
+
+const (
+	// maxRounds bounds how often a get of a legacy client is made, because a modern upstream asks for more input.
+	maxRounds = 8
+	// roundPause is the time between two rounds where the upstream asked nothing but to come again.
+	roundPause = 100 * time.Millisecond
+)
+
+// askInRounds makes a get of a legacy client's. Where a modern upstream asks for input, the client is asked, and the
+// upstream again with the answers.
+func (g *Gateway) askInRounds(ctx context.Context, r *request, t turn) (outcome, error) {
+	for range maxRounds {
+		got, err := g.askOwners(ctx, g.client(r), t.owners, wire.PromptsGet, func(own string) wire.Object {
+			return t.params.With("name", wire.Quote(own))
+		})
+		if err != nil || !wire.Modern(got.result.Revision) {
+			return got, err
+		}
+		result, err := wire.ParseObject(got.result.JSON)
+		if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
+			return got, err
+		}
+		if err := g.mayAsk(r, got.owner, result); err != nil {
+			return outcome{}, err
+		}
+		answers, err := answers(ctx, r, result.Object(memberRequests))
+		if err != nil {
+			return outcome{}, err
+		}
+		t = t.next(got.owner, result, answers)
+	}
+	return outcome{}, wire.NewError(wire.InternalError, "The upstream asks for input again and again")
+}
+
+// next is the turn after one that ended in questions.
+func (t turn) next(owner string, result, answers wire.Object) turn {
+	t.owners = slices.DeleteFunc(slices.Clone(t.owners), func(o catalog.Owner) bool { return o.Upstream != owner })
+	t.params = t.params.Without(func(name string) bool { return name == memberState || name == memberResponses })
+	if len(answers) > 0 {
+		t.params = t.params.With(memberResponses, answers.JSON())
+	}
+	if state := result.Get(memberState); state != nil {
+		t.params = t.params.With(memberState, state)
+	}
+	return t
+}
+
+// answers puts a modern upstream's questions to a legacy client.
+func answers(ctx context.Context, r *request, questions wire.Object) (wire.Object, error) {
+	if len(questions) == 0 {
+		select {
+		case <-time.After(roundPause):
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	all := slices.Clone(questions)
+	group, ctx := errgroup.WithContext(ctx)
+	for i, question := range questions {
+		group.Go(func() error {
+			object, err := wire.ParseObject(question.Value)
+			if err != nil {
+				return err
+			}
+			method, _ := object.Text("method")
+			all[i].Value, err = r.answer(ctx, method, object.Get("params"))
+			return err
+		})
+	}
+	err := group.Wait()
+	if refusal, ok := errors.AsType[*wire.Error](err); ok {
+		return nil, wire.NewError(wire.InternalError, "The upstream's question was not answered: "+refusal.Message)
+	}
+	return all, err
+}
+
+// mayAsk returns the error of an upstream's questions that the client cannot answer, or that nobody can.
+func (g *Gateway) mayAsk(r *request, owner string, result wire.Object) error {
+	missing, err := missingCapabilities(result.Object(memberRequests), r.declared)
 	if err != nil {
-		return nil, &upstream.Unavailable{Upstream: owner, Reason: upstream.BadResponse, Err: err}
+		return &upstream.Unavailable{Upstream: owner, Reason: upstream.BadResponse, Err: err}
 	}
 	if missing != nil {
 		data := wire.Object{}.With("requiredCapabilities", missing.JSON())
-		return nil, wire.NewError(wire.MissingClientCapability, "Missing required client capability").WithData(data.JSON())
+		return wire.NewError(wire.MissingClientCapability, "Missing required client capability").WithData(data.JSON())
+	}
+	return nil
+}
+
+// asked returns the result with which the client is asked for input, with its state sealed, or the error of questions
+// to what the client cannot give.
+func (g *Gateway) asked(r *request, entry *catalog.Entry, got outcome, result wire.Object) (wire.Object, error) {
+	if err := g.mayAsk(r, got.owner, result); err != nil {
+		return nil, err
 	}
 	sealed, err := json.Marshal(requestState{
 		Principal: r.principal.Key(), Prompt: entry.Name, Params: paramsDigest(r.params),
-		Owner: owner, Expires: time.Now().Add(stateLife).Unix(), Own: result.Get(memberState),
+		Owner: got.owner, Expires: time.Now().Add(stateLife).Unix(), Own: result.Get(memberState), Waiting: got.waiting,
 	})
 	if err != nil {
 		return nil, err
@@ -147,17 +266,17 @@ func missingCapabilities(questions, declared wire.Object) (wire.Object, error) {
 // needed returns the capability, and the part of it, that a client needs to answer a question; "" for none that is known.
 func needed(method string, params wire.Object) (capability, part string) {
 	switch method {
-	case "elicitation/create":
+	case wire.Elicit:
 		if mode, _ := params.Text("mode"); mode == "url" {
 			return "elicitation", "url"
 		}
 		return "elicitation", "form"
-	case "sampling/createMessage":
+	case wire.CreateMessage:
 		if params.Get("tools") != nil {
 			return "sampling", "tools"
 		}
 		return "sampling", ""
-	case "roots/list":
+	case wire.RootsList:
 		return "roots", ""
 	}
 	return "", ""

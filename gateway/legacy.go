@@ -46,12 +46,30 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, call *requ
 	}
 	ctx, end, _ := g.calls.begin(extractTrace(r.Context(), call.meta, r.Header), callKey(&session, call.message.ID))
 	defer end()
+	g.connect(&session, call)
 	g.serveRequest(ctx, w, call, http.StatusOK)
 }
 
-// noted handles a notification, or a response to nothing that was asked.
+// connect gives a request of a session the ways to its client.
+func (g *Gateway) connect(session *seal.Session, call *request) {
+	call.level = g.sessions.level(session.ID)
+	call.setLevel = func(level string) { g.sessions.setLevel(session, level) }
+	call.declared = declared(session)
+	if !call.mayHear() {
+		return
+	}
+	call.talk = newTalk()
+	call.ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+		return g.questions.ask(ctx, string(session.ID[:]), call.talk.say, method, params)
+	}
+}
+
+// noted handles a notification, or an answer.
 func (g *Gateway) noted(session *seal.Session, call *request) {
-	if call.message.Method == wire.Cancelled {
+	switch {
+	case call.message.IsResponse():
+		g.questions.answered(string(session.ID[:]), &call.message)
+	case call.message.Method == wire.Cancelled:
 		g.calls.cancel(callKey(session, call.params.Get("requestId")))
 	}
 }
@@ -69,17 +87,14 @@ func (g *Gateway) serveInitialize(w http.ResponseWriter, r *http.Request, call *
 			wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string"))
 		return
 	}
-	declared := call.params.Object("capabilities")
 	call.revision = negotiate(requested)
 	_, operation := g.metrics.start(extractTrace(r.Context(), call.meta, r.Header), call)
 	session := seal.Session{
-		Revision:    call.revision,
-		Elicitation: declared.Get("elicitation") != nil,
-		Sampling:    declared.Get("sampling") != nil,
-		Roots:       declared.Get("roots") != nil,
-		Principal:   call.principal.Key(),
-		Expires:     time.Now().Add(sessionLife),
+		Revision:  call.revision,
+		Principal: call.principal.Key(),
+		Expires:   time.Now().Add(sessionLife),
 	}
+	remember(&session, call.params.Object("capabilities"))
 	_, _ = rand.Read(session.ID[:]) // never fails
 	token, err := g.sealer.SealSession(session)
 	operation.end(err)
@@ -134,16 +149,24 @@ func (g *Gateway) serveDelete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.sessions.end(session.ID, session.Expires)
+	g.questions.end(string(session.ID[:]))
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // legacySessions is what this replica knows of legacy sessions beside what their ids say: which were ended before they
-// expired, and the stream of each. The zero value is ready.
+// expired, the stream of each, and which log messages it wants. The zero value is ready.
 type legacySessions struct {
 	mu      sync.Mutex             // guards what follows
 	ended   map[[16]byte]time.Time // when each would have expired
 	swept   time.Time              // when those that have were last forgotten
 	streams map[[16]byte]*context.CancelFunc
+	levels  map[[16]byte]sessionLevel
+}
+
+// sessionLevel is what a session's client said by logging/setLevel.
+type sessionLevel struct {
+	level   string
+	expires time.Time
 }
 
 const (
@@ -151,7 +174,43 @@ const (
 	sweepInterval = time.Minute
 	// maxEnded bounds the sessions that are remembered as ended: over it one is forgotten, and its id good again.
 	maxEnded = 100_000
+	// maxLevels bounds the sessions whose log level is known: over it one is forgotten, and gets no more log messages.
+	maxLevels = 100_000
 )
+
+// level returns from which severity on a session wants log messages; empty for none.
+func (l *legacySessions) level(id [16]byte) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.levels[id].level
+}
+
+func (l *legacySessions) setLevel(session *seal.Session, level string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.levels == nil {
+		l.levels = map[[16]byte]sessionLevel{}
+	}
+	l.sweep()
+	if len(l.levels) >= maxLevels {
+		for one := range l.levels {
+			delete(l.levels, one)
+			break
+		}
+	}
+	l.levels[session.ID] = sessionLevel{level, session.Expires}
+}
+
+// sweep forgets, from time to time, what has expired. Called with the lock.
+func (l *legacySessions) sweep() {
+	now := time.Now()
+	if now.Sub(l.swept) <= sweepInterval {
+		return
+	}
+	l.swept = now
+	maps.DeleteFunc(l.ended, func(_ [16]byte, expiry time.Time) bool { return expiry.Before(now) })
+	maps.DeleteFunc(l.levels, func(_ [16]byte, level sessionLevel) bool { return level.expires.Before(now) })
+}
 
 func (l *legacySessions) hasEnded(id [16]byte) bool {
 	l.mu.Lock()
@@ -167,10 +226,8 @@ func (l *legacySessions) end(id [16]byte, expires time.Time) {
 	if l.ended == nil {
 		l.ended = map[[16]byte]time.Time{}
 	}
-	if now := time.Now(); now.Sub(l.swept) > sweepInterval {
-		l.swept = now
-		maps.DeleteFunc(l.ended, func(_ [16]byte, expiry time.Time) bool { return expiry.Before(now) })
-	}
+	l.sweep()
+	delete(l.levels, id)
 	if len(l.ended) >= maxEnded {
 		for one := range l.ended {
 			delete(l.ended, one)

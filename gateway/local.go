@@ -7,6 +7,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -60,13 +61,13 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	if err := g.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
-	result, _, err := g.askOwners(ctx, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
+	got, err := g.askOwners(ctx, upstream.Client{}, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
 		return params.With("name", wire.Quote(own))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return g.appendResult(nil, &request{revision: wire.LatestLegacy}, result, noQuestions)
+	return g.appendResult(nil, &request{revision: wire.LatestLegacy}, got.result, noQuestions)
 }
 
 // Explanation is why a principal sees an exposed name or does not, for one upstream that the name may belong to.

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	upstreamtest.Main(m, map[string]func([]string){"actor": playActor})
+	upstreamtest.Main(m, map[string]func([]string){"actor": playActor, "curious": playCurious})
 }
 
 // TestEveryRevisionBeforeEveryOther plays a whole conversation between a client and an upstream of each revision, over

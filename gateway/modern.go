@@ -50,8 +50,8 @@ func servedModern(method string) bool {
 }
 
 // checkModern holds a request against what the modern era asks of each: its revision, which must be one that is served,
-// the headers that mirror the body, and the client's capabilities. Over stdio there are no headers. It stores the
-// revision in call.
+// the headers that mirror the body, and the client's capabilities. Over stdio there are no headers. It stores in
+// call what was said.
 func checkModern(call *request, header http.Header) *wire.Error {
 	revision, ok := call.meta.Text(wire.MetaProtocolVersion)
 	if !ok {
@@ -73,7 +73,15 @@ func checkModern(call *request, header http.Header) *wire.Error {
 	if call.meta.Get(wire.MetaClientCapabilities).Kind() != '{' {
 		return wire.NewError(wire.InvalidParams, "Invalid params: _meta needs "+wire.MetaClientCapabilities)
 	}
-	call.revision = revision
+	if level := call.meta.Get(wire.MetaLogLevel); level != nil {
+		if call.level, _ = wire.Text(level); wire.Severity(call.level) == 0 {
+			return errLogLevel()
+		}
+	}
+	call.revision, call.declared = revision, call.meta.Object(wire.MetaClientCapabilities)
+	if call.mayHear() {
+		call.talk = newTalk()
+	}
 	return nil
 }
 

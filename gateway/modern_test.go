@@ -76,7 +76,7 @@ func TestDiscover(t *testing.T) {
 	s := serve(t, `gateway { instructions = "Ask." }`)
 	s.modern("").call("server/discover", "").is(t, http.StatusOK,
 		`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`,
-		`"capabilities":{"prompts":{"listChanged":true},"completions":{}}`, `"resultType":"complete"`, `"instructions":"Ask."`,
+		`"capabilities":{"prompts":{"listChanged":true},"logging":{},"completions":{}}`, `"resultType":"complete"`, `"instructions":"Ask."`,
 		`"io.modelcontextprotocol/serverInfo":{"name":"promptweir","version":"1.2.3"}`, `"ttlMs":`, `"cacheScope":"public"`)
 }
 

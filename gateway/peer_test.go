@@ -42,6 +42,8 @@ type heard struct {
 	ID     json.RawMessage
 	Method string
 	Params json.RawMessage
+	Result json.RawMessage
+	Error  json.RawMessage
 	header http.Header
 }
 

@@ -185,38 +185,36 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err := g.checkArguments(ctx, entry, r.params.Get("arguments")); err != nil {
 		return dst, err
 	}
-	params, owners, err := g.retried(r, entry)
+	turn, err := g.turn(r, entry)
 	if err != nil {
 		return dst, err
 	}
-	result, owner, err := g.askOwners(ctx, owners, wire.PromptsGet, func(own string) wire.Object {
-		return params.With("name", wire.Quote(own))
-	})
+	got, err := g.ask(ctx, r, turn)
 	if err != nil {
 		return dst, err
 	}
-	return g.appendResult(dst, r, result, func(result wire.Object) (wire.Object, error) {
-		return g.asked(r, entry, owner, result)
+	return g.appendResult(dst, r, got.result, func(result wire.Object) (wire.Object, error) {
+		return g.asked(r, entry, got, result)
 	})
 }
 
-// askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all. It
-// returns the label of the one that answered.
+// askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all, nor
+// asked the client anything.
 func (g *Gateway) askOwners(
-	ctx context.Context, owners []catalog.Owner, method string, params func(own string) wire.Object,
-) (_ upstream.Result, owner string, _ error) {
+	ctx context.Context, client upstream.Client, owners []catalog.Owner, method string, params func(own string) wire.Object,
+) (outcome, error) {
 	var first error
 	for _, owner := range g.healthyFirst(owners) {
-		result, err := g.byName[owner.Upstream].Call(ctx, method, prompt(method, owner.Name), params(owner.Name))
+		result, err := g.byName[owner.Upstream].CallFor(ctx, client, method, prompt(method, owner.Name), params(owner.Name))
 		unavailable, ok := errors.AsType[*upstream.Unavailable](err)
 		if !ok || !unavailable.Unanswered() {
-			return result, owner.Upstream, err
+			return outcome{result: result, owner: owner.Upstream}, err
 		}
 		if first == nil {
 			first = err
 		}
 	}
-	return upstream.Result{}, "", first
+	return outcome{}, first
 }
 
 // prompt is what names a method's target in Mcp-Name and on spans: only a get has one.
@@ -270,16 +268,16 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 	if len(owners) == 0 {
 		return g.appendResult(dst, r, none, noQuestions)
 	}
-	result, _, err := g.askOwners(ctx, owners, wire.Complete, func(own string) wire.Object {
+	got, err := g.askOwners(ctx, g.client(r), owners, wire.Complete, func(own string) wire.Object {
 		return r.params.With("ref", ref.With("name", wire.Quote(own)).JSON())
 	})
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
-		result, err = none, nil
+		got.result, err = none, nil
 	}
 	if err != nil {
 		return dst, err
 	}
-	return g.appendResult(dst, r, result, noQuestions)
+	return g.appendResult(dst, r, got.result, noQuestions)
 }
 
 // noQuestions is for methods that may not ask the client for input.

@@ -22,6 +22,16 @@ type request struct {
 	revision  string
 	principal policy.Principal
 	audience  *policy.Audience
+	// declared are the capabilities by which the client can be asked for input while the request is in flight, level is
+	// from which severity on it wants log messages, none where it is empty.
+	declared wire.Object
+	level    string
+	// setLevel changes the level for the requests that follow in the session; nil where there is none.
+	setLevel func(level string)
+	// talk takes what is to be said to the client before the response, and ask asks a client of the legacy era. Both are
+	// nil where that cannot be.
+	talk *talk
+	ask  func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
 	// measured is set once the request has a span.
 	measured bool
 }
@@ -121,10 +131,28 @@ func (g *Gateway) result(ctx context.Context, dst []byte, r *request, o *operati
 	switch r.message.Method {
 	case wire.Ping:
 		return append(dst, "{}"...), nil
+	case wire.SetLogLevel:
+		return g.setLogLevel(dst, r)
 	case wire.ToolsList, wire.ResourcesList, wire.TemplatesList:
 		return append(dst, emptyLists[r.message.Method]...), nil
 	}
 	return dst, methodNotFound(r.message.Method)
+}
+
+// setLogLevel carries logging/setLevel out, on this replica.
+func (g *Gateway) setLogLevel(dst []byte, r *request) ([]byte, error) {
+	level, _ := r.params.Text("level")
+	if wire.Severity(level) == 0 {
+		return dst, errLogLevel()
+	}
+	if r.setLevel != nil {
+		r.setLevel(level)
+	}
+	return append(dst, "{}"...), nil
+}
+
+func errLogLevel() *wire.Error {
+	return wire.NewError(wire.InvalidParams, "Invalid params: the log level is not one of the protocol's")
 }
 
 func methodNotFound(method string) *wire.Error {
@@ -172,7 +200,9 @@ func unavailableData(u *upstream.Unavailable) jsontext.Value {
 // capabilities are what the gateway declares to a client of the revision. Completions could not be declared in
 // 2024-11-05.
 func capabilities(revision string) jsontext.Value {
-	declared := wire.Object{}.With("prompts", jsontext.Value(`{"listChanged":true}`))
+	declared := wire.Object{}.
+		With("prompts", jsontext.Value(`{"listChanged":true}`)).
+		With("logging", jsontext.Value("{}"))
 	if revision != wire.Rev20241105 {
 		declared = declared.With("completions", jsontext.Value("{}"))
 	}

@@ -47,7 +47,7 @@ type instruments struct {
 // knownMethods are those that may stand on metrics as they are: a client can make up any number of others.
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true, wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true,
-	wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true,
+	wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
 }
 
 func newInstruments() *instruments {

@@ -55,6 +55,8 @@ type asides struct {
 	closed bool
 	// turns says that calls take turns.
 	turns bool
+	// wanted is how many calls wait for a session of a set.
+	wanted map[string]int
 	// failed is when a session for a set could last not be opened.
 	failed map[string]time.Time
 	// news is closed, and another made, when a call that waits may find a session.
@@ -76,7 +78,7 @@ func newAsides(ctx context.Context, e *endpoint, first *Session) *asides {
 	ctx, end := context.WithCancel(ctx)
 	return &asides{
 		endpoint: e, first: first, ctx: ctx, end: end,
-		turns: !first.transport.ties(), failed: map[string]time.Time{}, news: make(chan struct{}),
+		turns: !first.transport.ties(), wanted: map[string]int{}, failed: map[string]time.Time{}, news: make(chan struct{}),
 	}
 }
 
@@ -135,6 +137,8 @@ func (a *asides) set(client *Client) (set string, ok bool) {
 func (a *asides) acquire(ctx context.Context, set string) (*aside, error) {
 	half := time.NewTimer(left(ctx) / 2)
 	defer half.Stop()
+	a.want(set, 1)
+	defer a.want(set, -1)
 	for {
 		one, opening, news := a.take(set)
 		if one != nil || news == nil {
@@ -154,18 +158,27 @@ func (a *asides) acquire(ctx context.Context, set string) (*aside, error) {
 	}
 }
 
+// want counts the calls that wait for a session of a set.
+func (a *asides) want(set string, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wanted[set] += n; a.wanted[set] == 0 {
+		delete(a.wanted, set)
+	}
+}
+
 // take returns a session that is free, or begins to open one. News is closed when it is worth another try; nil where it
 // never will be.
 func (a *asides) take(set string) (free *aside, opening bool, news <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	alike := 0
+	alike, begun := 0, 0
 	for _, one := range a.all {
 		switch {
 		case one.set != set || one.turns != a.turns:
 		case one.session == nil:
 			alike++
-			opening = true
+			begun++
 		case one.turns && one.calls > 0:
 			alike++
 		default:
@@ -179,15 +192,15 @@ func (a *asides) take(set string) (free *aside, opening bool, news <-chan struct
 	if a.closed || time.Since(a.failed[set]) < asideRetry {
 		return nil, false, nil
 	}
-	if (alike == 0 || (a.turns && alike < maxAlike)) && a.makeRoom() {
+	if (alike == 0 || (a.turns && alike < maxAlike && begun < a.wanted[set])) && a.makeRoom() {
 		a.open(set)
 		alike++
-		opening = true
+		begun++
 	}
 	if alike == 0 {
 		return nil, false, nil
 	}
-	return nil, opening, a.news
+	return nil, begun > 0, a.news
 }
 
 // makeRoom reports whether there may be one more session, for which it closes one that nobody uses. Called with the

@@ -50,7 +50,7 @@ type dialog struct {
 	questions int
 	relayed   bool // something was asked
 	over      bool
-	urls      []string // the elicitations by URL that were relayed
+	urls      []string // the elicitations by URL that the client was asked for
 }
 
 // begin makes a call one that the server may talk in. End hangs up on what is still being asked, and waits for that.
@@ -162,17 +162,17 @@ func (d *dialog) ask(m wire.Message) bool {
 	s.questions[string(id)] = takeBack
 	d.questions++
 	d.relayed = true
-	if url, ok := elicitationID(m); ok {
-		d.urls = append(d.urls, url)
-	}
 	resume := pause(ctx)
-	params := bytes.Clone(m.Params)
+	method, params := m.Method, bytes.Clone(m.Params)
 	d.asking.Go(func() {
-		result, err := d.client.Ask(ctx, m.Method, params)
+		result, err := d.client.Ask(ctx, method, params)
 		resume()
 		s.mu.Lock()
 		delete(s.questions, string(id))
 		d.questions--
+		if url, ok := elicitationID(method, params); ok && err == nil {
+			d.urls = append(d.urls, url)
+		}
 		s.mu.Unlock()
 		switch {
 		case d.ctx.Err() != nil: // nobody waits here for the answer to be delivered
@@ -259,12 +259,9 @@ func (s *Session) elicited(m wire.Message) {
 }
 
 // elicitationID returns what an elicitation by URL is known by.
-func elicitationID(m wire.Message) (string, bool) {
-	if m.Method != wire.Elicit {
-		return "", false
-	}
-	params, err := wire.ParseObject(m.Params)
-	if err != nil {
+func elicitationID(method string, raw jsontext.Value) (string, bool) {
+	params, err := wire.ParseObject(raw)
+	if method != wire.Elicit || err != nil {
 		return "", false
 	}
 	return params.Text("elicitationId")

@@ -16,8 +16,10 @@ type Session struct {
 	ID [16]byte
 	// Revision is the protocol revision that the handshake settled on.
 	Revision string
-	// Elicitation, Sampling and Roots are the capabilities that the client declared.
-	Elicitation, Sampling, Roots bool
+	// Elicitation, Sampling and Roots are the capabilities that the client declared, and the others parts of them.
+	Elicitation, Sampling, Roots    bool
+	ElicitationForm, ElicitationURL bool
+	SamplingContext, SamplingTools  bool
 	// Principal is the key of whoever opened the session. It is for the caller to compare.
 	Principal string
 	// Expires is when the session ends, to the second. It is for the caller to compare.
@@ -36,6 +38,10 @@ const (
 	bitElicitation = 1 << iota
 	bitSampling
 	bitRoots
+	bitElicitationForm
+	bitElicitationURL
+	bitSamplingContext
+	bitSamplingTools
 	bitsKnown = 1<<iota - 1
 )
 
@@ -85,26 +91,41 @@ func decodeSession(b []byte) (Session, error) {
 	if revisionSize > len(text) {
 		return Session{}, ErrMalformed
 	}
-	return Session{
-		ID:          [16]byte(id),
-		Revision:    string(text[:revisionSize]),
-		Elicitation: capabilities&bitElicitation != 0,
-		Sampling:    capabilities&bitSampling != 0,
-		Roots:       capabilities&bitRoots != 0,
-		Principal:   string(text[revisionSize:]),
-		Expires:     time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
-	}, nil
+	s := Session{
+		ID:        [16]byte(id),
+		Revision:  string(text[:revisionSize]),
+		Principal: string(text[revisionSize:]),
+		Expires:   time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
+	}
+	for _, flag := range s.flags() {
+		*flag.is = capabilities&flag.bit != 0
+	}
+	return s, nil
+}
+
+// flags are the capabilities with their bits.
+func (s *Session) flags() []flag {
+	return []flag{
+		{bitElicitation, &s.Elicitation},
+		{bitSampling, &s.Sampling},
+		{bitRoots, &s.Roots},
+		{bitElicitationForm, &s.ElicitationForm},
+		{bitElicitationURL, &s.ElicitationURL},
+		{bitSamplingContext, &s.SamplingContext},
+		{bitSamplingTools, &s.SamplingTools},
+	}
+}
+
+type flag struct {
+	bit byte
+	is  *bool
 }
 
 func (s *Session) capabilities() (bits byte) {
-	if s.Elicitation {
-		bits |= bitElicitation
-	}
-	if s.Sampling {
-		bits |= bitSampling
-	}
-	if s.Roots {
-		bits |= bitRoots
+	for _, flag := range s.flags() {
+		if *flag.is {
+			bits |= flag.bit
+		}
 	}
 	return bits
 }

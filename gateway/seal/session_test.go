@@ -39,6 +39,10 @@ func TestASessionComesBackAsItWas(t *testing.T) {
 		changed(func(s *seal.Session) { s.Elicitation = false }),
 		changed(func(s *seal.Session) { s.Sampling = true }),
 		changed(func(s *seal.Session) { s.Roots = false }),
+		changed(func(s *seal.Session) { s.ElicitationForm = true }),
+		changed(func(s *seal.Session) { s.ElicitationURL = true }),
+		changed(func(s *seal.Session) { s.SamplingContext = true }),
+		changed(func(s *seal.Session) { s.SamplingTools = true }),
 		changed(func(s *seal.Session) { s.Principal = strings.Repeat("p", 690) }),
 		changed(func(s *seal.Session) { s.Expires = s.Expires.Add(time.Second) }),
 	} {
@@ -56,8 +60,8 @@ func TestASessionComesBackAsItWas(t *testing.T) {
 		}
 		tokens[token] = true
 	}
-	if len(tokens) != 10 {
-		t.Errorf("10 different sessions have %d different tokens", len(tokens))
+	if len(tokens) != 14 {
+		t.Errorf("14 different sessions have %d different tokens", len(tokens))
 	}
 }
 
@@ -91,7 +95,7 @@ func TestOnlyASessionIsASession(t *testing.T) {
 		{"nothing", s, "", seal.ErrMalformed},
 		{"longer than any session", s, s.For("session").Seal(make([]byte, 1024)), seal.ErrMalformed},
 		{"a version yet to come", s, s.For("session").Seal(append([]byte{2}, make([]byte, 26)...)), seal.ErrMalformed},
-		{"an unknown capability", s, s.For("session").Seal(append([]byte{1, 8}, make([]byte, 25)...)), seal.ErrMalformed},
+		{"an unknown capability", s, s.For("session").Seal(append([]byte{1, 0x80}, make([]byte, 25)...)), seal.ErrMalformed},
 		{"a revision that is cut off", s, s.For("session").Seal(append([]byte{1}, append(make([]byte, 25), 1)...)), seal.ErrMalformed},
 	}
 	for _, test := range tests {
