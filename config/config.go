@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ const (
 type Config struct {
 	Gateway Gateway
 	Admin   Admin
-	// Auth is nil when there is no auth block: everybody is anonymous and in every team.
+	// Auth is nil when there is neither an auth block nor a client_ca_file: everybody is anonymous and in every team.
 	Auth *Auth
 	// Hides are the gateway-wide hide blocks, in configuration order.
 	Hides []Rule
@@ -74,8 +75,12 @@ type Gateway struct {
 	CursorKeys     []Key
 	AllowedHosts   []string
 	AllowedOrigins []string
-	Conflict       Conflict
-	Instructions   string
+	// TrustedProxies are those whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// TLS is nil when there is no tls block: clients are served plain HTTP.
+	TLS          *ServerTLS
+	Conflict     Conflict
+	Instructions string
 	// StateDir is the folder where the last good lists are kept, relative to the working directory; empty
 	// means nowhere. It may be below the configuration, where only *.hcl is read.
 	StateDir string
@@ -93,13 +98,20 @@ const (
 // Admin is the admin block.
 type Admin struct {
 	Listen string
+	// TokenSHA256 is the hash of the token that opens the pages for callers beyond loopback; zero when nothing does.
+	TokenSHA256 Key
 }
 
-// Auth is the auth block.
+// Auth is the auth block, and the client certificates of the gateway's tls block. It has one to three kinds of
+// source: all tokens are one, each jwt block is one, the certificates are one. With more than one source, everything
+// in them has an As, and no two sources share one.
 type Auth struct {
 	// Anonymous lets a caller without a credential in as user:anonymous, member of no team.
 	Anonymous bool
 	Tokens    []Token
+	JWTs      []JWT
+	// Certificates is nil when no client certificates are asked for.
+	Certificates *Certificates
 }
 
 // Token is one static bearer token, known by its hash only.
@@ -109,7 +121,9 @@ type Token struct {
 	SHA256  [sha256.Size]byte
 	// Groups are without the "group:" in front.
 	Groups []string
-	Place  Place
+	// As goes in front of the subject and the groups, with a slash: user:AS/SUBJECT. It may be empty.
+	As    string
+	Place Place
 }
 
 // String names a token by its subject and hides its hash.

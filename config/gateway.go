@@ -40,6 +40,7 @@ func (l *loader) decode() *Config {
 		auth := single(l, "auth", l.auth)
 		cfg.Auth = &auth
 	}
+	l.checkSources(cfg)
 	l.checkListeners(cfg)
 	l.separator = cfg.Gateway.Separator
 	for _, f := range l.top("hide") {
@@ -114,9 +115,10 @@ func (l *loader) gateway(f fields) Gateway {
 	f.items(schema{
 		attributes: []string{
 			"listen", "path", "public_url", "page_size", "separator", "cursor_keys",
-			"allowed_hosts", "allowed_origins", "conflict", "instructions", "state_dir",
+			"allowed_hosts", "allowed_origins", "trusted_proxies", "conflict", "instructions", "state_dir",
 		},
-		later: []string{"tls", "trusted_proxies", "lock", "limit", "screen"},
+		single: []string{"tls"},
+		later:  []string{"lock", "limit", "screen"},
 	})
 	g := Gateway{
 		Listen:    DefaultListen,
@@ -135,6 +137,10 @@ func (l *loader) gateway(f fields) Gateway {
 	g.CursorKeys = list(f, "cursor_keys", secret, parseKey)
 	g.AllowedHosts = list(f, "allowed_hosts", public, checked(checkHost))
 	g.AllowedOrigins = list(f, "allowed_origins", public, checked(checkOrigin))
+	g.TrustedProxies = list(f, "trusted_proxies", public, parseProxy)
+	for _, inner := range f.inner("tls") {
+		g.TLS = inner.serverTLS()
+	}
 	field(f, "conflict", shown, &g.Conflict, oneOf([]Conflict{ConflictDrop, ConflictFirst}))
 	field(f, "instructions", public, &g.Instructions, checked(anything))
 	field(f, "state_dir", public, &g.StateDir, checked(checkFolder))
@@ -142,25 +148,31 @@ func (l *loader) gateway(f fields) Gateway {
 }
 
 func (l *loader) admin(f fields) Admin {
-	f.items(schema{attributes: []string{"listen"}, later: []string{"token_sha256", "tls"}})
+	f.items(schema{attributes: []string{"listen", "token_sha256"}, later: []string{"tls"}})
 	a := Admin{Listen: DefaultAdminListen}
 	field(f, "listen", public, &a.Listen, checked(checkListen))
+	field(f, "token_sha256", secret, &a.TokenSHA256, func(s string) (Key, error) {
+		hash, err := parseHash(s)
+		return NewKey(hash), err
+	})
 	return a
 }
 
 func (l *loader) auth(f fields) Auth {
 	f.items(schema{
 		attributes: []string{"anonymous"},
-		labelled:   []string{"token"},
-		later:      []string{"jwt", "as", "oauth", "tls"},
+		labelled:   []string{"token", "jwt"},
 	})
 	var a Auth
 	f.flag("anonymous", &a.Anonymous)
 	for _, inner := range f.inner("token") {
 		a.Tokens = append(a.Tokens, l.token(inner))
 	}
-	if !a.Anonymous && len(a.Tokens) == 0 && !f.holds("token", "jwt") {
-		f.error(f.block.DefRange(), "Nobody can authenticate", "Give auth a token block, or set anonymous = true to let everybody see what is exposed to \"*\".")
+	for _, inner := range f.inner("jwt") {
+		a.JWTs = append(a.JWTs, l.jwt(inner))
+	}
+	if !a.Anonymous && len(a.Tokens) == 0 && !f.holds("token", "jwt") && !l.asksForCertificates() {
+		f.error(f.block.DefRange(), "Nobody can authenticate", "Give auth a token or a jwt block, or set anonymous = true to let everybody see what is exposed to \"*\".")
 	}
 	return a
 }
@@ -171,7 +183,7 @@ func (f fields) holds(types ...string) bool {
 }
 
 func (l *loader) token(f fields) Token {
-	f.items(schema{attributes: []string{"sha256", "groups"}, later: []string{"as"}})
+	f.items(schema{attributes: []string{"sha256", "groups", "as"}})
 	t := Token{Subject: f.label(), Place: f.place()}
 	if f.labelled() {
 		l.unique("token", t.Subject, f.labelRange())
@@ -186,6 +198,7 @@ func (l *loader) token(f fields) Token {
 		l.uniqueHash(f, t)
 	}
 	t.Groups = list(f, "groups", shown, checked(checkGroup))
+	t.As = l.as(f, "tokens")
 	return t
 }
 

@@ -58,12 +58,13 @@ type loader struct {
 	unset []string
 
 	// What blocks that are decoded later need to know of those before.
-	separator string             // empty when it is wrong
-	listeners []listener         // the gateway's own
-	teams     []string           // what team blocks declare, in broken files too
-	grants    map[string]*grants // by team; nil when everybody is trusted
-	taken     map[string]Place   // names that must be unique, see unique
-	prefixes  map[string]claim   // who owns which namespace
+	separator  string             // empty when it is wrong
+	listeners  []listener         // the gateway's own
+	teams      []string           // what team blocks declare, in broken files too
+	grants     map[string]*grants // by team; nil when everybody is trusted
+	identified []identified       // what makes principals
+	taken      map[string]Place   // names that must be unique, see unique
+	prefixes   map[string]claim   // who owns which namespace
 }
 
 // source is one file.

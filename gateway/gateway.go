@@ -86,7 +86,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, opts: opts, logger: opts.Logger,
 		byName: map[string]*upstream.Connector{},
-		policy: policy.New(cfg), identity: identity.New(cfg), sealer: sealer, asking: sealer.For(statePurpose),
+		policy: policy.New(cfg), identity: identity.New(cfg, opts.Logger), sealer: sealer, asking: sealer.For(statePurpose),
 		hosts:   newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		metrics: newInstruments(),
 		changed: make(chan struct{}, 1), started: time.Now(), closing: make(chan struct{}),

@@ -42,8 +42,8 @@ func hostname(hostport string) string {
 
 // check returns why the request is refused, or nil.
 func (h hostGuard) check(r *http.Request) error {
-	if !h.knows(hostname(r.Host), r) {
-		return fmt.Errorf("host %q is not this gateway's: add it to allowed_hosts", r.Host)
+	if err := h.checkHost(r); err != nil {
+		return err
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.Contains(h.origins, origin) {
@@ -52,6 +52,14 @@ func (h hostGuard) check(r *http.Request) error {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || !h.knows(strings.ToLower(u.Hostname()), r) {
 		return fmt.Errorf("origin %q is not allowed: add it to allowed_origins", origin)
+	}
+	return nil
+}
+
+// checkHost is check for what pages of any origin may read.
+func (h hostGuard) checkHost(r *http.Request) error {
+	if !h.knows(hostname(r.Host), r) {
+		return fmt.Errorf("host %q is not this gateway's: add it to allowed_hosts", r.Host)
 	}
 	return nil
 }

@@ -13,8 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/promptweir/promptweir/gateway/identity"
-	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -38,6 +36,10 @@ func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(g.cfg.Gateway.Path, g.guarded(g.serveHTTP))
 	mux.Handle(ssePath, g.guarded(g.serveSSE))
+	if len(g.identity.Issuers()) > 0 {
+		mux.HandleFunc(wellKnown, g.serveMetadata)
+		mux.HandleFunc(wellKnown+"/", g.serveMetadata)
+	}
 	return mux
 }
 
@@ -179,22 +181,6 @@ func acceptsStream(w http.ResponseWriter, r *http.Request) bool {
 // is how the legacy era begins.
 func isModern(r *http.Request, call *request) bool {
 	return call.claimsModern() || wire.Modern(r.Header.Get(wire.HeaderProtocolVersion))
-}
-
-// authenticate finds out who sends a request, or answers it with 401.
-func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsontext.Value) (policy.Principal, bool) {
-	credentials := r.Header.Values("Authorization")
-	principal, err := g.identity.FromHeader(strings.Join(credentials, ", ")) // of two, none is good
-	if err == nil {
-		return principal, true
-	}
-	w.Header().Set("WWW-Authenticate", g.identity.Challenge())
-	problem := "Unauthorized: the credential is not valid"
-	if errors.Is(err, identity.ErrNoCredential) {
-		problem = "Unauthorized: a bearer token is required"
-	}
-	refuse(w, http.StatusUnauthorized, id, wire.NewError(wire.InvalidRequest, problem))
-	return principal, false
 }
 
 // buffers are reused between responses, so that a page of the list costs no allocation of its size.

@@ -164,7 +164,7 @@ func (a *app) stdio(ctx context.Context, as string) error {
 	if err != nil {
 		return err
 	}
-	who, err := stdioPrincipal(cfg, as)
+	who, err := stdioPrincipal(ctx, cfg, logger, as)
 	if err != nil {
 		return err
 	}
@@ -184,14 +184,14 @@ func (a *app) stdio(ctx context.Context, as string) error {
 }
 
 // stdioPrincipal is who stands at the other end of the pipes.
-func stdioPrincipal(cfg *config.Config, as string) (policy.Principal, error) {
-	authenticator := identity.New(cfg)
+func stdioPrincipal(ctx context.Context, cfg *config.Config, logger *slog.Logger, as string) (policy.Principal, error) {
+	authenticator := identity.New(cfg, logger)
 	token := os.Getenv("PROMPTWEIR_TOKEN")
 	switch {
 	case as != "":
 		return parseAs(cfg, as)
 	case token != "" || !authenticator.Required():
-		who, err := authenticator.FromToken(token)
+		who, err := authenticator.FromToken(ctx, token)
 		if err != nil {
 			return policy.Principal{}, fmt.Errorf("PROMPTWEIR_TOKEN: %w", err)
 		}

@@ -3,6 +3,7 @@ package identity_test
 import (
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -20,10 +21,12 @@ func authenticator(anonymous bool) *identity.Authenticator {
 			{Subject: "ci", SHA256: sha256.Sum256([]byte("ci-token")), Groups: []string{"ci", "bots"}},
 			{Subject: "alice@example.com", SHA256: sha256.Sum256([]byte("b64~+/._-=="))},
 		},
-	}})
+	}}, slog.New(slog.DiscardHandler))
 }
 
-func withoutAuth() *identity.Authenticator { return identity.New(&config.Config{}) }
+func withoutAuth() *identity.Authenticator {
+	return identity.New(&config.Config{}, slog.New(slog.DiscardHandler))
+}
 
 func ci() policy.Principal {
 	return policy.Principal{Subject: "user:ci", Groups: []string{"group:ci", "group:bots"}}
@@ -43,14 +46,14 @@ func TestWhoSentTheHeader(t *testing.T) {
 	strict, open, none := authenticator(false), authenticator(true), withoutAuth()
 	is := func(a *identity.Authenticator, header string, want policy.Principal) {
 		t.Helper()
-		got, err := a.FromHeader(header)
+		got, err := a.FromHeader(t.Context(), header)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("FromHeader(%q): %v (-want +got):\n%s", header, err, diff)
 		}
 	}
 	refused := func(a *identity.Authenticator, header string, want error) {
 		t.Helper()
-		if got, err := a.FromHeader(header); !errors.Is(err, want) || !cmp.Equal(got, policy.Principal{}) {
+		if got, err := a.FromHeader(t.Context(), header); !errors.Is(err, want) || !cmp.Equal(got, policy.Principal{}) {
 			t.Errorf("FromHeader(%q) = %+v, %v, want %v", header, got, err, want)
 		}
 	}
@@ -101,7 +104,7 @@ func TestWhoseTheTokenIs(t *testing.T) {
 		{"unknown without an auth block", none, "unknown", everybody(), nil},
 	}
 	for _, test := range tests {
-		got, err := test.a.FromToken(test.token)
+		got, err := test.a.FromToken(t.Context(), test.token)
 		if diff := cmp.Diff(test.want, got); !errors.Is(err, test.err) || diff != "" {
 			t.Errorf("%s: FromToken(%q): %v, want %v (-want +got):\n%s", test.name, test.token, err, test.err, diff)
 		}
@@ -110,7 +113,7 @@ func TestWhoseTheTokenIs(t *testing.T) {
 
 func TestErrorsHoldNoCredential(t *testing.T) {
 	for _, header := range []string{"Bearer hunter2", "Basic hunter2", "hunter2", "Bearer hunter2 hunter2"} {
-		if _, err := authenticator(false).FromHeader(header); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := authenticator(false).FromHeader(t.Context(), header); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("FromHeader(%q): %v, want an error that does not repeat it", header, err)
 		}
 	}
@@ -124,7 +127,7 @@ func TestAnAuthBlockIsRequiredAlsoIfItLetsAnonymousIn(t *testing.T) {
 		if got := test.a.Required(); got != test.want {
 			t.Errorf("Required = %v, want %v", got, test.want)
 		}
-		if got := test.a.Challenge(); got != "Bearer" {
+		if got := test.a.Challenge(identity.ErrBadCredential, "https://x"); got != "Bearer" {
 			t.Errorf("Challenge = %q, want Bearer", got)
 		}
 	}
@@ -134,7 +137,7 @@ func BenchmarkFromHeader(b *testing.B) {
 	a := authenticator(false)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.FromHeader("Bearer ci-token"); err != nil {
+		if _, err := a.FromHeader(b.Context(), "Bearer ci-token"); err != nil {
 			b.Fatal(err)
 		}
 	}

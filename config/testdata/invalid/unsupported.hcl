@@ -1,21 +1,5 @@
-gateway {
-  trusted_proxies = ["10.0.0.0/8"]       # ERROR: gateway.trusted_proxies is not supported yet
-  tls {                                  # ERROR: gateway.tls is not supported yet
-    cert_file = "x"
-  }
-}
 admin {
-  token_sha256 = "9f86d081884c7d659a2f"  # ERROR: admin.token_sha256 is not supported yet
-}
-auth {
-  as = "corp"                            # ERROR: auth.as is not supported yet
-  jwt "corp" {                           # ERROR: auth.jwt is not supported yet
-    issuer = "https://idp.example.com"
-  }
-  token "ci" {
-    sha256 = sha256("x")
-    as     = "corp"                      # ERROR: token.as is not supported yet
-  }
+  tls {}                                 # ERROR: admin.tls is not supported yet
 }
 team "a" {
   limit "x" {}                           # ERROR: team.limit is not supported yet

@@ -1,0 +1,53 @@
+gateway {
+  trusted_proxies = ["proxy", "10.0.0.1/8", "0.0.0.0/0", "fe80::1%eth0"] # ERROR: "proxy" is not an address or a network # ERROR: "10.0.0.1/8" is not where a network begins; write "10.0.0.0/8" # ERROR: "0.0.0.0/0" is everybody # ERROR: "fe80::1%eth0" is not an address or a network
+  tls {                                  # ERROR: Missing as
+    cert_file      = "pem/client.crt"
+    key_file       = "pem/client.key"
+    client_ca_file = "pem/ca.crt"
+    ca_file        = "pem/ca.crt"        # ERROR: Unknown attribute; tls.ca_file does not exist
+  }
+}
+admin {
+  token_sha256 = "9f86d081884c7d659a2f"  # ERROR: Invalid token_sha256; (sensitive) is not 64 hexadecimal digits
+}
+auth {
+  as = "corp"                            # ERROR: Unknown attribute; auth.as does not exist
+  token "ci" {                           # ERROR: Missing as; Callers are known from several sources
+    sha256 = sha256("x")
+  }
+  token "cd" {
+    sha256 = sha256("y")
+    as     = "corp"
+  }
+  jwt "corp" {                           # ERROR: Duplicate as; "corp" stands in front of the subjects of another source already, at testdata/invalid/identity.hcl:18
+    issuer   = "https://idp.example.com"
+    audience = "https://prompts.example.com/mcp"
+    as       = "corp"
+  }
+  jwt "corp" {                           # ERROR: Duplicate name; The jwt "corp" stands at
+    issuer        = "http://idp.example.com"            # ERROR: Invalid issuer; "http://idp.example.com" would let anybody on the way decide
+    jwks_url      = "https://idp.example.com/keys#1"    # ERROR: Invalid jwks_url; "https://idp.example.com/keys#1" has a fragment
+    audience      = "two words"          # ERROR: Invalid audience; "two words" is not an audience
+    subject_claim = ""                   # ERROR: Invalid subject_claim
+    groups_claim  = 7.5
+    algorithms    = ["none", "HS256", "RS257"] # ERROR: Invalid algorithms; "none" lets whoever knows # ERROR: "HS256" lets whoever knows # ERROR: "RS257" is not one of: RS256
+    leeway        = "1h"                 # ERROR: Invalid leeway; "1h" is not a duration from "0s" to "5m"
+    scopes        = ["a b"]              # ERROR: Invalid scopes; "a b" is not a scope
+    as            = "a/b"                # ERROR: Invalid as; "a/b" cannot stand in front of a subject
+  }
+  jwt "bare" {                           # ERROR: Missing issuer # ERROR: Missing audience; A token that was made for somebody else # ERROR: Missing as
+    algorithms = []                      # ERROR: Empty algorithms
+    hmac_key   = "hunter2"               # ERROR: Unknown attribute
+  }
+  jwt "query" {
+    issuer   = "https://idp.example.com?tenant=1" # ERROR: has a query, which no issuer has
+    audience = env("SECRET")
+    leeway   = "soon"                    # ERROR: "soon" is not a duration
+    as       = "query"
+  }
+  jwt {                                  # ERROR: Write jwt "NAME" { … }
+    issuer   = "https://a:hunter2@idp.example.com" # ERROR: (sensitive) has a user or password
+    audience = "x"
+    as       = "nobody"
+  }
+}

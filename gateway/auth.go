@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// retryIdentity is when a client may ask again whose issuer could not be asked, in seconds.
+const retryIdentity = "5"
+
+// authenticate finds out who sends a request, or answers it: 401 where that is not known, 403 where the token lacks a
+// scope, and 503 where an issuer does not say.
+func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsontext.Value) (policy.Principal, bool) {
+	if r.URL.Query().Has("access_token") { // it would be in the logs of whatever is on the way
+		refuse(w, http.StatusBadRequest, id, wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
+		return policy.Principal{}, false
+	}
+	principal, err := g.identify(r)
+	if err == nil {
+		return principal, true
+	}
+	status, code, problem := http.StatusUnauthorized, int64(wire.InvalidRequest), "Unauthorized: the credential is not valid"
+	_, lacksScope := errors.AsType[*identity.ScopeError](err)
+	switch {
+	case errors.Is(err, identity.ErrUnavailable):
+		w.Header().Set("Retry-After", retryIdentity)
+		status, code, problem = http.StatusServiceUnavailable, wire.InternalError, "Service unavailable: the identity provider did not answer"
+	case lacksScope:
+		status, problem = http.StatusForbidden, "Forbidden: the token lacks a required scope"
+	case errors.Is(err, identity.ErrNoCredential):
+		problem = "Unauthorized: a bearer token is required"
+	}
+	if status != http.StatusServiceUnavailable {
+		w.Header().Set("WWW-Authenticate", g.identity.Challenge(err, g.metadataURL(r)))
+	}
+	if !errors.Is(err, identity.ErrNoCredential) {
+		g.logger.InfoContext(r.Context(), "caller refused", slog.Any("error", err), slog.String("client", g.clientAddress(r)))
+	}
+	refuse(w, status, id, wire.NewError(code, problem))
+	return principal, false
+}
+
+// identify goes by the token of a request, and without one by the certificate of its connection.
+func (g *Gateway) identify(r *http.Request) (policy.Principal, error) {
+	credentials := r.Header.Values("Authorization")
+	if len(credentials) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return g.identity.FromCertificate(r.TLS.VerifiedChains[0][0])
+	}
+	return g.identity.FromHeader(r.Context(), strings.Join(credentials, ", ")) // of two, none is good
+}
+
+// untilExpiry returns a context that ends with the principal's credential.
+func untilExpiry(ctx context.Context, who policy.Principal) (context.Context, context.CancelFunc) {
+	if who.Expires.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, who.Expires)
+}
+
+// expired reports whether a credential has ended to be good.
+func expired(who policy.Principal) bool { return !who.Expires.IsZero() && !time.Now().Before(who.Expires) }
+
+// wellKnown is where a protected resource says who issues tokens for it (RFC 9728, section 3).
+const wellKnown = "/.well-known/oauth-protected-resource"
+
+// resource is the endpoint as clients know it. Where public_url does not say that, it is the host that the client asked,
+// which is one of the gateway's.
+func (g *Gateway) resource(r *http.Request) *url.URL {
+	if u, err := url.Parse(g.cfg.Gateway.PublicURL); err == nil && u.Host != "" {
+		return u.JoinPath(g.cfg.Gateway.Path)
+	}
+	u := &url.URL{Scheme: "http", Host: r.Host, Path: g.cfg.Gateway.Path}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	return u
+}
+
+// metadataURL is where a client finds the resource's metadata: its path goes between the host and the resource's own.
+func (g *Gateway) metadataURL(r *http.Request) string {
+	u := g.resource(r)
+	u.Path = wellKnown + u.Path
+	return u.String()
+}
+
+// hasMetadata reports whether a path is one of the metadata: that for the resource as clients know it, as it is on this
+// host where something on the way takes a path away, or the root's for clients that try no other.
+func (g *Gateway) hasMetadata(r *http.Request) bool {
+	of := strings.TrimPrefix(r.URL.Path, wellKnown)
+	return of == "" || of == g.cfg.Gateway.Path || of == g.resource(r).Path
+}
+
+// serveMetadata serves the resource's metadata to anybody, pages in browsers included.
+func (g *Gateway) serveMetadata(w http.ResponseWriter, r *http.Request) {
+	if err := g.hosts.checkHost(r); err != nil {
+		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
+		return
+	}
+	if !g.hasMetadata(r) {
+		http.NotFound(w, r)
+		return
+	}
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	switch r.Method {
+	case http.MethodOptions:
+		header.Set("Access-Control-Allow-Methods", "GET")
+		header.Set("Access-Control-Allow-Headers", "*")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case http.MethodGet, http.MethodHead:
+	default:
+		refuseMethod(w, "GET, HEAD, OPTIONS", "Method not allowed")
+		return
+	}
+	body, err := json.Marshal(struct {
+		Resource             string   `json:"resource"`
+		ResourceName         string   `json:"resource_name"`
+		AuthorizationServers []string `json:"authorization_servers"`
+		ScopesSupported      []string `json:"scopes_supported,omitempty"`
+		BearerMethods        []string `json:"bearer_methods_supported"`
+	}{g.resource(r).String(), Name, g.identity.Issuers(), g.identity.Scopes(), []string{"header"}})
+	if err != nil {
+		g.logger.ErrorContext(r.Context(), "metadata not written", slog.Any("error", err))
+		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
+		return
+	}
+	_ = writeJSON(w, http.StatusOK, body) // the client has gone
+}
+
+// clientAddress is where a request comes from, for logs and traces. A proxy's word on that counts if it is trusted, and
+// then that of the one before it, back to the first that is not.
+func (g *Gateway) clientAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	var hops []string
+	for _, header := range r.Header.Values("X-Forwarded-For") {
+		hops = append(hops, strings.Split(header, ",")...)
+	}
+	for _, hop := range slices.Backward(hops) {
+		hop = strings.TrimSpace(hop)
+		if _, err := netip.ParseAddr(hop); err != nil || !g.trusts(host) {
+			break
+		}
+		host = hop
+	}
+	return host
+}
+
+func (g *Gateway) trusts(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && slices.ContainsFunc(g.cfg.Gateway.TrustedProxies, func(p netip.Prefix) bool {
+		return p.Contains(ip.Unmap().WithZone(""))
+	})
+}
