@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -295,4 +297,28 @@ func TokenBlock(t Token) (string, error) {
 		block.SetAttributeValue("as", cty.StringVal(t.As))
 	}
 	return string(hclwrite.Format(file.Bytes())), nil
+}
+
+// ServerConfig returns the settings of the connections of clients, anew with each call, without the certificate that
+// they are shown. A client certificate is verified where there is one, and demanded where demand says so. It fails only on what
+// [Load] did not make.
+func (t *ServerTLS) ServerConfig(demand bool) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	cas := t.ClientCAs.Reveal()
+	if cas == "" {
+		return c, nil
+	}
+	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+	if !c.ClientCAs.AppendCertsFromPEM([]byte(cas)) {
+		return nil, errors.New("no certificate of an authority in PEM")
+	}
+	if demand {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return c, nil
+}
+
+// OnlyCertificates reports whether a certificate is the one way for a client to be let in.
+func (a *Auth) OnlyCertificates() bool {
+	return a != nil && a.Certificates != nil && !a.Anonymous && len(a.Tokens) == 0 && len(a.JWTs) == 0
 }

@@ -1,17 +1,20 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream"
 )
 
 // Admin serves the operators' side: /healthz, /readyz and /metrics, which is the handler given. Host and Origin are
-// checked as on the MCP endpoint. What /readyz says beyond its status is for callers on loopback only.
+// checked as on the MCP endpoint. What /readyz says beyond its status is for operators only.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	hosts := newHostGuard(g.cfg.Admin.Listen, "", g.cfg.Gateway.AllowedHosts, nil)
 	mux := http.NewServeMux()
@@ -108,12 +111,20 @@ func (g *Gateway) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !readiness.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	if !fromLoopback(r) {
+	if !g.operator(r) {
 		readiness = Readiness{Ready: readiness.Ready}
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	_ = encoder.Encode(readiness) // the caller has gone
+}
+
+// operator reports whether a request is from somebody who runs the gateway: from this machine, or with the admin token.
+func (g *Gateway) operator(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum, want := sha256.Sum256([]byte(token)), g.cfg.Admin.TokenSHA256.Reveal()
+	known := want != [sha256.Size]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
+	return known || fromLoopback(r)
 }
 
 // fromLoopback reports whether a request comes from this machine. A forwarding proxy would hide that, so one that

@@ -64,16 +64,14 @@ func (g *Gateway) identify(r *http.Request) (policy.Principal, error) {
 	return g.identity.FromHeader(r.Context(), strings.Join(credentials, ", ")) // of two, none is good
 }
 
-// untilExpiry returns a context that ends with the principal's credential.
-func untilExpiry(ctx context.Context, who policy.Principal) (context.Context, context.CancelFunc) {
-	if who.Expires.IsZero() {
+// until returns the context of what may not go on longer than the credential that it was asked for with; one that
+// does not end has no expiry.
+func until(ctx context.Context, expiry time.Time) (context.Context, context.CancelFunc) {
+	if expiry.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, who.Expires)
+	return context.WithDeadline(ctx, expiry)
 }
-
-// expired reports whether a credential has ended to be good.
-func expired(who policy.Principal) bool { return !who.Expires.IsZero() && !time.Now().Before(who.Expires) }
 
 // wellKnown is where a protected resource says who issues tokens for it (RFC 9728, section 3).
 const wellKnown = "/.well-known/oauth-protected-resource"

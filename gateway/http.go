@@ -95,6 +95,9 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in, ok := receive(w, r)
+	if ok && in.call != nil {
+		in.call.client = g.clientAddress(r)
+	}
 	switch {
 	case !ok:
 	case in.batch != nil && wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)):

@@ -289,6 +289,8 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	last, sub := r.Header.Get(wire.HeaderLastEventID), g.subscribe(audience)
 	g.serveDetached(w, r, func(ctx context.Context, out *eventStream) {
 		defer g.leave(sub)
+		ctx, end := until(ctx, principal.Expires)
+		defer end()
 		ctx, leave := g.sessions.stream(ctx, &session)
 		defer leave()
 		ids, view := eventIDs{stream: randomName()}, g.seen(sub)

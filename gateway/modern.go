@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -136,8 +137,11 @@ func (g *Gateway) serveListen(ctx context.Context, w http.ResponseWriter, r *htt
 	g.settle(ctx, call.audience)        // a gateway that just began has no news for those who come back to it
 	id := slices.Clone(call.message.ID) // the rest of the request is let go of
 	sub := g.subscribe(call.audience)
+	expires := call.principal.Expires
 	g.serveDetached(w, r, func(ctx context.Context, out *eventStream) {
 		defer g.leave(sub)
+		ctx, end := until(ctx, expires)
+		defer end()
 		out.event("", acknowledgment(id, wanted))
 		changed := subscribed(wire.PromptsListChanged, id, nil)
 		drained := g.stream(ctx, out, sub, func() {
@@ -145,7 +149,7 @@ func (g *Gateway) serveListen(ctx context.Context, w http.ResponseWriter, r *htt
 				out.event("", changed)
 			}
 		})
-		if drained {
+		if drained || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			out.event("", g.closure(id))
 		}
 	})

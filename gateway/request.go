@@ -32,6 +32,8 @@ type request struct {
 	// nil where that cannot be.
 	talk *talk
 	ask  func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
+	// client is the address that the request came from; empty over stdio.
+	client string
 	// measured is set once the request has a span.
 	measured bool
 }

@@ -78,7 +78,7 @@ func (g *Gateway) serveSSEStream(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := until(r.Context(), principal.Expires)
 	defer cancel()
 	s := &sseSession{conversation: g.converse(principal), posts: make(chan incoming), over: make(chan struct{})}
 	s.legacy = true
@@ -133,6 +133,7 @@ func (g *Gateway) serveSSEMessage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	in.call.client = g.clientAddress(r)
 	id := in.call.message.ID
 	principal, ok := g.authenticate(w, r, id)
 	if !ok {

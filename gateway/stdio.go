@@ -16,12 +16,16 @@ import (
 // lastWords is how long a client may take to read what is left for it once ctx has ended.
 const lastWords = 2 * time.Second
 
+// errExpired ends a conversation over pipes, on which no other credential can be shown.
+var errExpired = errors.New("the client's credential has expired")
+
 // ServeStdio serves one client over a pair of pipes, one message on each line, both eras. The principal is who the
 // client is for the whole time. It returns when the input has ended and the requests in flight are answered, when
-// nobody reads the output, or when ctx ends; subscriptions are closed in an orderly way. Nothing else may write to
+// nobody reads the output, when the client's credential expires, which is an error, or when ctx ends; subscriptions are closed in an orderly way. Nothing else may write to
 // out. A goroutine may stay in a read of in or a write to out that nothing can interrupt.
 func (g *Gateway) ServeStdio(ctx context.Context, who policy.Principal, in io.Reader, out io.Writer) error {
-	ctx, stop := context.WithCancel(ctx)
+	outside := ctx
+	ctx, stop := until(ctx, who.Expires)
 	defer stop()
 	c := g.converse(who)
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, func() { close(c.deaf) }) })()
@@ -41,6 +45,9 @@ func (g *Gateway) ServeStdio(ctx context.Context, who policy.Principal, in io.Re
 	select {
 	case <-written:
 	case <-c.deaf:
+	}
+	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && outside.Err() == nil {
+		return errExpired
 	}
 	return err
 }

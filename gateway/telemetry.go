@@ -29,6 +29,7 @@ const (
 	attrRequestID = attribute.Key("jsonrpc.request.id")
 	attrStatus    = attribute.Key("rpc.response.status_code")
 	attrErrorType = attribute.Key("error.type")
+	attrClient    = attribute.Key("client.address")
 	attrUpstream  = attribute.Key("promptweir.upstream")
 	attrTeam      = attribute.Key("promptweir.team")
 	attrKind      = attribute.Key("promptweir.report.kind")
@@ -134,6 +135,9 @@ func (i *instruments) start(ctx context.Context, r *request) (context.Context, *
 	ctx, span := i.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindServer))
 	if span.IsRecording() {
 		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.revision), attrRequestID.String(requestID(r.message.ID)))
+		if r.client != "" {
+			span.SetAttributes(attrClient.String(r.client))
+		}
 	}
 	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, r: r, begun: time.Now()}
 }

@@ -68,10 +68,17 @@ func (a *app) serve(ctx context.Context) error {
 		return err
 	}
 	defer admin.Close()
-	logger.InfoContext(ctx, "listening", slog.String("endpoint", "http://"+endpoint.Addr().String()+cfg.Gateway.Path),
+	server, scheme := newServer(g.Handler(), logger), "http://"
+	if server.TLSConfig, err = serverTLS(cfg, logger); err != nil {
+		return err
+	}
+	if server.TLSConfig != nil {
+		scheme = "https://"
+	}
+	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
 	return serveUntil(ctx, logger, g, []served{
-		{endpoint, newServer(g.Handler(), logger)},
+		{endpoint, server},
 		{admin, newServer(g.Admin(telemetry.metrics), logger)},
 	})
 }
@@ -106,6 +113,13 @@ type served struct {
 	server   *http.Server
 }
 
+func (s served) serve() error {
+	if s.server.TLSConfig != nil {
+		return s.server.ServeTLS(s.listener, "", "") // the certificate is in the settings
+	}
+	return s.server.Serve(s.listener)
+}
+
 // serveUntil serves until ctx ends. Then it stops accepting, ends the streams, lets requests in flight end within
 // drainBound, and only then lets go of the upstreams.
 func serveUntil(ctx context.Context, logger *slog.Logger, g *gateway.Gateway, all []served) error {
@@ -115,7 +129,7 @@ func serveUntil(ctx context.Context, logger *slog.Logger, g *gateway.Gateway, al
 	group.Go(func() error { return g.Run(upstreams) })
 	for _, s := range all {
 		group.Go(func() error {
-			if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.serve(); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil

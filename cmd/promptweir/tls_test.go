@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// authority issues certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	der, key := a.issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cert, a.key = cert, key
+	return a
+}
+
+// issue signs a certificate for an hour; the authority's first is its own.
+func (a *authority) issue(template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return der, key
+}
+
+func (a *authority) pem() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+}
+
+// server returns a certificate for this machine, and its key.
+func (a *authority) server() (certificate, key string) {
+	der, private := a.issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "gateway"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	bytes, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes}))
+}
+
+// client returns an HTTP client that trusts the authority; template nil is one without a certificate.
+func (a *authority) client(template *x509.Certificate, by *authority) *http.Client {
+	settings := &tls.Config{RootCAs: x509.NewCertPool()}
+	settings.RootCAs.AddCert(a.cert)
+	if template != nil {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		der, key := by.issue(template)
+		settings.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+	}
+	transport := &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}
+	a.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+func named(name string) *x509.Certificate {
+	return &x509.Certificate{Subject: pkix.Name{CommonName: name}}
+}
+
+// withTLS writes a folder whose gateway has a certificate, and more in its tls block.
+func (a *authority) withTLS(tlsMore string, files map[string]string) string {
+	a.t.Helper()
+	certificate, key := a.server()
+	folder := configure(a.t, files)
+	for name, text := range map[string]string{
+		"tls.crt": certificate, "tls.key": key, "ca.crt": a.pem(),
+		"listen.hcl": fmt.Sprintf(`
+gateway {
+  listen = "127.0.0.1:0"
+  tls {
+    cert_file = "tls.crt"
+    key_file  = "tls.key"
+    %s
+  }
+}
+admin { listen = "127.0.0.1:0" }
+`, tlsMore),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// sees asks for the list, and returns the names on it with the protocol that they came by.
+func (p *servedProcess) sees(t *testing.T, c *http.Client, token string) (status int, names, proto string, err error) {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{` + modernMeta + `}}`
+	r := modernRequest(t, p.endpoint, "prompts/list", body)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := c.Do(r)
+	if err != nil {
+		return 0, "", "", err
+	}
+	defer response.Body.Close()
+	var a answer
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, a.names(), response.Proto, nil
+}
+
+// greeters is a team of the test's programs.
+func greeters(t *testing.T, name, members string) string {
+	return fmt.Sprintf("team %q {\n members = [%s]\n upstream %q { command = [%q] }\n hide \"most\" { prompts = [\"*.slow\", \"*.pid\", \"*.wip_bye\"] }\n}", name, members, name, program(t, "greeter"))
+}
+
+func TestClientCertificates(t *testing.T) {
+	a, stranger := newAuthority(t), newAuthority(t)
+	spiffe := &url.URL{Scheme: "spiffe", Host: "example.com", Path: "/ci"}
+	p := serve(t, a.withTLS(`client_ca_file = "ca.crt"`, map[string]string{
+		"one.hcl": greeters(t, "one", `"user:ann"`), "two.hcl": greeters(t, "two", `"user:spiffe://example.com/ci"`),
+	}))
+	if !strings.HasPrefix(p.endpoint, "https://") {
+		t.Errorf("it listens at %s", p.endpoint)
+	}
+	for _, test := range []struct {
+		name   string
+		client *http.Client
+		want   string
+	}{
+		{"ann", a.client(named("ann"), a), "one.hello"},
+		{"a URI", a.client(&x509.Certificate{Subject: pkix.Name{CommonName: "ann"}, URIs: []*url.URL{spiffe}}, a), "two.hello"},
+		{"bob", a.client(named("bob"), a), ""},
+	} {
+		status, names, proto, err := p.sees(t, test.client, "")
+		if err != nil || status != http.StatusOK || names != test.want || proto != "HTTP/2.0" {
+			t.Errorf("%s: %d, %q by %s, %v; want %q by HTTP/2.0", test.name, status, names, proto, err, test.want)
+		}
+	}
+	if status, _, _, err := p.sees(t, a.client(named("two words"), a), ""); err != nil || status != http.StatusUnauthorized {
+		t.Errorf("a certificate of nobody: %d, %v, want 401", status, err)
+	}
+	old := a.client(named("ann"), a)
+	old.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS11
+	for name, c := range map[string]*http.Client{
+		"no certificate": a.client(nil, nil), "another authority's": a.client(named("ann"), stranger), "TLS 1.1": old,
+		"who trusts another gateway": stranger.client(named("ann"), a),
+	} {
+		if status, names, _, err := p.sees(t, c, ""); err == nil {
+			t.Errorf("%s: status %d, %q, want no connection", name, status, names)
+		}
+	}
+}
+
+func TestCertificatesBesideTokens(t *testing.T) {
+	a := newAuthority(t)
+	p := serve(t, a.withTLS("client_ca_file = \"ca.crt\"\n as = \"machine\"", map[string]string{
+		"auth.hcl": "auth {\n token \"ann\" {\n sha256 = sha256(\"red\")\n as = \"token\"\n }\n}",
+		"one.hcl":  greeters(t, "one", `"user:machine/ann"`), "two.hcl": greeters(t, "two", `"user:token/ann"`),
+	}))
+	ann, nobody := a.client(named("ann"), a), a.client(nil, nil)
+	for _, test := range []struct {
+		name, token string
+		client      *http.Client
+		status      int
+		want        string
+	}{
+		{"a certificate", "", ann, http.StatusOK, "one.hello"},
+		{"a token", "red", nobody, http.StatusOK, "two.hello"},
+		{"both", "red", ann, http.StatusOK, "two.hello"},
+		{"a certificate and a bad token", "green", ann, http.StatusUnauthorized, ""},
+		{"neither", "", nobody, http.StatusUnauthorized, ""},
+	} {
+		if status, names, _, err := p.sees(t, test.client, test.token); err != nil || status != test.status || names != test.want {
+			t.Errorf("%s: %d, %q, %v; want %d, %q", test.name, status, names, err, test.status, test.want)
+		}
+	}
+}
+
+// TestStreamsOverTLS opens a stream in each version of HTTP: they are served in different ways.
+func TestStreamsOverTLS(t *testing.T) {
+	a := newAuthority(t)
+	p := serve(t, a.withTLS("", map[string]string{}))
+	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		c := a.client(nil, nil)
+		if proto == "HTTP/1.1" {
+			transport, _ := c.Transport.(*http.Transport)
+			transport.ForceAttemptHTTP2 = false
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(p.endpoint, "/mcp")+"/sse", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "text/event-stream")
+		response, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event := nextEvent(bufio.NewScanner(response.Body)); !strings.HasPrefix(event, "/sse?") || response.Proto != proto {
+			t.Errorf("%s: the first event is %q, by %s", proto, event, response.Proto)
+		}
+		_ = response.Body.Close()
+	}
+	listen := p.openListen(t, a.client(nil, nil))
+	defer listen.Body.Close()
+	if event := nextEvent(bufio.NewScanner(listen.Body)); !strings.Contains(event, "subscriptions/acknowledged") {
+		t.Errorf("the first event is %q", event)
+	}
+}
+
+// openListen subscribes over HTTP/1.1, where the connection leaves the HTTP server.
+func (p *servedProcess) openListen(t *testing.T, c *http.Client) *http.Response {
+	t.Helper()
+	transport, _ := c.Transport.(*http.Transport)
+	transport.ForceAttemptHTTP2 = false
+	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{` + modernMeta + `,"notifications":{"promptsListChanged":true}}}`
+	response, err := c.Do(modernRequest(t, p.endpoint, "subscriptions/listen", body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+func modernRequest(t *testing.T, url, method, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method,
+	} {
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+func TestARenewedCertificateIsShown(t *testing.T) {
+	a, next := newAuthority(t), newAuthority(t)
+	cfg, diags := config.Load(a.withTLS("", map[string]string{}), config.Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := serverTLS(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := &certificate{from: cfg.Gateway.TLS, logger: slog.New(slog.DiscardHandler)}
+	first, err := settings.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown.current.Store(&shownCertificate{Certificate: *first})
+	issuedBy := func(want *authority) {
+		t.Helper()
+		shown.looked.Store(0)
+		got, err := shown.get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(got.Certificate[0])
+		if err != nil || leaf.CheckSignatureFrom(want.cert) != nil {
+			t.Errorf("the certificate is of %v (%v), want the other authority's", leaf.Issuer, err)
+		}
+	}
+	replace := func(path, text string) {
+		t.Helper()
+		renewed := path + ".new"
+		if err := os.WriteFile(renewed, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(renewed, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issuedBy(a)
+	pair, key := next.server()
+	replace(cfg.Gateway.TLS.CertFile, pair)
+	issuedBy(a) // the key is still the old one's
+	replace(cfg.Gateway.TLS.KeyFile, key)
+	issuedBy(next)
+	replace(cfg.Gateway.TLS.CertFile, "broken")
+	issuedBy(next)
+	if err := os.Remove(cfg.Gateway.TLS.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	issuedBy(next)
+}

@@ -1,0 +1,277 @@
+package gateway_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/identity/identitytest"
+)
+
+type claims = identitytest.Claims
+
+// jwtBlock is an auth block's jwt block of a provider, with other settings.
+func jwtBlock(p *identitytest.Provider, settings ...string) string {
+	return fmt.Sprintf("jwt \"corp\" {\n issuer = %q\n audience = %q\n %s\n}\n", p.Issuer, identitytest.Audience, strings.Join(settings, "\n "))
+}
+
+func TestTokensOfAnIssuerAreThePolicysPrincipals(t *testing.T) {
+	idp := identitytest.Serve(t)
+	ci := strings.Replace(token("ann"), "{\n", "{\n as = \"token\"\n", 1)
+	s := serve(t, "auth {\n"+jwtBlock(idp, `as = "corp"`)+ci+"}\n"+
+		team("eng", `"user:corp/ann", "group:corp/eng"`, "", newPeer(t, "p", "a"))+
+		team("ops", `"user:token/ann"`, "", newPeer(t, "q", "b")))
+	for who, want := range map[string][]string{
+		idp.Token("ann"): {"p.a"},
+		idp.Sign(idp.Claims("bob").With(claims{"groups": []string{"eng"}})): {"p.a"},
+		idp.Token("bob"): {},
+		"ann":            {"q.b"},
+	} {
+		if diff := cmp.Diff(want, s.modern(who).list()); diff != "" {
+			t.Errorf("%.20s… (-want +got):\n%s", who, diff)
+		}
+		if diff := cmp.Diff(want, s.legacy("2025-11-25", who).list()); diff != "" {
+			t.Errorf("%.20s… with a session (-want +got):\n%s", who, diff)
+		}
+	}
+	// A session is its principal's, whichever of their tokens comes with it, and nobody else's.
+	session := s.legacy("2025-11-25", idp.Token("ann"))
+	for who, status := range map[string]int{
+		idp.Sign(idp.Claims("ann").With(claims{"jti": "2"})): http.StatusOK, idp.Token("bob"): http.StatusNotFound, "ann": http.StatusNotFound,
+	} {
+		other := *session
+		other.headers = append(append(headers{}, session.headers...), bearer(who)...)
+		other.call("prompts/list", "").is(t, status)
+	}
+}
+
+func TestRefusalsLeadToTheProvider(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read", "list"]`)+"}")
+	base := strings.TrimSuffix(s.url, "/mcp")
+	to := `Bearer resource_metadata="` + base + `/.well-known/oauth-protected-resource/mcp", scope="read list"`
+	scoped := claims{"scope": "list read"}
+	for _, test := range []struct {
+		name, token string
+		status      int
+		challenge   string
+	}{
+		{"good", idp.Sign(idp.Claims("ann").With(scoped)), http.StatusOK, ""},
+		{"none", "", http.StatusUnauthorized, to},
+		{"expired", idp.Sign(idp.Claims("ann").With(scoped).With(claims{"exp": 1})), http.StatusUnauthorized, to + `, error="invalid_token"`},
+		{"unknown", "eve", http.StatusUnauthorized, to + `, error="invalid_token"`},
+		{"half the scopes", idp.Sign(idp.Claims("ann").With(claims{"scope": "read"})), http.StatusForbidden, to + `, error="insufficient_scope"`},
+	} {
+		for _, a := range []answer{
+			s.modern(test.token).call("prompts/list", ""),
+			send(t, http.MethodPost, s.url, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+initializeParams("2025-11-25")+`}`, bearer(test.token)),
+		} {
+			if got := a.header.Get("WWW-Authenticate"); a.status != test.status || got != test.challenge {
+				t.Errorf("%s: status %d, WWW-Authenticate %s\nwant %d, %s", test.name, a.status, got, test.status, test.challenge)
+			}
+		}
+		for _, target := range []string{s.url, s.sseURL()} {
+			if test.status == http.StatusOK {
+				continue
+			}
+			a := send(t, http.MethodGet, target, "", append(headers{"Accept", "text/event-stream"}, bearer(test.token)...))
+			if got := a.header.Get("WWW-Authenticate"); a.status != test.status || got != test.challenge {
+				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s", test.name, target, a.status, got)
+			}
+		}
+	}
+	inQuery := idp.Sign(idp.Claims("ann").With(scoped))
+	for _, h := range []headers{nil, bearer(inQuery)} {
+		body, more := s.modern("").envelope("1", "prompts/list", "")
+		send(t, http.MethodPost, s.url+"?access_token="+inQuery, body, append(more, h...)).is(t, http.StatusBadRequest, "belongs in the Authorization header")
+	}
+}
+
+func TestAProviderThatDoesNotAnswerIsNotANo(t *testing.T) {
+	idp := identitytest.Serve(t)
+	idp.Answer(http.StatusInternalServerError)
+	var log syncBuffer
+	g, err := gateway.New(load(t, "auth {\n"+jwtBlock(idp)+"}"), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, g)
+	listener := httptest.NewServer(g.Handler())
+	defer listener.Close()
+	s := &server{Gateway: g, t: t, url: listener.URL + "/mcp"}
+	a := s.modern(idp.Token("ann")).call("prompts/list", "")
+	a.is(t, http.StatusServiceUnavailable, "the identity provider did not answer")
+	if a.header.Get("Retry-After") == "" || a.header.Get("WWW-Authenticate") != "" {
+		t.Errorf("headers %v", a.header)
+	}
+	if got := log.String(); !strings.Contains(got, "identity provider did not say its keys") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {
+		t.Errorf("the log: %s", got)
+	}
+}
+
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestMetadataOfTheProtectedResource(t *testing.T) {
+	idp := identitytest.Serve(t)
+	blocks := "auth {\n" + jwtBlock(idp, `scopes = ["read"]`) + "}\n"
+	for _, test := range []struct {
+		gateway, resource string
+		paths             []string
+	}{
+		{`path = "/mcp"`, "", []string{"", "/mcp"}},
+		{`public_url = "https://prompts.example.com"`, "https://prompts.example.com/mcp", []string{"", "/mcp"}},
+		{"public_url = \"https://example.com/team/{x}/\"\n path = \"/v1/mcp\"", "https://example.com/team/%7Bx%7D/v1/mcp", []string{"", "/v1/mcp", "/team/%7Bx%7D/v1/mcp"}},
+	} {
+		s := serve(t, "gateway {\n "+test.gateway+"\n}\n"+blocks)
+		base := strings.TrimSuffix(s.url, "/mcp")
+		if test.resource == "" {
+			test.resource = s.url
+		}
+		at := base + "/.well-known/oauth-protected-resource"
+		for _, path := range test.paths {
+			// Nobody has to be known, and a page of any origin may read it.
+			a := send(t, http.MethodGet, at+path, "", headers{"Origin", "https://app.example.com"})
+			a.is(t, http.StatusOK)
+			var got map[string]any
+			if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]any{
+				"resource": test.resource, "resource_name": "promptweir", "authorization_servers": []any{idp.Issuer},
+				"scopes_supported": []any{"read"}, "bearer_methods_supported": []any{"header"},
+			}
+			if diff := cmp.Diff(want, got); diff != "" || a.header.Get("Access-Control-Allow-Origin") != "*" || a.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s%s: %v (-want +got):\n%s", at, path, a.header, diff)
+			}
+			preflight := send(t, http.MethodOptions, at+path, "", headers{"Origin", "https://app.example.com", "Access-Control-Request-Headers", "mcp-protocol-version"})
+			if preflight.is(t, http.StatusNoContent); preflight.header.Get("Access-Control-Allow-Headers") != "*" {
+				t.Errorf("preflight: %v", preflight.header)
+			}
+			send(t, http.MethodPost, at+path, "{}", nil).is(t, http.StatusMethodNotAllowed)
+			send(t, http.MethodGet, at+path, "", headers{"Host", "evil.example.com"}).is(t, http.StatusForbidden)
+		}
+		send(t, http.MethodGet, at+"/other", "", nil).is(t, http.StatusNotFound)
+	}
+	send(t, http.MethodGet, strings.TrimSuffix(serve(t, "auth {\n"+token("ann")+"}").url, "/mcp")+"/.well-known/oauth-protected-resource", "", nil).is(t, http.StatusNotFound)
+}
+
+func TestStreamsEndWithTheirTokens(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := serve(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}\n"+team("eng", `"user:ann"`, "", newPeer(t, "p", "a")))
+	brief := func() string {
+		return idp.Sign(idp.Claims("ann").With(claims{"exp": time.Now().Add(3 * time.Second).Unix()}))
+	}
+	t.Run("subscription", func(t *testing.T) {
+		t.Parallel()
+		c := s.modern(brief())
+		c.t = t
+		listen := c.open("7")
+		if last := listen.next(); !strings.Contains(last.Data, `"resultType":"complete"`) {
+			t.Errorf("the last message is %s", last.Data)
+		}
+		listen.ended()
+		c.call("prompts/list", "").is(t, http.StatusUnauthorized)
+	})
+	t.Run("GET", func(t *testing.T) {
+		t.Parallel()
+		c := s.legacy("2025-06-18", brief())
+		c.t = t
+		c.open("").ended()
+	})
+	t.Run("HTTP+SSE", func(t *testing.T) {
+		t.Parallel()
+		s.sse(brief()).ended()
+	})
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		who, err := identity.New(load(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}"), slog.New(slog.DiscardHandler)).FromToken(t.Context(), brief())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, stillOpen := io.Pipe()
+		defer stillOpen.Close()
+		if err := s.ServeStdio(t.Context(), who, in, io.Discard); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("ServeStdio: %v, want that the credential has expired", err)
+		}
+	})
+}
+
+func TestWhereARequestComesFrom(t *testing.T) {
+	for _, test := range []struct{ trusted, forwarded, want string }{
+		{``, "203.0.113.7", "127.0.0.1"},
+		{`"127.0.0.1"`, "203.0.113.7", "203.0.113.7"},
+		{`"127.0.0.0/8", "10.0.0.0/8"`, "198.51.100.1, 203.0.113.7, 10.1.2.3", "203.0.113.7"},
+		{`"127.0.0.1"`, "203.0.113.7, 10.1.2.3", "10.1.2.3"},
+		{`"127.0.0.1", "10.1.2.3"`, "unknown, 10.1.2.3", "10.1.2.3"},
+		{`"127.0.0.1"`, "", "127.0.0.1"},
+		{`"127.0.0.1", "2001:db8::/32"`, "203.0.113.7,2001:db8::1", "203.0.113.7"},
+	} {
+		spans, _ := record(t)
+		s := serve(t, "gateway {\n trusted_proxies = ["+test.trusted+"]\n}")
+		s.modern("").callAs("1", "prompts/list", "", "X-Forwarded-For", test.forwarded, "Traceparent", traceA).is(t, http.StatusOK)
+		span := find(t, spans, "prompts/list", "aaaa")
+		want := attribute.String("client.address", test.want)
+		found := false
+		for _, a := range span.Attributes() {
+			found = found || a == want
+		}
+		if !found {
+			t.Errorf("trusted %s, forwarded %q: %v, want %v", test.trusted, test.forwarded, span.Attributes(), want)
+		}
+	}
+}
+
+func TestTheAdminTokenOpensThePages(t *testing.T) {
+	sum := sha256.Sum256([]byte("open"))
+	detail := func(s *server, h headers) bool {
+		r := newHTTPRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
+		r.RemoteAddr = "192.0.2.1:1"
+		w := httptest.NewRecorder()
+		s.Admin(http.NotFoundHandler()).ServeHTTP(w, r)
+		return strings.Contains(w.Body.String(), `"upstreams"`)
+	}
+	teams := team("eng", "", "", newPeer(t, "up", "a"))
+	with, without := serve(t, "admin { token_sha256 = \""+hex.EncodeToString(sum[:])+"\" }\n"+teams), serve(t, teams)
+	if !detail(with, bearer("open")) {
+		t.Error("no detail with the token")
+	}
+	for _, h := range []headers{nil, bearer("wrong"), {"Authorization", "open"}, {"Authorization", "Bearer "}} {
+		if detail(with, h) {
+			t.Errorf("detail with %v", h)
+		}
+	}
+	if detail(without, bearer("open")) || detail(without, bearer("")) {
+		t.Error("detail where no token is configured")
+	}
+}
