@@ -18,17 +18,17 @@
 // What comes from env and file is sensitive, and so is whatever is computed from it. Where may it go?
 //
 //	headers, env, sha256, token_sha256,         kept as Secret, Key or a hash: never printed
-//	cursor_keys
+//	client_secret, cursor_keys
 //	listen, path, public_url, instructions,     yes, since deployments set them from outside; these
 //	allowed_hosts, allowed_origins, state_dir,  are public by nature and printed by the Config
-//	trusted_proxies, issuer, jwks_url,
-//	audience, server_name
+//	trusted_proxies, server_name, issuer,
+//	jwks_url, audience
 //	url, urls, command                          yes; [Upstream.Address] is what may be shown of them
 //	*ca_file, cert_file, key_file               yes; what is in the files is kept as Secret
 //	everything else                             an error: it would be shown in logs
 //
 // No diagnostic contains a sensitive value, and none shows the source text of headers, env, sha256,
-// client_secret and cursor_keys.
+// token_sha256, client_secret and cursor_keys.
 //
 // The files of a tls block are found like those of file(): relative to the folder of the file that names them, and
 // only where the team's allow block grants them.

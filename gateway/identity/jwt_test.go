@@ -87,8 +87,11 @@ func TestWhomATokenStandsFor(t *testing.T) {
 		{"one group", nil, claims{"groups": "a"}, policy.Principal{Subject: "user:alice", Groups: []string{"group:a"}}},
 		{"as", func(j *config.JWT) { j.As = "corp" }, claims{"groups": "a"}, policy.Principal{Subject: "user:corp/alice", Groups: []string{"group:corp/a"}}},
 		{"anonymous of a source", func(j *config.JWT) { j.As = "corp" }, claims{"sub": "anonymous"}, policy.Principal{Subject: "user:corp/anonymous"}},
-		{"other claims", func(j *config.JWT) { j.SubjectClaim, j.GroupsClaim = "oid", "https://x/roles" },
-			claims{"oid": "42", "https://x/roles": []string{"r"}, "groups": "no"}, policy.Principal{Subject: "user:42", Groups: []string{"group:r"}}},
+		{
+			"other claims", func(j *config.JWT) { j.SubjectClaim, j.GroupsClaim = "oid", "https://x/roles" },
+			claims{"oid": "42", "https://x/roles": []string{"r"}, "groups": "no"},
+			policy.Principal{Subject: "user:42", Groups: []string{"group:r"}},
+		},
 		{"verified e-mail", func(j *config.JWT) { j.SubjectClaim = "email" }, claims{"email": "a@example.com", "email_verified": true}, policy.Principal{Subject: "user:a@example.com"}},
 		{"audience among others", nil, claims{"aud": []string{"x", identitytest.Audience}}, policy.Principal{Subject: "user:alice"}},
 		{"scopes as a string", func(j *config.JWT) { j.Scopes = []string{"a", "b"} }, claims{"scope": "b a c"}, policy.Principal{Subject: "user:alice"}},
