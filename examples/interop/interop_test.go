@@ -3,7 +3,8 @@
 // Package interop_test puts real MCP servers behind the gateway and real MCP clients in front of it,
 // none of them ours: a server from npm over stdio, the Go SDK's server over HTTP in both eras; and as
 // clients the two generations of the TypeScript SDK, mark3labs/mcp-go and the Inspector. (The Go SDK's
-// client is in front of the gateway at every revision in its own tests.) It also runs the official
+// client is in front of the gateway at every revision in its own tests.) A certified OpenID provider
+// from npm issues tokens, and the TypeScript SDK finds it by itself. It also runs the official
 // conformance suite against both sides. It needs Node 22.19 or later, and npm ci in this folder.
 package interop_test
 

@@ -1,0 +1,54 @@
+// A certified OpenID provider on loopback, for the tests: people sign in by its development pages, programs by client
+// credentials. It prints its issuer, and each line on its standard input makes it replace its signing key.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { createInterface } from 'node:readline';
+import { exportJWK, generateKeyPair } from 'jose';
+import Provider from 'oidc-provider';
+
+/** What the gateway's audience is, whatever address it listens at. */
+const AUDIENCE = 'https://prompts.example.com/mcp';
+
+const server = createServer((request, response) => current(request, response));
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+const issuer = `http://127.0.0.1:${server.address().port}`;
+let current = await provider('first');
+console.log(issuer);
+
+let keys = 1;
+for await (const _ of createInterface({ input: process.stdin })) {
+  current = await provider(`rotated-${keys++}`);
+  console.log('rotated');
+}
+process.exit(0);
+
+async function provider(kid) {
+  const { privateKey } = await generateKeyPair('RS256', { extractable: true });
+  const program = (id, scope) => ({
+    client_id: id, client_secret: `${id}-secret`, grant_types: ['client_credentials'], redirect_uris: [], response_types: [], scope,
+  });
+  return new Provider(issuer, {
+    clients: [program('program', 'prompts:read'), program('visitor', 'other'), program('brief', 'prompts:read')],
+    jwks: { keys: [{ ...(await exportJWK(privateKey)), kid, alg: 'RS256', use: 'sig' }] },
+    cookies: { keys: ['interop'] },
+    scopes: ['openid', 'prompts:read', 'other'],
+    ttl: { ClientCredentials: (_ctx, _token, client) => (client.clientId === 'brief' ? 2 : 600), AccessToken: 600 },
+    extraTokenClaims: () => ({ groups: ['engineering'] }),
+    findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    features: {
+      clientCredentials: { enabled: true },
+      registration: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo: (_ctx, resource) => ({
+          scope: 'prompts:read other',
+          audience: new URL(resource).pathname === '/mcp' ? AUDIENCE : resource,
+          accessTokenFormat: 'jwt',
+          jwt: { sign: { alg: 'RS256' } },
+        }),
+        useGrantedResource: () => true,
+      },
+    },
+  }).callback();
+}
