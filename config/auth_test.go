@@ -34,20 +34,24 @@ func TestEveryIdentityAttributeArrives(t *testing.T) {
 	at := func(line int) Place { return Place{path, line} }
 	auth := &Auth{
 		Tokens: []Token{
-			{Subject: "ci", SHA256: sha256.Sum256([]byte("ci")), As: "token", Place: at(17)},
-			{Subject: "cd", SHA256: sha256.Sum256([]byte("cd")), As: "token", Place: at(21)},
+			{Subject: "ci", SHA256: sha256.Sum256([]byte("ci")), As: "token", Place: at(28)},
+			{Subject: "cd", SHA256: sha256.Sum256([]byte("cd")), As: "token", Place: at(32)},
 		},
 		JWTs: []JWT{{
 			Name: "corp", Issuer: "https://idp.example.com/tenant/", JWKSURL: "https://keys.example.com/jwks.json",
 			Audience: "https://prompts.example.com/mcp", SubjectClaim: "email", GroupsClaim: "https://example.com/roles",
 			Algorithms: []string{"RS256", "EdDSA"}, Leeway: time.Minute, Scopes: []string{"prompts:read", "prompts:list"},
-			As: "corp", Place: at(25),
+			As: "corp", Place: at(36),
 		}, {
 			Name: "partner", Issuer: "http://localhost:9000", Audience: "localhost:7000",
 			SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: signatures(), Leeway: DefaultLeeway,
-			As: "partner", Place: at(36),
+			As: "partner", Place: at(47),
 		}},
 		Certificates: &Certificates{As: "machine"},
+	}
+	oauth := got.Upstreams()[0].OAuth
+	if _, err := oauth.Signer(); err != nil || oauth.Issuer != "https://idp.example.com" || oauth.PrivateKey != secretFile(t, "client.key") {
+		t.Errorf("oauth %+v: %v", oauth, err)
 	}
 	if diff := cmp.Diff(auth, got.Auth, comparer()); diff != "" {
 		t.Errorf("auth (-want +got):\n%s", diff)

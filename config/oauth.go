@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto"
+	"crypto/x509"
 	"errors"
 	"net/url"
 	"strings"
@@ -11,23 +13,35 @@ type OAuth struct {
 	TokenURL     string
 	ClientID     string
 	ClientSecret Secret
-	Scopes       []string
+	// PrivateKey is PEM of the key that signs for the client instead of a secret (RFC 7523), or empty.
+	PrivateKey Secret
+	// Issuer is whom the client's signature is for; empty means the TokenURL.
+	Issuer string
+	Scopes []string
 	// Resource is what the tokens are for (RFC 8707); empty where the authorization server is not to be told.
 	Resource string
 }
 
 // oauth reads the oauth block of an upstream, whose addresses are known.
 func (f fields) oauth(u *Upstream) *OAuth {
-	f.items(schema{attributes: []string{"token_url", "client_id", "client_secret", "scopes", "resource"}})
+	f.items(schema{attributes: []string{"token_url", "client_id", "client_secret", "private_key_file", "issuer", "scopes", "resource"}})
 	for _, name := range []string{"token_url", "client_id", "client_secret"} {
-		if !f.has(name) {
-			f.error(f.block.DefRange(), "Missing "+name, "A block %q needs token_url, client_id and client_secret; set %s.", f.block.Type, name)
+		if !f.has(name) && (name != "client_secret" || !f.has("private_key_file")) {
+			f.error(f.block.DefRange(), "Missing "+name, "A block %q needs token_url, client_id and client_secret, or private_key_file instead of the secret; set %s.", f.block.Type, name)
 		}
+	}
+	if f.has("client_secret") && f.has("private_key_file") {
+		f.error(f.at("private_key_file"), "Two credentials", "A client has a secret or a key that signs for it; remove one of the two.")
+	}
+	if f.has("issuer") && !f.has("private_key_file") {
+		f.error(f.at("issuer"), "issuer without private_key_file", "It is whom the client's signature is for, and there is none; remove it.")
 	}
 	o := &OAuth{Resource: resource(u)}
 	f.tokenURL(o)
 	field(f, "client_id", public, &o.ClientID, checked(checkCredential))
 	field(f, "client_secret", secret, &o.ClientSecret, func(s string) (Secret, error) { return NewSecret(s), checkCredential(s) })
+	o.PrivateKey, _ = f.pem("private_key_file", checkSigningKey)
+	field(f, "issuer", public, &o.Issuer, parseProvider)
 	o.Scopes = list(f, "scopes", shown, checked(checkScope))
 	field(f, "resource", public, &o.Resource, parseResource)
 	for name := range u.Headers {
@@ -36,6 +50,35 @@ func (f fields) oauth(u *Upstream) *OAuth {
 		}
 	}
 	return o
+}
+
+// Signer returns the private key. It fails only on what [Load] did not make.
+func (o *OAuth) Signer() (crypto.Signer, error) { return parseSigner(o.PrivateKey.Reveal()) }
+
+// parseSigner reads a private key in one of the three forms that there are. Its errors say nothing of it.
+func parseSigner(content string) (crypto.Signer, error) {
+	for _, b := range pemBlocks(content) {
+		if key, err := x509.ParsePKCS8PrivateKey(b.Bytes); err == nil {
+			if signer, ok := key.(crypto.Signer); ok {
+				return signer, nil
+			}
+		}
+		if key, err := x509.ParseECPrivateKey(b.Bytes); err == nil {
+			return key, nil
+		}
+		if key, err := x509.ParsePKCS1PrivateKey(b.Bytes); err == nil {
+			return key, nil
+		}
+	}
+	return nil, errors.New("holds no private key that signs; make one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
+}
+
+func checkSigningKey(content string) error {
+	if err := checkKey(content); err != nil {
+		return err
+	}
+	_, err := parseSigner(content)
+	return err
 }
 
 // tokenURL reads where the tokens come from, which the team must be allowed to reach like an upstream.

@@ -52,7 +52,9 @@ func (l *loader) mayShow(a *hclsyntax.Attribute, s schema) bool {
 }
 
 // isSecret reports whether an attribute is for a secret or for the path of one.
-func isSecret(attribute string) bool { return secretValue(attribute) || attribute == "key_file" }
+func isSecret(attribute string) bool {
+	return secretValue(attribute) || strings.HasSuffix(attribute, "key_file")
+}
 
 func (l *loader) checkBlocks(blocks hclsyntax.Blocks, s schema, prefix string) {
 	seen := map[string]Place{}

@@ -2,14 +2,25 @@ package upstream
 
 import (
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
@@ -33,6 +44,8 @@ const (
 type tokens struct {
 	config clientcredentials.Config
 	client *http.Client
+	// assert signs for the client; nil where it has a secret.
+	assert func() (string, error)
 
 	// turn is held by whoever reads or writes what follows, and while a token is being got: nobody gets a second one.
 	turn  chan struct{}
@@ -55,14 +68,86 @@ func newTokens(u config.Upstream, forbidden func(address string) error) *tokens 
 		config: clientcredentials.Config{
 			TokenURL: u.OAuth.TokenURL, ClientID: u.OAuth.ClientID, ClientSecret: u.OAuth.ClientSecret.Reveal(), Scopes: u.OAuth.Scopes,
 		},
-		// The upstream's tls block is for the upstream: the token endpoint is verified as usual.
-		client: &http.Client{Transport: newNetwork(1, nil, forbidden), CheckRedirect: noRedirects},
+		client: &http.Client{Transport: newTokenNetwork(u, forbidden), CheckRedirect: noRedirects},
 		turn:   make(chan struct{}, 1),
 	}
+	t.config.EndpointParams = url.Values{}
 	if u.OAuth.Resource != "" {
-		t.config.EndpointParams = url.Values{"resource": {u.OAuth.Resource}}
+		t.config.EndpointParams.Set("resource", u.OAuth.Resource)
+	}
+	if u.OAuth.PrivateKey.Reveal() != "" {
+		t.assert = func() (string, error) { return assertion(u.OAuth) }
 	}
 	return t
+}
+
+// newTokenNetwork is how the token endpoint of an upstream is reached. What its tls block says of the upstream's name is not
+// for another host; and its authorities vouch beside those of the system, since a token endpoint is often everybody's.
+func newTokenNetwork(u config.Upstream, forbidden func(address string) error) *http.Transport {
+	network := newNetwork(1, u.TLS, forbidden)
+	settings := network.TLSClientConfig
+	at, err := url.Parse(u.OAuth.TokenURL)
+	if u.TLS == nil || err != nil || slices.ContainsFunc(u.URLs, func(s string) bool {
+		server, err := url.Parse(s)
+		return err == nil && server.Host == at.Host
+	}) {
+		return network
+	}
+	settings.ServerName = ""
+	if settings.RootCAs != nil {
+		if system, err := x509.SystemCertPool(); err == nil {
+			system.AppendCertsFromPEM([]byte(u.TLS.CAs.Reveal()))
+			settings.RootCAs = system
+		}
+	}
+	return network
+}
+
+// assertionLife is how long a client's assertion is good.
+const assertionLife = time.Minute
+
+// assertion is a client's word that it is itself, signed with its key (RFC 7523, section 2.2).
+func assertion(o *config.OAuth) (string, error) {
+	key, err := o.Signer()
+	if err != nil {
+		return "", err
+	}
+	algorithm, err := signatureOf(key)
+	if err != nil {
+		return "", err
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return "", err
+	}
+	audience, now := o.Issuer, time.Now()
+	if audience == "" {
+		audience = o.TokenURL
+	}
+	return jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: o.ClientID, Subject: o.ClientID, Audience: jwt.Audience{audience}, ID: rand.Text(),
+		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(assertionLife)),
+	}).Serialize()
+}
+
+// signatureOf is the algorithm that a key is for.
+func signatureOf(key crypto.Signer) (jose.SignatureAlgorithm, error) {
+	switch key := key.(type) {
+	case *rsa.PrivateKey:
+		return jose.RS256, nil
+	case ed25519.PrivateKey:
+		return jose.EdDSA, nil
+	case *ecdsa.PrivateKey:
+		switch key.Curve {
+		case elliptic.P256():
+			return jose.ES256, nil
+		case elliptic.P384():
+			return jose.ES384, nil
+		case elliptic.P521():
+			return jose.ES512, nil
+		}
+	}
+	return "", errors.New("the private key is of a kind that does not sign here")
 }
 
 // get returns an access token, but not the one that was refused unless there is no other.
@@ -102,7 +187,7 @@ func (t *tokens) get(ctx context.Context, refused string) (string, error) {
 func (t *tokens) fetch(caller context.Context) error {
 	ctx, cancel := context.WithTimeout(caller, tokenBound)
 	defer cancel()
-	token, err := t.config.Token(context.WithValue(ctx, oauth2.HTTPClient, t.client))
+	token, err := t.request(context.WithValue(ctx, oauth2.HTTPClient, t.client))
 	switch {
 	case err != nil:
 		err = tokenError(err)
@@ -120,6 +205,24 @@ func (t *tokens) fetch(caller context.Context) error {
 		t.renew = token.Expiry.Add(-min(tokenMargin, time.Until(token.Expiry)/4))
 	}
 	return nil
+}
+
+// request asks the token endpoint, with an assertion that is new each time where the client has a key.
+func (t *tokens) request(ctx context.Context) (*oauth2.Token, error) {
+	if t.assert == nil {
+		return t.config.Token(ctx)
+	}
+	signed, err := t.assert()
+	if err != nil {
+		return nil, err
+	}
+	signing := clientcredentials.Config{
+		TokenURL: t.config.TokenURL, ClientID: t.config.ClientID, Scopes: t.config.Scopes,
+		AuthStyle: oauth2.AuthStyleInParams, EndpointParams: maps.Clone(t.config.EndpointParams),
+	}
+	signing.EndpointParams.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+	signing.EndpointParams.Set("client_assertion", signed)
+	return signing.Token(ctx)
 }
 
 // refused notes that the server refused a token that was made because it had refused the one before.

@@ -32,6 +32,7 @@ const (
 
 func (a *app) probeCommand() *cobra.Command {
 	var token, protocol string
+	var client oauthClient
 	command := &cobra.Command{
 		Use: "probe URL", Short: "See what an MCP server does: connect, list all its prompts, get each of them",
 		Args: takes(cobra.ExactArgs(1)),
@@ -40,14 +41,63 @@ func (a *app) probeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if server.OAuth, err = client.oauth(token); err != nil {
+				return err
+			}
 			return a.probe(cmd.Context(), server)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for the server (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = ""
+	flags.StringVar(&client.id, "client-id", "", "get a token as this OAuth `CLIENT`, from the authorization server that the server names")
+	flags.StringVar(&client.secret, "client-secret", os.Getenv("PROMPTWEIR_CLIENT_SECRET"), "`SECRET` of the client (PROMPTWEIR_CLIENT_SECRET)")
+	flags.Lookup("client-secret").DefValue = ""
+	flags.StringVar(&client.keyFile, "private-key", "", "PEM `FILE` of a key that signs for the client instead of a secret")
 	flags.StringVar(&protocol, "protocol", anyProtocol, "speak only this `REVISION` of the protocol")
 	return command
+}
+
+// oauthClient is who asks for a token, as it was given.
+type oauthClient struct{ id, secret, keyFile string }
+
+// oauth is the client's half of an oauth block; nil where there is no client.
+func (c oauthClient) oauth(token string) (*config.OAuth, error) {
+	switch {
+	case c.id == "" && c.keyFile == "":
+		return nil, nil //nolint:nilnil // an upstream has none either
+	case c.id == "":
+		return nil, &usageError{"--private-key signs for a client: say which with --client-id"}
+	case token != "":
+		return nil, &usageError{"--token and --client-id are two credentials: use one"}
+	case (c.secret == "") == (c.keyFile == ""):
+		return nil, &usageError{"--client-id needs either --client-secret (PROMPTWEIR_CLIENT_SECRET) or --private-key"}
+	}
+	o := &config.OAuth{ClientID: c.id, ClientSecret: config.NewSecret(c.secret)}
+	if c.keyFile == "" {
+		return o, nil
+	}
+	key, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--private-key: %w", err)
+	}
+	o.ClientSecret, o.PrivateKey = config.Secret{}, config.NewSecret(string(key))
+	if _, err := o.Signer(); err != nil {
+		return nil, fmt.Errorf("--private-key: %s %w", c.keyFile, err)
+	}
+	return o, nil
+}
+
+// authorize completes an oauth block with what the server says of who authorizes its clients.
+func (a *app) authorize(ctx context.Context, server config.Upstream, options upstream.Options) error {
+	found, err := upstream.DiscoverAuthorization(ctx, server, options)
+	if err != nil {
+		return fmt.Errorf("%s: %w", server.Name, err)
+	}
+	o := server.OAuth
+	o.TokenURL, o.Issuer, o.Scopes, o.Resource = found.TokenURL, found.Issuer, found.Scopes, found.Resource
+	_, err = fmt.Fprintf(a.out, "authorization server: %s\n", oneLine(found.Issuer, maxReport))
+	return err
 }
 
 // probed is the server at an address as an upstream.
@@ -79,6 +129,11 @@ func (a *app) probe(ctx context.Context, server config.Upstream) error {
 		return err
 	}
 	options := upstream.Options{Logger: logger, Name: gateway.Name, Version: buildVersion()}
+	if server.OAuth != nil {
+		if err := a.authorize(ctx, server, options); err != nil {
+			return err
+		}
+	}
 	session, err := upstream.Connect(ctx, server, options, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)

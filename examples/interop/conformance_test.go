@@ -108,7 +108,7 @@ func TestClientConformance(t *testing.T) {
 		{"2025-11-25", allScenarios("2025-11-25"), "legacy", []string{"initialize"}},
 		{"2026-07-28 required", requirementSet("2026-07-28"), "modern", []string{"http-standard-headers", "request-metadata"}},
 		{"2026-07-28", allScenarios("2026-07-28"), "modern", []string{"http-standard-headers", "request-metadata"}},
-		{"extensions", []string{"--suite", "extensions"}, "extensions", nil},
+		{"extensions", []string{"--suite", "extensions"}, "extensions", []string{"auth/client-credentials-basic", "auth/client-credentials-jwt"}},
 	} {
 		t.Run(run.name, func(t *testing.T) { run.do(t, "client", "--command", command) })
 	}

@@ -74,6 +74,24 @@ team "a" {
       resource      = ""
     }
   }
+  upstream "u10" {
+    url = "https://a.example.com"
+    oauth {
+      token_url        = "https://sso.example.com/token"
+      client_id        = "x"
+      client_secret    = "hunter2"
+      private_key_file = "pem/client.key"    # ERROR: Two credentials; A client has a secret or a key # ERROR: may not use the file
+    }
+  }
+  upstream "u11" {
+    url = "https://a.example.com"
+    oauth {
+      token_url     = "https://sso.example.com/token"
+      client_id     = "x"
+      client_secret = "hunter2"
+      issuer        = "https://sso.example.com" # ERROR: issuer without private_key_file
+    }
+  }
   upstream "u09" {
     url   = "https://a.example.com"
     oauth = "x"                          # ERROR: oauth is a block

@@ -13,6 +13,17 @@ admin {
   listen       = "127.0.0.1:0"
   token_sha256 = sha256("admin")
 }
+team "a" {
+  upstream "a" {
+    url = "https://mcp.example.com"
+    oauth {
+      token_url        = "https://idp.example.com/token"
+      client_id        = "promptweir"
+      private_key_file = "secrets/payments/client.key"
+      issuer           = "https://idp.example.com"
+    }
+  }
+}
 auth {
   token "ci" {
     sha256 = sha256("ci")
