@@ -26,7 +26,7 @@ const retryIdentity = "5"
 // authenticate finds out who sends a request, or answers it: 401 where that is not known, 403 where the token lacks a
 // scope, and 503 where an issuer does not say.
 func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsontext.Value) (policy.Principal, bool) {
-	if r.URL.Query().Has("access_token") { // it would be in the logs of whatever is on the way
+	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") { // it would be in the logs of whatever is on the way
 		refuse(w, http.StatusBadRequest, id, wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
 		return policy.Principal{}, false
 	}
@@ -76,10 +76,13 @@ func until(ctx context.Context, expiry time.Time) (context.Context, context.Canc
 // wellKnown is where a protected resource says who issues tokens for it (RFC 9728, section 3).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// resource is the endpoint as clients know it. Where public_url does not say that, it is the host that the client asked,
-// which is one of the gateway's.
+// resource is the endpoint as clients know it. Where public_url does not say that, with the endpoint's path or without, it
+// is at the host that the client asked, which is one of the gateway's.
 func (g *Gateway) resource(r *http.Request) *url.URL {
 	if u, err := url.Parse(g.cfg.Gateway.PublicURL); err == nil && u.Host != "" {
+		if strings.HasSuffix(u.Path, g.cfg.Gateway.Path) {
+			return u
+		}
 		return u.JoinPath(g.cfg.Gateway.Path)
 	}
 	u := &url.URL{Scheme: "http", Host: r.Host, Path: g.cfg.Gateway.Path}

@@ -151,6 +151,8 @@ func TestMetadataOfTheProtectedResource(t *testing.T) {
 	}{
 		{`path = "/mcp"`, "", []string{"", "/mcp"}},
 		{`public_url = "https://prompts.example.com"`, "https://prompts.example.com/mcp", []string{"", "/mcp"}},
+		{`public_url = "https://prompts.example.com/mcp"`, "https://prompts.example.com/mcp", []string{"", "/mcp"}},
+		{`public_url = "https://prompts.example.com/team/mcp"`, "https://prompts.example.com/team/mcp", []string{"", "/mcp", "/team/mcp"}},
 		{"public_url = \"https://example.com/team/{x}/\"\n path = \"/v1/mcp\"", "https://example.com/team/%7Bx%7D/v1/mcp", []string{"", "/v1/mcp", "/team/%7Bx%7D/v1/mcp"}},
 	} {
 		s := serve(t, "gateway {\n "+test.gateway+"\n}\n"+blocks)

@@ -32,6 +32,8 @@ const (
 //	        _meta or header says so         modern (2026-07-28)
 //	GET     legacy stream of notifications
 //	DELETE  end of a legacy session
+//
+// Where access tokens are accepted it also serves, to anybody, who issues them: below /.well-known.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(g.cfg.Gateway.Path, g.guarded(g.serveHTTP))

@@ -467,6 +467,26 @@ func TestKeysThatAreNotUnderstoodAreLeftOut(t *testing.T) {
 	accepted(t, issuers(block).Through(inMemory{handler}), token)
 }
 
+// FuzzBearer holds that nothing but what was signed is good, whatever it looks like.
+func FuzzBearer(f *testing.F) {
+	p := identitytest.Serve(f)
+	a, good := issuers(jwtBlock(p)), p.Token("alice")
+	parts := strings.Split(good, ".")
+	f.Add(good)
+	f.Add("..")
+	f.Add(parts[0] + "." + parts[1] + ".")
+	f.Add(parts[1] + "." + parts[0] + "." + parts[2])
+	f.Add("eyJhbGciOiJub25lIn0." + parts[1] + ".")
+	f.Fuzz(func(t *testing.T, token string) {
+		who, err := a.FromHeader(t.Context(), "Bearer "+token)
+		// The last digit of a signature has bits to spare, so that there is more than one way to write it.
+		signed := strings.HasPrefix(strings.Trim(token, " \t"), parts[0]+"."+parts[1]+".")
+		if err == nil && (!signed || who.Subject != "user:alice") || err != nil && (token == good || who.Subject != "") {
+			t.Errorf("%q: %+v, %v", token, who, err)
+		}
+	})
+}
+
 func BenchmarkKnownJWT(b *testing.B) {
 	p := identitytest.Serve(b)
 	a := issuers(jwtBlock(p))
