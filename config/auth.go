@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -245,6 +246,17 @@ func (l *loader) checkSources(cfg *Config) {
 			owner[i.as] = i
 		}
 	}
+}
+
+// checkPublicURL warns of clients that may be sent to the wrong place.
+func (l *loader) checkPublicURL(cfg *Config) {
+	host, _, _ := net.SplitHostPort(cfg.Gateway.Listen)
+	gateways := l.top("gateway")
+	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || len(gateways) == 0 || gateways[0].has("public_url") || loopback(host) {
+		return
+	}
+	l.warning(gateways[0].at("listen"), "No public_url", "Who has no token yet is sent there to find the issuer, and without it to the host that was asked, "+
+		"which is wrong behind a proxy that speaks https for the gateway. Set public_url to where clients see it.")
 }
 
 // parseProxy reads an address or a network in CIDR notation.

@@ -41,6 +41,7 @@ func (l *loader) decode() *Config {
 		cfg.Auth = &auth
 	}
 	l.checkSources(cfg)
+	l.checkPublicURL(cfg)
 	l.checkListeners(cfg)
 	l.separator = cfg.Gateway.Separator
 	for _, f := range l.top("hide") {

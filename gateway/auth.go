@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -34,25 +35,37 @@ func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsonte
 	if err == nil {
 		return principal, true
 	}
-	status, code, problem := http.StatusUnauthorized, int64(wire.InvalidRequest), "Unauthorized: the credential is not valid"
+	g.refuseCaller(w, r, id, err)
+	return principal, false
+}
+
+// refuseCaller answers a request of somebody who is not let in.
+func (g *Gateway) refuseCaller(w http.ResponseWriter, r *http.Request, id jsontext.Value, err error) {
+	status, problem, reason := http.StatusUnauthorized, "Unauthorized: the credential is not valid", "bad"
 	_, lacksScope := errors.AsType[*identity.ScopeError](err)
 	switch {
 	case errors.Is(err, identity.ErrUnavailable):
+		g.countRefused(r, err, "unavailable")
 		w.Header().Set("Retry-After", retryIdentity)
-		status, code, problem = http.StatusServiceUnavailable, wire.InternalError, "Service unavailable: the identity provider did not answer"
+		refuse(w, http.StatusServiceUnavailable, id,
+			wire.NewError(wire.InternalError, "Service unavailable: the identity provider did not answer"))
+		return
 	case lacksScope:
-		status, problem = http.StatusForbidden, "Forbidden: the token lacks a required scope"
+		status, problem, reason = http.StatusForbidden, "Forbidden: the token lacks a required scope", "scope"
 	case errors.Is(err, identity.ErrNoCredential):
-		problem = "Unauthorized: a bearer token is required"
+		problem, reason = "Unauthorized: a bearer token is required", ""
 	}
-	if status != http.StatusServiceUnavailable {
-		w.Header().Set("WWW-Authenticate", g.identity.Challenge(err, g.metadataURL(r)))
+	if reason != "" {
+		g.countRefused(r, err, reason)
 	}
-	if !errors.Is(err, identity.ErrNoCredential) {
-		g.logger.InfoContext(r.Context(), "caller refused", slog.Any("error", err), slog.String("client", g.clientAddress(r)))
-	}
-	refuse(w, status, id, wire.NewError(code, problem))
-	return principal, false
+	w.Header().Set("WWW-Authenticate", g.identity.Challenge(err, g.metadataURL(r)))
+	refuse(w, status, id, wire.NewError(wire.InvalidRequest, problem))
+}
+
+// countRefused counts a credential that was not good. Anybody can send any number of them, so each is logged for who looks.
+func (g *Gateway) countRefused(r *http.Request, err error, reason string) {
+	g.metrics.refused.Add(r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
+	g.logger.DebugContext(r.Context(), "caller refused", slog.Any("error", err), slog.String("client", g.clientAddress(r)))
 }
 
 // identify goes by the token of a request, and without one by the certificate of its connection.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
@@ -106,7 +107,7 @@ func TestAProviderThatDoesNotAnswerIsNotANo(t *testing.T) {
 	idp := identitytest.Serve(t)
 	idp.Answer(http.StatusInternalServerError)
 	var log syncBuffer
-	g, err := gateway.New(load(t, "auth {\n"+jwtBlock(idp)+"}"), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	g, err := gateway.New(load(t, "auth {\n"+jwtBlock(idp)+"}"), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +119,11 @@ func TestAProviderThatDoesNotAnswerIsNotANo(t *testing.T) {
 	a.is(t, http.StatusServiceUnavailable, "the identity provider did not answer")
 	if a.header.Get("Retry-After") == "" || a.header.Get("WWW-Authenticate") != "" {
 		t.Errorf("headers %v", a.header)
+	}
+	s.modern("eve").call("prompts/list", "").is(t, http.StatusUnauthorized)
+	s.modern("").call("prompts/list", "").is(t, http.StatusUnauthorized)
+	if got := log.String(); strings.Count(got, "caller refused") != 2 || !strings.Contains(got, "client=127.0.0.1") {
+		t.Errorf("the log: %s\nwant the two bad credentials, and where they came from", got)
 	}
 	if got := log.String(); !strings.Contains(got, "identity provider did not say its keys") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {
 		t.Errorf("the log: %s", got)
@@ -275,5 +281,34 @@ func TestTheAdminTokenOpensThePages(t *testing.T) {
 	}
 	if detail(without, bearer("open")) || detail(without, bearer("")) {
 		t.Error("detail where no token is configured")
+	}
+}
+
+func TestRefusedCredentialsAreCounted(t *testing.T) {
+	_, reader := record(t)
+	idp := identitytest.Serve(t)
+	s := serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read"]`)+"}")
+	s.modern("").call("prompts/list", "").is(t, http.StatusUnauthorized) // which is no credential
+	for range 2 {
+		s.modern("eve").call("prompts/list", "").is(t, http.StatusUnauthorized)
+	}
+	s.modern(idp.Token("ann")).call("prompts/list", "").is(t, http.StatusForbidden)
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "promptweir.identity.refused" {
+				for _, point := range sum.DataPoints {
+					reason, _ := point.Attributes.Value("promptweir.reason")
+					got[reason.AsString()] = point.Value
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int64{"bad": 2, "scope": 1}, got); diff != "" {
+		t.Errorf("promptweir.identity.refused (-want +got):\n%s", diff)
 	}
 }

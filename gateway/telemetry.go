@@ -30,6 +30,7 @@ const (
 	attrStatus    = attribute.Key("rpc.response.status_code")
 	attrErrorType = attribute.Key("error.type")
 	attrClient    = attribute.Key("client.address")
+	attrReason    = attribute.Key("promptweir.reason")
 	attrUpstream  = attribute.Key("promptweir.upstream")
 	attrTeam      = attribute.Key("promptweir.team")
 	attrKind      = attribute.Key("promptweir.report.kind")
@@ -43,6 +44,8 @@ type instruments struct {
 	tracer trace.Tracer
 	// duration is how long a request took, in seconds (mcp.server.operation.duration).
 	duration metric.Float64Histogram
+	// refused counts credentials that let nobody in.
+	refused metric.Int64Counter
 }
 
 // knownMethods are those that may stand on metrics as they are: a client can make up any number of others.
@@ -56,7 +59,10 @@ func newInstruments() *instruments {
 		metric.WithDescription("Time from a client's request to the gateway's response."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60))
 	report(err)
-	return &instruments{tracer: otel.Tracer(scope), duration: duration}
+	refused, err := otel.Meter(scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
+		metric.WithDescription("Credentials that let nobody in, by reason: bad, scope or unavailable."))
+	report(err)
+	return &instruments{tracer: otel.Tracer(scope), duration: duration, refused: refused}
 }
 
 // report takes errors about instruments: these are about invalid names only, and the API returns a working no-op

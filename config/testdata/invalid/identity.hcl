@@ -1,4 +1,5 @@
 gateway {
+  listen          = "0.0.0.0:8443"       # WARNING: No public_url; Who has no token yet is sent there to find the issuer
   trusted_proxies = ["proxy", "10.0.0.1/8", "0.0.0.0/0", "fe80::1%eth0"] # ERROR: "proxy" is not an address or a network # ERROR: "10.0.0.1/8" is not where a network begins; write "10.0.0.0/8" # ERROR: "0.0.0.0/0" is everybody # ERROR: "fe80::1%eth0" is not an address or a network
   tls {                                  # ERROR: Missing as
     cert_file      = "pem/client.crt"
@@ -19,7 +20,7 @@ auth {
     sha256 = sha256("y")
     as     = "corp"
   }
-  jwt "corp" {                           # ERROR: Duplicate as; "corp" stands in front of the subjects of another source already, at testdata/invalid/identity.hcl:18
+  jwt "corp" {                           # ERROR: Duplicate as; "corp" stands in front of the subjects of another source already, at testdata/invalid/identity.hcl:19
     issuer   = "https://idp.example.com"
     audience = "https://prompts.example.com/mcp"
     as       = "corp"
