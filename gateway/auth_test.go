@@ -61,6 +61,21 @@ func TestTokensOfAnIssuerAreThePolicysPrincipals(t *testing.T) {
 	}
 }
 
+func TestTheLongestSubjectHasSessionsAndCursors(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := serve(t, "gateway { page_size = 1 }\nauth {\n"+jwtBlock(idp)+"}\n"+team("eng", `"group:eng"`, "", newPeer(t, "p", "a", "b", "c")))
+	long := idp.Claims(strings.Repeat("x", 600-len("user:"))).With(claims{"groups": "eng"})
+	for _, c := range []*client{s.legacy("2025-11-25", idp.Sign(long)), s.modern(idp.Sign(long))} {
+		if diff := cmp.Diff([]string{"p.a", "p.b", "p.c"}, c.list()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.revision, diff)
+		}
+	}
+	session := send(t, http.MethodPost, s.url, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+initializeParams("2025-11-25")+`}`, bearer(idp.Sign(long)))
+	if n := len(session.header.Get("Mcp-Session-Id")); n == 0 || n > 1024 {
+		t.Errorf("a session id of %d bytes, want at most 1024", n)
+	}
+}
+
 func TestRefusalsLeadToTheProvider(t *testing.T) {
 	idp := identitytest.Serve(t)
 	s := serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read", "list"]`)+"}")

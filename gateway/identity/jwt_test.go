@@ -188,6 +188,12 @@ func TestTokensThatAreNotGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) { refused(t, a, token, identity.ErrBadCredential) })
 	}
 	accepted(t, a, p.Sign(good.With(claims{"sub": strings.Repeat("x", 595)})))
+	all := jwtBlock(p)
+	all.Algorithms = []string{"RS256", "RS384", "PS256"}
+	accepted(t, issuers(all), sign(rsaKey, "RS256", p.Key().KeyID, ""))
+	for _, algorithm := range []jose.SignatureAlgorithm{"RS384", "PS256"} { // the key says that it is for RS256
+		refused(t, issuers(all), sign(rsaKey, algorithm, p.Key().KeyID, ""), identity.ErrBadCredential)
+	}
 
 	for name, more := range map[string]claims{
 		"unverified e-mail":       {"email": "a@example.com"},
@@ -235,7 +241,9 @@ func TestSeveralIssuersStandSideBySide(t *testing.T) {
 	// One that is down says nothing about the tokens of the other, and its own are neither good nor bad.
 	corp.Rotate()
 	corp.Answer(http.StatusBadGateway)
-	fresh := issuers(blocks...)
+	deaf := jwtBlock(partner)
+	deaf.As, deaf.Algorithms = "deaf", []string{"EdDSA"}
+	fresh := issuers(append(blocks, deaf)...)
 	accepted(t, fresh, partner.Token("bob"))
 	refused(t, fresh, corp.Token("bob"), identity.ErrUnavailable)
 }
@@ -293,6 +301,7 @@ func bubble(t *testing.T, test func(t *testing.T, p *identitytest.Provider, a *i
 func TestNothingIsFetchedBeforeTheFirstJWT(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		refused(t, a, "not-a-jwt", identity.ErrBadCredential)
+		refused(t, a, p.Sign(p.Claims("alice").With(claims{"iss": "https://other.example.com"})), identity.ErrBadCredential)
 		if n := p.Fetches(); n != 0 {
 			t.Errorf("%d fetches, want none", n)
 		}
@@ -421,6 +430,7 @@ func TestProvidersThatSayNonsense(t *testing.T) {
 	}
 	elsewhere := identitytest.New(t, "https://other.example.com")
 	secret, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: []byte("secret"), KeyID: "key-1"}}})
+	private, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{p.Key()}})
 	says := func(metadata, keys string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/.well-known/") {
@@ -439,6 +449,7 @@ func TestProvidersThatSayNonsense(t *testing.T) {
 		"no keys":             says(good, `{"keys":[]}`),
 		"keys of no sort":     says(good, `[]`),
 		"a symmetric key":     says(good, string(secret)),
+		"a private key":       says(good, string(private)),
 		"an endless document": says(good, strings.Repeat(" ", 2<<20)),
 		"a weak key":          says(good, string(weak)),
 	} {
