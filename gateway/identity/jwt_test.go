@@ -341,6 +341,24 @@ func TestAKeyThatIsTakenAwayIsNoticedWithoutANewOne(t *testing.T) {
 	})
 }
 
+func TestOneIssuersTokensAskNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		corp, partner := identitytest.New(t, "https://corp.example.com"), identitytest.New(t, "https://partner.example.com")
+		hosts := http.NewServeMux()
+		hosts.Handle("corp.example.com/", corp)
+		hosts.Handle("partner.example.com/", partner)
+		a := issuers(jwtBlock(corp), jwtBlock(partner)).Through(inMemory{hosts})
+		accepted(t, a, corp.Token("alice"))
+		for range 3 {
+			accepted(t, a, partner.Token("bob"))
+			time.Sleep(16 * time.Minute)
+		}
+		if one, two := corp.Fetches(), partner.Fetches(); one != 1 || two != 3 {
+			t.Errorf("%d and %d fetches, want one and three", one, two)
+		}
+	})
+}
+
 func TestUnknownKeysDoNotFloodTheProvider(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		accepted(t, a, p.Token("alice"))

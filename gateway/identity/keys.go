@@ -107,11 +107,11 @@ func (k *keyring) known(ctx context.Context, sum [sha256.Size]byte) (policy.Prin
 	if set == nil {
 		return policy.Principal{}, false
 	}
-	if time.Since(set.at) > keyLife {
-		k.ask(ctx, false)
-		set = k.set.Load()
-	}
 	found, ok := set.known.Get(sum)
+	if ok && time.Since(set.at) > keyLife {
+		k.ask(ctx, false)
+		found, ok = k.set.Load().known.Get(sum)
+	}
 	if !ok || !time.Now().Before(found.expiry) {
 		return policy.Principal{}, false
 	}
