@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -35,16 +36,60 @@ func ParseObject(raw []byte) (Object, error) {
 	if tooDeep(raw) {
 		return nil, errDepth
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	dec := borrow(raw)
+	defer dec.giveBack()
+	return dec.object(raw)
+}
+
+// Members splits a JSON object that is part of what [Parse] or [ParseObject] has read, and is therefore known to be
+// strict. Of anything else it returns nil.
+func Members(part jsontext.Value) Object {
+	if part.Kind() != '{' {
+		return nil
+	}
+	dec := borrow(part, jsontext.AllowDuplicateNames(true)) // there are none, and to look for them again costs most of the time
+	defer dec.giveBack()
+	object, err := dec.object(part)
+	if err != nil {
+		return nil
+	}
+	return object
+}
+
+// decoder is a jsontext.Decoder that is used again and again: one alone is larger than most messages.
+type decoder struct {
+	jsontext.Decoder
+
+	from bytes.Buffer
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// borrow returns a decoder of raw, to be given back.
+func borrow(raw []byte, options ...jsontext.Options) *decoder {
+	dec, _ := decoders.Get().(*decoder)
+	dec.from = *bytes.NewBuffer(raw)
+	dec.Reset(&dec.from, options...)
+	return dec
+}
+
+func (dec *decoder) giveBack() {
+	dec.from = bytes.Buffer{}
+	dec.Reset(&dec.from) // lets go of what was read
+	decoders.Put(dec)
+}
+
+// object reads all of raw.
+func (dec *decoder) object(raw []byte) (Object, error) {
 	if dec.PeekKind() != '{' {
-		return nil, notAnObject(dec)
+		return nil, notAnObject(&dec.Decoder)
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err
 	}
-	object := make(Object, 0, 8)
+	object := make(Object, 0, usualMembers)
 	for dec.PeekKind() != '}' {
-		member, err := readMember(dec, raw)
+		member, err := readMember(&dec.Decoder, raw)
 		if err != nil {
 			return nil, err
 		}
@@ -58,6 +103,9 @@ func ParseObject(raw []byte) (Object, error) {
 	}
 	return object, nil
 }
+
+// usualMembers is for how many members there is room before more has to be made: an envelope has as many.
+const usualMembers = 4
 
 // notAnObject explains why the next value is not an object: it is something else, or no JSON at all.
 func notAnObject(dec *jsontext.Decoder) error {
@@ -92,32 +140,91 @@ func readMember(dec *jsontext.Decoder, raw []byte) (Member, error) {
 }
 
 func unquote(quoted []byte) (string, error) {
-	if len(quoted) >= 2 && !bytes.ContainsRune(quoted, '\\') {
-		return string(quoted[1 : len(quoted)-1]), nil
+	if len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 {
+		return intern(quoted[1 : len(quoted)-1]), nil
 	}
 	text, err := jsontext.AppendUnquote(nil, quoted)
 	return string(text), err
 }
 
+// intern returns text as a string, without a copy where it is one that stands in nearly every message.
+func intern(text []byte) string {
+	switch string(text) {
+	case "jsonrpc":
+		return "jsonrpc"
+	case "2.0":
+		return "2.0"
+	case "id":
+		return "id"
+	case "method":
+		return "method"
+	case "params":
+		return "params"
+	case "result":
+		return "result"
+	case "name":
+		return "name"
+	case "arguments":
+		return "arguments"
+	case "_meta":
+		return "_meta"
+	case "messages":
+		return "messages"
+	case "description":
+		return "description"
+	case PromptsGet:
+		return PromptsGet
+	case PromptsList:
+		return PromptsList
+	case MetaProtocolVersion:
+		return MetaProtocolVersion
+	case MetaClientInfo:
+		return MetaClientInfo
+	case MetaClientCapabilities:
+		return MetaClientCapabilities
+	case Rev20260728:
+		return Rev20260728
+	}
+	return string(text)
+}
+
 // tooDeep reports whether brackets nest deeper than [MaxDepth]. It need not know more of JSON than strings.
 func tooDeep(raw []byte) bool {
-	depth, inString := 0, false
+	if bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) <= MaxDepth { // which costs next to nothing
+		return false
+	}
+	depth := 0
 	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
+		switch raw[i] {
+		case '"':
+			i = endOfString(raw, i)
+		case '{', '[':
 			if depth++; depth > MaxDepth {
 				return true
 			}
-		case c == '}' || c == ']':
+		case '}', ']':
 			depth--
 		}
 	}
 	return false
+}
+
+// endOfString returns where the quote is that ends the string which begins at start, or the end of raw.
+func endOfString(raw []byte, start int) int {
+	for i := start + 1; ; i++ {
+		next := bytes.IndexByte(raw[i:], '"')
+		if next < 0 {
+			return len(raw)
+		}
+		i += next
+		backslashes := 0
+		for raw[i-1-backslashes] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
+			return i
+		}
+	}
 }
 
 // Get returns the value of the named member, or nil.
@@ -155,18 +262,9 @@ func (o Object) Folded(names ...string) string {
 	return ""
 }
 
-// Object returns the named member's members where its value is a JSON object, and nil otherwise.
-func (o Object) Object(name string) Object {
-	value := o.Get(name)
-	if value.Kind() != '{' {
-		return nil
-	}
-	inner, err := ParseObject(value)
-	if err != nil {
-		return nil
-	}
-	return inner
-}
+// Object returns the named member's members where its value is a JSON object, and nil otherwise. The receiver must
+// come from what was read strictly, see [Members].
+func (o Object) Object(name string) Object { return Members(o.Get(name)) }
 
 // With returns the object with one member's value replaced where it stands, or added at the end. The receiver
 // stays as it was.

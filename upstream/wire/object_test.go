@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -195,8 +196,13 @@ func FuzzParseObject(f *testing.F) {
 			t.Fatalf("ParseObject(%q) accepts what is not an object in strict JSON", raw)
 		case err != nil && strict && !strings.Contains(err.Error(), "nested deeper"):
 			t.Fatalf("ParseObject(%q): %v", raw, err)
+		case err != nil && strict && depth(raw) <= wire.MaxDepth, err == nil && depth(raw) > wire.MaxDepth:
+			t.Fatalf("ParseObject(%q) of depth %d: %v", raw, depth(raw), err)
 		case err != nil:
 			return
+		}
+		if split := wire.Members(raw); !reflect.DeepEqual(split, object) {
+			t.Errorf("Members(%q) = %s, ParseObject %s", raw, split.JSON(), object.JSON())
 		}
 
 		// Compacted, what is written is what was read.
@@ -229,4 +235,24 @@ func FuzzParseObject(f *testing.F) {
 			t.Errorf("ParseObject(%q).With(%q, []) = %s", raw, name, text)
 		}
 	})
+}
+
+// depth is how deep brackets nest in JSON.
+func depth(raw []byte) (deepest int) {
+	depth, inString := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
 }

@@ -1,0 +1,42 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const aGet = `{"jsonrpc":"2.0","id":17,"method":"prompts/get","params":{"name":"reviews.code","arguments":{"diff":"-a +b","style":"short"},` +
+	`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+
+// BenchmarkParse is the reading of an envelope: a request as clients send it, and a response of a megabyte.
+func BenchmarkParse(b *testing.B) {
+	large := `{"jsonrpc":"2.0","id":1,"result":{"messages":[{"role":"user","content":{"type":"text","text":"` + strings.Repeat("All work {and} no \\\"play\\\". ", 40_000) + `"}}]}}`
+	for name, text := range map[string]string{"get": aGet, "1MB": large} {
+		b.Run(name, func(b *testing.B) {
+			raw := []byte(text)
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := wire.Parse(raw); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkParseObject is the reading of params.
+func BenchmarkParseObject(b *testing.B) {
+	message, err := wire.Parse([]byte(aGet))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := wire.ParseObject(message.Params); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
