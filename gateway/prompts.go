@@ -293,10 +293,8 @@ func (g *Gateway) appendResult(
 	if !r.modern() && !wire.Modern(result.Revision) {
 		return append(dst, result.JSON...), nil
 	}
-	object, err := wire.ParseObject(result.JSON)
-	if err != nil {
-		return dst, err
-	}
+	var err error
+	object := wire.Members(result.JSON)
 	kind, stated := object.Text("resultType")
 	if stated && kind == wire.ResultInputRequired {
 		if !wire.Modern(result.Revision) {

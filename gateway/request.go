@@ -48,9 +48,7 @@ func readRequest(raw []byte) (*request, *wire.Error) {
 	if message.Params == nil {
 		return r, nil
 	}
-	if r.params, err = wire.ParseObject(message.Params); err != nil {
-		return r, asWireError(err)
-	}
+	r.params = wire.Members(message.Params)
 	r.meta = r.params.Object("_meta")
 	return r, nil
 }

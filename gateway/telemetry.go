@@ -46,7 +46,13 @@ type instruments struct {
 	duration metric.Float64Histogram
 	// refused counts credentials that let nobody in.
 	refused metric.Int64Counter
+	// succeeded has the attributes of requests that went well: to make them for each would cost more than all else that
+	// is measured.
+	succeeded map[operationKind]metric.MeasurementOption
 }
+
+// operationKind is what tells requests that went well from each other on metrics.
+type operationKind struct{ method, revision string }
 
 // knownMethods are those that may stand on metrics as they are: a client can make up any number of others.
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
@@ -62,7 +68,13 @@ func newInstruments() *instruments {
 	refused, err := otel.Meter(scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
 		metric.WithDescription("Credentials that let nobody in, by reason: bad, scope or unavailable."))
 	report(err)
-	return &instruments{tracer: otel.Tracer(scope), duration: duration, refused: refused}
+	succeeded := map[operationKind]metric.MeasurementOption{}
+	for method := range knownMethods {
+		for _, revision := range wire.Revisions() {
+			succeeded[operationKind{method, revision}] = metric.WithAttributeSet(attribute.NewSet(attrMethod.String(method), attrRevision.String(revision)))
+		}
+	}
+	return &instruments{tracer: otel.Tracer(scope), duration: duration, refused: refused, succeeded: succeeded}
 }
 
 // report takes errors about instruments: these are about invalid names only, and the API returns a working no-op
@@ -178,18 +190,26 @@ func (o *operation) target(name string) {
 }
 
 func (o *operation) end(err error) {
-	attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(o.r.revision)}
-	if err != nil {
-		failure := errorType(err)
-		attributes = append(attributes, attrErrorType.String(failure))
-		if wireErr, ok := errors.AsType[*wire.Error](err); ok {
-			attributes = append(attributes, attrStatus.String(strconv.FormatInt(wireErr.Code, 10)))
+	option, ok := o.metrics.succeeded[operationKind{o.method, o.r.revision}]
+	if err != nil || !ok {
+		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(o.r.revision)}
+		if err != nil {
+			attributes = append(attributes, failure(err)...)
+			o.span.SetAttributes(attributes...)
+			o.span.SetStatus(codes.Error, errorType(err))
 		}
-		o.span.SetAttributes(attributes...)
-		o.span.SetStatus(codes.Error, failure)
+		option = metric.WithAttributes(attributes...)
 	}
 	o.span.End()
-	o.metrics.duration.Record(o.ctx, time.Since(o.begun).Seconds(), metric.WithAttributes(attributes...))
+	o.metrics.duration.Record(o.ctx, time.Since(o.begun).Seconds(), option)
+}
+
+func failure(err error) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{attrErrorType.String(errorType(err))}
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		attributes = append(attributes, attrStatus.String(strconv.FormatInt(wireErr.Code, 10)))
+	}
+	return attributes
 }
 
 // errorType names a failure: the JSON-RPC code, or why there was no answer.
@@ -212,14 +232,14 @@ func errorType(err error) string {
 // extractTrace returns ctx with the caller's trace context: from _meta, which is nearer to the caller, else from
 // headers, which may be nil.
 func extractTrace(ctx context.Context, meta wire.Object, header http.Header) context.Context {
-	carrier := propagation.MapCarrier{}
-	for _, key := range []string{wire.MetaTraceParent, wire.MetaTraceState} {
-		if value, ok := meta.Text(key); ok {
-			carrier[key] = value
+	if parent, ok := meta.Text(wire.MetaTraceParent); ok {
+		carrier := propagation.MapCarrier{wire.MetaTraceParent: parent}
+		if state, ok := meta.Text(wire.MetaTraceState); ok {
+			carrier[wire.MetaTraceState] = state
 		}
-	}
-	if inMeta := (propagation.TraceContext{}).Extract(ctx, carrier); trace.SpanContextFromContext(inMeta).IsValid() {
-		return inMeta
+		if inMeta := (propagation.TraceContext{}).Extract(ctx, carrier); trace.SpanContextFromContext(inMeta).IsValid() {
+			return inMeta
+		}
 	}
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 }

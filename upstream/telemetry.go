@@ -40,6 +40,9 @@ type instruments struct {
 	// transitions counts the breaker's changes of state.
 	transitions metric.Int64Counter
 	common      []attribute.KeyValue
+	// succeeded has the attributes of a call that went well, by method: to make them for each call would cost more than
+	// all else that is measured.
+	succeeded map[string]metric.MeasurementOption
 }
 
 func newInstruments(u config.Upstream) *instruments {
@@ -61,12 +64,17 @@ func newInstruments(u config.Upstream) *instruments {
 	if err != nil {
 		otel.Handle(err)
 	}
-	return &instruments{
+	i := &instruments{
 		tracer: otel.Tracer(scope), duration: duration, transitions: transitions,
 		common: []attribute.KeyValue{
 			attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network),
 		},
+		succeeded: map[string]metric.MeasurementOption{},
 	}
+	for _, method := range []string{wire.PromptsGet, wire.Complete} {
+		i.succeeded[method] = metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(i.common), attrMethod.String(method))...))
+	}
+	return i
 }
 
 func (i *instruments) breaker(to gobreaker.State) {
@@ -77,33 +85,36 @@ func (i *instruments) breaker(to gobreaker.State) {
 // start begins the client span of one call. The function it returns ends it and records the duration.
 func (i *instruments) start(ctx context.Context, method, prompt string) (context.Context, func(revision string, err error)) {
 	begun := time.Now()
-	name := method
-	if prompt != "" {
-		name += " " + prompt
-	}
-	ctx, span := i.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(i.common...),
-		trace.WithAttributes(attrMethod.String(method)))
-	if prompt != "" {
-		span.SetAttributes(attrPrompt.String(prompt))
+	ctx, span := i.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindClient))
+	if span.IsRecording() {
+		span.SetAttributes(append(slices.Clip(i.common), attrMethod.String(method))...)
+		if prompt != "" {
+			span.SetName(method + " " + prompt)
+			span.SetAttributes(attrPrompt.String(prompt))
+		}
 	}
 	return ctx, func(revision string, err error) {
-		attributes := append(slices.Clip(i.common), attrMethod.String(method))
-		if revision != "" {
+		if revision != "" && span.IsRecording() {
 			span.SetAttributes(attrRevision.String(revision))
 		}
+		attributes, ok := i.succeeded[method]
+		if err != nil || !ok {
+			attributes = metric.WithAttributes(append(append(slices.Clip(i.common), attrMethod.String(method)), failureAttributes(err)...)...)
+		}
 		if err != nil {
-			failure := failureAttributes(err)
-			attributes = append(attributes, failure...)
-			span.SetAttributes(failure...)
+			span.SetAttributes(failureAttributes(err)...)
 			span.SetStatus(codes.Error, string(reasonOrAnswer(err)))
 		}
 		span.End()
-		i.duration.Record(ctx, time.Since(begun).Seconds(), metric.WithAttributes(attributes...))
+		i.duration.Record(ctx, time.Since(begun).Seconds(), attributes)
 	}
 }
 
 // failureAttributes say why there was no result: the peer's own code, or the reason why it did not answer.
 func failureAttributes(err error) []attribute.KeyValue {
+	if err == nil {
+		return nil
+	}
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		code := strconv.FormatInt(wireErr.Code, 10)
 		return []attribute.KeyValue{attrErrorType.String(code), attrStatus.String(code)}
