@@ -36,7 +36,8 @@ var (
 //
 //	no capabilities            the endpoint's first session, as many calls at once as there may be
 //	the transport ties what    one session for each set, as many calls at once as there may be
-//	  is said to calls           (Streamable HTTP, until the server asks on another stream than the call's)
+//	  is said to calls           (Streamable HTTP, until the server asks on another stream than the call's: which is
+//	                             refused, unless the session never had another call)
 //	it does not                up to maxAlike sessions for each set, one call at a time on each
 //
 // Where calls take turns, what the server asks or logs can only be for the one call in flight. A session on which a call
@@ -249,7 +250,7 @@ func (a *asides) open(set string) {
 // keep opens a session and listens to it until ctx ends or it breaks.
 func (a *asides) keep(ctx context.Context, one *aside) error {
 	opts := a.endpoint.opts
-	opts.aside, opts.onStray = true, a.takeTurns
+	opts.aside, opts.turns, opts.onStray = true, one.turns, a.takeTurns
 	opts.declared, _ = wire.ParseObject(jsontext.Value(one.set))
 	session, err := Connect(ctx, a.first.reached, opts, nil)
 	if err != nil {

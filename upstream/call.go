@@ -6,7 +6,11 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -52,7 +56,14 @@ func (c *Connector) call(caller context.Context, client *Client, method, name st
 		}
 		return Result{}, err
 	}
-	defer c.slots.Release(1)
+	taken := &slot{slots: c.slots, held: true}
+	defer taken.release()
+	if ask := client.Ask; ask != nil {
+		client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+			defer taken.lend()()
+			return ask(ctx, method, params)
+		}
+	}
 	late := time.Since(begun) > c.upstream.Timeout/2
 	candidates, fit := c.candidates(method, name, params)
 	ask := func(ctx context.Context, s *Session) (Result, error) {
@@ -86,6 +97,45 @@ func (c *Connector) admit(ctx context.Context) error {
 		return unavailable(c.upstream, Overloaded, 0, errOverloaded)
 	}
 	return nil
+}
+
+// slot is a call's place among those in flight, which others may have while the call's client is asked.
+type slot struct {
+	slots *semaphore.Weighted
+
+	mu     sync.Mutex // guards what follows
+	held   bool
+	asking int
+}
+
+// lend gives the place up until the function that it returns is called. A call that comes back does not wait for another
+// place: a person has waited for it already.
+func (s *slot) lend() (back func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking++
+	s.giveUp()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.asking--; s.asking == 0 {
+			s.held = s.slots.TryAcquire(1)
+		}
+	}
+}
+
+func (s *slot) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.giveUp()
+}
+
+// giveUp gives the place up, if it is held. Called with the lock.
+func (s *slot) giveUp() {
+	if s.held {
+		s.held = false
+		s.slots.Release(1)
+	}
 }
 
 // waitForRate waits until the rate allows one more request. Where that is after ctx ends, it refuses at once.

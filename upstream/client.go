@@ -59,6 +59,7 @@ func (s *Session) begin(ctx context.Context, client *Client, id int64) (d *dialo
 	d = &dialog{session: s, client: client, ctx: ctx, hangUp: hangUp}
 	s.mu.Lock()
 	s.dialogs[id] = d
+	s.begun++
 	s.mu.Unlock()
 	return d, func() {
 		s.mu.Lock()
@@ -78,12 +79,12 @@ func (d *dialog) hasRelayed() bool {
 }
 
 // concerned returns the dialog that a message belongs to which did not come tied to one, or nil. It is the only one
-// there is, on a session on which calls are made one at a time and all before were answered: what a server says for a
-// call that was given up may still come.
+// there is, on a session on which calls take turns or which never had another: what a server says for a call that has
+// ended may still come, and after one that was given up that may be at any time.
 func (s *Session) concerned() *dialog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.aside || s.abandoned || len(s.dialogs) != 1 {
+	if !s.aside || s.abandoned || len(s.dialogs) != 1 || (!s.turns && s.begun > 1) {
 		return nil
 	}
 	for _, d := range s.dialogs {
@@ -115,11 +116,11 @@ func (s *Session) hear(m wire.Message, tied *dialog) {
 	case m.Method == wire.Cancelled:
 		s.takeBack(m)
 	case m.Method == wire.Progress:
-		s.progressed(m)
+		s.progressed(m, tied)
 	case m.Method == wire.LogMessage:
 		s.logged(m, tied)
 	case m.Method == wire.ElicitComplete:
-		s.elicited(m)
+		s.elicited(m, tied)
 	default:
 		s.logger.Debug("message ignored", slog.String("method", m.Method))
 	}
@@ -213,8 +214,8 @@ func (s *Session) takeBack(m wire.Message) {
 	}
 }
 
-// progressed tells the client whose call a progress notification names.
-func (s *Session) progressed(m wire.Message) {
+// progressed tells the client whose call a progress notification names, unless it came with another.
+func (s *Session) progressed(m wire.Message, tied *dialog) {
 	params, err := wire.ParseObject(m.Params)
 	if err != nil {
 		return
@@ -223,7 +224,7 @@ func (s *Session) progressed(m wire.Message) {
 	s.mu.Lock()
 	d := s.dialogs[token]
 	s.mu.Unlock()
-	if ok && d != nil && d.client.Progress {
+	if ok && d != nil && d.client.Progress && (tied == nil || tied == d) {
 		d.tell(m)
 	}
 }
@@ -238,23 +239,24 @@ func (s *Session) logged(m wire.Message, tied *dialog) {
 	}
 }
 
-// elicited tells the client that was asked to go to a URL that it is done there, while its call is in flight.
-func (s *Session) elicited(m wire.Message) {
+// elicited tells the client that was asked to go to a URL that it is done there, while its call is in flight. Where
+// several were asked by one id, nobody knows which of them is meant.
+func (s *Session) elicited(m wire.Message, tied *dialog) {
 	params, err := wire.ParseObject(m.Params)
 	if err != nil {
 		return
 	}
 	id, _ := params.Text("elicitationId")
+	var asked []*dialog
 	s.mu.Lock()
-	var asked *dialog
 	for _, d := range s.dialogs {
-		if slices.Contains(d.urls, id) {
-			asked = d
+		if slices.Contains(d.urls, id) && (tied == nil || tied == d) {
+			asked = append(asked, d)
 		}
 	}
 	s.mu.Unlock()
-	if asked != nil {
-		asked.tell(m)
+	if len(asked) == 1 {
+		asked[0].tell(m)
 	}
 }
 

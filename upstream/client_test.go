@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,37 @@ func TestTimeStandsStillWhileAClientIsAsked(t *testing.T) {
 	}
 }
 
+func TestWhoIsAskedTakesNobodysPlace(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Concurrency = 1
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			w.Header().Set("Content-Type", wire.ContentSSE)
+			upstreamtest.Event(w, rootsQuestion)
+			<-r.Context().Done()
+		})
+		var asked atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- getFor(ctx, c, rooted(&asked, time.Hour)) }()
+		synctest.Wait()
+		p.Result(wire.PromptsGet, `{"messages":[]}`)
+		for range 2 {
+			if err := getFor(t.Context(), c, upstream.Client{}); err != nil {
+				t.Error(err)
+			}
+		}
+		cancel()
+		if err := <-ended; err == nil || asked.Load() != 1 {
+			t.Errorf("a call that was given up: %v; %d were asked", err, asked.Load())
+		}
+		if err := getFor(t.Context(), c, upstream.Client{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestWhatWasRelayedIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
@@ -176,6 +208,68 @@ func TestAStrayQuestionGoesToTheOnlyCallThereIsOrToNobody(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	})
+}
+
+func TestAStrayQuestionOnASharedSessionIsForItsFirstCallOnly(t *testing.T) {
+	t.Parallel()
+	for earlier, want := range []int32{1, 0} {
+		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			var asked atomic.Int32
+			for range earlier {
+				if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil {
+					t.Error(err)
+				}
+			}
+			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				p.Say(rootsQuestion)
+				time.Sleep(time.Second)
+				r.Result(w, `{"messages":[]}`)
+			})
+			if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil || asked.Load() != want {
+				t.Errorf("after %d calls %d are asked (%v), want %d", earlier, asked.Load(), err, want)
+			}
+		})
+	}
+}
+
+// TestWhatIsSaidInACallIsForNobodyElse has a server mix up its calls.
+func TestWhatIsSaidInACallIsForNobodyElse(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		tokens := make(chan jsontext.Value, 2)
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			own := r.Params.Object("_meta").Get(wire.MetaProgressToken)
+			tokens <- own
+			time.Sleep(time.Second)
+			other := <-tokens
+			if string(other) == string(own) {
+				tokens <- other
+				other = <-tokens
+			}
+			w.Header().Set("Content-Type", wire.ContentSSE)
+			for i, token := range []jsontext.Value{other, own, jsontext.Value(`"odd"`)} {
+				upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i))
+			}
+			upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"not wanted"}}`)
+			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
+		})
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				var told []string
+				client := upstream.Client{Progress: true, Tell: func(method string, params jsontext.Value) {
+					told = append(told, method+string(params[len(params)-13:]))
+				}}
+				if err := getFor(t.Context(), c, client); err != nil {
+					t.Error(err)
+				}
+				if want := []string{`notifications/progress"progress":1}`}; !slices.Equal(told, want) {
+					t.Errorf("told of %q, want %q", told, want)
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 

@@ -101,9 +101,11 @@ type Session struct {
 
 	// reached is how the server was reached in the end, for another session with it.
 	reached config.Upstream
-	// aside says that the session is for clients that can be asked, see [asides]. Declared is what it declares at
-	// initialize, and onStray is called where the server asks and does not say in which call.
+	// aside says that the session is for clients that can be asked, see [asides], and turns that it has one call at a
+	// time. Declared is what it declares at initialize, and onStray is called where the server asks and does not say in
+	// which call.
 	aside    bool
+	turns    bool
 	declared wire.Object
 	onStray  func()
 
@@ -115,6 +117,8 @@ type Session struct {
 	mu sync.Mutex // guards what follows
 	// dialogs are those of the calls in flight by the calls' ids, which are also their progress tokens.
 	dialogs map[int64]*dialog
+	// begun counts the dialogs that there ever were.
+	begun int
 	// questions are those of the server that are being put to clients, by the server's ids, to be taken back.
 	questions map[string]context.CancelFunc
 	// abandoned is set once a call has ended without an answer: the server may still be at it.
@@ -399,6 +403,7 @@ type Options struct {
 	client *httpClient
 	// aside and what belongs to it are the session's, see [Session].
 	aside    bool
+	turns    bool
 	declared wire.Object
 	onStray  func()
 }
@@ -446,7 +451,7 @@ func connect(ctx context.Context, u config.Upstream, opts Options, changed func(
 	s := &Session{
 		self: opts.self(), timeout: u.Timeout, changed: changed, noticeSlots: semaphore.NewWeighted(maxNotices),
 		logger: opts.logger().With(slog.String("upstream", u.Name)),
-		aside:  opts.aside, declared: opts.declared, onStray: opts.onStray,
+		aside:  opts.aside, turns: opts.turns, declared: opts.declared, onStray: opts.onStray,
 		leveling: semaphore.NewWeighted(1), dialogs: map[int64]*dialog{}, questions: map[string]context.CancelFunc{},
 	}
 	if s.onStray == nil {
