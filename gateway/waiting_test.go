@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // legacyAsker is a legacy peer that asks its caller, on the get's own stream, the questions that it is told to ask, one
@@ -355,6 +356,46 @@ func TestAQuestionEndsWithItsClient(t *testing.T) {
 
 	modern := s.capable("", `{"elicitation":{}}`)
 	modern("prompts/get", get("up.ask")).is(t, 200, "input_required") // and never comes back
+}
+
+func TestAServerTakesItsQuestionBack(t *testing.T) {
+	p := newPeer(t, "up", "ask")
+	p.intercept(func(w http.ResponseWriter, _ *http.Request, call heard) bool {
+		if call.Method != "prompts/get" {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, message := range []string{
+			`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`,
+			`{"jsonrpc":"2.0","id":` + string(call.ID) + `,"result":{"messages":[]}}`,
+		} {
+			fmt.Fprintf(w, "data: %s\n\n", message)
+			_ = http.NewResponseController(w).Flush() // noticed by the test
+			time.Sleep(20 * time.Millisecond)         // or the question is taken back before it is put
+		}
+		return true
+	})
+	s := serve(t, team("a", "", "", p))
+	c := s.able("2025-11-25", "", `{"roots":{}}`)
+	asked := c.begin("7", get("up.ask"))
+	for _, want := range []string{`"method":"roots/list"`, `"method":"notifications/cancelled"`, `"messages":[]`} {
+		data := asked.next().Data
+		if conform(t, "2025-11-25", "prompts/get", data); !strings.Contains(data, want) {
+			t.Errorf("got %s, want %s in it", data, want)
+		}
+	}
+	for _, answer := range p.heard("") {
+		t.Errorf("the server hears %s%s", answer.Result, answer.Error)
+	}
+}
+
+func TestAClientThatIsNotAskedGetsPlainJSON(t *testing.T) {
+	s := serve(t, team("a", "", "", newPeer(t, "up", "ask")))
+	a := s.able("2025-11-25", "", `{"roots":{},"elicitation":{}}`).call("prompts/get", get("up.ask"))
+	if a.is(t, 200, `"messages"`); a.header.Get("Content-Type") != "application/json" {
+		t.Errorf("content type %s", a.header.Get("Content-Type"))
+	}
 }
 
 func TestABatchIsNotAsked(t *testing.T) {
