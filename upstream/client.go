@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,8 +36,12 @@ func (c *Client) hears() bool {
 	return c.Ask != nil || (c.Tell != nil && (c.Progress || c.LogLevel != ""))
 }
 
-// maxQuestions bounds what a server may ask at once during a call.
-const maxQuestions = 8
+const (
+	// maxQuestions bounds what a server may ask at once during a call.
+	maxQuestions = 8
+	// answerBound is how long a client's answer may take to be delivered.
+	answerBound = 5 * time.Second
+)
 
 // dialog is what a server and a client say to each other during a call.
 type dialog struct {
@@ -186,7 +191,8 @@ func (d *dialog) ask(m wire.Message) bool {
 	return true
 }
 
-// reply delivers a client's answer.
+// reply delivers a client's answer in the background: the server may end the call before it has confirmed the delivery,
+// and a request that is broken off at that moment may take its connection from another (net/http hands it on before).
 func (s *Session) reply(ctx context.Context, id, result jsontext.Value, err error) {
 	response := wire.AppendResult(nil, id, result)
 	if err != nil {
@@ -196,8 +202,8 @@ func (s *Session) reply(ctx context.Context, id, result jsontext.Value, err erro
 		}
 		response = wire.AppendError(nil, id, refusal)
 	}
-	if err := s.transport.send(ctx, response); err != nil && ctx.Err() == nil {
-		s.logger.WarnContext(ctx, "answer to a question not delivered", slog.Any("error", err))
+	if s.noticeSlots.Acquire(ctx, 1) == nil {
+		s.deliver(response, answerBound, slog.LevelWarn)
 	}
 }
 

@@ -212,17 +212,26 @@ func (s *Session) giveUp(id int64) {
 // post sends a message in the background, because neither a caller that has gone nor a transport's reader may wait
 // for it.
 func (s *Session) post(message []byte) {
+	if s.noticeSlots.TryAcquire(1) {
+		s.deliver(message, noticeBound, slog.LevelDebug)
+	}
+}
+
+// deliver sends a message in the background within a bound, and gives the slot back that was acquired for it. That it
+// could not be delivered is logged.
+func (s *Session) deliver(message []byte, bound time.Duration, level slog.Level) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !s.noticeSlots.TryAcquire(1) {
+	if s.closed {
+		s.noticeSlots.Release(1)
 		return
 	}
 	s.notices.Go(func() {
 		defer s.noticeSlots.Release(1)
-		ctx, cancel := context.WithTimeout(context.Background(), noticeBound)
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
 		defer cancel()
 		if err := s.transport.send(ctx, message); err != nil {
-			s.logger.DebugContext(ctx, "message not delivered", slog.Any("error", err))
+			s.logger.Log(ctx, level, "message not delivered", slog.Any("error", err))
 		}
 	})
 }
