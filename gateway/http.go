@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -118,7 +117,7 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 
 // receive reads the body of a POST, or answers why it cannot be read.
 func receive(w http.ResponseWriter, r *http.Request) (incoming, bool) {
-	if contentType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || contentType != wire.ContentJSON {
+	if wire.MediaType(r.Header.Get("Content-Type")) != wire.ContentJSON {
 		refuse(w, http.StatusUnsupportedMediaType, nil, wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
 		return incoming{}, false
 	}

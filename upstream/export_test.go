@@ -11,11 +11,11 @@ import (
 // UseTransport replaces the network of a connector that has not started.
 func UseTransport(c *Connector, transport http.RoundTripper) {
 	for _, e := range c.endpoints {
-		if a, ok := e.opts.client.client.Transport.(*authorized); ok {
+		if a, ok := e.opts.client.network.(*authorized); ok {
 			a.RoundTripper, a.tokens.client.Transport = transport, transport
 			continue
 		}
-		e.opts.client.client.Transport = transport
+		e.opts.client.network = transport
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/tmaxmax/go-sse"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -37,7 +37,7 @@ const (
 
 // httpClient is what the sessions of one endpoint share: its connections, and what goes on every request.
 type httpClient struct {
-	client     http.Client
+	network    http.RoundTripper
 	url        string
 	headers    map[string]config.Secret
 	maxMessage int
@@ -54,8 +54,7 @@ func newHTTPClient(u config.Upstream, forbidden func(address string) error, toke
 		network = &authorized{network, tokens}
 	}
 	return &httpClient{
-		client: http.Client{Transport: network, CheckRedirect: noRedirects},
-		url:    url, headers: u.Headers, maxMessage: u.MaxMessage,
+		network: network, url: url, headers: u.Headers, maxMessage: u.MaxMessage,
 	}
 }
 
@@ -70,6 +69,7 @@ func newNetwork(connections int, block *config.TLS, forbidden func(address strin
 		DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleBound,
 		TLSClientConfig: clientTLS(block), TLSHandshakeTimeout: dialBound,
+		DisableCompression: true, // max_message bounds what comes over the wire, and what is read, alike
 	}
 }
 
@@ -87,7 +87,7 @@ func clientTLS(block *config.TLS) *tls.Config {
 }
 
 // closeIdle lets go of connections that nobody uses.
-func (c *httpClient) closeIdle() { c.client.CloseIdleConnections() }
+func (c *httpClient) closeIdle() { (&http.Client{Transport: c.network}).CloseIdleConnections() }
 
 // httpTransport is Streamable HTTP of both eras: one POST for each message, and in the legacy era a GET stream.
 type httpTransport struct {
@@ -105,12 +105,41 @@ type httpTransport struct {
 }
 
 // agreedHeaders go on each request once they are known.
-type agreedHeaders struct{ revision, session string }
+type agreedHeaders struct {
+	revision, session string
+	// post is a POST with all of its headers, that lacks its body.
+	post *http.Request
+}
 
 func newHTTPTransport(client *httpClient, openBound time.Duration) *httpTransport {
 	t := &httpTransport{httpClient: client, openBound: openBound, gone: make(chan struct{})}
-	t.agreed.Store(&agreedHeaders{})
+	t.settle("", "")
 	return t
+}
+
+// settle makes the requests that follow be of a revision and a session.
+func (t *httpTransport) settle(revision, session string) {
+	a := &agreedHeaders{revision: revision, session: session}
+	a.post = &http.Request{
+		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+	}
+	if u, err := url.Parse(t.url); err == nil { // the configuration was checked; without a URL no request gets anywhere
+		a.post.URL, a.post.Host = u, u.Host
+	}
+	t.setHeaders(a.post.Header)
+	a.setHeaders(a.post.Header)
+	a.post.Header.Set("Content-Type", wire.ContentJSON)
+	a.post.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
+	t.agreed.Store(a)
+}
+
+func (a *agreedHeaders) setHeaders(header http.Header) {
+	if a.revision != "" {
+		header.Set(wire.HeaderProtocolVersion, a.revision)
+	}
+	if a.session != "" {
+		header.Set(wire.HeaderSessionID, a.session)
+	}
 }
 
 func (t *httpTransport) listen(handle func(wire.Message)) { t.handle = handle }
@@ -124,7 +153,7 @@ func (t *httpTransport) agree(revision string) {
 	if wire.Modern(revision) {
 		session = ""
 	}
-	t.agreed.Store(&agreedHeaders{revision, session})
+	t.settle(revision, session)
 }
 
 func (t *httpTransport) session() string { return t.agreed.Load().session }
@@ -141,35 +170,25 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 		ctx, cancel = context.WithTimeout(ctx, t.openBound)
 		defer cancel()
 	}
-	httpRequest, err := t.newPost(ctx, wire.AppendRequest(nil, r.id, r.method, r.params))
-	if err != nil {
-		return wire.Message{}, err
+	httpRequest := t.newPost(ctx, wire.AppendRequest(nil, r.id, r.method, r.params))
+	if r.revision != t.agreed.Load().revision || wire.Modern(r.revision) {
+		httpRequest.Header = httpRequest.Header.Clone()
+		t.describe(httpRequest.Header, r)
 	}
-	if r.revision != "" {
-		httpRequest.Header.Set(wire.HeaderProtocolVersion, r.revision)
-	}
-	if wire.Modern(r.revision) {
-		httpRequest.Header.Set(wire.HeaderMethod, r.method)
-		if r.name != "" {
-			httpRequest.Header.Set(wire.HeaderName, wire.EncodeHeader(r.name))
-		}
-	}
-	err = t.do(httpRequest, func(response *http.Response) error {
+	err = t.do(httpRequest, func(response *http.Response, body *countedBody) error {
 		id := string(wire.NumberID(r.id))
 		if response.StatusCode != http.StatusOK {
-			answer, err = t.refusal(response, id)
+			answer, err = t.refusal(response, body, id)
 			return err
 		}
 		if r.method == wire.Initialize {
-			t.agreed.Store(&agreedHeaders{session: response.Header.Get(wire.HeaderSessionID)})
+			t.settle("", response.Header.Get(wire.HeaderSessionID))
 		}
-		body := &countedBody{ReadCloser: response.Body}
-		response.Body = body
 		said := r.said
 		if said == nil {
 			said = t.handle
 		}
-		if answer, err = t.read(response, id, said); err != nil && body.read > 0 {
+		if answer, err = t.read(response, body, id, said); err != nil && body.read > 0 {
 			err = &begunError{err}
 		}
 		return err
@@ -177,35 +196,50 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 	return answer, err
 }
 
-// countedBody knows how much of it has been read.
+// describe sets the headers that say what is in a request.
+func (t *httpTransport) describe(header http.Header, r request) {
+	if r.revision != "" {
+		header.Set(wire.HeaderProtocolVersion, r.revision)
+	}
+	if wire.Modern(r.revision) {
+		header.Set(wire.HeaderMethod, r.method)
+		if r.name != "" {
+			header.Set(wire.HeaderName, wire.EncodeHeader(r.name))
+		}
+	}
+}
+
+// countedBody knows how much of it has been read, and whether that was all.
 type countedBody struct {
 	io.ReadCloser
 
-	read int
+	read  int
+	ended bool
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += n
+	b.ended = b.ended || errors.Is(err, io.EOF)
 	return n, err
 }
 
-// do makes a request and lets read look at the response.
-func (c *httpClient) do(r *http.Request, read func(*http.Response) error) error {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	response, err := c.client.Do(r.WithContext(ctx))
+// do makes a request and lets read look at the response, which follows no redirect: that would take the upstream's
+// credentials elsewhere.
+func (c *httpClient) do(r *http.Request, read func(*http.Response, *countedBody) error) error {
+	response, err := c.network.RoundTrip(r)
 	if err != nil {
 		return withoutURL(err)
 	}
-	defer response.Body.Close()
-	if err := read(response); err != nil {
+	body := &countedBody{ReadCloser: response.Body}
+	defer body.Close()
+	if err := read(response, body); err != nil || body.ended {
 		return err
 	}
 	// A body that has been read to its end leaves its connection for the next request. Some streams do not end.
-	linger := time.AfterFunc(lingerBound, cancel)
+	linger := time.AfterFunc(lingerBound, func() { _ = response.Body.Close() }) // which ends the reading
 	defer linger.Stop()
-	_, _ = io.CopyN(io.Discard, response.Body, maxIgnored)
+	_, _ = io.CopyN(io.Discard, body, maxIgnored)
 	return nil
 }
 
@@ -220,30 +254,25 @@ func withoutURL(err error) error {
 	return err
 }
 
-// newPost makes a POST request with the headers that every message has.
-func (t *httpTransport) newPost(ctx context.Context, body []byte) (*http.Request, error) {
-	r, err := t.newRequest(ctx, http.MethodPost, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
+// newPost makes a POST request with the headers that every message has. They are shared: whoever adds one clones them.
+func (t *httpTransport) newPost(ctx context.Context, body []byte) *http.Request {
+	r := t.agreed.Load().post.WithContext(ctx)
+	reader := bytes.NewReader(body)
+	r.Body, r.ContentLength = io.NopCloser(reader), int64(len(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		r.Header = r.Header.Clone()
+		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	}
-	r.Header.Set("Content-Type", wire.ContentJSON)
-	r.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
-	return r, nil
+	return r
 }
 
-func (t *httpTransport) newRequest(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
-	r, err := t.httpClient.newRequest(ctx, method, t.url, body)
-	if err != nil {
-		return nil, err
+func (t *httpTransport) newRequest(ctx context.Context, method string) (*http.Request, error) {
+	r, err := t.httpClient.newRequest(ctx, method, t.url, http.NoBody)
+	if err == nil {
+		t.agreed.Load().setHeaders(r.Header)
 	}
-	agreed := t.agreed.Load()
-	if agreed.revision != "" {
-		r.Header.Set(wire.HeaderProtocolVersion, agreed.revision)
-	}
-	if agreed.session != "" {
-		r.Header.Set(wire.HeaderSessionID, agreed.session)
-	}
-	return r, nil
+	return r, err
 }
 
 // newRequest makes a request with the headers that every one has.
@@ -252,18 +281,23 @@ func (c *httpClient) newRequest(ctx context.Context, method, url string, body io
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	for name, value := range c.headers {
-		r.Header.Set(name, value.Reveal())
-	}
+	c.setHeaders(r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return r, nil
 }
 
+// setHeaders sets those of the configuration.
+func (c *httpClient) setHeaders(header http.Header) {
+	for name, value := range c.headers {
+		header.Set(name, value.Reveal())
+	}
+}
+
 // read reads the response with the id from a body that is JSON or an event stream. What else is said goes to said.
-func (t *httpTransport) read(response *http.Response, id string, said func(wire.Message)) (wire.Message, error) {
+func (t *httpTransport) read(response *http.Response, body *countedBody, id string, said func(wire.Message)) (wire.Message, error) {
 	switch contentType := contentType(response); contentType {
 	case wire.ContentJSON:
-		messages, err := t.readMessages(response.Body)
+		messages, err := t.readMessages(response.ContentLength, body)
 		if err != nil {
 			return wire.Message{}, err
 		}
@@ -275,7 +309,7 @@ func (t *httpTransport) read(response *http.Response, id string, said func(wire.
 		}
 		return wire.Message{}, &protocolError{problem: "the response is not the one to the request"}
 	case wire.ContentSSE:
-		return t.readStream(response.Body, id, said)
+		return t.readStream(body, id, said)
 	default:
 		return wire.Message{}, &protocolError{
 			problem: fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType), foreign: true,
@@ -283,29 +317,38 @@ func (t *httpTransport) read(response *http.Response, id string, said func(wire.
 	}
 }
 
-// contentType returns the media type of a response; empty where there is none that could be read.
 func contentType(response *http.Response) string {
-	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return mediaType
+	return wire.MediaType(response.Header.Get("Content-Type"))
 }
 
 // readMessages reads a body of JSON, which has at least one message where there is no error.
-func (t *httpTransport) readMessages(body io.Reader) ([]wire.Message, error) {
-	raw, err := io.ReadAll(io.LimitReader(body, int64(t.maxMessage)+1))
+func (t *httpTransport) readMessages(length int64, body io.Reader) ([]wire.Message, error) {
+	raw, err := t.readAll(length, body)
 	if err != nil {
 		return nil, err
-	}
-	if len(raw) > t.maxMessage {
-		return nil, t.tooLarge()
 	}
 	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
 	if err != nil {
 		return nil, &protocolError{problem: "the response is not a JSON-RPC message: " + err.Error()}
 	}
 	return messages, nil
+}
+
+// readAll reads a body of a length, or of one that is not known where that is negative.
+func (c *httpClient) readAll(length int64, body io.Reader) ([]byte, error) {
+	if length > int64(c.maxMessage) {
+		return nil, c.tooLarge()
+	}
+	if length >= 0 {
+		raw := make([]byte, length)
+		_, err := io.ReadFull(body, raw)
+		return raw, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(body, int64(c.maxMessage)+1))
+	if err == nil && len(raw) > c.maxMessage {
+		err = c.tooLarge()
+	}
+	return raw, err
 }
 
 func (c *httpClient) tooLarge() error { return tooLarge(c.maxMessage) }
@@ -372,9 +415,9 @@ func (t *httpTransport) readStream(body io.Reader, id string, said func(wire.Mes
 
 // refusal makes sense of a status other than 200: a JSON-RPC error in the body that names the request is the peer's
 // answer to it, whatever the status is.
-func (t *httpTransport) refusal(response *http.Response, id string) (wire.Message, error) {
+func (t *httpTransport) refusal(response *http.Response, body *countedBody, id string) (wire.Message, error) {
 	refusal := &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
-	messages, err := t.readMessages(response.Body)
+	messages, err := t.readMessages(response.ContentLength, body)
 	var (
 		message wire.Message
 		answer  *wire.Error
@@ -411,15 +454,11 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if wire.Modern(t.agreed.Load().revision) {
 		return nil // the modern era has no such messages over HTTP: a closed stream has said it
 	}
-	r, err := t.newPost(ctx, message)
-	if err != nil {
-		return err
-	}
-	return t.do(r, accepted)
+	return t.do(t.newPost(ctx, message), accepted)
 }
 
 // accepted returns the error of a response that is not a good one.
-func accepted(response *http.Response) error {
+func accepted(response *http.Response, _ *countedBody) error {
 	if response.StatusCode/100 == 2 {
 		return nil
 	}
@@ -427,12 +466,12 @@ func accepted(response *http.Response) error {
 }
 
 func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
-	r, err := t.newRequest(ctx, http.MethodGet, http.NoBody)
+	r, err := t.newRequest(ctx, http.MethodGet)
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Accept", wire.ContentSSE)
-	return t.do(r, func(response *http.Response) error {
+	return t.do(r, func(response *http.Response, body *countedBody) error {
 		status := response.StatusCode
 		switch {
 		case status == http.StatusNotFound && t.session() != "":
@@ -444,7 +483,7 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 			return errNoStream
 		}
 		ready()
-		_, err := t.readStream(response.Body, "", t.handle)
+		_, err := t.readStream(body, "", t.handle)
 		return err
 	})
 }
@@ -465,7 +504,7 @@ func (t *httpTransport) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endBound)
 	defer cancel()
-	if r, err := t.newRequest(ctx, http.MethodDelete, http.NoBody); err == nil {
-		_ = t.do(r, func(*http.Response) error { return nil }) // the server may not know DELETE
+	if r, err := t.newRequest(ctx, http.MethodDelete); err == nil {
+		_ = t.do(r, func(*http.Response, *countedBody) error { return nil }) // the server may not know DELETE
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -67,19 +68,19 @@ func (t *sseTransport) read(ctx context.Context) error {
 		return err
 	}
 	r.Header.Set("Accept", wire.ContentSSE)
-	return t.do(r, func(response *http.Response) error {
-		if err := accepted(response); err != nil {
+	return t.do(r, func(response *http.Response, body *countedBody) error {
+		if err := accepted(response, body); err != nil {
 			return err
 		}
 		if got := contentType(response); got != wire.ContentSSE {
 			return &protocolError{problem: fmt.Sprintf("content type %q is not an event stream", got), foreign: true}
 		}
-		return t.readStream(response)
+		return t.readStream(body)
 	})
 }
 
-func (t *sseTransport) readStream(response *http.Response) error {
-	for event, err := range t.events(response.Body) {
+func (t *sseTransport) readStream(body io.Reader) error {
+	for event, err := range t.events(body) {
 		switch {
 		case err != nil:
 			return err

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/base64"
 	"errors"
+	"mime"
 	"strings"
 	"unicode/utf8"
 )
@@ -56,4 +57,16 @@ func plainHeader(text string) bool {
 		}
 	}
 	return true
+}
+
+// MediaType returns the media type of a Content-Type header, without its parameters; empty where it cannot be read.
+func MediaType(contentType string) string {
+	if contentType == ContentJSON || contentType == ContentSSE { // as nearly every message has it
+		return contentType
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return ""
+	}
+	return mediaType
 }
