@@ -320,6 +320,10 @@ func TestATimeoutStandsStillWhileAPersonIsAsked(t *testing.T) {
 	for _, up := range []string{"http-legacy", "stdio-legacy", "sse-legacy"} {
 		for _, transport := range []string{"http", "stdio", "sse"} {
 			p := s.meet(t, "slow", "2025-11-25", transport)
+			eventually(t, "there is a session for those who can be asked", func() bool {
+				_, err := p.get(t.Context(), up+".elicit")
+				return err == nil
+			})
 			p.hold = make(chan struct{})
 			time.AfterFunc(time.Second, func() { close(p.hold) })
 			if got, err := p.get(t.Context(), up+".elicit"); err != nil || got != "slow says accept slow" {
