@@ -52,6 +52,8 @@ type Config struct {
 	Hides []Rule
 	// Teams are in configuration order.
 	Teams []Team
+	// Lock is what the lock file approves; empty where nothing asks for one, or where there is none.
+	Lock Lock
 }
 
 // Upstreams returns the upstreams of all teams in configuration order.
@@ -84,6 +86,8 @@ type Gateway struct {
 	// StateDir is the folder where the last good lists are kept, relative to the working directory; empty
 	// means nowhere. It may be below the configuration, where only *.hcl is read.
 	StateDir string
+	// Lock holds for all teams, each of which may ask for more. See [Config.Locking].
+	Lock Locking
 }
 
 // Conflict says what becomes of one exposed name with two definitions.
@@ -145,6 +149,7 @@ type Team struct {
 	Upstreams []Upstream
 	Exposes   []Rule
 	Hides     []Rule
+	Lock      Locking
 	Place     Place
 }
 

@@ -117,9 +117,10 @@ func (l *loader) gateway(f fields) Gateway {
 		attributes: []string{
 			"listen", "path", "public_url", "page_size", "separator", "cursor_keys",
 			"allowed_hosts", "allowed_origins", "trusted_proxies", "conflict", "instructions", "state_dir",
+			"lock",
 		},
 		single: []string{"tls"},
-		later:  []string{"lock", "limit", "screen"},
+		later:  []string{"limit", "screen"},
 	})
 	g := Gateway{
 		Listen:    DefaultListen,
@@ -145,6 +146,7 @@ func (l *loader) gateway(f fields) Gateway {
 	field(f, "conflict", shown, &g.Conflict, oneOf([]Conflict{ConflictDrop, ConflictFirst}))
 	field(f, "instructions", public, &g.Instructions, checked(anything))
 	field(f, "state_dir", public, &g.StateDir, checked(checkFolder))
+	g.Lock = f.locking()
 	return g
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	// AllowUnsetEnv makes an unset variable without a default a warning, for the commands that start
 	// nothing. What is computed from it is left empty and unchecked.
 	AllowUnsetEnv bool
+	// WithoutLock leaves the lock file unread, for the command that writes it.
+	WithoutLock bool
 }
 
 // Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have errors.
@@ -34,6 +36,7 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 	l := newLoader(path, opts)
 	l.read(path)
 	cfg := l.decode()
+	l.lock(cfg, path)
 	l.sort()
 	if l.diags.HasErrors() {
 		cfg = nil

@@ -20,14 +20,15 @@ const (
 
 func (l *loader) team(f fields) Team {
 	f.items(schema{
-		attributes: []string{"members"},
+		attributes: []string{"members", "lock"},
 		labelled:   []string{"upstream", "expose", "hide"},
-		later:      []string{"prompt", "limit", "screen", "rate", "lock"},
+		later:      []string{"prompt", "limit", "screen", "rate"},
 	})
 	before := len(l.diags)
 	t := Team{Name: f.label(), Place: f.place()}
 	l.checkName("team", f)
 	t.Members = list(f, "members", shown, parseMember)
+	t.Lock = f.locking()
 	for _, b := range f.inner("upstream") {
 		t.Upstreams = append(t.Upstreams, l.upstream(b, t.Name))
 	}

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func locked(t *testing.T, name, upstream, definition string) LockedPrompt {
+	t.Helper()
+	p, err := NewLockedPrompt(name, upstream, []byte(definition))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestALockFileSaysWhatWasWritten(t *testing.T) {
+	lock := NewLock([]LockedPrompt{
+		locked(t, "b.x", "b", `{"title":"B","big":12345678901234567890}`),
+		locked(t, "a.x", "two", `{}`),
+		locked(t, "a.x", "one", `{"description":"${template} %{if} \"quoted\" \\ back\nline","arguments":[{"name":"a"}]}`),
+		locked(t, `a."quoted" ${x} %{y}`, "one", `{"description":"unseen: \u202e\udb40\udc41 and \u0007"}`),
+		locked(t, "a.u\u0308ber \u200b \U000e0041", "one", "{\"description\":\"de\u0301composed\"}"),
+		locked(t, "a.über", "one", `{"description":"größer 漢字"}`),
+	})
+	file := lock.Format()
+	got, diags := ParseLock("promptweir.lock.hcl", file)
+	if diags.Len() > 0 {
+		t.Fatalf("%v\n%s", diags.Err(), file)
+	}
+	if diff := cmp.Diff(lock, got); diff != "" {
+		t.Errorf("ParseLock(Format()) (-want +got):\n%s\n%s", diff, file)
+	}
+	for _, hidden := range []string{"\u202e", "\u200b", "\U000e0041"} {
+		if bytes.Contains(file, []byte(hidden)) {
+			t.Errorf("%+q stands in the file where nobody sees it", hidden)
+		}
+	}
+	for _, visible := range []string{"größer 漢字", "a.über"} {
+		if !bytes.Contains(file, []byte(visible)) {
+			t.Errorf("%s is not legible in\n%s", visible, file)
+		}
+	}
+	if again := got.Format(); !bytes.Equal(again, file) {
+		t.Errorf("written again it is\n%s", again)
+	}
+}
+
+func TestSpellingIsNoDrift(t *testing.T) {
+	a, b := locked(t, "x", "u", `{"a":1.0,"b":"é"}`), locked(t, "x", "u", ` { "b":"\u00e9", "a":1 }`)
+	if a != b {
+		t.Errorf("%+v and %+v differ", a, b)
+	}
+	if c := locked(t, "x", "u", `{"a":2,"b":"é"}`); c.SHA256 == a.SHA256 {
+		t.Error("two definitions have one hash")
+	}
+}
+
+func TestDiffLocks(t *testing.T) {
+	gone, same := locked(t, "b", "u", `{}`), locked(t, "c", "u", `{}`)
+	old, changed := locked(t, "d", "u", `{}`), locked(t, "d", "u", `{"title":"T"}`)
+	fresh, moved := locked(t, "a", "u", `{}`), locked(t, "b", "v", `{}`)
+	got := DiffLocks(NewLock([]LockedPrompt{gone, same, old}), NewLock([]LockedPrompt{fresh, moved, same, changed}))
+	want := []LockChange{{After: &fresh}, {Before: &gone}, {After: &moved}, {Before: &old, After: &changed}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("DiffLocks (-want +got):\n%s", diff)
+	}
+	if same := DiffLocks(NewLock([]LockedPrompt{old}), NewLock([]LockedPrompt{old})); same != nil {
+		t.Errorf("a lock differs from itself in %v", same)
+	}
+}
+
+func TestTheLockFileStandsBesideTheConfiguration(t *testing.T) {
+	lock := NewLock([]LockedPrompt{locked(t, "a.x", "a", `{"title":"T"}`)})
+	dir := write(t, "gateway.hcl", `gateway { lock = "enforce" }`+"\n", LockFile, string(lock.Format()))
+	want, _ := lock.Find("a.x", "a")
+	want.Definition = ""
+	for _, path := range []string{dir, filepath.Join(dir, "gateway.hcl")} {
+		cfg := load(t, path)
+		if got, ok := cfg.Lock.Find("a.x", "a"); !ok || got != want {
+			t.Errorf("Load(%s).Lock = %v, want %v", path, cfg.Lock, want)
+		}
+		if _, ok := cfg.Lock.Find("a.x", "b"); ok {
+			t.Error("another upstream's prompt is approved")
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, LockFile)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := Load(dir, options())
+	if cfg == nil || diags.Len() != 1 || cfg.Lock != nil {
+		t.Errorf("without a lock file: %v, %d diagnostics, want one warning", cfg, diags.Len())
+	}
+	broken := write(t, "gateway.hcl", `gateway { lock = "warn" }`+"\n", LockFile, "<<<<<<< HEAD\n")
+	if cfg, diags := Load(broken, options()); cfg != nil || !strings.Contains(diags.Err().Error(), LockFile+":1") {
+		t.Errorf("a broken lock file: %v, %v", cfg, diags.Err())
+	}
+	if cfg, diags := Load(broken, Options{WithoutLock: true}); cfg == nil {
+		t.Errorf("whoever writes the lock file cannot load: %v", diags.Err())
+	}
+	unasked := write(t, "gateway.hcl", "gateway {}\n", LockFile, "<<<<<<< HEAD\n")
+	if cfg, diags := Load(unasked, options()); cfg == nil {
+		t.Errorf("a lock file that nothing asks for is read: %v", diags.Err())
+	}
+}
+
+func TestATeamCannotLoosenTheLock(t *testing.T) {
+	for _, test := range []struct{ gateway, team, want LockMode }{
+		{LockOff, LockOff, LockOff},
+		{LockOff, LockWarn, LockWarn},
+		{LockWarn, LockOff, LockWarn},
+		{LockWarn, LockEnforce, LockEnforce},
+		{LockEnforce, LockWarn, LockEnforce},
+		{LockEnforce, LockOff, LockEnforce},
+	} {
+		cfg := &Config{Gateway: Gateway{Lock: Locking{Mode: test.gateway}}, Teams: []Team{
+			{Name: "other", Lock: Locking{Mode: LockEnforce}}, {Name: "a", Lock: Locking{Mode: test.team}},
+		}}
+		if got := cfg.Locking("a").Mode; got != test.want {
+			t.Errorf("gateway %q, team %q: %q, want %q", test.gateway, test.team, got, test.want)
+		}
+	}
+}
+
+func FuzzLockFile(f *testing.F) {
+	f.Add("a.x", `{"title":"T"}`)
+	f.Add("$${ %%{ $$${ \n\r", `{"a":"$${ $$${"}`)
+	f.Add("a.\u202e\"", `{"description":"${x}\n  JSON\n"}`)
+	f.Fuzz(func(t *testing.T, name, definition string) {
+		p, err := NewLockedPrompt(strings.ToValidUTF8(name, "?"), "u", []byte(definition))
+		if err != nil || strings.Count(definition, "[")+strings.Count(definition, "{") > 100 {
+			t.Skip() // what is read off the wire nests less than this
+		}
+		file := Lock{p}.Format()
+		got, diags := ParseLock("x.lock.hcl", file)
+		if diags.Len() > 0 || len(got) != 1 || got[0] != p {
+			t.Errorf("%+v is written as\n%s\nand read as %+v: %v", p, file, got, diags.Err())
+		}
+	})
+}

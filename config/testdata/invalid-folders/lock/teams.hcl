@@ -1,0 +1,8 @@
+team "a" { lock = "strict" }             # ERROR: "strict" is not one of: enforce, warn
+team "b" {
+  lock = "warn"
+  upstream "u" {
+    url  = "https://u.example.com"
+    lock = "warn"                        # ERROR: upstream.lock is not supported yet
+  }
+}
