@@ -274,4 +274,3 @@ func (f fields) locking() Locking {
 	}
 	return lock
 }
-

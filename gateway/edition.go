@@ -2,15 +2,12 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -129,9 +126,10 @@ func (e *edition) audienceView(audience *policy.Audience) *audienceView {
 
 // publishChanges makes a new edition whenever an upstream's state changed. It is the only writer of the edition.
 func (g *Gateway) publishChanges(ctx context.Context) error {
+	sources, unreadable := g.restored()
 	p := publisher{
-		gateway: g, sources: g.sources(), shown: make([]showing, len(g.connectors)),
-		reported: map[string]bool{}, unreadable: make([][]catalog.Report, len(g.connectors)),
+		gateway: g, sources: sources, shown: make([]showing, len(g.connectors)),
+		reported: map[string]bool{}, unreadable: unreadable,
 	}
 	for {
 		var due <-chan time.Time
@@ -203,10 +201,8 @@ func (p *publisher) stale(states []*upstream.State) (stale []int) {
 		switch {
 		case shows.hidden:
 			p.sources[i].Prompts = nil
-		case shows.lists == 0:
-			p.sources[i].Prompts = p.gateway.keep.restored[p.sources[i].Upstream]
 		default:
-			p.sources[i].Prompts, p.unreadable[i] = parse(&p.sources[i], state.Definitions)
+			p.sources[i].Prompts, p.unreadable[i] = p.gateway.intake.take(&p.sources[i], p.gateway.definitions(i, state))
 		}
 		stale = append(stale, i)
 	}
@@ -241,25 +237,6 @@ func (g *Gateway) states() []*upstream.State {
 		states[i] = connector.State()
 	}
 	return states
-}
-
-// parse reads one upstream's definitions. What cannot be read is left out and reported.
-func parse(source *catalog.Source, definitions []jsontext.Value) (prompts []catalog.Prompt, unreadable []catalog.Report) {
-	prompts = make([]catalog.Prompt, 0, len(definitions))
-	for i, definition := range definitions {
-		prompt, err := catalog.ParsePrompt(definition)
-		if err != nil {
-			unreadable = append(unreadable, catalog.Report{
-				Kind: catalog.Unreadable, Name: fmt.Sprintf("%s[%d]", source.Upstream, i),
-				Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
-				Text: fmt.Sprintf("upstream %q (%s) lists what is no prompt, so it is left out; correct it there: %v",
-					source.Upstream, source.Place, err),
-			})
-			continue
-		}
-		prompts = append(prompts, prompt)
-	}
-	return prompts, unreadable
 }
 
 // report logs what is new among the catalog's reports.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
@@ -45,6 +47,7 @@ type Gateway struct {
 
 	connectors []*upstream.Connector // in configuration order
 	byName     map[string]*upstream.Connector
+	intake     *intake
 	policy     *policy.Policy
 	identity   *identity.Authenticator
 	sealer     *seal.Sealer
@@ -86,7 +89,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, opts: opts, logger: opts.Logger,
 		byName: map[string]*upstream.Connector{},
-		policy: policy.New(cfg), identity: identity.New(cfg, opts.Logger), sealer: sealer, asking: sealer.For(statePurpose),
+		intake: newIntake(cfg), policy: policy.New(cfg), identity: identity.New(cfg, opts.Logger), sealer: sealer, asking: sealer.For(statePurpose),
 		hosts:   newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		metrics: newInstruments(),
 		changed: make(chan struct{}, 1), started: time.Now(), closing: make(chan struct{}),
@@ -104,7 +107,10 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if g.keep, err = newKeeper(g, opts.StateDir); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	g.edition.Store(newEdition(catalog.Merge(g.sources(), g.catalogOptions()), g.states()))
+	sources, unreadable := g.restored()
+	first := newEdition(catalog.Merge(sources, g.catalogOptions()), g.states())
+	first.unreadable = slices.Concat(unreadable...)
+	g.edition.Store(first)
 	return g, nil
 }
 
@@ -146,6 +152,26 @@ func (g *Gateway) catalogOptions() catalog.Options {
 	}
 }
 
+// definitions are what an upstream lists, or listed before this process began; nil where that is not known.
+func (g *Gateway) definitions(i int, state *upstream.State) []jsontext.Value {
+	if state.Lists == 0 {
+		return g.keep.restored[g.connectors[i].Upstream().Name]
+	}
+	return state.Definitions
+}
+
+// restored are the sources with the lists that a process before this one kept, and what there is to report of each.
+func (g *Gateway) restored() (sources []catalog.Source, reports [][]catalog.Report) {
+	sources = g.sources()
+	reports = make([][]catalog.Report, len(sources))
+	for i := range sources {
+		if kept := g.keep.restored[sources[i].Upstream]; kept != nil {
+			sources[i].Prompts, reports[i] = g.intake.take(&sources[i], kept)
+		}
+	}
+	return sources, reports
+}
+
 // sources are the upstreams as the catalog knows them before any of them was listed.
 func (g *Gateway) sources() []catalog.Source {
 	sources := make([]catalog.Source, 0, len(g.connectors))
@@ -153,7 +179,6 @@ func (g *Gateway) sources() []catalog.Source {
 		u := c.Upstream()
 		sources = append(sources, catalog.Source{
 			Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Place: u.Place.String(),
-			Prompts: g.keep.restored[u.Name],
 		})
 	}
 	return sources

@@ -39,7 +39,18 @@ func eventually(t testing.TB, claim string, holds func() bool) {
 // load reads a configuration as the command line does. In the text, %KEY% is a cursor key.
 func load(t testing.TB, text string) *config.Config {
 	t.Helper()
+	return loadLocked(t, text, nil)
+}
+
+// loadLocked is load with a lock file beside the configuration.
+func loadLocked(t testing.TB, text string, lock config.Lock) *config.Config {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	if lock != nil {
+		if err := os.WriteFile(config.LockPath(path), lock.Format(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	text = strings.ReplaceAll(text, "%KEY%", strings.Repeat("QUJD", 10)+"QUI=")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -114,7 +125,12 @@ func begin(t testing.TB, text string) *server {
 
 func beginWith(t testing.TB, text string, opts gateway.Options) *server {
 	t.Helper()
-	g, err := gateway.New(load(t, text), opts)
+	return beginLoaded(t, load(t, text), opts)
+}
+
+func beginLoaded(t testing.TB, cfg *config.Config, opts gateway.Options) *server {
+	t.Helper()
+	g, err := gateway.New(cfg, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -24,7 +24,7 @@ type keeper struct {
 	gateway *Gateway
 	dir     string // empty keeps nothing
 	// restored are the lists that a process before this one kept, by upstream; nil where there is none.
-	restored map[string][]catalog.Prompt
+	restored map[string][]jsontext.Value
 	// changed holds at most one mark: that some list may be newer than its file.
 	changed chan struct{}
 }
@@ -32,7 +32,7 @@ type keeper struct {
 // newKeeper reads what is in the folder, and makes it where it is not there. A file that cannot be used is reported and
 // ignored.
 func newKeeper(g *Gateway, dir string) (*keeper, error) {
-	k := &keeper{gateway: g, dir: dir, restored: map[string][]catalog.Prompt{}, changed: make(chan struct{}, 1)}
+	k := &keeper{gateway: g, dir: dir, restored: map[string][]jsontext.Value{}, changed: make(chan struct{}, 1)}
 	if dir == "" {
 		return k, nil
 	}
@@ -47,7 +47,7 @@ func newKeeper(g *Gateway, dir string) (*keeper, error) {
 		case err != nil:
 			g.logger.Warn("kept list ignored", slog.String("upstream", u.Name), slog.Any("error", err))
 		default:
-			k.restored[u.Name], _ = parse(&catalog.Source{}, definitions) // the upstream's own list will say what is wrong
+			k.restored[u.Name] = slices.Concat([]jsontext.Value{}, definitions) // not nil, where it was empty too
 		}
 	}
 	return k, nil

@@ -137,7 +137,7 @@ func (s *Snapshot) claimsOf(at int) (claims []claim, reports []Report) {
 	claims = make([]claim, 0, len(source.Prompts))
 	for i := range source.Prompts {
 		prompt := &source.Prompts[i]
-		name := exposedName(source.Prefix, s.opts.Separator, prompt.Name)
+		name := ExposedName(source.Prefix, s.opts.Separator, prompt.Name)
 		if len(name) > MaxName {
 			reports = append(reports, nameTooLong(source, prompt, name))
 			continue

@@ -9,7 +9,8 @@ import (
 // MaxName bounds an exposed name, in bytes; a cursor has to hold one.
 const MaxName = 256
 
-func exposedName(prefix, separator, own string) string {
+// ExposedName is what clients call a prompt of an upstream with a prefix, "" for none.
+func ExposedName(prefix, separator, own string) string {
 	if prefix == "" {
 		return own
 	}

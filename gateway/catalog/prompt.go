@@ -72,10 +72,23 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	}, nil
 }
 
+// Nameless returns the definition without its name, which is what [Prompt.Hash] is of.
+func (p *Prompt) Nameless() jsontext.Value {
+	object, err := wire.ParseObject(p.Definition)
+	if err != nil {
+		return p.Definition // cannot be: it was parsed
+	}
+	return nameless(object)
+}
+
+func nameless(object wire.Object) jsontext.Value {
+	return object.Without(func(name string) bool { return name == "name" }).JSON()
+}
+
 // hashDefinition keeps integers as they are spelled, where RFC 8785 would round those beyond 2⁵³: two different ones
 // are not the same definition.
 func hashDefinition(object wire.Object) ([sha256.Size]byte, error) {
-	canonical := object.Without(func(name string) bool { return name == "name" }).JSON()
+	canonical := nameless(object)
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
 		return [sha256.Size]byte{}, err
 	}

@@ -25,6 +25,8 @@ const (
 	FoldedNames Kind = "folded_names"
 	// Unreadable is an element of an upstream's list that is no prompt, see [ParsePrompt]. Whoever parses reports it.
 	Unreadable Kind = "unreadable"
+	// Drift is a definition that the lock file does not approve. Whoever compares reports it.
+	Drift Kind = "drift"
 )
 
 // Report is something in the catalog that a person should put right.
