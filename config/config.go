@@ -250,7 +250,9 @@ type Rule struct {
 	Label   string
 	Prompts []Pattern
 	// To is whom an expose block adds; empty in a hide block, which is for everybody.
-	To    []Selector
+	To []Selector
+	// When is nil where the rule holds always.
+	When  *Condition
 	Place Place
 }
 

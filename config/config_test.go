@@ -357,3 +357,10 @@ team "a" {
 		t.Errorf("URLs of v = %q, want the one that is known", v.URLs)
 	}
 }
+
+func writeFile(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

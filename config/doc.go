@@ -41,6 +41,12 @@
 // PATH, LD_PRELOAD and NODE_OPTIONS; this holds where any allow block exists. A program that takes code from
 // variables of its own is better granted as a script that leaves no choice.
 //
+// # Conditions
+//
+// A when expression, see [Condition], is evaluated for each prompt and each audience, so it takes time in proportion to
+// its length and to what it reads: there is no loop in a loop, no arithmetic, and no function that makes much out of
+// little.
+//
 // # A team's file, annotated
 //
 //	team "payments" {
@@ -79,6 +85,7 @@
 //	  expose "reviews for everyone" {
 //	    prompts = ["billing.review_*"]
 //	    to      = ["*"]
+//	    when    = length(prompt.arguments) <= 5 # optional: over prompt and principal
 //	  }
 //
 //	  # Removes from everybody, members too.

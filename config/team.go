@@ -69,17 +69,18 @@ func parseMember(s string) (Selector, error) {
 }
 
 func (l *loader) hide(f fields) Rule {
-	f.items(schema{attributes: []string{"prompts"}})
-	return Rule{Label: f.label(), Place: f.place(), Prompts: required(f, "prompts", parsePattern)}
+	f.items(schema{attributes: []string{"prompts", "when"}})
+	return Rule{Label: f.label(), Place: f.place(), Prompts: required(f, "prompts", parsePattern), When: f.condition()}
 }
 
 func (l *loader) expose(f fields) Rule {
-	f.items(schema{attributes: []string{"prompts", "to"}, later: []string{"when"}})
+	f.items(schema{attributes: []string{"prompts", "to", "when"}})
 	return Rule{
 		Label:   f.label(),
 		Place:   f.place(),
 		Prompts: required(f, "prompts", parsePattern),
 		To:      required(f, "to", l.parseAudience),
+		When:    f.condition(),
 	}
 }
 

@@ -89,11 +89,12 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, opts: opts, logger: opts.Logger,
 		byName: map[string]*upstream.Connector{},
-		intake: newIntake(cfg), policy: policy.New(cfg), identity: identity.New(cfg, opts.Logger), sealer: sealer, asking: sealer.For(statePurpose),
+		intake: newIntake(cfg), identity: identity.New(cfg, opts.Logger), sealer: sealer, asking: sealer.For(statePurpose),
 		hosts:   newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		metrics: newInstruments(),
 		changed: make(chan struct{}, 1), started: time.Now(), closing: make(chan struct{}),
 	}
+	g.policy = policy.New(cfg).Reporting(g.reportCondition)
 	if g.schemas, err = newSchemas(); err != nil {
 		return nil, err
 	}
@@ -148,8 +149,14 @@ func (g *Gateway) signal() {
 func (g *Gateway) catalogOptions() catalog.Options {
 	return catalog.Options{
 		Separator: g.cfg.Gateway.Separator, Conflict: string(g.cfg.Gateway.Conflict),
-		Tag: func(e *catalog.Entry) any { return g.policy.Grants(e.Team, e.Owners[0].Upstream, e.Name) },
+		Tag: func(e *catalog.Entry) any { return g.policy.Grants(e.Team, e.Owners[0].Upstream, e.Name, e.JSON) },
 	}
+}
+
+// reportCondition logs a when that could not be evaluated.
+func (g *Gateway) reportCondition(f policy.Failure) {
+	g.logger.Warn("when cannot be evaluated: it hides, or does not expose", slog.String("rule", f.Rule),
+		slog.String("prompt", f.Prompt), slog.Any("error", f.Err))
 }
 
 // definitions are what an upstream lists, or listed before this process began; nil where that is not known.

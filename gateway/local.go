@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -85,11 +86,20 @@ func (g *Gateway) Explain(who policy.Principal, name string) []Explanation {
 	var all []Explanation
 	for _, candidate := range catalog.Candidates(g.sources(), g.cfg.Gateway.Separator, name) {
 		all = append(all, Explanation{
-			Decision: g.policy.Explain(who, candidate.Source.Team, candidate.Source.Upstream, name),
+			Decision: g.policy.Explain(who, candidate.Source.Team, candidate.Source.Upstream, name, g.definition(candidate, name)),
 			Team:     candidate.Source.Team, Upstream: candidate.Source.Upstream, Own: candidate.Own,
 		})
 	}
 	return all
+}
+
+// definition is that of an entry that a candidate owns; nil where it is not known.
+func (g *Gateway) definition(candidate catalog.Candidate, name string) []byte {
+	entry := g.edition.Load().snapshot.Lookup(name)
+	if entry == nil || !slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == candidate.Source.Upstream }) {
+		return nil
+	}
+	return entry.JSON
 }
 
 // Problems returns the upstreams that have no fresh list, by name, with the reason.

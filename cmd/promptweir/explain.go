@@ -93,8 +93,11 @@ func printExplanations(w io.Writer, g *gateway.Gateway, who policy.Principal, na
 	var text strings.Builder
 	for _, e := range explanations {
 		verdict := "not visible"
-		if e.Visible {
+		switch {
+		case e.Visible:
 			verdict = "visible"
+		case e.Depends:
+			verdict = "perhaps visible"
 		}
 		fmt.Fprintf(&text, "%s is %s to %s, as %q of upstream %s (team %s)\n", name, verdict, who.Subject, e.Own, e.Upstream, e.Team)
 		rule := e.Rule

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/promptweir/promptweir/config"
@@ -15,20 +17,45 @@ type Audience struct {
 	// rules is the set of rules that are for the audience, a bit each. It is a string since it is what tells
 	// one audience from another.
 	rules string
+	// facts are what a when reads of its principals: of what any when reads, they have the same.
+	facts config.PrincipalFacts
 }
 
 // Audience returns the audience that a principal belongs to: the same pointer for all who belong to it, as long as it
 // is among the 10 000 asked for last.
 func (p *Policy) Audience(who Principal) *Audience {
-	rules := string(p.rulesFor(who))
-	if kept, ok := p.audiences.Get(rules); ok {
+	fresh, key := p.newAudience(who)
+	if kept, ok := p.audiences.Get(key); ok {
 		return kept
 	}
-	fresh := &Audience{p, rules}
-	if kept, ok, _ := p.audiences.PeekOrAdd(rules, fresh); ok { // somebody else was faster
+	if kept, ok, _ := p.audiences.PeekOrAdd(key, fresh); ok { // somebody else was faster
 		return kept
 	}
 	return fresh
+}
+
+// newAudience returns an audience and what is equal for all principals who belong to it: the rules that are for them,
+// and the values of whatever the blocks read that bear on them.
+func (p *Policy) newAudience(who Principal) (a *Audience, key string) {
+	set := p.rulesFor(who)
+	a = &Audience{policy: p, rules: string(set)}
+	reads := slices.Clone(p.reads)
+	for id := range p.rules {
+		if a.has(id) {
+			reads = append(reads, p.rules[id].expose.reads()...)
+		}
+	}
+	if len(reads) == 0 {
+		return a, a.rules
+	}
+	a.facts = config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims)
+	slices.Sort(reads)
+	for _, read := range slices.Compact(reads) { // which they are follows from the rules
+		value := a.facts.Value(read)
+		set = append(strconv.AppendInt(set, int64(len(value)), 10), ' ')
+		set = append(set, value...)
+	}
+	return a, string(set)
 }
 
 // Allows reports whether the audience may see an entry. It is the one decision, for list, get, completion and
@@ -40,8 +67,11 @@ func (a *Audience) allowedBy(g Grants) *rule {
 	if a.policy != g.policy {
 		return nil
 	}
-	for _, id := range g.rules {
-		if a.has(int(id)) {
+	if g.gated != nil && slices.ContainsFunc(g.gated.hides, a.opens) {
+		return nil
+	}
+	for i, id := range g.rules {
+		if a.has(int(id)) && (g.gated == nil || a.opens(g.gated.shows[i])) {
 			return &a.policy.rules[id]
 		}
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,8 @@ import (
 // Decision is whether a principal may see an entry, and why.
 type Decision struct {
 	Visible bool
+	// Depends means that it depends on the prompt's definition, which was not given: Visible is false then.
+	Depends bool
 	// Rule is where the block that decides begins, as PATH:LINE; empty where no block shows the entry to
 	// the principal and none hides it.
 	Rule string
@@ -29,65 +32,131 @@ type Step struct {
 	Decides bool
 }
 
-// Explain says what [Audience.Allows] answers for the principal's audience and the entry's [Grants], and why.
-func (p *Policy) Explain(who Principal, team, upstream, name string) Decision {
+// Explain says what [Audience.Allows] answers for the principal's audience and the entry's [Grants], and why. Without a
+// definition, what depends on it is left open.
+func (p *Policy) Explain(who Principal, team, upstream, name string, definition []byte) Decision {
 	t := p.owner(team, upstream)
 	if t == nil {
 		return Decision{Reason: fmt.Sprintf("no team %q has an upstream %q", team, upstream)}
 	}
+	e := explanation{who: who, team: team, name: name, facts: config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims)}
+	e.entry = subject{team: team, upstream: upstream, name: name, definition: definition}
 	// An audience of its own: to explain must not push out those in use.
-	audience := &Audience{p, string(p.rulesFor(who))}
-	allowedBy := audience.allowedBy(p.Grants(team, upstream, name))
-
-	decision := Decision{
-		Visible: allowedBy != nil,
-		Reason: fmt.Sprintf("%s is not a member of team %q, and no expose block of that team is for %s and matches %q",
-			who.Subject, team, who.Subject, name),
-		Chain: []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of team %q owns it", upstream, team)}},
+	e.audience, _ = p.newAudience(who)
+	e.Reason = fmt.Sprintf("%s is not a member of team %q, and no expose block of that team is for %s and matches %q",
+		who.Subject, team, who.Subject, name)
+	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of team %q owns it", upstream, team)}}
+	e.hides(p.hides, "of the gateway")
+	e.hides(t.hides, fmt.Sprintf("of team %q", team))
+	e.rules(t)
+	if e.open != "" && e.Rule == "" {
+		e.Depends, e.Reason = true, e.open
 	}
-	decision.Chain = append(decision.Chain, p.hideSteps(t, team, name)...)
-	decision.Chain = append(decision.Chain, audience.ruleSteps(t, who, name, allowedBy)...)
-	for _, step := range decision.Chain {
-		if step.Decides {
-			decision.Rule, decision.Reason = step.Rule, step.Text
-		}
-	}
-	return decision
+	return e.Decision
 }
 
-// hideSteps are the blocks that hide a name of a team's: the first decides.
-func (p *Policy) hideSteps(t *team, teamName, name string) (steps []Step) {
-	decides := p.hide(t, name)
-	add := func(hides []config.Rule, whose string) {
-		for i := range hides {
-			if hide := &hides[i]; hide.Matches(name) {
-				text := title("hide", hide) + " " + whose + " removes it from everybody"
-				steps = append(steps, Step{hide.Place.String(), text, hide == decides})
+// explanation is a decision in the making.
+type explanation struct {
+	Decision
+
+	who        Principal
+	team, name string
+	entry      subject
+	audience   *Audience
+	facts      config.PrincipalFacts
+	// open is the first step that depends on what is not known; hidden, that it may hide what later steps show.
+	open   string
+	hidden bool
+}
+
+// step adds a step. The first that counts decides, but none shows what a hide block may hide.
+func (e *explanation) step(rule, text string, counts, shows bool) {
+	decides := counts && e.Rule == "" && !(shows && e.hidden)
+	e.Chain = append(e.Chain, Step{rule, text, decides})
+	if decides {
+		e.Rule, e.Reason, e.Visible = rule, text, shows
+	}
+}
+
+// when evaluates a block's condition, and says so.
+func (e *explanation) when(b *block) (counts bool, because string) {
+	if b.When == nil {
+		return true, ""
+	}
+	because = fmt.Sprintf("when = %s ", b.When)
+	counts, err := b.When.Holds(e.entry.read(), e.facts)
+	switch {
+	case errors.Is(err, config.ErrUnknown):
+		return false, because + "depends on the prompt's definition, which is not known here"
+	case err != nil:
+		return b.otherwise, because + "cannot be evaluated: " + err.Error()
+	case counts:
+		return true, because + "holds"
+	}
+	return false, because + "does not hold"
+}
+
+// hides adds the blocks that hide the name, or would.
+func (e *explanation) hides(hides []*block, whose string) {
+	for _, hide := range hides {
+		if !hide.Matches(e.name) {
+			continue
+		}
+		counts, because := e.when(hide)
+		text := title("hide", hide.Rule) + " " + whose
+		switch {
+		case because == "":
+			text += " removes it from everybody"
+		case counts:
+			text += " removes it: " + because
+		case e.opens(because):
+			text += " may remove it: " + because
+		default:
+			text += " does not remove it: " + because
+		}
+		e.note(because, text)
+		e.hidden = e.hidden || e.opens(because)
+		e.step(hide.Place.String(), text, counts, false)
+	}
+}
+
+// opens reports whether the reason is that something is not known.
+func (e *explanation) opens(because string) bool { return strings.HasSuffix(because, "not known here") }
+
+// note remembers a step that leaves the decision open, if nothing before it decided.
+func (e *explanation) note(because, text string) {
+	if e.opens(because) && e.Rule == "" && e.open == "" {
+		e.open = text
+	}
+}
+
+// rules adds the rules that show the name, to the principal or to others.
+func (e *explanation) rules(t *team) {
+	for id := t.first; id < t.end; id++ {
+		r := &e.audience.policy.rules[id]
+		if !r.shows(e.name) {
+			continue
+		}
+		applies := e.audience.has(id)
+		text, counts := r.describe(e.who, applies), applies
+		if r.expose != nil && applies {
+			var because string
+			if counts, because = e.when(r.expose); because != "" {
+				text = fmt.Sprintf("%s of team %q is for %s, and %s", title("expose", r.expose.Rule), r.team, e.who.Subject, because)
+				e.note(because, text)
 			}
 		}
+		e.step(r.place.String(), text, counts, true)
 	}
-	add(p.hides, "of the gateway")
-	add(t.hides, fmt.Sprintf("of team %q", teamName))
-	return steps
-}
-
-// ruleSteps are the rules that show a name of a team's, to the audience or to others.
-func (a *Audience) ruleSteps(t *team, who Principal, name string, decides *rule) (steps []Step) {
-	for id := t.first; id < t.end; id++ {
-		if r := &a.policy.rules[id]; r.shows(name) {
-			steps = append(steps, Step{r.place.String(), r.describe(who, a.has(id)), r == decides})
-		}
-	}
-	return steps
 }
 
 func (r *rule) describe(who Principal, applies bool) string {
 	switch {
 	case r.expose != nil && applies:
-		return fmt.Sprintf("%s of team %q shows it to %s", title("expose", r.expose), r.team, who.Subject)
+		return fmt.Sprintf("%s of team %q shows it to %s", title("expose", r.expose.Rule), r.team, who.Subject)
 	case r.expose != nil:
 		return fmt.Sprintf("%s of team %q shows it to %s, not to %s",
-			title("expose", r.expose), r.team, names(r.expose.To), who.Subject)
+			title("expose", r.expose.Rule), r.team, names(r.expose.To), who.Subject)
 	case who.EveryTeam:
 		return fmt.Sprintf("%s is a member of team %q, as of every team: there is no auth block", who.Subject, r.team)
 	case applies:

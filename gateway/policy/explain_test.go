@@ -48,7 +48,7 @@ func TestExplainTellsTheWholeChain(t *testing.T) {
 		}},
 	}
 	for _, test := range tests {
-		got := p.Explain(principal(test.who), "payments", test.upstream, test.name)
+		got := p.Explain(principal(test.who), "payments", test.upstream, test.name, nil)
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("Explain(%s, payments, %s, %s) (-want +got):\n%s", test.who, test.upstream, test.name, diff)
 		}

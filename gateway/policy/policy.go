@@ -12,6 +12,9 @@
 // that team. A hide block leaves the entry without any. What no rule shows is invisible: every unknown
 // (a team, an upstream, the zero [Grants], a half from another policy) ends there.
 //
+// The when of a block is decided with the Grants where it reads the prompt only, and once for each audience where it
+// reads the principal. One that cannot be evaluated hides, or does not expose.
+//
 // Decisions follow the owner. A name is only ever compared with the globs of the owner's team and of the
 // gateway; it is never taken apart.
 //
@@ -29,7 +32,7 @@ import (
 // Policy is the part of one configuration that says who sees what. Make it with [New].
 type Policy struct {
 	teams map[string]*team
-	hides []config.Rule
+	hides []*block
 	// rules are all that can show an entry; a rule is named by its index.
 	rules []rule
 
@@ -38,14 +41,19 @@ type Policy struct {
 	membership map[config.Selector][]int
 	everyTeam  []int
 
-	// audiences are those asked for last.
+	// audiences are those asked for last, decisions those made last.
 	audiences *lru.Cache[string, *Audience]
+	decisions *lru.Cache[decision, bool]
+	// reads are what of every principal the hide blocks read.
+	reads []string
+	// failed is nil where nobody wants to know.
+	failed func(Failure)
 }
 
 // team is a team that owns upstreams. One that owns none shows nothing: it is only a set of people.
 type team struct {
 	upstreams map[string]config.Place // where each one's block begins
-	hides     []config.Rule
+	hides     []*block
 	// The team's rules are first (its membership) and those after it, before end (its exposes).
 	first, end int
 }
@@ -53,7 +61,7 @@ type team struct {
 // rule shows entries of a team to somebody: to its members, or to whom an expose block names.
 type rule struct {
 	team   string
-	expose *config.Rule // nil for membership
+	expose *block // nil for membership
 	place  config.Place
 }
 
@@ -63,10 +71,15 @@ func New(cfg *config.Config) *Policy {
 	if err != nil {
 		panic(err) // it refuses sizes below one only
 	}
+	decisions, err := lru.New[decision, bool](maxDecisions)
+	if err != nil {
+		panic(err) // as above
+	}
 	p := &Policy{
 		audiences:  audiences,
+		decisions:  decisions,
 		teams:      map[string]*team{},
-		hides:      cfg.Hides,
+		hides:      newBlocks(cfg.Hides, true),
 		direct:     map[config.Selector][]int{},
 		membership: map[config.Selector][]int{},
 	}
@@ -79,18 +92,27 @@ func New(cfg *config.Config) *Policy {
 			p.addTeam(t, members)
 		}
 	}
+	p.addReads(p.hides)
 	return p
 }
 
+// addReads notes what hide blocks read: it tells everybody apart.
+func (p *Policy) addReads(hides []*block) {
+	for _, hide := range hides {
+		p.reads = append(p.reads, hide.reads()...)
+	}
+}
+
 func (p *Policy) addTeam(t *config.Team, members map[string][]config.Selector) {
-	owner := &team{upstreams: map[string]config.Place{}, hides: t.Hides, first: len(p.rules)}
+	owner := &team{upstreams: map[string]config.Place{}, hides: newBlocks(t.Hides, true), first: len(p.rules)}
+	p.addReads(owner.hides)
 	for _, u := range t.Upstreams {
 		owner.upstreams[u.Name] = u.Place
 	}
 	p.addRule(rule{team: t.Name, place: t.Place}, []config.Selector{{Kind: config.TeamOf, Name: t.Name}}, members)
 	for i := range t.Exposes {
 		expose := &t.Exposes[i]
-		p.addRule(rule{team: t.Name, expose: expose, place: expose.Place}, expose.To, members)
+		p.addRule(rule{team: t.Name, expose: newBlock(expose, false), place: expose.Place}, expose.To, members)
 	}
 	owner.end = len(p.rules)
 	p.teams[t.Name] = owner
@@ -117,23 +139,65 @@ func (p *Policy) addRule(r rule, to []config.Selector, members map[string][]conf
 type Grants struct {
 	policy *Policy
 	rules  []int32
+	// gated is nil where no when reads the principal.
+	gated *gated
 }
 
-// Grants says which rules show the entry with an exposed name that an upstream of a team owns. Where the team
-// has no such upstream, none does.
-func (p *Policy) Grants(team, upstream, name string) Grants {
+// gated is what is still to be decided for each audience.
+type gated struct {
+	hides []*gate
+	// shows has a gate for each of the rules; nil for one that always shows.
+	shows []*gate
+}
+
+// Grants says which rules show the entry with an exposed name and a definition, as JSON, that an upstream of a team
+// owns. Where the team has no such upstream, none does.
+func (p *Policy) Grants(team, upstream, name string, definition []byte) Grants {
 	t := p.owner(team, upstream)
-	if t == nil || p.hide(t, name) != nil {
+	if t == nil {
 		return Grants{}
 	}
-	grants := Grants{policy: p}
+	entry := &subject{team: team, upstream: upstream, name: name, definition: definition}
+	hides, hidden := p.hidesOf(t, entry)
+	if hidden {
+		return Grants{}
+	}
+	grants, shows, conditional := Grants{policy: p}, []*gate(nil), len(hides) > 0
 	for id := t.first; id < t.end; id++ {
-		if p.rules[id].shows(name) {
-			grants.rules = append(grants.rules, int32(id))
+		r := &p.rules[id]
+		if !r.shows(name) {
+			continue
+		}
+		counts, open := p.decide(r.expose, entry)
+		if counts || open != nil {
+			grants.rules, shows = append(grants.rules, int32(id)), append(shows, open)
+			conditional = conditional || open != nil
 		}
 	}
 	grants.rules = slices.Clip(grants.rules) // kept for as long as the entry is
+	if conditional {
+		grants.gated = &gated{hides, shows}
+	}
 	return grants
+}
+
+// hidesOf reports whether an entry of a team's is hidden from everybody, and the gates that may hide it from some.
+func (p *Policy) hidesOf(t *team, entry *subject) (gates []*gate, hidden bool) {
+	for _, hides := range [][]*block{p.hides, t.hides} {
+		for _, hide := range hides {
+			if !hide.Matches(entry.name) {
+				continue
+			}
+			counts, open := p.decide(hide, entry)
+			if counts {
+				return nil, true
+			}
+			if open != nil {
+				gates = append(gates, open)
+			}
+		}
+	}
+	return gates, false
 }
 
 func (p *Policy) owner(team, upstream string) *team {
@@ -145,18 +209,6 @@ func (p *Policy) owner(team, upstream string) *team {
 		return nil
 	}
 	return t
-}
-
-// hide returns the first block that hides a name of a team's, the gateway-wide ones before the team's own.
-func (p *Policy) hide(t *team, name string) *config.Rule {
-	for _, hides := range [][]config.Rule{p.hides, t.hides} {
-		for i := range hides {
-			if hides[i].Matches(name) {
-				return &hides[i]
-			}
-		}
-	}
-	return nil
 }
 
 func (r *rule) shows(name string) bool { return r.expose == nil || r.expose.Matches(name) }

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -98,10 +99,10 @@ func TestWhoSeesWhatAndByWhichRule(t *testing.T) {
 	p := policy.New(company())
 	ask := func(want bool, who, team, upstream, name, rule string) {
 		t.Helper()
-		if got := p.Audience(principal(who)).Allows(p.Grants(team, upstream, name)); got != want {
+		if got := p.Audience(principal(who)).Allows(p.Grants(team, upstream, name, nil)); got != want {
 			t.Errorf("%s sees %s: %v, want %v", who, name, got, want)
 		}
-		if got := p.Explain(principal(who), team, upstream, name); got.Visible != want || got.Rule != rule {
+		if got := p.Explain(principal(who), team, upstream, name, nil); got.Visible != want || got.Rule != rule {
 			t.Errorf("Explain(%s, %s) = %v by %q (%s), want %v by %q", who, name, got.Visible, got.Rule, got.Reason, want, rule)
 		}
 	}
@@ -175,6 +176,70 @@ func TestWhoSeesWhatAndByWhichRule(t *testing.T) {
 	ask(false, "rita", "readers", "", "readers.x", "")
 }
 
+func TestWhenDecidesByPromptAndPrincipal(t *testing.T) {
+	whens := conditions(t, `length(prompt.arguments) <= 1`, `principal.claims.tier == "gold"`, `prompt.meta.owner == principal.subject`,
+		`try(prompt.meta.internal, false) && !contains(principal.groups, "group:staff")`)
+	cfg := &config.Config{Teams: []config.Team{{
+		Name: "payments", Members: selectors("user:alice"), Upstreams: []config.Upstream{{Name: "billing"}}, Place: place("p.hcl:1"),
+		Exposes: []config.Rule{
+			rule("p.hcl:5", "small", "billing.review_*", "*"), rule("p.hcl:6", "gold", "billing.report_*", "*"), rule("p.hcl:7", "own", "billing.own_*", "group:owners"),
+		},
+		Hides: []config.Rule{rule("p.hcl:9", "internal", "*")},
+	}}}
+	for i := range cfg.Teams[0].Exposes {
+		cfg.Teams[0].Exposes[i].When = whens[i]
+	}
+	cfg.Teams[0].Hides[0].When = whens[3]
+	var failures []policy.Failure
+	p := policy.New(cfg).Reporting(func(f policy.Failure) { failures = append(failures, f) })
+	ask := func(want bool, who, claims, name, definition, rule string) {
+		t.Helper()
+		caller := principal(who)
+		caller.Claims = claims
+		if got := p.Audience(caller).Allows(p.Grants("payments", "billing", name, []byte(definition))); got != want {
+			t.Errorf("%s %s sees %s %s: %v, want %v", who, claims, name, definition, got, want)
+		}
+		if got := p.Explain(caller, "payments", "billing", name, []byte(definition)); got.Visible != want || got.Rule != rule {
+			t.Errorf("Explain(%s, %s) = %v by %q (%s), want %v by %q", who, name, got.Visible, got.Rule, got.Reason, want, rule)
+		}
+	}
+	ask(true, "bob", "", "billing.review_x", `{"arguments":[{"name":"a"}]}`, "p.hcl:5")
+	ask(false, "bob", "", "billing.review_x", `{"arguments":[{"name":"a"},{"name":"b"}]}`, "")
+	ask(true, "alice", "", "billing.review_x", `{"arguments":[{"name":"a"},{"name":"b"}]}`, "p.hcl:1")
+	ask(true, "bob", `{"tier":"gold"}`, "billing.report_x", `{}`, "p.hcl:6")
+	ask(false, "bob", `{"tier":"tin"}`, "billing.report_x", `{}`, "")
+	ask(true, "ann,owners", "", "billing.own_x", `{"_meta":{"owner":"user:ann"}}`, "p.hcl:7")
+	ask(false, "bob,owners", "", "billing.own_x", `{"_meta":{"owner":"user:ann"}}`, "")
+	ask(false, "ann", "", "billing.own_x", `{"_meta":{"owner":"user:ann"}}`, "")
+	ask(false, "alice", "", "billing.y", `{"_meta":{"internal":true}}`, "p.hcl:9")
+	ask(true, "alice,staff", "", "billing.y", `{"_meta":{"internal":true}}`, "p.hcl:1")
+	if len(failures) != 0 {
+		t.Errorf("failures %v", failures)
+	}
+	// Where a when cannot be evaluated, a hide hides and an expose shows nothing.
+	ask(false, "bob", "", "billing.report_x", `{}`, "")
+	ask(false, "bob,other", `{"x":1}`, "billing.report_y", `{}`, "")
+	ask(false, "alice", "", "billing.y", `{"_meta":{"internal":[]}}`, "p.hcl:9")
+	want := []string{"p.hcl:6 : unsupported attribute", "p.hcl:9 billing.y: "}
+	for i, f := range failures {
+		if got := fmt.Sprintf("%s %s: %v", f.Rule, f.Prompt, f.Err); i >= len(want) || !strings.HasPrefix(got, want[i]) {
+			t.Errorf("failure %q", got)
+		}
+	}
+	if len(failures) != len(want) {
+		t.Errorf("%d failures, want one for each block: %v", len(failures), failures)
+	}
+	// Only what is read tells two principals apart.
+	gold, golden := principal("x"), principal("x")
+	gold.Claims, golden.Claims = `{"tier":"gold","n":1}`, `{"n":2,"tier":"gold"}`
+	if p.Audience(gold) != p.Audience(golden) {
+		t.Error("a claim that no when reads makes two audiences of one")
+	}
+	if p.Audience(gold) == p.Audience(principal("x")) {
+		t.Error("principals with different tiers share an audience")
+	}
+}
+
 func TestWhoSeesAnythingOfATeam(t *testing.T) {
 	p := policy.New(company())
 	tests := []struct {
@@ -204,7 +269,7 @@ func TestWhoSeesAnythingOfATeam(t *testing.T) {
 
 func TestAHalfOfAnotherPolicyAllowsNothing(t *testing.T) {
 	before, after := policy.New(company()), policy.New(company())
-	alice, grants := before.Audience(principal("alice")), after.Grants("payments", "billing", "billing.x")
+	alice, grants := before.Audience(principal("alice")), after.Grants("payments", "billing", "billing.x", nil)
 	if alice.Allows(grants) {
 		t.Error("an audience of the policy before a reload sees an entry of the one after it")
 	}
@@ -215,7 +280,7 @@ func TestAHalfOfAnotherPolicyAllowsNothing(t *testing.T) {
 
 func TestMalformedPrincipalsAreNobody(t *testing.T) {
 	p := policy.New(company())
-	grants := p.Grants("payments", "billing", "billing.secret")
+	grants := p.Grants("payments", "billing", "billing.secret", nil)
 	for _, who := range []policy.Principal{
 		{},
 		{Subject: "alice"},
@@ -240,7 +305,7 @@ func TestKeyIsOfTheCallerAndNotOfItsGroups(t *testing.T) {
 
 func BenchmarkAllows(b *testing.B) {
 	p := policy.New(company())
-	audience, grants := p.Audience(principal("bob")), p.Grants("payments", "billing", "billing.invoice")
+	audience, grants := p.Audience(principal("bob")), p.Grants("payments", "billing", "billing.invoice", nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if !audience.Allows(grants) {
@@ -262,6 +327,6 @@ func BenchmarkGrants(b *testing.B) {
 	p := policy.New(company())
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Grants("payments", "billing", "billing.invoice")
+		p.Grants("payments", "billing", "billing.invoice", nil)
 	}
 }

@@ -3,7 +3,10 @@ package policy_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -15,14 +18,15 @@ import (
 type world struct {
 	*rand.Rand
 	cfg        config.Config
+	whens      []*config.Condition
 	principals []policy.Principal
 	entries    []entry
 }
 
-type entry struct{ team, upstream, name string }
+type entry struct{ team, upstream, name, definition string }
 
-func newWorld(seed uint64) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 0))}
+func newWorld(seed uint64, whens []*config.Condition) *world {
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 0)), whens: whens}
 	w.cfg.Hides = w.rules(1, false)
 	for team := range 1 + w.IntN(3) {
 		name := fmt.Sprint("t", team)
@@ -39,7 +43,8 @@ func newWorld(seed uint64) *world {
 	for team := range 4 { // t3 is nobody's, and so is some upstream of each
 		for upstream := range 3 {
 			for _, name := range []string{"a.x", "a.y", "b.x", "ax", "x", ""} {
-				w.entries = append(w.entries, entry{fmt.Sprint("t", team), fmt.Sprint("t", team, "u", upstream), name})
+				w.entries = append(w.entries, entry{fmt.Sprint("t", team), fmt.Sprint("t", team, "u", upstream), name, w.one(`{}`,
+					`{"title":"T","arguments":[{"name":"a"}],"_meta":{"public":true,"owner":"user:u0"}}`, `{"_meta":{"public":"yes"}}`)})
 			}
 		}
 	}
@@ -57,6 +62,9 @@ func (w *world) rules(most int, expose bool) []config.Rule {
 				"team:t0", "team:t1", "team:t2")
 		}
 		rules[i].Place = w.place()
+		if len(w.whens) > 0 && w.IntN(2) == 0 {
+			rules[i].When = w.whens[w.IntN(len(w.whens))]
+		}
 	}
 	return rules
 }
@@ -76,6 +84,7 @@ func (w *world) principal() policy.Principal {
 		return principal("anonymous")
 	}
 	who := policy.Principal{Subject: w.one("user:u0", "user:u1", "user:u2", "user:g0", "user:anonymous")}
+	who.Claims = w.one("", `{"tier":"gold"}`, `{"tier":"gold","x":1}`, `{"tier":7}`, `{"tier":null}`)
 	for range w.IntN(3) {
 		who.Groups = append(who.Groups, w.one("group:g0", "group:g1", "group:g2"))
 	}
@@ -95,13 +104,55 @@ func visible(cfg *config.Config, who policy.Principal, e entry) bool {
 		if t.Name != e.team || !slices.ContainsFunc(t.Upstreams, owns) {
 			continue
 		}
-		if slices.ContainsFunc(cfg.Hides, matches) || slices.ContainsFunc(t.Hides, matches) {
+		hides := func(r config.Rule) bool { return matches(r) && holds(r, who, e, true) }
+		if slices.ContainsFunc(cfg.Hides, hides) || slices.ContainsFunc(t.Hides, hides) {
 			return false
 		}
-		exposed := func(r config.Rule) bool { return matches(r) && isFor(cfg, who, r.To) }
+		exposed := func(r config.Rule) bool { return matches(r) && isFor(cfg, who, r.To) && holds(r, who, e, false) }
 		return memberOf(cfg, who, t.Name) || slices.ContainsFunc(t.Exposes, exposed)
 	}
 	return false
+}
+
+func holds(r config.Rule, who policy.Principal, e entry, otherwise bool) bool {
+	if r.When == nil {
+		return true
+	}
+	result, err := r.When.Holds(config.NewPromptFacts(e.name, e.upstream, e.team, []byte(e.definition)),
+		config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims))
+	if err != nil {
+		return otherwise
+	}
+	return result
+}
+
+// conditions loads when expressions of every kind: of the prompt, the principal, both, none, and with failures.
+func conditions(t testing.TB, whens ...string) (all []*config.Condition) {
+	t.Helper()
+	var text strings.Builder
+	for _, when := range whens {
+		fmt.Fprintf(&text, "hide \"x\" {\n  prompts = [\"*\"]\n  when = %s\n}\n", when)
+	}
+	path := filepath.Join(t.TempDir(), "x.hcl")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := config.Load(path, config.Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, hide := range cfg.Hides {
+		all = append(all, hide.When)
+	}
+	return all
+}
+
+func randomConditions(t testing.TB) []*config.Condition {
+	t.Helper()
+	return conditions(t, `prompt.title == "T"`, `length(prompt.arguments) == 0`, `prompt.meta.public`, `try(prompt.meta.public, false)`,
+		`principal.subject == "user:u0"`, `contains(principal.groups, "group:g0")`, `principal.claims.tier == "gold"`,
+		`try(principal.claims.tier, "") == "gold"`, `principal.subject == try(prompt.meta.owner, "")`, `contains(principal.groups, prompt.name)`,
+		`prompt.name != "a.x" || principal.claims.tier == 7`, `true`, `false`)
 }
 
 func memberOf(cfg *config.Config, who policy.Principal, team string) bool {
@@ -122,21 +173,28 @@ func isFor(cfg *config.Config, who policy.Principal, to []config.Selector) bool 
 // For random policies, principals and entries: Allows decides what the configuration means, Explain agrees
 // with it and names the rule, and principals of one audience are never told apart.
 func TestEveryAnswerAgreesWithTheConfiguration(t *testing.T) {
-	for seed := range uint64(300) {
-		w := newWorld(seed)
+	whens := randomConditions(t)
+	for seed := range uint64(200) {
+		w := newWorld(seed, whens)
 		p := policy.New(&w.cfg)
 		sees := map[*policy.Audience][]bool{}
 		for _, who := range w.principals {
 			audience, seen := p.Audience(who), []bool{}
 			for _, e := range w.entries {
 				want := visible(&w.cfg, who, e)
-				if got := audience.Allows(p.Grants(e.team, e.upstream, e.name)); got != want {
-					t.Fatalf("seed %d: %+v sees %+v: %v, want %v", seed, who, e, got, want)
+				grants := p.Grants(e.team, e.upstream, e.name, []byte(e.definition))
+				for range 2 { // decided, and remembered
+					if got := audience.Allows(grants); got != want {
+						t.Fatalf("seed %d: %+v sees %+v: %v, want %v", seed, who, e, got, want)
+					}
 				}
 				if want && !audience.SeesTeam(e.team) {
 					t.Fatalf("seed %d: %+v sees %+v but nothing of team %s", seed, who, e, e.team)
 				}
-				checkDecision(t, seed, p.Explain(who, e.team, e.upstream, e.name), want)
+				checkDecision(t, seed, p.Explain(who, e.team, e.upstream, e.name, []byte(e.definition)), want)
+				if open := p.Explain(who, e.team, e.upstream, e.name, nil); !open.Depends && open.Visible != want || open.Depends && open.Visible {
+					t.Fatalf("seed %d: without the definition of %+v: %+v, want %v", seed, e, open, want)
+				}
 				seen = append(seen, want)
 			}
 			if before, ok := sees[audience]; ok && !slices.Equal(before, seen) {
@@ -213,7 +271,7 @@ func TestTheAudienceUnusedForLongestIsDroppedFirst(t *testing.T) {
 	if again == dropped {
 		t.Error("of 10 001 audiences all were kept")
 	}
-	grants := p.Grants("group:0", "group:0", "x")
+	grants := p.Grants("group:0", "group:0", "x", nil)
 	if !again.Allows(grants) || !dropped.Allows(grants) {
 		t.Error("an audience that was dropped and made again decides otherwise than before")
 	}
@@ -225,7 +283,7 @@ func TestAudiencesAreAskedForConcurrently(t *testing.T) {
 	for range 4 {
 		callers.Go(func() {
 			for set := range 12_000 {
-				grants := p.Grants("group:3", "group:3", "x")
+				grants := p.Grants("group:3", "group:3", "x", nil)
 				if got, want := p.Audience(member(set)).Allows(grants), set&8 != 0; got != want {
 					t.Errorf("Allows for set %b = %v, want %v", set, got, want)
 				}

@@ -6,11 +6,6 @@ team "a" {
   upstream "u" {
     url = "https://a.example.com"
   }
-  expose "x" {
-    prompts = ["*"]
-    to      = ["*"]
-    when    = length(prompt.arguments) <= 5 # ERROR: expose.when is not supported yet
-  }
 }
 prompt "x" {}                            # ERROR: prompt is not supported yet
 limit "x" {}                             # ERROR: limit is not supported yet

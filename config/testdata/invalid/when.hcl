@@ -1,0 +1,72 @@
+hide "x" {
+  prompts = ["*"]
+  when    = prompts.name == "x"          # ERROR: Unknown variable; Only prompt and principal are known in when.
+}
+team "a" {
+  upstream "u" { url = "https://u.example.com" }
+  hide "1" {
+    prompts = ["u.*"]
+    when    = prompt.nme == "x"          # ERROR: Unsupported attribute; This object does not have an attribute named "nme".
+  }
+  expose "2" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = principal.claim.tier == 1  # ERROR: Unsupported attribute
+  }
+  expose "3" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = lenght(prompt.arguments) < 5 # ERROR: Call to unknown function; There is no function "lenght" in when. Did you mean "length"?
+  }
+  expose "4" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = env("SECRET") == "" || file("x") == "" # ERROR: Not in when; when decides from prompt and principal alone; env # ERROR: Not in when; when decides from prompt and principal alone; file
+  }
+  expose "5" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = prompt.title               # a title may be "true"
+  }
+  expose "6" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = principal.groups           # ERROR: Invalid when; when must be true or false: the result is neither true nor false.
+  }
+  expose "7" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = "perhaps"                  # ERROR: Invalid when
+  }
+  expose "8" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = null                       # ERROR: the result is null
+  }
+  expose "9" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = length(prompt.name, 1) == 1 # ERROR: Too many function arguments
+  }
+  expose "10" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = [for a in prompt.arguments : [for b in prompt.arguments : a]] == [] # ERROR: Loop in a loop
+  }
+  expose "11" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = length(prompt.arguments) + 1 < 5 || prompt.title == "${1e999999}" # ERROR: No arithmetic here # ERROR: Number out of range
+  }
+  expose "12" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = replace(prompt.name, "a", "b") == "b" # ERROR: Not in when; replace is not known there, since its result can be of any size
+  }
+  expose "13" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when {                               # ERROR: Unexpected block; when is an attribute
+    }
+  }
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// condition loads a when expression.
+func condition(t testing.TB, when string) *Condition {
+	t.Helper()
+	dir := t.TempDir() + "/x.hcl"
+	writeFile(t, dir, "hide \"x\" {\n  prompts = [\"*\"]\n  when = "+when+"\n}\n")
+	cfg, diags := Load(dir, options())
+	if err := diags.Err(); err != nil {
+		t.Fatalf("when = %s: %v", when, err)
+	}
+	return cfg.Hides[0].When
+}
+
+const invoice = `{"name":"invoice","title":"Invoice","arguments":[{"name":"id","required":true},{"name":"lang"}],"_meta":{"tags":["money"],"level":3}}`
+
+func TestConditions(t *testing.T) {
+	known := NewPromptFacts("billing.invoice", "billing", "payments", []byte(invoice))
+	alice := NewPrincipalFacts("user:alice", []string{"group:b", "group:a"}, `{"tier":"gold","n":1e30,"org":{"unit":7}}`)
+	for _, test := range []struct {
+		when, want, reads string
+	}{
+		{`prompt.name == "billing.invoice" && prompt.upstream == "billing" && prompt.team == "payments"`, "true", ""},
+		{`length(prompt.arguments) <= 1`, "false", ""},
+		{`prompt.title == "Invoice" && prompt.description == ""`, "true", ""},
+		{`contains([for a in prompt.arguments : a.name if a.required], "id")`, "true", ""},
+		{`contains(prompt.arguments[*].name, "lang")`, "true", ""},
+		{`contains(prompt.meta.tags, "money") && prompt.meta.level >= 3`, "true", ""},
+		{`prompt.meta.owner == "x"`, "unsupported attribute in column 21", ""},
+		{`try(prompt.meta.owner, "nobody") == "nobody"`, "true", ""},
+		{`can(prompt.meta.owner)`, "false", ""},
+		{`prompt.arguments[7].required`, "invalid index in column 26", ""},
+		{`prompt.title`, "the result is neither true nor false", ""},
+		{`principal.subject == "user:alice"`, "true", "subject"},
+		{`contains(principal.groups, "group:a")`, "true", "groups"},
+		{`principal.groups[0] == "group:a"`, "true", "groups"},
+		{`principal.claims.tier == "gold"`, "true", "claims.tier"},
+		{`principal.claims["tier"] == "gold" && principal.claims.org.unit == 7`, "true", "claims.org claims.tier"},
+		{`lookup(principal.claims, "tier", "") == "gold"`, "true", "claims"},
+		{`lookup(principal.claims, "absent", "") == ""`, "true", "claims"},
+		{`principal.claims.absent == ""`, "unsupported attribute in column 26", "claims.absent"},
+		{`principal["subject"] == prompt.title`, "false", "subject"},
+		{`length(keys(principal)) == 3`, "true", "claims groups subject"},
+		{`regex("^[a-z]+", prompt.name) == "billing"`, "true", ""},
+		{`regex("^x", prompt.name) == ""`, "error in function call in column 10", ""},
+		{`true`, "true", ""},
+		{`"false"`, "false", ""},
+	} {
+		c := condition(t, test.when)
+		holds, err := c.Holds(known, alice)
+		got := fmt.Sprint(holds)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.when, got, test.want)
+		}
+		if reads := strings.Join(c.Reads(), " "); reads != test.reads || c.ReadsPrompt() != strings.Contains(test.when, "prompt.") {
+			t.Errorf("%s reads %q of the principal, want %q; of the prompt: %v", test.when, reads, test.reads, c.ReadsPrompt())
+		}
+	}
+}
+
+func TestAConditionOfAnUnknownDefinition(t *testing.T) {
+	unknown := NewPromptFacts("billing.invoice", "billing", "payments", nil)
+	nobody := NewPrincipalFacts("user:bob", nil, "")
+	for when, want := range map[string]error{
+		`prompt.title == "x"`:                                       ErrUnknown,
+		`prompt.meta.level > 3`:                                     ErrUnknown,
+		`prompt.name == "billing.invoice"`:                          nil,
+		`prompt.name == "x" && length(prompt.arguments) == 0`:       nil,
+		`length(principal.groups) == 0 && !can(principal.claims.x)`: nil,
+	} {
+		if _, err := condition(t, when).Holds(unknown, nobody); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", when, err, want)
+		}
+	}
+}
+
+func TestFactsThatCannotBeRead(t *testing.T) {
+	for _, meta := range []string{`{"n":1e999999999}`, `{"n":[1E-999999999]}`, `{"n":"` + strings.Repeat("x", maxFacts) + `"}`, `{"n":[` + strings.Repeat("1,", maxElements) + `1]}`} {
+		facts := NewPromptFacts("a", "b", "c", []byte(`{"name":"a","_meta":`+meta+`}`))
+		if holds, err := condition(t, `"${prompt.meta.n}" == "" || true`).Holds(facts, NewPrincipalFacts("", nil, "")); err == nil {
+			t.Errorf("%.40s: %v without an error", meta, holds)
+		}
+	}
+	who := NewPrincipalFacts("user:x", nil, `{"n":1e999999999}`)
+	if _, err := condition(t, `principal.subject == "user:x"`).Holds(PromptFacts{}, who); err == nil {
+		t.Error("claims that cannot be read let a condition hold")
+	}
+	if holds, err := condition(t, `true`).Holds(PromptFacts{}, who); !holds || err != nil {
+		t.Errorf("a condition that reads neither: %v, %v", holds, err)
+	}
+}
+
+func TestValuesTellPrincipalsApart(t *testing.T) {
+	a := NewPrincipalFacts("user:a", []string{"group:y", "group:x", "group:x"}, `{"tier":"gold","when":1}`)
+	b := NewPrincipalFacts("user:b", []string{"group:x", "group:y"}, `{"when":2,"tier":"gold"}`)
+	values := func(f PrincipalFacts) (all []string) {
+		for _, read := range []string{"subject", "groups", "claims.tier", "claims.when", "claims.none", "claims"} {
+			all = append(all, f.Value(read))
+		}
+		return all
+	}
+	want := []string{`"user:a"`, `["group:x","group:y"]`, `"gold"`, `1`, `absent`, `{"tier":"gold","when":1}`}
+	if diff := cmp.Diff(want, values(a)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	want = []string{`"user:b"`, `["group:x","group:y"]`, `"gold"`, `2`, `absent`, `{"tier":"gold","when":2}`}
+	if diff := cmp.Diff(want, values(b)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Whatever an expression says, it is over soon.
+func TestTheWorstExpressionsEndSoon(t *testing.T) {
+	var arguments []string
+	for i := range 256 {
+		arguments = append(arguments, fmt.Sprintf(`{"name":"argument%d"}`, i))
+	}
+	facts := NewPromptFacts("a", "b", "c", []byte(`{"name":"a","description":"`+strings.Repeat("x", 50_000)+`","arguments":[`+strings.Join(arguments, ",")+`]}`))
+	doubled := `"` + strings.Repeat("${a}", 900) + `"`
+	for _, when := range []string{
+		`length([for a in prompt.arguments : true if contains(prompt.arguments[*].name, "none")]) == 0`,
+		`length([for a in prompt.arguments : contains(prompt.arguments[*].name, "x") || contains(prompt.arguments[*].name, "y")]) == 0`,
+		`strlen([for a in [prompt.description] : ` + doubled + `][0]) == 0`,
+		`can(regex("(x+x+)+y", prompt.description))`,
+	} {
+		begun := time.Now()
+		_, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, ""))
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("%.80s: %v, %v", when, took, err)
+		} else {
+			t.Logf("%.80s: %v, %v", when, took, err)
+		}
+	}
+}
