@@ -149,6 +149,7 @@ type Team struct {
 	Upstreams []Upstream
 	Exposes   []Rule
 	Hides     []Rule
+	Shapes    []Shape
 	Lock      Locking
 	Place     Place
 }

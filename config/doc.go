@@ -88,6 +88,15 @@
 //	    when    = length(prompt.arguments) <= 5 # optional: over prompt and principal
 //	  }
 //
+//	  # Changes what clients see of one prompt. Fixed arguments disappear and are sent with every get; what has a
+//	  # default is no longer required.
+//	  prompt "billing.review_invoice" {
+//	    name      = "invoice"
+//	    title     = "Review an invoice"
+//	    arguments = { currency = "EUR" }
+//	    defaults  = { language = "en" }
+//	  }
+//
 //	  # Removes from everybody, members too.
 //	  hide "half-finished" { prompts = ["wiki.wip_*"] }
 //	}

@@ -51,6 +51,7 @@ func (l *loader) decode() *Config {
 	for _, f := range l.top("team") {
 		cfg.Teams = append(cfg.Teams, l.team(f))
 	}
+	l.checkShapes()
 	return cfg
 }
 

@@ -16,10 +16,10 @@ func (l *loader) warnIdle(f fields, t Team) {
 	}
 	starts := l.starts(t)
 	for i, b := range f.inner("expose") {
-		b.warnIdlePatterns(t.Exposes[i], starts)
+		b.warnIdlePatterns(t.Exposes[i], starts, t.Shapes)
 	}
 	for i, b := range f.inner("hide") {
-		b.warnIdlePatterns(t.Hides[i], starts)
+		b.warnIdlePatterns(t.Hides[i], starts, t.Shapes)
 	}
 }
 
@@ -38,9 +38,10 @@ func (l *loader) starts(t Team) []string {
 	return starts
 }
 
-func (f fields) warnIdlePatterns(r Rule, starts []string) {
+func (f fields) warnIdlePatterns(r Rule, starts []string, shapes []Shape) {
 	for i, p := range r.Prompts {
-		if !slices.ContainsFunc(starts, p.mayStart) {
+		renamed := slices.ContainsFunc(shapes, func(s Shape) bool { return s.Name != "" && p.Match(s.Name) })
+		if !renamed && !slices.ContainsFunc(starts, p.mayStart) {
 			f.warning(f.elementRange("prompts", i), "Pattern without prompts",
 				"%q matches nothing, because all names of the team's prompts start with %s; correct or remove it.", p, alternatives(starts))
 		}

@@ -68,6 +68,7 @@ type loader struct {
 	identified []identified       // what makes principals
 	taken      map[string]Place   // names that must be unique, see unique
 	prefixes   map[string]claim   // who owns which namespace
+	shapes     []shaped           // all prompt blocks
 }
 
 // source is one file.

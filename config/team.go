@@ -21,8 +21,8 @@ const (
 func (l *loader) team(f fields) Team {
 	f.items(schema{
 		attributes: []string{"members", "lock"},
-		labelled:   []string{"upstream", "expose", "hide"},
-		later:      []string{"prompt", "limit", "screen", "rate"},
+		labelled:   []string{"upstream", "expose", "hide", "prompt"},
+		later:      []string{"limit", "screen", "rate"},
 	})
 	before := len(l.diags)
 	t := Team{Name: f.label(), Place: f.place()}
@@ -37,6 +37,9 @@ func (l *loader) team(f fields) Team {
 	}
 	for _, b := range f.inner("hide") {
 		t.Hides = append(t.Hides, l.hide(b))
+	}
+	for _, b := range f.inner("prompt") {
+		t.Shapes = append(t.Shapes, l.shape(b, t.Name))
 	}
 	if l.separator != "" && !l.diags[before:].HasErrors() {
 		l.warnIdle(f, t)

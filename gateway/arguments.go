@@ -24,6 +24,7 @@ import (
 //	  or is of an unknown dialect              allows everything (2026-07-28, "JSON Schema Usage")
 //	  that does not compile for another      logged, and the upstream decides
 //	    reason
+//	fixed by the configuration             refused: it is not the client's to send
 //	not in the definition                    travels as it is, whatever its type: only the upstream can know it
 //
 // Whatever passes reaches the upstream with the bytes that it came with. Absent arguments stay absent.
@@ -50,6 +51,11 @@ func (g *Gateway) checkArguments(ctx context.Context, entry *catalog.Entry, argu
 	given, err := readArguments(arguments)
 	if err != nil {
 		return err
+	}
+	for _, fixed := range entry.Supplied.Fixed {
+		if given[fixed.Name] != nil {
+			return invalidArgument(fixed.Name, argumentFixed, "it cannot be chosen", nil)
+		}
 	}
 	for i := range entry.Arguments {
 		declared := &entry.Arguments[i]

@@ -20,8 +20,8 @@ import (
 // asked for.
 type edition struct {
 	snapshot *catalog.Snapshot
-	// unreadable reports what of the upstreams' lists could not be taken up.
-	unreadable []catalog.Report
+	// unlisted reports what of the upstreams' lists was not taken up, or not as they say it.
+	unlisted []catalog.Report
 	// states are in configuration order.
 	states []*upstream.State
 
@@ -88,7 +88,7 @@ func (e *edition) next(snapshot *catalog.Snapshot, states []*upstream.State) *ed
 
 // reports are what somebody should put right.
 func (e *edition) reports() []catalog.Report {
-	return slices.Concat(e.snapshot.Reports(), e.unreadable)
+	return slices.Concat(e.snapshot.Reports(), e.unlisted)
 }
 
 // visible is the one decision for list, get, completion and notification.
@@ -126,10 +126,10 @@ func (e *edition) audienceView(audience *policy.Audience) *audienceView {
 
 // publishChanges makes a new edition whenever an upstream's state changed. It is the only writer of the edition.
 func (g *Gateway) publishChanges(ctx context.Context) error {
-	sources, unreadable := g.restored()
+	sources, all := g.restored()
 	p := publisher{
 		gateway: g, sources: sources, shown: make([]showing, len(g.connectors)),
-		reported: map[string]bool{}, unreadable: unreadable,
+		reported: map[string]bool{}, taken: all,
 	}
 	for {
 		var due <-chan time.Time
@@ -152,8 +152,8 @@ type publisher struct {
 	sources  []catalog.Source
 	shown    []showing
 	reported map[string]bool
-	// unreadable is by upstream.
-	unreadable [][]catalog.Report
+	// taken is by upstream.
+	taken []taken
 	// due is when an upstream that is down is to be hidden; zero while none is.
 	due time.Time
 }
@@ -173,7 +173,7 @@ func (p *publisher) publish(ctx context.Context) {
 	before, states := g.edition.Load(), g.states()
 	snapshot := p.merge(before.snapshot, p.stale(states))
 	next := before.next(snapshot, states)
-	next.unreadable = slices.Concat(p.unreadable...)
+	next.unlisted = g.unlisted(p.taken, states)
 	g.replace(next)
 	p.report(ctx, next.reports())
 	if snapshot != before.snapshot {
@@ -202,7 +202,8 @@ func (p *publisher) stale(states []*upstream.State) (stale []int) {
 		case shows.hidden:
 			p.sources[i].Prompts = nil
 		default:
-			p.sources[i].Prompts, p.unreadable[i] = p.gateway.intake.take(&p.sources[i], p.gateway.definitions(i, state))
+			p.taken[i] = p.gateway.intake.take(&p.sources[i], p.gateway.definitions(i, state))
+			p.sources[i].Prompts = p.taken[i].prompts
 		}
 		stale = append(stale, i)
 	}

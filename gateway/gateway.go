@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,9 +107,9 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if g.keep, err = newKeeper(g, opts.StateDir); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	sources, unreadable := g.restored()
+	sources, all := g.restored()
 	first := newEdition(catalog.Merge(sources, g.catalogOptions()), g.states())
-	first.unreadable = slices.Concat(unreadable...)
+	first.unlisted = g.unlisted(all, first.states)
 	g.edition.Store(first)
 	return g, nil
 }
@@ -167,23 +166,33 @@ func (g *Gateway) definitions(i int, state *upstream.State) []jsontext.Value {
 	return state.Definitions
 }
 
-// restored are the sources with the lists that a process before this one kept, and what there is to report of each.
-func (g *Gateway) restored() (sources []catalog.Source, reports [][]catalog.Report) {
+// restored are the sources with the lists that a process before this one kept, and what was made of each.
+func (g *Gateway) restored() (sources []catalog.Source, all []taken) {
 	sources = g.sources()
-	reports = make([][]catalog.Report, len(sources))
+	all = make([]taken, len(sources))
 	for i := range sources {
-		if kept := g.keep.restored[sources[i].Upstream]; kept != nil {
-			sources[i].Prompts, reports[i] = g.intake.take(&sources[i], kept)
-		}
+		all[i] = g.intake.take(&sources[i], g.keep.restored[sources[i].Upstream])
+		sources[i].Prompts = all[i].prompts
 	}
-	return sources, reports
+	return sources, all
+}
+
+// unlisted are the reports about what is not in the catalog, or not as its upstream says it.
+func (g *Gateway) unlisted(all []taken, states []*upstream.State) (reports []catalog.Report) {
+	by, listed := map[string]taken{}, map[string]bool{}
+	for i, c := range g.connectors {
+		reports = append(reports, all[i].reports...)
+		by[c.Upstream().Name], listed[c.Upstream().Name] = all[i], g.listed(i, states[i])
+	}
+	return append(reports, g.intake.unmatched(by, func(u string) bool { return listed[u] })...)
 }
 
 // sources are the upstreams as the catalog knows them before any of them was listed.
-func (g *Gateway) sources() []catalog.Source {
-	sources := make([]catalog.Source, 0, len(g.connectors))
-	for _, c := range g.connectors {
-		u := c.Upstream()
+func (g *Gateway) sources() []catalog.Source { return sourcesOf(g.cfg) }
+
+func sourcesOf(cfg *config.Config) []catalog.Source {
+	var sources []catalog.Source
+	for _, u := range cfg.Upstreams() {
 		sources = append(sources, catalog.Source{
 			Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Place: u.Place.String(),
 		})

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -12,31 +14,134 @@ import (
 
 // intake is what the configuration does to a definition between an upstream's list and the catalog:
 //
-//	definition ─▶ approved by the lock file? ─▶ catalog
+//	definition ─▶ approved by the lock file? ─▶ shaped by its prompt block ─▶ catalog
 //
 // What it leaves out, it reports. It is immutable.
 type intake struct {
 	cfg *config.Config
+	// shapes are by the exposed name that a prompt has without them.
+	shapes map[string]shape
 }
 
-func newIntake(cfg *config.Config) *intake { return &intake{cfg} }
+// shape is a prompt block, the team that owns the prompt, and the upstreams that the prompt can be of.
+type shape struct {
+	*config.Shape
+
+	team    string
+	origins []catalog.Candidate
+}
+
+func newIntake(cfg *config.Config) *intake {
+	in := &intake{cfg: cfg, shapes: map[string]shape{}}
+	sources := sourcesOf(cfg)
+	for i := range cfg.Teams {
+		t := &cfg.Teams[i]
+		for j := range t.Shapes {
+			label := t.Shapes[j].Prompt
+			in.shapes[label] = shape{&t.Shapes[j], t.Name, catalog.Candidates(sources, cfg.Gateway.Separator, label)}
+		}
+	}
+	return in
+}
+
+// taken is what the intake makes of one upstream's list.
+type taken struct {
+	prompts []catalog.Prompt
+	reports []catalog.Report
+	// shaped are the prompt blocks that are for a prompt of the list.
+	shaped map[string]bool
+}
 
 // take reads one upstream's definitions. What cannot be read or may not be listed is left out and reported.
-func (in *intake) take(source *catalog.Source, definitions []jsontext.Value) (prompts []catalog.Prompt, reports []catalog.Report) {
-	prompts = make([]catalog.Prompt, 0, len(definitions))
+func (in *intake) take(source *catalog.Source, definitions []jsontext.Value) taken {
+	t := taken{prompts: make([]catalog.Prompt, 0, len(definitions)), shaped: map[string]bool{}}
 	for i, definition := range definitions {
 		prompt, err := catalog.ParsePrompt(definition)
 		if err != nil {
-			reports = append(reports, unreadable(source, i, err))
+			t.reports = append(t.reports, unreadable(source, i, err))
 			continue
 		}
-		drift, kept := in.checkLock(source, &prompt)
-		reports = append(reports, drift...)
-		if kept {
-			prompts = append(prompts, prompt)
+		t.shaped[in.shapeOf(source, &prompt).label()] = true
+		if in.admit(source, &prompt, &t.reports) {
+			t.prompts = append(t.prompts, prompt)
 		}
 	}
-	return prompts, reports
+	return t
+}
+
+// admit reports whether a prompt is listed, and makes it what is listed.
+func (in *intake) admit(source *catalog.Source, prompt *catalog.Prompt, reports *[]catalog.Report) bool {
+	drift, kept := in.checkLock(source, prompt)
+	*reports = append(*reports, drift...)
+	if !kept {
+		return false
+	}
+	shape := in.shapeOf(source, prompt)
+	if shape.Shape == nil {
+		return true
+	}
+	shaped, err := prompt.Shaped(shape.change())
+	if err != nil {
+		*reports = append(*reports, in.about(catalog.Misfit, source, prompt,
+			"does not fit its prompt block (%s), so it is left out: %v; correct the block", shape.Place, err))
+		return false
+	}
+	*prompt = shaped
+	return true
+}
+
+// shapeOf returns the prompt block for a prompt; the zero value where there is none.
+func (in *intake) shapeOf(source *catalog.Source, prompt *catalog.Prompt) shape {
+	if len(in.shapes) == 0 {
+		return shape{}
+	}
+	if s := in.shapes[in.exposed(source, prompt.Name)]; s.team == source.Team {
+		return s
+	}
+	return shape{}
+}
+
+func (s shape) label() string {
+	if s.Shape == nil {
+		return ""
+	}
+	return s.Prompt
+}
+
+// change is the block as the catalog knows it.
+func (s shape) change() *catalog.Shape {
+	supplies := func(values []config.ArgumentValue) (list []catalog.Supply) {
+		for _, v := range values {
+			list = append(list, catalog.Supply(v))
+		}
+		return list
+	}
+	return &catalog.Shape{
+		Name: s.Name, Title: s.Title, Description: s.Description,
+		Supplied: catalog.Supplied{Fixed: supplies(s.Fixed), Defaults: supplies(s.Defaults)},
+	}
+}
+
+// unmatched reports the prompt blocks for which no upstream offers a prompt, once each that could has been listed. What
+// was taken is by upstream.
+func (in *intake) unmatched(all map[string]taken, listed func(upstream string) bool) (reports []catalog.Report) {
+	for _, label := range slices.Sorted(maps.Keys(in.shapes)) {
+		s := in.shapes[label]
+		may := func(c catalog.Candidate) bool {
+			return !listed(c.Source.Upstream) || all[c.Source.Upstream].shaped[label]
+		}
+		if len(s.origins) == 0 || slices.ContainsFunc(s.origins, may) {
+			continue
+		}
+		first := s.origins[0]
+		reports = append(reports, catalog.Report{
+			Kind: catalog.Unmatched, Name: label,
+			Owners: []catalog.Owner{{Upstream: first.Source.Upstream, Name: first.Own, Place: first.Source.Place}},
+			Text: fmt.Sprintf("the prompt block %s (%s) has no effect: upstream %q (%s) offers no such prompt; correct or remove it",
+				wire.Quote(label), s.Place, first.Source.Upstream, first.Source.Place),
+		})
+	}
+	return reports
 }
 
 func unreadable(source *catalog.Source, i int, err error) catalog.Report {

@@ -63,7 +63,7 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 		return nil, err
 	}
 	got, err := g.askOwners(ctx, upstream.Client{}, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
-		return params.With("name", wire.Quote(own))
+		return supply(entry, params).With("name", wire.Quote(own))
 	})
 	if err != nil {
 		return nil, err

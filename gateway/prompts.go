@@ -189,6 +189,7 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err != nil {
 		return dst, err
 	}
+	turn.params = supply(entry, turn.params)
 	got, err := g.ask(ctx, r, turn)
 	if err != nil {
 		return dst, err
@@ -261,6 +262,10 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 		return dst, unknownPrompt(name)
 	}
 	o.target(entry.Name)
+	params, err := completing(entry, r.params)
+	if err != nil {
+		return dst, err
+	}
 	none := upstream.Result{JSON: jsontext.Value(noCompletions), Revision: wire.LatestLegacy}
 	owners := slices.DeleteFunc(slices.Clone(entry.Owners), func(o catalog.Owner) bool {
 		return !g.byName[o.Upstream].Completes()
@@ -269,7 +274,7 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 		return g.appendResult(dst, r, none, noQuestions)
 	}
 	got, err := g.askOwners(ctx, g.client(r), owners, wire.Complete, func(own string) wire.Object {
-		return r.params.With("ref", ref.With("name", wire.Quote(own)).JSON())
+		return params.With("ref", ref.With("name", wire.Quote(own)).JSON())
 	})
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
 		got.result, err = none, nil

@@ -137,12 +137,12 @@ func (s *Snapshot) claimsOf(at int) (claims []claim, reports []Report) {
 	claims = make([]claim, 0, len(source.Prompts))
 	for i := range source.Prompts {
 		prompt := &source.Prompts[i]
-		name := ExposedName(source.Prefix, s.opts.Separator, prompt.Name)
+		name := cmp.Or(prompt.Exposed, ExposedName(source.Prefix, s.opts.Separator, prompt.Name))
 		if len(name) > MaxName {
 			reports = append(reports, nameTooLong(source, prompt, name))
 			continue
 		}
-		if owner := s.namespaces.owner(name); owner.Team != source.Team {
+		if owner := s.namespaces.owner(name); owner.Team != source.Team && owner.Upstream != "" { // a new name may be nobody's
 			reports = append(reports, foreignPrefix(source, prompt, name, &owner))
 			continue
 		}
@@ -161,7 +161,7 @@ func (s *Snapshot) resolve(claims []claim) (*Entry, []Report) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	agreed := slices.DeleteFunc(slices.Clone(claims), func(c claim) bool { return c.prompt.Hash != claims[0].prompt.Hash })
+	agreed := slices.DeleteFunc(slices.Clone(claims), func(c claim) bool { return !c.prompt.agrees(claims[0].prompt) })
 	if len(agreed) == len(claims) {
 		return s.newEntry(agreed), nil
 	}
@@ -208,4 +208,11 @@ func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim)
 	return append(merged, fresh...), stale
 }
 
-func samePrompt(a, b Prompt) bool { return bytes.Equal(a.Definition, b.Definition) }
+func samePrompt(a, b Prompt) bool {
+	return bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed && a.Supplied.same(b.Supplied)
+}
+
+// agrees reports whether two prompts are one, whichever of their upstreams is asked.
+func (p *Prompt) agrees(other *Prompt) bool {
+	return p.Hash == other.Hash && p.Supplied.same(other.Supplied)
+}

@@ -64,7 +64,7 @@ func newNamespaces(sources []Source, separator string) namespaces {
 
 // owner returns the source with the longest prefix that the name lies in. With a separator of one character there is
 // only one; with "__", the name "a___x" lies in the prefixes "a" and "a_". A source's exposed name always has an owner:
-// it lies in the source's own prefix.
+// it lies in the source's own prefix. One that a prompt block gives may have none, which is the zero Source.
 func (n namespaces) owner(name string) Source {
 	owner := n.owners[""]
 	for end := range name {

@@ -22,6 +22,11 @@ type Prompt struct {
 	// Arguments are those that the definition declares, in its order.
 	Arguments []Argument
 
+	// Exposed is the name for clients where a configuration gives one; else it follows from the upstream's prefix.
+	Exposed string
+	// Supplied is what a get needs beside what the client sends.
+	Supplied Supplied
+
 	// The name's value is Definition[nameStart:nameEnd].
 	nameStart, nameEnd int
 }

@@ -25,6 +25,10 @@ const (
 	FoldedNames Kind = "folded_names"
 	// Unreadable is an element of an upstream's list that is no prompt, see [ParsePrompt]. Whoever parses reports it.
 	Unreadable Kind = "unreadable"
+	// Misfit is a prompt that a prompt block does not fit. Whoever applies blocks reports it, and the next too.
+	Misfit Kind = "misfit"
+	// Unmatched is a prompt block for a prompt that nobody offers.
+	Unmatched Kind = "unmatched"
 	// Drift is a definition that the lock file does not approve. Whoever compares reports it.
 	Drift Kind = "drift"
 )

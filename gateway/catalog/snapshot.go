@@ -45,6 +45,8 @@ type Entry struct {
 	JSON jsontext.Value
 	// Arguments are those that the definition declares, in its order.
 	Arguments []Argument
+	// Supplied is what a get needs beside what the client sends.
+	Supplied Supplied
 	// Fingerprint is that of the name and of what the definition says. The order of members, spacing and spelling do
 	// not count, so that a server that shuffles its members on each list does not look like one that changes.
 	Fingerprint Fingerprint
@@ -88,6 +90,7 @@ func (s *Snapshot) newEntry(claims []claim) *Entry {
 		Owners:      s.owners(claims),
 		JSON:        prompt.under(name),
 		Arguments:   prompt.Arguments,
+		Supplied:    prompt.Supplied,
 		Fingerprint: Fingerprint(sum[:len(Fingerprint{})]),
 		fold:        fold(name),
 	}
@@ -112,7 +115,7 @@ func owner(source *Source, name string) Owner {
 // same reports whether nobody could tell the entries apart.
 func (e *Entry) same(other *Entry) bool {
 	return e == other || e.Name == other.Name && e.Team == other.Team &&
-		slices.Equal(e.Owners, other.Owners) && bytes.Equal(e.JSON, other.JSON)
+		slices.Equal(e.Owners, other.Owners) && bytes.Equal(e.JSON, other.JSON) && e.Supplied.same(other.Supplied)
 }
 
 func lookup(entries []*Entry, name string) *Entry {
