@@ -88,6 +88,8 @@ type Gateway struct {
 	StateDir string
 	// Lock holds for all teams, each of which may ask for more. See [Config.Locking].
 	Lock Locking
+	// Limit is for all requests of a principal; nil where there is none.
+	Limit *Limit
 }
 
 // Conflict says what becomes of one exposed name with two definitions.
@@ -150,8 +152,10 @@ type Team struct {
 	Exposes   []Rule
 	Hides     []Rule
 	Shapes    []Shape
-	Lock      Locking
-	Place     Place
+	// Limit is for gets and completions of the team's prompts; nil where there is none.
+	Limit *Limit
+	Lock  Locking
+	Place Place
 }
 
 // Upstream is one upstream block: a named MCP server.
@@ -253,7 +257,9 @@ type Rule struct {
 	// To is whom an expose block adds; empty in a hide block, which is for everybody.
 	To []Selector
 	// When is nil where the rule holds always.
-	When  *Condition
+	When *Condition
+	// Limit is for gets and completions of what an expose block shows; nil where there is none.
+	Limit *Limit
 	Place Place
 }
 

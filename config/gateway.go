@@ -120,8 +120,8 @@ func (l *loader) gateway(f fields) Gateway {
 			"allowed_hosts", "allowed_origins", "trusted_proxies", "conflict", "instructions", "state_dir",
 			"lock",
 		},
-		single: []string{"tls"},
-		later:  []string{"limit", "screen"},
+		single: []string{"tls", "limit"},
+		later:  []string{"screen"},
 	})
 	g := Gateway{
 		Listen:    DefaultListen,
@@ -148,6 +148,7 @@ func (l *loader) gateway(f fields) Gateway {
 	field(f, "instructions", public, &g.Instructions, checked(anything))
 	field(f, "state_dir", public, &g.StateDir, checked(checkFolder))
 	g.Lock = f.locking()
+	g.Limit = f.limit()
 	return g
 }
 

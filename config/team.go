@@ -21,14 +21,16 @@ const (
 func (l *loader) team(f fields) Team {
 	f.items(schema{
 		attributes: []string{"members", "lock"},
+		single:     []string{"limit"},
 		labelled:   []string{"upstream", "expose", "hide", "prompt"},
-		later:      []string{"limit", "screen", "rate"},
+		later:      []string{"screen", "rate"},
 	})
 	before := len(l.diags)
 	t := Team{Name: f.label(), Place: f.place()}
 	l.checkName("team", f)
 	t.Members = list(f, "members", shown, parseMember)
 	t.Lock = f.locking()
+	t.Limit = f.limit()
 	for _, b := range f.inner("upstream") {
 		t.Upstreams = append(t.Upstreams, l.upstream(b, t.Name))
 	}
@@ -77,13 +79,14 @@ func (l *loader) hide(f fields) Rule {
 }
 
 func (l *loader) expose(f fields) Rule {
-	f.items(schema{attributes: []string{"prompts", "to", "when"}})
+	f.items(schema{attributes: []string{"prompts", "to", "when"}, single: []string{"limit"}})
 	return Rule{
 		Label:   f.label(),
 		Place:   f.place(),
 		Prompts: required(f, "prompts", parsePattern),
 		To:      required(f, "to", l.parseAudience),
 		When:    f.condition(),
+		Limit:   f.limit(),
 	}
 }
 

@@ -52,6 +52,8 @@ type Gateway struct {
 	sealer     *seal.Sealer
 	asking     *seal.Box // of requestState
 	schemas    *schemas  // of arguments
+	limits     *limits
+	teamLimits map[string]*config.Limit
 	hosts      hostGuard
 	own        ownAddresses
 	sessions   legacySessions
@@ -94,6 +96,13 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		changed: make(chan struct{}, 1), started: time.Now(), closing: make(chan struct{}),
 	}
 	g.policy = policy.New(cfg).Reporting(g.reportCondition)
+	if g.limits, err = newLimits(); err != nil {
+		return nil, err
+	}
+	g.teamLimits = map[string]*config.Limit{}
+	for i := range cfg.Teams {
+		g.teamLimits[cfg.Teams[i].Name] = cfg.Teams[i].Limit
+	}
 	if g.schemas, err = newSchemas(); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,11 @@ const metaPartial = "promptweir/partial"
 
 // list appends the result of prompts/list to dst: one page of the caller's view, from memory.
 func (g *Gateway) list(ctx context.Context, dst []byte, r *request) ([]byte, error) {
+	end, err := g.limits.begin(r.principal.Key(), g.cfg.Gateway.Limit)
+	if err != nil {
+		return dst, err
+	}
+	defer end()
 	after, err := g.position(r)
 	if err != nil {
 		return dst, err
@@ -182,6 +187,11 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 		return dst, unknownPrompt(name)
 	}
 	o.target(entry.Name)
+	end, err := g.limited(r, entry)
+	if err != nil {
+		return dst, err
+	}
+	defer end()
 	if err := g.checkArguments(ctx, entry, r.params.Get("arguments")); err != nil {
 		return dst, err
 	}
@@ -262,6 +272,11 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 		return dst, unknownPrompt(name)
 	}
 	o.target(entry.Name)
+	end, err := g.limited(r, entry)
+	if err != nil {
+		return dst, err
+	}
+	defer end()
 	params, err := completing(entry, r.params)
 	if err != nil {
 		return dst, err

@@ -78,6 +78,15 @@ func (a *Audience) allowedBy(g Grants) *rule {
 	return nil
 }
 
+// Limit returns that of the expose block by which the audience sees an entry; nil where it has none, or where the
+// audience is of the team's members.
+func (a *Audience) Limit(g Grants) *config.Limit {
+	if r := a.allowedBy(g); r != nil && r.expose != nil {
+		return r.expose.Limit
+	}
+	return nil
+}
+
 // SeesTeam reports whether the audience may see anything at all of what a team owns: it is of the team's members, or some
 // expose block of the team is for it, whatever that block matches at present.
 func (a *Audience) SeesTeam(team string) bool {

@@ -2,7 +2,6 @@ admin {
   tls {}                                 # ERROR: admin.tls is not supported yet
 }
 team "a" {
-  limit "x" {}                           # ERROR: team.limit is not supported yet
   upstream "u" {
     url = "https://a.example.com"
   }

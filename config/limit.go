@@ -1,0 +1,33 @@
+package config
+
+import "math"
+
+// Limit is a limit block: what each principal may ask for. It is for each of them alone, all anonymous ones together.
+type Limit struct {
+	// Rate is requests per second, and Burst how many may come at once; a Rate of 0 is no bound.
+	Rate  float64
+	Burst int
+	// Concurrency is requests at the same time; 0 is no bound.
+	Concurrency int
+	Place       Place
+}
+
+// limit reads the limit block of a gateway, a team or an expose; nil where there is none.
+func (f fields) limit() *Limit {
+	for _, b := range f.inner("limit") { // a second one was reported
+		b.items(schema{attributes: []string{"rate", "burst", "concurrency"}})
+		l := &Limit{Place: b.place()}
+		b.number("rate", minRate, maxRate, &l.Rate)
+		l.Burst = max(1, int(math.Ceil(l.Rate)))
+		b.count("burst", maxCount, &l.Burst)
+		b.count("concurrency", maxCount, &l.Concurrency)
+		switch {
+		case !b.has("rate") && !b.has("concurrency"):
+			b.error(b.block.DefRange(), "Nothing to limit", "A block \"limit\" needs rate, in requests per second, or concurrency.")
+		case !b.has("rate") && b.has("burst"):
+			b.error(b.at("burst"), "burst without rate", "burst is how many requests of a rate may come at once; set rate or remove burst.")
+		}
+		return l
+	}
+	return nil
+}
