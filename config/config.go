@@ -90,6 +90,8 @@ type Gateway struct {
 	Lock Locking
 	// Limit is for all requests of a principal; nil where there is none.
 	Limit *Limit
+	// Screens hold for all teams. See [Config.Screens].
+	Screens []Screen
 }
 
 // Conflict says what becomes of one exposed name with two definitions.
@@ -152,6 +154,7 @@ type Team struct {
 	Exposes   []Rule
 	Hides     []Rule
 	Shapes    []Shape
+	Screens   []Screen
 	// Limit is for gets and completions of the team's prompts; nil where there is none.
 	Limit *Limit
 	Lock  Locking

@@ -60,7 +60,9 @@ func (l *loader) checkTop() {
 	known := schema{
 		single:   []string{"gateway", "admin", "auth"},
 		labelled: []string{"hide", "allow", "team"},
-		later:    []string{"prompt", "limit", "screen", "lock"},
+		elsewhere: map[string]string{
+			"prompt": "a team block", "limit": "gateway, a team or an expose block", "screen": "gateway or a team block", "lock": "gateway or a team block",
+		},
 	}
 	var all hclsyntax.Blocks
 	for _, src := range l.sources {
@@ -120,8 +122,8 @@ func (l *loader) gateway(f fields) Gateway {
 			"allowed_hosts", "allowed_origins", "trusted_proxies", "conflict", "instructions", "state_dir",
 			"lock",
 		},
-		single: []string{"tls", "limit"},
-		later:  []string{"screen"},
+		single:   []string{"tls", "limit"},
+		labelled: []string{"screen"},
 	})
 	g := Gateway{
 		Listen:    DefaultListen,
@@ -149,6 +151,7 @@ func (l *loader) gateway(f fields) Gateway {
 	field(f, "state_dir", public, &g.StateDir, checked(checkFolder))
 	g.Lock = f.locking()
 	g.Limit = f.limit()
+	g.Screens = f.screens()
 	return g
 }
 

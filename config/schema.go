@@ -17,6 +17,8 @@ type schema struct {
 	single, labelled []string
 	// later are names of the design that have no effect yet. They are refused and not ignored.
 	later []string
+	// elsewhere are names that stand in other blocks, and which.
+	elsewhere map[string]string
 }
 
 func (s schema) names() []string { return slices.Concat(s.attributes, s.single, s.labelled) }
@@ -82,6 +84,8 @@ func (l *loader) misplaced(at hcl.Range, name, kind, prefix string, s schema) {
 	switch {
 	case slices.Contains(s.later, name):
 		l.error(at, prefix+name+" is not supported yet", "It would have no effect in this version, so it is refused; remove it.")
+	case s.elsewhere[name] != "":
+		l.error(at, "Not here", "%s belongs into %s; move it there.", name, s.elsewhere[name])
 	case slices.Contains(s.attributes, name):
 		l.error(at, "Unexpected block", "%s is an attribute: write %s = … with an equals sign.", name, name)
 	case slices.Contains(s.single, name), slices.Contains(s.labelled, name):

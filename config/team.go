@@ -22,8 +22,8 @@ func (l *loader) team(f fields) Team {
 	f.items(schema{
 		attributes: []string{"members", "lock"},
 		single:     []string{"limit"},
-		labelled:   []string{"upstream", "expose", "hide", "prompt"},
-		later:      []string{"screen", "rate"},
+		labelled:   []string{"upstream", "expose", "hide", "prompt", "screen"},
+		elsewhere:  map[string]string{"rate": "a limit block, or an upstream"},
 	})
 	before := len(l.diags)
 	t := Team{Name: f.label(), Place: f.place()}
@@ -31,6 +31,7 @@ func (l *loader) team(f fields) Team {
 	t.Members = list(f, "members", shown, parseMember)
 	t.Lock = f.locking()
 	t.Limit = f.limit()
+	t.Screens = f.screens()
 	for _, b := range f.inner("upstream") {
 		t.Upstreams = append(t.Upstreams, l.upstream(b, t.Name))
 	}
@@ -112,7 +113,9 @@ func (l *loader) upstream(f fields, team string) Upstream {
 			"concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
 		},
 		single: []string{"breaker", "retry", "tls", "oauth"},
-		later:  []string{"lock", "limit", "prompt", "screen"},
+		elsewhere: map[string]string{
+			"lock": "the team block", "limit": "the team block", "prompt": "the team block", "screen": "the team block",
+		},
 	})
 	l.checkName("upstream", f)
 	u := Upstream{

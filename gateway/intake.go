@@ -9,18 +9,21 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/screen"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // intake is what the configuration does to a definition between an upstream's list and the catalog:
 //
-//	definition ─▶ approved by the lock file? ─▶ shaped by its prompt block ─▶ catalog
+//	definition ─▶ approved by the lock file? ─▶ shaped by its prompt block ─▶ screened ─▶ catalog
 //
 // What it leaves out, it reports. It is immutable.
 type intake struct {
 	cfg *config.Config
 	// shapes are by the exposed name that a prompt has without them.
 	shapes map[string]shape
+	// screens are by team.
+	screens map[string]*screen.Screen
 }
 
 // shape is a prompt block, the team that owns the prompt, and the upstreams that the prompt can be of.
@@ -32,10 +35,11 @@ type shape struct {
 }
 
 func newIntake(cfg *config.Config) *intake {
-	in := &intake{cfg: cfg, shapes: map[string]shape{}}
+	in := &intake{cfg: cfg, shapes: map[string]shape{}, screens: map[string]*screen.Screen{}}
 	sources := sourcesOf(cfg)
 	for i := range cfg.Teams {
 		t := &cfg.Teams[i]
+		in.screens[t.Name] = screen.New(cfg.Screens(t.Name))
 		for j := range t.Shapes {
 			label := t.Shapes[j].Prompt
 			in.shapes[label] = shape{&t.Shapes[j], t.Name, catalog.Candidates(sources, cfg.Gateway.Separator, label)}
@@ -71,23 +75,51 @@ func (in *intake) take(source *catalog.Source, definitions []jsontext.Value) tak
 
 // admit reports whether a prompt is listed, and makes it what is listed.
 func (in *intake) admit(source *catalog.Source, prompt *catalog.Prompt, reports *[]catalog.Report) bool {
-	drift, kept := in.checkLock(source, prompt)
-	*reports = append(*reports, drift...)
-	if !kept {
-		return false
+	for _, step := range []func(*catalog.Source, *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool){
+		in.checkLock, in.shape, in.screen,
+	} {
+		next, noted, kept := step(source, prompt)
+		*reports = append(*reports, noted...)
+		if !kept {
+			return false
+		}
+		*prompt = next
 	}
+	return true
+}
+
+// shape applies the prompt block.
+func (in *intake) shape(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
 	shape := in.shapeOf(source, prompt)
 	if shape.Shape == nil {
-		return true
+		return *prompt, nil, true
 	}
 	shaped, err := prompt.Shaped(shape.change())
 	if err != nil {
-		*reports = append(*reports, in.about(catalog.Misfit, source, prompt,
-			"does not fit its prompt block (%s), so it is left out: %v; correct the block", shape.Place, err))
-		return false
+		return *prompt, []catalog.Report{in.about(catalog.Misfit, source, prompt,
+			"does not fit its prompt block (%s), so it is left out: %v; correct the block", shape.Place, err)}, false
 	}
-	*prompt = shaped
-	return true
+	return shaped, nil, true
+}
+
+// screen holds a definition, as clients are to see it, against the screen blocks.
+func (in *intake) screen(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
+	outcome := in.screens[source.Team].Definition(prompt.Definition)
+	if f := outcome.Rejected; f != nil {
+		return *prompt, []catalog.Report{in.about(catalog.Screened, source, prompt,
+			"is left out: its definition has %s, %s; correct it there", f, f.Block.Place)}, false
+	}
+	if len(outcome.Noted) == 0 {
+		return *prompt, nil, true
+	}
+	first := outcome.Noted[0]
+	reports := []catalog.Report{in.about(catalog.Screened, source, prompt, "has %d findings in its definition, the first is %s, %s (action = %q)",
+		len(outcome.Noted), first, first.Block.Place, first.Block.Action)}
+	screened, err := prompt.With(outcome.JSON)
+	if err != nil {
+		return *prompt, reports, false // cannot be: texts stay texts
+	}
+	return screened, reports, true
 }
 
 // shapeOf returns the prompt block for a prompt; the zero value where there is none.
@@ -170,14 +202,14 @@ func (in *intake) about(kind catalog.Kind, source *catalog.Source, prompt *catal
 }
 
 // checkLock reports a definition that is not the approved one, and whether it is listed all the same.
-func (in *intake) checkLock(source *catalog.Source, prompt *catalog.Prompt) (drift []catalog.Report, kept bool) {
+func (in *intake) checkLock(source *catalog.Source, prompt *catalog.Prompt) (_ catalog.Prompt, drift []catalog.Report, kept bool) {
 	lock := in.cfg.Locking(source.Team)
 	if lock.Mode == config.LockOff {
-		return nil, true
+		return *prompt, nil, true
 	}
 	approved, known := in.cfg.Lock.Find(in.exposed(source, prompt.Name), source.Upstream)
 	if known && approved.SHA256 == prompt.Hash {
-		return nil, true
+		return *prompt, nil, true
 	}
 	problem, outcome := "is not in "+config.LockFile, "it is left out"
 	if known {
@@ -186,7 +218,7 @@ func (in *intake) checkLock(source *catalog.Source, prompt *catalog.Prompt) (dri
 	if lock.Mode == config.LockWarn {
 		outcome = "it is listed all the same"
 	}
-	return []catalog.Report{in.about(catalog.Drift, source, prompt,
+	return *prompt, []catalog.Report{in.about(catalog.Drift, source, prompt,
 		"%s: %s (lock = %q at %s); look at it with promptweir lock --diff, and approve it with promptweir lock",
 		problem, outcome, lock.Mode, lock.Place)}, lock.Mode != config.LockEnforce
 }

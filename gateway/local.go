@@ -65,6 +65,9 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	got, err := g.askOwners(ctx, upstream.Client{}, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
 		return supply(entry, params).With("name", wire.Quote(own))
 	})
+	if err == nil {
+		got.result, err = g.screened(ctx, entry, got.result)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -204,6 +204,9 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err != nil {
 		return dst, err
 	}
+	if got.result, err = g.screened(ctx, entry, got.result); err != nil {
+		return dst, err
+	}
 	return g.appendResult(dst, r, got.result, func(result wire.Object) (wire.Object, error) {
 		return g.asked(r, entry, got, result)
 	})
@@ -293,6 +296,9 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 	})
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
 		got.result, err = none, nil
+	}
+	if err == nil {
+		got.result, err = g.screened(ctx, entry, got.result)
 	}
 	if err != nil {
 		return dst, err

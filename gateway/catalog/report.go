@@ -29,6 +29,8 @@ const (
 	Misfit Kind = "misfit"
 	// Unmatched is a prompt block for a prompt that nobody offers.
 	Unmatched Kind = "unmatched"
+	// Screened is a definition in which a screen block found something. Whoever screens reports it.
+	Screened Kind = "screened"
 	// Drift is a definition that the lock file does not approve. Whoever compares reports it.
 	Drift Kind = "drift"
 )

@@ -67,8 +67,15 @@ func (p *Prompt) Shaped(shape *Shape) (Prompt, error) {
 		}
 		object = object.With("arguments", arguments)
 	}
-	changed, err := ParsePrompt(object.JSON())
+	changed, err := p.With(object.JSON())
 	changed.Exposed, changed.Supplied = shape.Name, supplied
+	return changed, err
+}
+
+// With returns the prompt with another definition.
+func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
+	changed, err := ParsePrompt(definition)
+	changed.Exposed, changed.Supplied = p.Exposed, p.Supplied
 	return changed, err
 }
 

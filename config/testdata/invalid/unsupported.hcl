@@ -6,7 +6,7 @@ team "a" {
     url = "https://a.example.com"
   }
 }
-prompt "x" {}                            # ERROR: prompt is not supported yet
-limit "x" {}                             # ERROR: limit is not supported yet
-screen "x" {}                            # ERROR: screen is not supported yet
-lock {}                                  # ERROR: lock is not supported yet
+prompt "x" {}                            # ERROR: Not here; prompt belongs into a team block
+limit "x" {}                             # ERROR: Not here; limit belongs into gateway, a team or an expose block
+screen "x" {}                            # ERROR: Not here; screen belongs into
+lock {}                                  # ERROR: Not here; lock belongs into

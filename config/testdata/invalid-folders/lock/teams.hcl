@@ -3,6 +3,6 @@ team "b" {
   lock = "warn"
   upstream "u" {
     url  = "https://u.example.com"
-    lock = "warn"                        # ERROR: upstream.lock is not supported yet
+    lock = "warn"                        # ERROR: Not here; lock belongs into the team block; move it there.
   }
 }
