@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -72,37 +71,6 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 		return nil, err
 	}
 	return g.appendResult(nil, &request{revision: wire.LatestLegacy}, got.result, noQuestions)
-}
-
-// Explanation is why a principal sees an exposed name or does not, for one upstream that the name may belong to.
-type Explanation struct {
-	policy.Decision
-
-	Team, Upstream string
-	// Own is what the upstream would call the prompt.
-	Own string
-}
-
-// Explain says, from the configuration alone, what becomes of an exposed name: for each upstream whose prefix the name
-// has. Whether the upstream offers such a prompt is not asked.
-func (g *Gateway) Explain(who policy.Principal, name string) []Explanation {
-	var all []Explanation
-	for _, candidate := range catalog.Candidates(g.sources(), g.cfg.Gateway.Separator, name) {
-		all = append(all, Explanation{
-			Decision: g.policy.Explain(who, candidate.Source.Team, candidate.Source.Upstream, name, g.definition(candidate, name)),
-			Team:     candidate.Source.Team, Upstream: candidate.Source.Upstream, Own: candidate.Own,
-		})
-	}
-	return all
-}
-
-// definition is that of an entry that a candidate owns; nil where it is not known.
-func (g *Gateway) definition(candidate catalog.Candidate, name string) []byte {
-	entry := g.edition.Load().snapshot.Lookup(name)
-	if entry == nil || !slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == candidate.Source.Upstream }) {
-		return nil
-	}
-	return entry.JSON
 }
 
 // Problems returns the upstreams that have no fresh list, by name, with the reason.

@@ -49,8 +49,12 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	e.hides(p.hides, "of the gateway")
 	e.hides(t.hides, fmt.Sprintf("of team %q", team))
 	e.rules(t)
-	if e.open != "" && e.Rule == "" {
+	switch {
+	case e.Rule != "":
+	case e.open != "":
 		e.Depends, e.Reason = true, e.open
+	case e.closed != "":
+		e.Reason = e.closed
 	}
 	return e.Decision
 }
@@ -67,6 +71,8 @@ type explanation struct {
 	// open is the first step that depends on what is not known; hidden, that it may hide what later steps show.
 	open   string
 	hidden bool
+	// closed is the first expose block that is for the principal and whose when does not hold.
+	closed string
 }
 
 // step adds a step. The first that counts decides, but none shows what a hide block may hide.
@@ -144,6 +150,9 @@ func (e *explanation) rules(t *team) {
 			if counts, because = e.when(r.expose); because != "" {
 				text = fmt.Sprintf("%s of team %q is for %s, and %s", title("expose", r.expose.Rule), r.team, e.who.Subject, because)
 				e.note(because, text)
+			}
+			if !counts && e.closed == "" {
+				e.closed = text
 			}
 		}
 		e.step(r.place.String(), text, counts, true)

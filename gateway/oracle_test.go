@@ -1,0 +1,95 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// Whatever keeps a prompt from a caller, it looks as if there were none: whether it is hidden, not exposed, not for this caller, renamed, left
+// out, over a limit, or asked for with arguments that are wrong.
+func TestNothingTellsWhatExists(t *testing.T) {
+	p := newPeer(t, "p", "open", `{"name":"own","arguments":[{"name":"year","required":true}]}`, `{"name":"when","_meta":{"for":"user:ann"}}`,
+		`{"name":"broken","_meta":{}}`, `{"name":"renamed","arguments":[{"name":"x"}]}`, "drifted", `{"name":"screened","description":"bad"}`, `{"name":"hidden"}`)
+	text := func(lock string) string {
+		return "auth {\n anonymous = true\n" + token("ann", "eng") + token("bob") + "}\n" + team("eng", `"group:eng"`, lock+`
+  limit {
+    rate  = 0.0001
+    burst = 1
+  }
+  prompt "p.renamed" {
+    name      = "fresh"
+    arguments = { x = "1" }
+  }
+  screen "bad" { patterns = ["bad"] }
+  expose "open" {
+    prompts = ["p.open"]
+    to      = ["*"]
+  }
+  expose "when" {
+    prompts = ["p.when", "p.broken"]
+    to      = ["*"]
+    when    = prompt.meta.for == principal.subject
+  }
+  hide "h" {
+    prompts = ["p.hidden"]
+    when    = !contains(principal.groups, "group:eng")
+  }
+`, p)
+	}
+	lock := serve(t, text("")).Lock()
+	var kept config.Lock
+	for _, l := range lock {
+		if l.Name != "p.drifted" {
+			kept = append(kept, l)
+		}
+	}
+	s := serveLocked(t, text(`lock = "enforce"`), kept)
+	if diff := cmp.Diff([]string{"fresh", "p.broken", "p.hidden", "p.open", "p.own", "p.when"}, s.modern("ann").list()); diff != "" {
+		t.Fatalf("ann lists (-want +got):\n%s", diff)
+	}
+	hidden := map[string][]string{
+		"bob": {"p.own", "p.when", "p.broken", "p.renamed", "fresh", "p.drifted", "p.screened", "p.hidden"},
+		"":    {"p.own", "p.when", "p.broken", "p.renamed", "fresh", "p.drifted", "p.screened", "p.hidden"},
+		"ann": {"p.renamed", "p.drifted", "p.screened"},
+	}
+	for who, names := range hidden {
+		for _, c := range []*client{s.modern(who), s.legacy("2025-11-25", who)} {
+			for _, used := range []bool{false, true} {
+				if used {
+					c.call("prompts/get", get("p.open"))
+					c.call("prompts/get", get("p.open")).is(t, http.StatusOK, `"rate_limited"`)
+				}
+				for _, name := range names {
+					c.sameAsNone(name)
+				}
+			}
+		}
+	}
+}
+
+// sameAsNone compares the answers to requests for a name with those for one of the same length that nobody has.
+func (c *client) sameAsNone(name string) {
+	c.t.Helper()
+	none := strings.Repeat("x", len(name))
+	for _, r := range []struct{ method, params string }{
+		{"prompts/get", `{"name":"%"}`},
+		{"prompts/get", `{"name":"%","arguments":[]}`},
+		{"prompts/get", `{"name":"%","arguments":{"x":"2","year":7}}`},
+		{"completion/complete", complete("%")},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"},"argument":{"name":"x","value":""}}`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"}}`},
+	} {
+		ask := func(name string) string {
+			body, h := c.envelope("1", r.method, strings.ReplaceAll(r.params, "%", name))
+			return strings.ReplaceAll(send(c.t, http.MethodPost, c.url, body, h).whole(), name, "NAME")
+		}
+		if diff := cmp.Diff(ask(none), ask(name)); diff != "" {
+			c.t.Errorf("%s %s of %s (-none +hidden):\n%s", c.revision, r.method, name, diff)
+		}
+	}
+}
