@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -49,6 +50,8 @@ func comparer() cmp.Options {
 	return cmp.Options{
 		cmp.AllowUnexported(Upstream{}),
 		cmp.Comparer(func(a, b Pattern) bool { return a.String() == b.String() }),
+		cmp.Comparer(func(a, b *Condition) bool { return a == b || a != nil && b != nil && a.text == b.text }),
+		cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() }),
 		cmp.Comparer(func(a, b Secret) bool { return a == b }),
 		cmp.Comparer(func(a, b Key) bool { return a == b }),
 	}
@@ -80,6 +83,7 @@ func secretFile(t *testing.T, name string) Secret {
 func TestEveryAttributeArrives(t *testing.T) {
 	path := filepath.Join("testdata", "valid", "everything.hcl")
 	at := func(line int) Place { return Place{path, line} }
+	description := "Plan a day"
 	want := &Config{
 		Gateway: Gateway{
 			Listen:         "0.0.0.0:8443",
@@ -177,10 +181,27 @@ func TestEveryAttributeArrives(t *testing.T) {
 				Prompts: patterns(t, "review_*"),
 				To:      []Selector{{Kind: Anybody}, {Group, "x"}, {User, "y"}, {TeamOf, "payments"}},
 				Place:   at(72),
+			}, {
+				Label:   "narrow",
+				Prompts: patterns(t, "plan"),
+				To:      []Selector{{Kind: Anybody}},
+				When:    &Condition{text: `length(prompt.arguments) <= 5 && principal.claims.tier == "gold"`},
+				Limit:   &Limit{Rate: 1, Burst: 10, Place: at(98)},
+				Place:   at(94),
 			}},
 			Hides: []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(76)}},
-			Place: at(29),
+			Shapes: []Shape{{
+				Prompt: "notes/plan", Name: "plan", Title: new(string), Description: &description,
+				Fixed:    []ArgumentValue{{"strict", jsontext.Value(`true`)}, {"year", jsontext.Value(`2026`)}},
+				Defaults: []ArgumentValue{{"lang", jsontext.Value(`"en"`)}},
+				Place:    at(77),
+			}},
+			Limit:   &Limit{Rate: 2.5, Burst: 3, Concurrency: 4, Place: at(85)},
+			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(89)}},
+			Lock:    Locking{Mode: LockEnforce, Place: at(29)},
+			Place:   at(29),
 		}},
+		Lock: Lock{{Name: "notes/plan", Upstream: "notes", SHA256: sha256.Sum256([]byte("{}"))}},
 	}
 	if diff := cmp.Diff(want, load(t, path), comparer()); diff != "" {
 		t.Errorf("Load(%s) (-want +got):\n%s", path, diff)
@@ -206,6 +227,9 @@ func TestAnEmptyFileGivesTheDefaults(t *testing.T) {
 func TestValidFixturesLoadWithoutAWord(t *testing.T) {
 	paths, _ := filepath.Glob("testdata/valid/*.hcl")
 	for _, path := range paths {
+		if isLock(path) {
+			continue
+		}
 		if _, diags := Load(path, options()); diags.Len() > 0 {
 			t.Errorf("Load(%s): %v", path, diags.Err())
 		}

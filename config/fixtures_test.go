@@ -17,6 +17,7 @@ import (
 func environment(name string) (string, bool) {
 	value, ok := map[string]string{
 		"A_TOKEN":        "hunter2-a",
+		"CURSOR":         "hunter2-0123456789abcdef01234567",
 		"LISTEN":         "localhost:7000",
 		"PAYMENTS_TOKEN": "hunter2-payments",
 		"PLATFORM":       "for everybody",

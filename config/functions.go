@@ -73,7 +73,7 @@ func (s *scope) envFunction() function.Function {
 // env looks a variable up. An unset one without default is unknown where that is allowed: then whatever is
 // computed from it is unknown too, and is not checked.
 func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
-	if err := s.grants.allowEnv(name); err != nil {
+	if err := s.allowEnv(name); err != nil {
 		return cty.DynamicVal, err
 	}
 	if value, ok := s.options.LookupEnv(name); ok {
@@ -124,7 +124,7 @@ func (s *scope) read(name text) (string, error) {
 	}
 	actual, err := filepath.EvalSymlinks(path)
 	if err == nil {
-		err = s.grants.allowResolved(s.root, actual, name)
+		err = s.allowResolved(actual, name)
 	}
 	if _, ok := errors.AsType[*problem](err); ok {
 		return "", err

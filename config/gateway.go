@@ -48,6 +48,7 @@ func (l *loader) decode() *Config {
 		cfg.Hides = append(cfg.Hides, l.hide(f))
 	}
 	l.decodeGrants(l.top("allow"))
+	l.reserve()
 	for _, f := range l.top("team") {
 		cfg.Teams = append(cfg.Teams, l.team(f))
 	}

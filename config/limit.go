@@ -14,20 +14,22 @@ type Limit struct {
 
 // limit reads the limit block of a gateway, a team or an expose; nil where there is none.
 func (f fields) limit() *Limit {
-	for _, b := range f.inner("limit") { // a second one was reported
-		b.items(schema{attributes: []string{"rate", "burst", "concurrency"}})
-		l := &Limit{Place: b.place()}
-		b.number("rate", minRate, maxRate, &l.Rate)
-		l.Burst = max(1, int(math.Ceil(l.Rate)))
-		b.count("burst", maxCount, &l.Burst)
-		b.count("concurrency", maxCount, &l.Concurrency)
-		switch {
-		case !b.has("rate") && !b.has("concurrency"):
-			b.error(b.block.DefRange(), "Nothing to limit", "A block \"limit\" needs rate, in requests per second, or concurrency.")
-		case !b.has("rate") && b.has("burst"):
-			b.error(b.at("burst"), "burst without rate", "burst is how many requests of a rate may come at once; set rate or remove burst.")
-		}
-		return l
+	blocks := f.inner("limit") // a second one was reported
+	if len(blocks) == 0 {
+		return nil
 	}
-	return nil
+	b := blocks[0]
+	b.items(schema{attributes: []string{"rate", "burst", "concurrency"}})
+	l := &Limit{Place: b.place()}
+	b.number("rate", minRate, maxRate, &l.Rate)
+	l.Burst = max(1, int(math.Ceil(l.Rate)))
+	b.count("burst", maxCount, &l.Burst)
+	b.count("concurrency", maxCount, &l.Concurrency)
+	switch {
+	case !b.has("rate") && !b.has("concurrency"):
+		b.error(b.block.DefRange(), "Nothing to limit", "A block \"limit\" needs rate, in requests per second, or concurrency.")
+	case !b.has("rate") && b.has("burst"):
+		b.error(b.at("burst"), "burst without rate", "burst is how many requests of a rate may come at once; set rate or remove burst.")
+	}
+	return l
 }

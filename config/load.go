@@ -69,6 +69,7 @@ type loader struct {
 	taken      map[string]Place   // names that must be unique, see unique
 	prefixes   map[string]claim   // who owns which namespace
 	shapes     []shaped           // all prompt blocks
+	reserved   map[string]bool    // what the cursor keys are made from, see reserve
 }
 
 // source is one file.
@@ -101,6 +102,7 @@ func newLoader(path string, opts Options) *loader {
 		guarded:  newLibrary(true),
 		taken:    map[string]Place{},
 		prefixes: map[string]claim{},
+		reserved: map[string]bool{},
 	}
 }
 

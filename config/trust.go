@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // grants are what an allow block lets one team's file use. A nil *grants allows everything: without any
@@ -77,6 +79,64 @@ func (l *loader) grantsOf(team string) *grants {
 		return g
 	}
 	return &grants{team: team}
+}
+
+// reserve notes what the cursor keys are made from. Whoever has a key can make every token that the gateway makes, so where
+// allow blocks exist no team gets one, whatever it was granted.
+func (l *loader) reserve() {
+	for _, f := range l.top("gateway") {
+		attribute := f.block.Body.Attributes["cursor_keys"]
+		if attribute == nil {
+			continue
+		}
+		walkCalls(attribute.Expr, func(call *hclsyntax.FunctionCallExpr) {
+			if len(call.Args) == 0 {
+				return
+			}
+			v, diags := call.Args[0].Value(nil)
+			if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+				return
+			}
+			switch call.Name {
+			case "env":
+				l.reserved["env "+v.AsString()] = true
+			case "file":
+				path := v.AsString()
+				if !filepath.IsAbs(path) {
+					path = filepath.Join(f.scope.dir, path)
+				}
+				if actual, err := filepath.EvalSymlinks(path); err == nil {
+					l.reserved["file "+absolute(actual)] = true
+				}
+			}
+		})
+	}
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+func errReserved(what string) error {
+	return &problem{"Not for a team", what + " is a cursor key of the gateway, with which every session and cursor can be made; no team may use it."}
+}
+
+func (s *scope) allowEnv(name string) error {
+	if s.grants != nil && s.reserved["env "+name] {
+		return errReserved(fmt.Sprintf("The environment variable %q", name))
+	}
+	return s.grants.allowEnv(name)
+}
+
+// allowResolved checks where the links of a path led.
+func (s *scope) allowResolved(actual string, name text) error {
+	if s.grants != nil && s.reserved["file "+absolute(actual)] {
+		return errReserved("The file " + name.String())
+	}
+	return s.grants.allowResolved(s.root, actual, name)
 }
 
 func (g *grants) allowEnv(name string) error {

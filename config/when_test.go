@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func TestConditions(t *testing.T) {
 	} {
 		c := condition(t, test.when)
 		holds, err := c.Holds(known, alice)
-		got := fmt.Sprint(holds)
+		got := strconv.FormatBool(holds)
 		if err != nil {
 			got = err.Error()
 		}

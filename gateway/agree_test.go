@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func (v *village) when() string {
 // nobody else.
 func TestListGetCompletionNotificationAndExplanationAgree(t *testing.T) {
 	for seed := range uint64(12) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			v := newVillage(t, seed)
 			s := serve(t, v.text)
 			for _, p := range v.peers {

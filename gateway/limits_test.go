@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ func TestLimits(t *testing.T) {
 		}
 		slow := &config.Limit{Rate: 2, Burst: 3}
 		narrow := &config.Limit{Concurrency: 1}
-		begin := func(who string, want string, blocks ...*config.Limit) func() {
+		begin := func(who, want string, blocks ...*config.Limit) func() {
 			t.Helper()
 			end, err := l.begin(who, blocks...)
 			got := "ok"
@@ -68,7 +69,7 @@ func TestLimitsRememberABoundedNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range maxBuckets + 100 {
-		if _, err := l.begin(fmt.Sprint(i), &config.Limit{Concurrency: 1}); err != nil {
+		if _, err := l.begin(strconv.Itoa(i), &config.Limit{Concurrency: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

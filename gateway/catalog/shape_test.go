@@ -28,10 +28,16 @@ func TestShapedChangesOnlyWhatTheShapeSays(t *testing.T) {
 		{"nothing", catalog.Shape{}, definition, nil},
 		{"a title", catalog.Shape{Title: &title}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"New \"T\"","_meta":{"k":[1, 2]}}`, nil},
 		{"a description that was not there", catalog.Shape{Description: &nothing}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]},"description":""}`, nil},
-		{"fixed", catalog.Shape{Supplied: catalog.Supplied{Fixed: supplies("b", `7`, "c", `7`)}},
-			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":true,"n":1.0}],"title":"T","_meta":{"k":[1, 2]}}`, supplies("b", `"7"`, "c", `7`)},
-		{"defaults", catalog.Shape{Supplied: catalog.Supplied{Defaults: supplies("a", `"x"`, "b", `"y"`)}},
-			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":false,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]}}`, nil},
+		{
+			"fixed",
+			catalog.Shape{Supplied: catalog.Supplied{Fixed: supplies("b", `7`, "c", `7`)}},
+			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":true,"n":1.0}],"title":"T","_meta":{"k":[1, 2]}}`, supplies("b", `"7"`, "c", `7`),
+		},
+		{
+			"defaults",
+			catalog.Shape{Supplied: catalog.Supplied{Defaults: supplies("a", `"x"`, "b", `"y"`)}},
+			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":false,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]}}`, nil,
+		},
 	} {
 		p := parse(t, definition)
 		got, err := p.Shaped(&test.shape)

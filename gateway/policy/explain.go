@@ -77,7 +77,7 @@ type explanation struct {
 
 // step adds a step. The first that counts decides, but none shows what a hide block may hide.
 func (e *explanation) step(rule, text string, counts, shows bool) {
-	decides := counts && e.Rule == "" && !(shows && e.hidden)
+	decides := counts && e.Rule == "" && (!shows || !e.hidden)
 	e.Chain = append(e.Chain, Step{rule, text, decides})
 	if decides {
 		e.Rule, e.Reason, e.Visible = rule, text, shows

@@ -38,14 +38,14 @@ func visible(text string) string {
 	var out strings.Builder
 	before := rune(0) // the last that stays
 	for i, r := range text {
-		if isInvisible(r) && !(r == zeroWidthJoiner || r == zeroWidthNonJoiner) {
-			continue
-		}
-		if isInvisible(r) {
+		switch {
+		case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
 			next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
 			if !joinable(before) || !joinable(next) {
 				continue
 			}
+		case isInvisible(r):
+			continue
 		}
 		out.WriteRune(r)
 		before = r

@@ -260,7 +260,7 @@ func strippable(at *jsontext.Decoder) bool {
 }
 
 // plain is a part of a pointer that says nothing but where something is.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) //nolint:gochecknoglobals // a constant
+var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // place is where the string that was read last is. Names that a server could put a message into are left out.
 func place(at *jsontext.Decoder) string {

@@ -1,7 +1,6 @@
 package screen_test
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,10 +35,11 @@ func show(o screen.Outcome, raw string) string {
 	case string(o.JSON) != raw:
 		shown = string(o.JSON)
 	}
+	all := []string{shown}
 	for _, f := range o.Noted {
-		shown += ", " + f.String()
+		all = append(all, f.String())
 	}
-	return shown
+	return strings.Join(all, ", ")
 }
 
 func TestScreens(t *testing.T) {
@@ -88,7 +88,7 @@ func TestScreens(t *testing.T) {
 	if got := screen.New([]config.Screen{texts}).Definition(jsontext.Value(`{"name":"x","messages":[{}]}`)); got.Rejected != nil {
 		t.Errorf("a definition has no content to check: %v", got.Rejected)
 	}
-	var none *screen.Screen = screen.New(nil)
+	none := screen.New(nil)
 	if got := none.Result(jsontext.Value(text("\u200b"))); got.Rejected != nil || got.Noted != nil || string(got.JSON) != text("\u200b") {
 		t.Errorf("no screen: %+v", got)
 	}
@@ -144,7 +144,7 @@ func FuzzStrip(f *testing.F) {
 func BenchmarkResult(b *testing.B) {
 	raw := jsontext.Value(text(strings.Repeat("Review this code for correctness first. ", 100)))
 	for name, s := range map[string]*screen.Screen{"none": nil, "invisible": screen.New([]config.Screen{{Invisible: true}}), "pattern": screen.New([]config.Screen{forbidding("reject", "(?i)ignore all")})} {
-		b.Run(fmt.Sprint(name), func(b *testing.B) {
+		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
 				s.Result(raw)

@@ -74,4 +74,30 @@ team "payments" {
     to      = ["*", "group:x", "user:y", "team:payments"]
   }
   hide "half-finished" { prompts = ["notes/wip_?"] }
+  prompt "notes/plan" {
+    name        = "plan"
+    title       = ""
+    description = "Plan a day"
+    arguments   = { year = 2026, strict = true }
+    defaults    = { lang = "en" }
+  }
+  lock = "enforce"
+  limit {
+    rate        = 2.5
+    concurrency = 4
+  }
+  screen "hidden orders" {
+    patterns  = ["(?i)ignore all"]
+    invisible = true
+    action    = "strip"
+  }
+  expose "narrow" {
+    prompts = ["plan"]
+    to      = ["*"]
+    when    = length(prompt.arguments) <= 5 && principal.claims.tier == "gold"
+    limit {
+      rate  = 1
+      burst = 10
+    }
+  }
 }

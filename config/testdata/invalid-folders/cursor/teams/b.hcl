@@ -1,0 +1,6 @@
+team "b" {
+  upstream "v" {
+    url     = "https://v.example.com"
+    headers = { X-One = "Bearer ${env("CURSOR")}" } # ERROR: Not for a team
+  }
+}
