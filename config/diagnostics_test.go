@@ -104,7 +104,7 @@ func TestValuesOfMisspeltAttributesShowWhenTheyAreNoSecrets(t *testing.T) {
 		`team "a" { upstream "u" { breaker = "hunter2" } }`:                          false,
 		`team "a" { upstream "u" { rety = "hunter2" } }`:                             false,
 		`admin { token_sha256 = "hunter2" }`:                                         false,
-		`gateway { lock = "hunter2" }`:                                               false,
+		`team "a" { upstream "u" { lock = "hunter2" } }`:                             false,
 	} {
 		if got := written(t, spread(content)); strings.Contains(got, secret) != shows {
 			t.Errorf("the value shows: %t, want %t:\n%s", !shows, shows, got)
