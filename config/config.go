@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -215,6 +216,15 @@ func (u Upstream) Addresses() []string {
 
 // Address is all of [Upstream.Addresses] in one line.
 func (u Upstream) Address() string { return strings.Join(u.Addresses(), ", ") }
+
+// Alike reports whether what was connected by one upstream block does as well for another: where the blocks stand, the
+// names under which prompts are exposed, and what becomes of these while the server is down do not matter for that.
+func (u Upstream) Alike(other Upstream) bool {
+	for _, u := range []*Upstream{&u, &other} {
+		u.Place, u.Prefix, u.WhenDown, u.Grace = Place{}, "", "", 0
+	}
+	return reflect.DeepEqual(u, other)
+}
 
 // String shows an upstream by name and [Upstream.Address].
 func (u Upstream) String() string { return u.Name + " (" + u.Address() + ")" }

@@ -388,3 +388,38 @@ func writeFile(t testing.TB, path, content string) {
 		t.Fatal(err)
 	}
 }
+
+func TestUpstreamsAreAlikeWhereTheSameConnectionDoes(t *testing.T) {
+	const block = `team "eng" {
+  upstream "up" {
+    urls    = ["https://one.example.com/mcp"]
+    headers = { X-Key = "one" }
+    # more
+    tls { server_name = "mcp.example.com" }
+  }
+}
+`
+	upstream := func(change ...string) Upstream {
+		return load(t, write(t, "eng.hcl", strings.NewReplacer(change...).Replace(block))).Upstreams()[0]
+	}
+	before := upstream()
+	for change, want := range map[string]bool{
+		"# more":                   true,
+		"\n\n":                     true, // it stands in another line
+		`prefix = "other"`:         true,
+		`when_down = "hide"`:       true,
+		`timeout = "1s"`:           false,
+		`max_prompts = 7`:          false,
+		`breaker { failures = 2 }`: false,
+		`oauth { ` + "\n" + `token_url = "https://one.example.com/t"` + "\n" + `client_id = "a"` + "\n" + `client_secret = "b"` + "\n}": false,
+	} {
+		if got := before.Alike(upstream("# more", change)); got != want {
+			t.Errorf("with %s: Alike = %v, want %v", change, got, want)
+		}
+	}
+	for was, is := range map[string]string{`"one"`: `"two"`, "one.example": "two.example", "mcp.example": "other.example", `"eng"`: `"ops"`} {
+		if before.Alike(upstream(was, is)) {
+			t.Errorf("with %s in the place of %s they are alike", is, was)
+		}
+	}
+}

@@ -27,7 +27,7 @@ const (
 
 // Call sends one request to the upstream and waits for its result, at most as long as the upstream's timeout. Errors
 // are [*wire.Error] where the upstream answered no, [*Unavailable] where it did not answer, and the context's own
-// where the caller gave up.
+// where the caller gave up. A retired connector refuses with [ErrRetired], before anything was sent.
 //
 // Of several endpoints, those are asked that have the prompt, in turn. Where no byte of an answer comes back, the next
 // is asked, and when none is left, as often as the retry attribute allows, the first again. An attempt that is not the
@@ -40,6 +40,9 @@ func (c *Connector) Call(ctx context.Context, method, name string, params wire.O
 // CallFor is [Connector.Call] on behalf of a client, which the server may talk to until the call has ended. The
 // upstream's timeout stands still while the client is being asked. Once something was asked, no other endpoint is.
 func (c *Connector) CallFor(ctx context.Context, client Client, method, name string, params wire.Object) (Result, error) {
+	if c.retired.Load() {
+		return Result{}, ErrRetired
+	}
 	ctx, finish := c.metrics.start(ctx, method, name)
 	result, err := c.call(ctx, &client, method, name, params)
 	finish(result.Revision, err)
@@ -95,6 +98,10 @@ func (c *Connector) admit(ctx context.Context) error {
 	}
 	if c.slots.Acquire(ctx, 1) != nil {
 		return unavailable(c.upstream, Overloaded, 0, errOverloaded)
+	}
+	if c.retired.Load() { // while it waited
+		c.slots.Release(1)
+		return ErrRetired
 	}
 	return nil
 }
@@ -234,8 +241,8 @@ func unavailable(u config.Upstream, reason Reason, retryAfter time.Duration, err
 
 // explain turns the lack of an answer into [*Unavailable]; an answer stays what it is, and so does a caller's end.
 func (c *Connector) explain(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, ErrRetired) {
+		return err
 	}
 	if gone, ok := errors.AsType[*gaveUpError](err); ok {
 		return gone.cause

@@ -26,6 +26,8 @@ type Connector struct {
 	slots *semaphore.Weighted
 	// limiter says when the next request may go out; nil where any time is right.
 	limiter *rate.Limiter
+	// retired is set once no more calls are taken.
+	retired atomic.Bool
 
 	turns sync.Mutex // guards turn and the endpoints' own
 	// turn counts the calls, so that the endpoint can be told whose turn was longest ago.
@@ -56,6 +58,15 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 
 // Upstream returns the configuration that the connector was made with.
 func (c *Connector) Upstream() config.Upstream { return c.upstream }
+
+// Retire refuses the calls that come from now on with [ErrRetired], and returns when those before have ended, or when ctx
+// does. The sessions stay until Run's context ends.
+func (c *Connector) Retire(ctx context.Context) {
+	c.retired.Store(true)
+	if c.slots.Acquire(ctx, int64(c.upstream.Concurrency)) == nil { // all of them, behind whoever waits already
+		c.slots.Release(int64(c.upstream.Concurrency))
+	}
+}
 
 // Run keeps the upstream connected until ctx ends, and always returns nil: that a server is down is for [State].
 func (c *Connector) Run(ctx context.Context) error {

@@ -49,6 +49,9 @@ func (e *Unavailable) Unwrap() error { return e.Err }
 // Unanswered reports whether no byte of an answer came back, so that another server may be asked the same.
 func (e *Unavailable) Unanswered() bool { return unanswered(e) }
 
+// ErrRetired means that a connector takes no more calls: another has taken its place, or will. Nothing was sent.
+var ErrRetired = errors.New("connector retired")
+
 var (
 	// errSessionLost means that the peer has forgotten the session: nothing was processed.
 	errSessionLost = errors.New("session lost")

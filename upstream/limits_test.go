@@ -238,3 +238,46 @@ func TestListIsPolledByItsTTL(t *testing.T) {
 		})
 	}
 }
+
+func TestARetiredConnectorEndsWhatItHasAndTakesNoMore(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Concurrency = 1
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			time.Sleep(time.Second)
+			r.Result(w, `{"messages":[]}`)
+		})
+		inFlight, waiting := make(chan error, 1), make(chan error, 1)
+		for _, ended := range []chan error{inFlight, waiting} {
+			go func() {
+				_, err := get(t.Context(), c, "p")
+				ended <- err
+			}()
+			synctest.Wait()
+		}
+		begun := time.Now()
+		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		c.Retire(impatient)
+		if after := since(begun); after != time.Millisecond {
+			t.Errorf("Retire waited for %s, longer than its context", after)
+		}
+		if _, err := get(t.Context(), c, "p"); !errors.Is(err, upstream.ErrRetired) || since(begun) != time.Millisecond {
+			t.Errorf("get after %s: %v, want %v at once", since(begun), err, upstream.ErrRetired)
+		}
+		c.Retire(t.Context())
+		if after := since(begun); after != time.Second {
+			t.Errorf("Retire returned after %s, want the end of the call in flight", after)
+		}
+		if err := <-inFlight; err != nil {
+			t.Errorf("the call in flight: %v", err)
+		}
+		if err := <-waiting; !errors.Is(err, upstream.ErrRetired) {
+			t.Errorf("the call that waited: %v, want %v", err, upstream.ErrRetired)
+		}
+		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
+			t.Errorf("%d gets, want 1", n)
+		}
+	})
+}
