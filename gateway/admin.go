@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,16 +16,17 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Admin serves the operators' side: /healthz, /readyz and /metrics, which is the handler given. Host and Origin are
-// checked as on the MCP endpoint. What /readyz says beyond its status is for operators only.
+// Admin serves the operators' side: /healthz, /readyz, /metrics, which is the handler given, and POST /-/reload. Host and
+// Origin are checked as on the MCP endpoint. What /readyz says beyond its status, and the reload, are for
+// operators only.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
-	hosts := newHostGuard(g.cfg.Admin.Listen, "", g.cfg.Gateway.AllowedHosts, nil)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", g.serveReady)
 	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("POST /-/reload", g.serveReload)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := hosts.check(r); err != nil {
+		if err := g.setup().adminHosts.check(r); err != nil {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 			return
 		}
@@ -37,6 +41,16 @@ type Readiness struct {
 	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
 	// Reports are sentences about names that somebody should put right.
 	Reports []string `json:"reports,omitempty"`
+	// Configuration is what became of the last reload.
+	Configuration *ConfigurationState `json:"configuration,omitempty"`
+}
+
+// ConfigurationState says since when the configuration at work is the one, and why a later one is not.
+type ConfigurationState struct {
+	Loaded time.Time `json:"loaded"`
+	// Refused and Problems are set while the configuration that was looked at last is not at work.
+	Refused  *time.Time `json:"refused,omitempty"`
+	Problems []string   `json:"problems,omitempty"`
 }
 
 // UpstreamHealth is how one upstream is.
@@ -66,16 +80,16 @@ type EndpointHealth struct {
 }
 
 // Ready says how the gateway is: ready once each upstream has been tried and at least one has been listed, or where
-// none is configured.
+// none is configured. It stays ready when a reload adds an upstream.
 func (g *Gateway) Ready() Readiness {
 	e := g.edition.Load()
-	readiness := Readiness{Entries: len(e.snapshot.Entries())}
+	readiness := Readiness{Entries: len(e.snapshot.Entries()), Configuration: g.loading.Load().state()}
 	for _, r := range e.reports() {
 		readiness.Reports = append(readiness.Reports, r.Text)
 	}
 	tried, listed := true, false
 	for i, state := range e.states {
-		u := g.connectors[i].Upstream()
+		u := e.upstreams[i]
 		health := UpstreamHealth{
 			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision, Prompts: len(state.Definitions),
 		}
@@ -93,7 +107,10 @@ func (g *Gateway) Ready() Readiness {
 		listed = listed || state.Listed
 		tried = tried && state.Tried
 	}
-	readiness.Ready = len(g.connectors) == 0 || (tried && listed)
+	if len(e.upstreams) == 0 || (tried && listed) {
+		g.ready.Store(true)
+	}
+	readiness.Ready = g.ready.Load()
 	return readiness
 }
 
@@ -114,15 +131,46 @@ func (g *Gateway) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !g.operator(r) {
 		readiness = Readiness{Ready: readiness.Ready}
 	}
+	writeIndented(w, readiness)
+}
+
+func writeIndented(w io.Writer, value any) {
 	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(readiness) // the caller has gone
+	_ = encoder.Encode(value) // the caller has gone
+}
+
+// state is what may be shown of a loading: the problems hold nothing sensitive.
+func (l *loading) state() *ConfigurationState {
+	state := &ConfigurationState{Loaded: l.since}
+	if l.problem != nil {
+		state.Refused, state.Problems = &l.refused, strings.Split(l.problem.Error(), "\n")
+	}
+	return state
+}
+
+// serveReload reloads, whether or not the caller waits for the end, and answers with what became of it.
+func (g *Gateway) serveReload(w http.ResponseWriter, r *http.Request) {
+	if !g.operator(r) {
+		http.Error(w, "forbidden: reloads are asked for from this machine, or with the admin token", http.StatusForbidden)
+		return
+	}
+	err := g.Reload(context.WithoutCancel(r.Context()))
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case errors.Is(err, errNotRunning):
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case err != nil:
+		w.WriteHeader(http.StatusUnprocessableEntity)
+	}
+	writeIndented(w, g.loading.Load().state())
 }
 
 // operator reports whether a request is from somebody who runs the gateway: from this machine, or with the admin token.
 func (g *Gateway) operator(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum, want := sha256.Sum256([]byte(token)), g.cfg.Admin.TokenSHA256.Reveal()
+	sum, want := sha256.Sum256([]byte(token)), g.setup().cfg.Admin.TokenSHA256.Reveal()
 	known := want != [sha256.Size]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
 	return known || fromLoopback(r)
 }

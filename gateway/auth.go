@@ -26,17 +26,17 @@ const retryIdentity = "5"
 
 // authenticate finds out who sends a request, or answers it: 401 where that is not known, 403 where the token lacks a
 // scope, and 503 where an issuer does not say.
-func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsontext.Value) (policy.Principal, bool) {
+func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request, id jsontext.Value) (caller, bool) {
 	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") { // it would be in the logs of whatever is on the way
 		refuse(w, http.StatusBadRequest, id, wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
-		return policy.Principal{}, false
+		return caller{}, false
 	}
-	principal, err := g.identify(r)
+	who, err := g.admit(r.Context(), credential(r))
 	if err == nil {
-		return principal, true
+		return who, true
 	}
 	g.refuseCaller(w, r, id, err)
-	return principal, false
+	return caller{}, false
 }
 
 // refuseCaller answers a request of somebody who is not let in.
@@ -58,7 +58,7 @@ func (g *Gateway) refuseCaller(w http.ResponseWriter, r *http.Request, id jsonte
 	if reason != "" {
 		g.countRefused(r, err, reason)
 	}
-	w.Header().Set("WWW-Authenticate", g.identity.Challenge(err, g.metadataURL(r)))
+	w.Header().Set("WWW-Authenticate", g.setup().identity.Challenge(err, g.metadataURL(r)))
 	refuse(w, status, id, wire.NewError(wire.InvalidRequest, problem))
 }
 
@@ -68,13 +68,20 @@ func (g *Gateway) countRefused(r *http.Request, err error, reason string) {
 	g.logger.DebugContext(r.Context(), "caller refused", slog.Any("error", err), slog.String("client", g.clientAddress(r)))
 }
 
-// identify goes by the token of a request, and without one by the certificate of its connection.
-func (g *Gateway) identify(r *http.Request) (policy.Principal, error) {
+// credential is what a request brings: a token and, without one, the certificate of its connection. It holds on to nothing
+// else of the request.
+func credential(r *http.Request) Credential {
 	credentials := r.Header.Values("Authorization")
 	if len(credentials) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return g.identity.FromCertificate(r.TLS.VerifiedChains[0][0])
+		certificate := r.TLS.VerifiedChains[0][0]
+		return func(_ context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
+			return authenticator.FromCertificate(certificate)
+		}
 	}
-	return g.identity.FromHeader(r.Context(), strings.Join(credentials, ", ")) // of two, none is good
+	authorization := strings.Join(credentials, ", ") // of two, none is good
+	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
+		return authenticator.FromHeader(ctx, authorization)
+	}
 }
 
 // until returns the context of what may not go on longer than the credential that it was asked for with; one that
@@ -92,13 +99,13 @@ const wellKnown = "/.well-known/oauth-protected-resource"
 // resource is the endpoint as clients know it. Where public_url does not say that, with the endpoint's path or without, it
 // is at the host that the client asked, which is one of the gateway's.
 func (g *Gateway) resource(r *http.Request) *url.URL {
-	if u, err := url.Parse(g.cfg.Gateway.PublicURL); err == nil && u.Host != "" {
-		if strings.HasSuffix(u.Path, g.cfg.Gateway.Path) {
+	if u, err := url.Parse(g.setup().cfg.Gateway.PublicURL); err == nil && u.Host != "" {
+		if strings.HasSuffix(u.Path, g.setup().cfg.Gateway.Path) {
 			return u
 		}
-		return u.JoinPath(g.cfg.Gateway.Path)
+		return u.JoinPath(g.setup().cfg.Gateway.Path)
 	}
-	u := &url.URL{Scheme: "http", Host: r.Host, Path: g.cfg.Gateway.Path}
+	u := &url.URL{Scheme: "http", Host: r.Host, Path: g.setup().cfg.Gateway.Path}
 	if r.TLS != nil {
 		u.Scheme = "https"
 	}
@@ -116,16 +123,16 @@ func (g *Gateway) metadataURL(r *http.Request) string {
 // host where something on the way takes a path away, or the root's for clients that try no other.
 func (g *Gateway) hasMetadata(r *http.Request) bool {
 	of := strings.TrimPrefix(r.URL.Path, wellKnown)
-	return of == "" || of == g.cfg.Gateway.Path || of == g.resource(r).Path
+	return of == "" || of == g.setup().cfg.Gateway.Path || of == g.resource(r).Path
 }
 
 // serveMetadata serves the resource's metadata to anybody, pages in browsers included.
 func (g *Gateway) serveMetadata(w http.ResponseWriter, r *http.Request) {
-	if err := g.hosts.checkHost(r); err != nil {
+	if err := g.setup().hosts.checkHost(r); err != nil {
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return
 	}
-	if !g.hasMetadata(r) {
+	if len(g.setup().identity.Issuers()) == 0 || !g.hasMetadata(r) {
 		http.NotFound(w, r)
 		return
 	}
@@ -148,7 +155,7 @@ func (g *Gateway) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		AuthorizationServers []string `json:"authorization_servers"`
 		ScopesSupported      []string `json:"scopes_supported,omitempty"`
 		BearerMethods        []string `json:"bearer_methods_supported"`
-	}{g.resource(r).String(), Name, g.identity.Issuers(), g.identity.Scopes(), []string{"header"}})
+	}{g.resource(r).String(), Name, g.setup().identity.Issuers(), g.setup().identity.Scopes(), []string{"header"}})
 	if err != nil {
 		g.logger.ErrorContext(r.Context(), "metadata not written", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
@@ -180,7 +187,7 @@ func (g *Gateway) clientAddress(r *http.Request) string {
 
 func (g *Gateway) trusts(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return err == nil && slices.ContainsFunc(g.cfg.Gateway.TrustedProxies, func(p netip.Prefix) bool {
+	return err == nil && slices.ContainsFunc(g.setup().cfg.Gateway.TrustedProxies, func(p netip.Prefix) bool {
 		return p.Contains(ip.Unmap().WithZone(""))
 	})
 }

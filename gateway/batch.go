@@ -103,11 +103,11 @@ func together(jobs []job) []byte {
 
 // serveBatch handles a batch over Streamable HTTP, each message as if it had come alone.
 func (g *Gateway) serveBatch(w http.ResponseWriter, r *http.Request, batch []jsontext.Value) {
-	principal, ok := g.authenticate(w, r, nil)
+	who, ok := g.authenticate(w, r, nil)
 	if !ok {
 		return
 	}
-	session, ok := g.openSession(w, r, principal)
+	session, ok := g.openSession(w, r, who.Principal)
 	if !ok {
 		return
 	}
@@ -115,9 +115,8 @@ func (g *Gateway) serveBatch(w http.ResponseWriter, r *http.Request, batch []jso
 		refuse(w, http.StatusBadRequest, nil, wire.NoBatches())
 		return
 	}
-	audience := g.policy.Audience(principal)
 	responses := together(answerEach(batch, func(call *request) job {
-		call.principal, call.audience, call.revision = principal, audience, session.Revision
+		call.principal, call.revision = who.Principal, session.Revision
 		return g.batched(r, &session, call)
 	}))
 	if responses == nil {

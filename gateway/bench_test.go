@@ -42,8 +42,8 @@ type company struct {
 	// lists are what the servers that change offer, by turns.
 	lists [2]string
 	turn  int
-	// audiences are in use, see benchAudiences.
-	audiences []*policy.Audience
+	// principals are of as many audiences in use, see benchAudiences.
+	principals []policy.Principal
 }
 
 // benchSizes runs a benchmark at growing sizes of the catalog.
@@ -93,12 +93,12 @@ func newCompany(b *testing.B, beside ...func(g *Gateway, ctx context.Context) er
 		if i%2 == 0 {
 			who.Groups = append(who.Groups, "group:readers")
 		}
-		c.audiences = append(c.audiences, c.policy.Audience(who))
+		c.principals = append(c.principals, who)
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	var group errgroup.Group
-	for _, connector := range c.connectors {
+	for _, connector := range c.setup().connectors {
 		group.Go(func() error { return connector.Run(ctx) })
 	}
 	for _, run := range beside {
@@ -110,7 +110,7 @@ func newCompany(b *testing.B, beside ...func(g *Gateway, ctx context.Context) er
 		server.CloseClientConnections()
 		server.Close()
 	})
-	for i, connector := range c.connectors {
+	for i, connector := range c.setup().connectors {
 		upstreamtest.Eventually(b, "the upstream is ready", func() bool { return connector.State().Listed && c.peers[i].watched.Load() })
 	}
 	return c
@@ -133,7 +133,7 @@ func (c *company) fill(b *testing.B, n int) {
 		}
 	}
 	listed := func() (all int) {
-		for _, connector := range c.connectors {
+		for _, connector := range c.setup().connectors {
 			all += len(connector.State().Definitions)
 		}
 		return all
@@ -203,8 +203,8 @@ func (l *lister) stream(w http.ResponseWriter, r *http.Request) {
 
 // subscribeAll opens a subscription of each audience.
 func (c *company) subscribeAll() (affected, others []*subscriber) {
-	for i, audience := range c.audiences {
-		if sub := c.subscribe(audience); i%2 == 0 {
+	for i, who := range c.principals {
+		if sub := c.subscribe(who); i%2 == 0 {
 			affected = append(affected, sub)
 		} else {
 			others = append(others, sub)
@@ -235,7 +235,8 @@ func BenchmarkPublish(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
 		c := newCompany(b)
 		c.fill(b, n)
-		p := publisher{gateway: c.Gateway, sources: c.sources(), shown: make([]showing, len(c.connectors)), reported: map[string]bool{}}
+		p := publisher{gateway: c.Gateway, reported: map[string]bool{}}
+		p.turnTo(c.setup())
 		p.publish(b.Context())
 		affected, others := c.subscribeAll()
 		var worst time.Duration
@@ -244,7 +245,7 @@ func BenchmarkPublish(b *testing.B) {
 			b.StopTimer()
 			changing, before := c.turn%(benchUpstreams/benchTeams), c.edition.Load()
 			c.change()
-			for c.connectors[changing].State().Lists == before.states[changing].Lists {
+			for c.setup().connectors[changing].State().Lists == before.states[changing].Lists {
 				<-c.changed
 			}
 			begun := time.Now()
@@ -310,7 +311,7 @@ func BenchmarkListHandler(b *testing.B) {
 		c.fill(b, n)
 		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
 		handler, entries := c.Handler(), c.edition.Load().snapshot.Entries()
-		cursor := c.sealer.SealCursor(wire.PromptsList, "user:reader", entries[len(entries)/2].Name)
+		cursor := c.setup().sealer.SealCursor(wire.PromptsList, "user:reader", entries[len(entries)/2].Name)
 		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{"cursor":%q,"_meta":{`+
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},`+
 			`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}}}`, cursor)
@@ -344,8 +345,8 @@ func BenchmarkGatewayMemory(b *testing.B) {
 			upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
 			entries := c.edition.Load().snapshot.Entries()
 			filled := heap()
-			for _, audience := range c.audiences {
-				c.edition.Load().view(audience)
+			for _, who := range c.principals {
+				c.edition.Load().view(c.setup().policy.Audience(who))
 			}
 			viewed := heap()
 			size := float64(len(entries[0].JSON))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -14,9 +13,9 @@ import (
 // connection: a pair of pipes, or a stream of HTTP+SSE. What carries it hands in what the client says, by take from one
 // goroutine, and brings to the client what comes out, until that is closed.
 type conversation struct {
-	gateway   *Gateway
-	principal policy.Principal
-	audience  *policy.Audience
+	gateway *Gateway
+	// who is at the other end. Only take and remains touch it.
+	who caller
 	// legacy is set where the modern era does not exist: it has no HTTP+SSE.
 	legacy bool
 	// revision is what initialize settled on; empty before, and for a modern client. Only take touches it.
@@ -38,11 +37,17 @@ type conversation struct {
 	ending, deaf chan struct{}
 }
 
-func (g *Gateway) converse(who policy.Principal) *conversation {
+func (g *Gateway) converse(who caller) *conversation {
 	return &conversation{
-		gateway: g, principal: who, audience: g.policy.Audience(who),
+		gateway: g, who: who,
 		out: make(chan []byte), ending: make(chan struct{}), deaf: make(chan struct{}),
 	}
+}
+
+// remains reports whether the client is still to be served after a reload. Called by whoever calls take.
+func (c *conversation) remains(ctx context.Context) bool {
+	_, err := c.gateway.readmit(ctx, &c.who)
+	return err == nil
 }
 
 // finish ends the streams, waits for the requests in flight, and says that nothing more comes out. To be called after
@@ -97,7 +102,7 @@ func (c *conversation) takeBatch(ctx context.Context, batch []jsontext.Value) {
 
 // accept handles one message. A request is answered at once, by response, or by the job.
 func (c *conversation) accept(ctx context.Context, call *request) (response []byte, run job) {
-	call.principal, call.audience, call.revision = c.principal, c.audience, c.revision
+	call.principal, call.revision = c.who.Principal, c.revision
 	switch {
 	case call.message.IsNotification():
 		c.notified(call)
@@ -123,10 +128,10 @@ func (c *conversation) notified(call *request) {
 
 // notify tells a legacy client of changes for as long as it is there.
 func (c *conversation) notify() {
-	sub := c.gateway.subscribe(c.audience)
+	who, sub := c.who, c.gateway.subscribe(c.who.Principal)
 	c.work.Go(func() {
 		defer c.gateway.leave(sub)
-		c.stream(context.Background(), sub, func() { c.write(wire.AppendNotification(nil, wire.PromptsListChanged, nil)) })
+		c.stream(context.Background(), &who, sub, func() { c.write(wire.AppendNotification(nil, wire.PromptsListChanged, nil)) })
 	})
 }
 
@@ -190,7 +195,9 @@ func (c *conversation) begin(ctx context.Context, call *request) (response []byt
 	ctx = extractTrace(ctx, call.meta, nil)
 	answer := c.answer
 	if call.modern() && call.message.Method == wire.Listen {
-		ctx, answer = context.WithoutCancel(ctx), c.listen // its client may end it, ctx only in an orderly way
+		ctx = context.WithoutCancel(ctx) // its client may end it, ctx only in an orderly way
+		who := c.who
+		answer = func(ctx context.Context, call *request) []byte { return c.listen(ctx, &who, call) }
 	}
 	ctx, end, ok := c.calls.begin(ctx, string(call.message.ID))
 	if !ok {
@@ -217,16 +224,16 @@ func (c *conversation) answer(ctx context.Context, call *request) []byte {
 }
 
 // listen serves one subscriptions/listen request, until its response is due; several may be open at once.
-func (c *conversation) listen(ctx context.Context, call *request) []byte {
+func (c *conversation) listen(ctx context.Context, who *caller, call *request) []byte {
 	id := call.message.ID
 	wanted, err := c.gateway.listens(ctx, call)
 	if err != nil {
 		return wire.AppendError(nil, id, err)
 	}
-	sub := c.gateway.subscribe(c.audience)
+	sub := c.gateway.subscribe(who.Principal)
 	defer c.gateway.leave(sub)
 	c.write(acknowledgment(id, wanted))
-	ended := c.stream(ctx, sub, func() {
+	ended := c.stream(ctx, who, sub, func() {
 		if wanted {
 			c.write(subscribed(wire.PromptsListChanged, id, nil))
 		}
@@ -239,11 +246,15 @@ func (c *conversation) listen(ctx context.Context, call *request) []byte {
 
 // stream calls changed whenever the client's view has become another, until ctx ends or the gateway wants to. It
 // reports whether it was the gateway.
-func (c *conversation) stream(ctx context.Context, sub *subscriber, changed func()) (ended bool) {
+func (c *conversation) stream(ctx context.Context, who *caller, sub *subscriber, changed func()) (ended bool) {
 	for {
 		select {
 		case <-sub.wake:
 			changed()
+		case <-who.by.replaced:
+			if !c.gateway.remain(ctx, sub, who) {
+				return true
+			}
 		case <-c.gateway.closing:
 			return true
 		case <-c.ending:

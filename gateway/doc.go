@@ -33,6 +33,8 @@
 //     HTTP+SSE sessions, requests in flight, their cancellation and the answers that they wait for, log levels, and which
 //     sessions were ended here.
 //   - A list that is empty because no upstream could be listed yet is an error.
+//   - A reload is all or nothing, and costs what it changes only: connectors whose block says the same go on with their
+//     sessions and calls, others end their calls first, and streams go on unless their caller is not accepted any more.
 //
 // The parts: package catalog is the merge, the names and the pages; policy decides visibility; identity knows who calls;
 // schema holds arguments against their JSON Schemas; seal makes the tokens that clients carry.

@@ -19,6 +19,8 @@ import (
 // policy says of them, and how each upstream is. It is immutable but for its views, which are made when they are first
 // asked for.
 type edition struct {
+	*setup
+
 	snapshot *catalog.Snapshot
 	// unlisted reports what of the upstreams' lists was not taken up, or not as they say it.
 	unlisted []catalog.Report
@@ -58,9 +60,9 @@ func newAudienceView(view func() *catalog.View) *audienceView {
 	return v
 }
 
-func newEdition(snapshot *catalog.Snapshot, states []*upstream.State) *edition {
+func newEdition(s *setup, snapshot *catalog.Snapshot, states []*upstream.State) *edition {
 	return &edition{
-		snapshot: snapshot, states: states,
+		setup: s, snapshot: snapshot, states: states,
 		views: map[*policy.Audience]*audienceView{}, superseded: make(chan struct{}),
 	}
 }
@@ -68,7 +70,7 @@ func newEdition(snapshot *catalog.Snapshot, states []*upstream.State) *edition {
 // next returns the edition that follows. Views that somebody asked for in this one are carried over, at a cost in
 // proportion to what changed; those that nobody did are forgotten.
 func (e *edition) next(snapshot *catalog.Snapshot, states []*upstream.State) *edition {
-	next := newEdition(snapshot, states)
+	next := newEdition(e.setup, snapshot, states)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if snapshot == e.snapshot {
@@ -124,13 +126,11 @@ func (e *edition) audienceView(audience *policy.Audience) *audienceView {
 	return v
 }
 
-// publishChanges makes a new edition whenever an upstream's state changed. It is the only writer of the edition.
+// publishChanges makes a new edition whenever an upstream's state changed, or another setup is there. It is the only
+// writer of the edition.
 func (g *Gateway) publishChanges(ctx context.Context) error {
-	sources, all := g.restored()
-	p := publisher{
-		gateway: g, sources: sources, shown: make([]showing, len(g.connectors)),
-		reported: map[string]bool{}, taken: all,
-	}
+	p := publisher{gateway: g, reported: map[string]bool{}}
+	p.turnTo(g.setup())
 	for {
 		var due <-chan time.Time
 		if !p.due.IsZero() {
@@ -139,6 +139,9 @@ func (g *Gateway) publishChanges(ctx context.Context) error {
 		select {
 		case <-g.changed:
 		case <-due:
+		case next := <-g.setups:
+			p.replace(ctx, next)
+			continue
 		case <-ctx.Done():
 			return nil
 		}
@@ -149,13 +152,38 @@ func (g *Gateway) publishChanges(ctx context.Context) error {
 // publisher remembers what the present edition was made from.
 type publisher struct {
 	gateway  *Gateway
-	sources  []catalog.Source
-	shown    []showing
 	reported map[string]bool
-	// taken is by upstream.
-	taken []taken
+
+	setup *setup
+	// By upstream, in the setup's order.
+	sources []catalog.Source
+	shown   []showing
+	taken   []taken
+
 	// due is when an upstream that is down is to be hidden; zero while none is.
 	due time.Time
+}
+
+// turnTo makes what follows be made from a setup, which may take in what the upstreams list otherwise than the one before.
+func (p *publisher) turnTo(next *setup) {
+	p.setup = next
+	p.sources, p.taken = next.restoredSources()
+	p.shown = make([]showing, len(p.sources))
+}
+
+// replace swaps in an edition of another setup, and then takes the streams over to it.
+func (p *publisher) replace(ctx context.Context, next *setup) {
+	g, before := p.gateway, p.setup
+	p.turnTo(next)
+	states := next.states()
+	p.stale(states)
+	e := newEdition(next, catalog.Merge(p.sources, next.catalogOptions()), states)
+	e.unlisted = next.unlisted(p.taken, states)
+	g.replace(e)
+	g.moveStreams()
+	close(before.replaced)
+	p.report(ctx, e.reports())
+	g.keep.signal()
 }
 
 // showing says which of an upstream's lists is in the catalog.
@@ -170,10 +198,10 @@ const manyStale = 8
 // publish takes up all states, swaps the new edition in, and only then wakes who subscribed.
 func (p *publisher) publish(ctx context.Context) {
 	g := p.gateway
-	before, states := g.edition.Load(), g.states()
+	before, states := g.edition.Load(), p.setup.states()
 	snapshot := p.merge(before.snapshot, p.stale(states))
 	next := before.next(snapshot, states)
-	next.unlisted = g.unlisted(p.taken, states)
+	next.unlisted = p.setup.unlisted(p.taken, states)
 	g.replace(next)
 	p.report(ctx, next.reports())
 	if snapshot != before.snapshot {
@@ -188,7 +216,7 @@ func (p *publisher) stale(states []*upstream.State) (stale []int) {
 	p.due = time.Time{}
 	for i, state := range states {
 		shows := showing{lists: state.Lists}
-		if from, ok := hiddenFrom(p.gateway.connectors[i].Upstream(), state); ok {
+		if from, ok := hiddenFrom(p.setup.upstreams[i], state); ok {
 			shows.hidden = !now.Before(from)
 			if !shows.hidden && (p.due.IsZero() || from.Before(p.due)) {
 				p.due = from
@@ -202,7 +230,7 @@ func (p *publisher) stale(states []*upstream.State) (stale []int) {
 		case shows.hidden:
 			p.sources[i].Prompts = nil
 		default:
-			p.taken[i] = p.gateway.intake.take(&p.sources[i], p.gateway.definitions(i, state))
+			p.taken[i] = p.setup.intake.take(&p.sources[i], p.setup.definitions(i, state))
 			p.sources[i].Prompts = p.taken[i].prompts
 		}
 		stale = append(stale, i)
@@ -220,7 +248,7 @@ func hiddenFrom(u config.Upstream, state *upstream.State) (from time.Time, ok bo
 
 func (p *publisher) merge(snapshot *catalog.Snapshot, stale []int) *catalog.Snapshot {
 	if len(stale) > manyStale {
-		return catalog.Merge(p.sources, p.gateway.catalogOptions())
+		return catalog.Merge(p.sources, p.setup.catalogOptions())
 	}
 	for _, i := range stale {
 		snapshot = snapshot.With(p.sources[i])
@@ -230,15 +258,6 @@ func (p *publisher) merge(snapshot *catalog.Snapshot, stale []int) *catalog.Snap
 
 // replace swaps an edition in and lets those go on who wait for the next one.
 func (g *Gateway) replace(next *edition) { close(g.edition.Swap(next).superseded) }
-
-// states are how the upstreams are now, in configuration order.
-func (g *Gateway) states() []*upstream.State {
-	states := make([]*upstream.State, len(g.connectors))
-	for i, connector := range g.connectors {
-		states[i] = connector.State()
-	}
-	return states
-}
 
 // report logs what is new among the catalog's reports.
 func (p *publisher) report(ctx context.Context, reports []catalog.Report) {
@@ -252,31 +271,37 @@ func (p *publisher) report(ctx context.Context, reports []catalog.Report) {
 	p.reported = now
 }
 
-// settle waits, at most until settleBound after the start, until each upstream that the audience may see anything of
-// has once answered or failed. It returns the edition to use.
-func (g *Gateway) settle(ctx context.Context, audience *policy.Audience) *edition {
-	e := g.edition.Load()
-	if g.tried(e, audience) {
-		return e
+// settle waits, at most until settleBound after the start, until each upstream that the principal may see anything of
+// has once answered or failed. It returns the edition to use, and the principal's audience in it.
+func (g *Gateway) settle(ctx context.Context, who policy.Principal) (*edition, *policy.Audience) {
+	e, audience := g.present(who)
+	if e.tried(audience) {
+		return e, audience
 	}
 	bound := time.NewTimer(time.Until(g.started.Add(settleBound)))
 	defer bound.Stop()
-	for !g.tried(e, audience) {
+	for !e.tried(audience) {
 		select {
 		case <-e.superseded:
-			e = g.edition.Load()
+			e, audience = g.present(who)
 		case <-bound.C:
-			return e
+			return e, audience
 		case <-ctx.Done():
-			return e
+			return e, audience
 		}
 	}
-	return e
+	return e, audience
 }
 
-func (g *Gateway) tried(e *edition, audience *policy.Audience) bool {
-	for i, connector := range g.connectors {
-		if !e.states[i].Tried && audience.SeesTeam(connector.Upstream().Team) {
+// present returns the present edition and a principal's audience in it.
+func (g *Gateway) present(who policy.Principal) (*edition, *policy.Audience) {
+	e := g.edition.Load()
+	return e, e.policy.Audience(who)
+}
+
+func (e *edition) tried(audience *policy.Audience) bool {
+	for i, u := range e.upstreams {
+		if !e.states[i].Tried && audience.SeesTeam(u.Team) {
 			return false
 		}
 	}

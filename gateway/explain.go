@@ -25,9 +25,9 @@ type Explanation struct {
 // upstream offers such a prompt is not asked; where it was listed, its definition counts.
 func (g *Gateway) Explain(who policy.Principal, name string) []Explanation {
 	var all []Explanation
-	sources := g.sources()
-	for _, without := range g.intake.namesOf(name) {
-		for _, candidate := range catalog.Candidates(sources, g.cfg.Gateway.Separator, without) {
+	sources := g.setup().sources()
+	for _, without := range g.setup().intake.namesOf(name) {
+		for _, candidate := range catalog.Candidates(sources, g.setup().cfg.Gateway.Separator, without) {
 			all = append(all, g.explain(who, candidate, name))
 		}
 	}
@@ -48,7 +48,7 @@ func (in *intake) namesOf(name string) []string {
 
 // explain is for one upstream that may own the name.
 func (g *Gateway) explain(who policy.Principal, c catalog.Candidate, name string) Explanation {
-	s := story{gateway: g, source: &c.Source, own: c.Own, name: name, shape: g.intake.shapes[g.intake.exposed(&c.Source, c.Own)]}
+	s := story{gateway: g, source: &c.Source, own: c.Own, name: name, shape: g.setup().intake.shapes[g.setup().intake.exposed(&c.Source, c.Own)]}
 	if s.shape.team != c.Source.Team {
 		s.shape = shape{}
 	}
@@ -60,7 +60,7 @@ func (g *Gateway) explain(who policy.Principal, c catalog.Candidate, name string
 	if s.prompt != nil {
 		definition = s.prompt.Definition
 	}
-	decision := g.policy.Explain(who, c.Source.Team, g.firstOwner(&c.Source, name), name, definition)
+	decision := g.setup().policy.Explain(who, c.Source.Team, g.firstOwner(&c.Source, name), name, definition)
 	return Explanation{Decision: s.tell(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
 }
 
@@ -76,11 +76,11 @@ func (g *Gateway) firstOwner(source *catalog.Source, name string) string {
 // listedPrompt is what an upstream lists under its own name; nil where that is not known.
 func (g *Gateway) listedPrompt(source *catalog.Source, own string) *catalog.Prompt {
 	e := g.edition.Load()
-	for i, c := range g.connectors {
+	for i, c := range g.setup().connectors {
 		if c.Upstream().Name != source.Upstream {
 			continue
 		}
-		for _, definition := range g.definitions(i, e.states[i]) {
+		for _, definition := range e.definitions(i, e.states[i]) {
 			if prompt, err := catalog.ParsePrompt(definition); err == nil && prompt.Name == own {
 				return &prompt
 			}
@@ -151,11 +151,11 @@ func (s shape) describe() string {
 
 // locking tells what the lock file says.
 func (s *story) locking() {
-	lock := s.gateway.cfg.Locking(s.source.Team)
+	lock := s.gateway.setup().cfg.Locking(s.source.Team)
 	if lock.Mode == config.LockOff {
 		return
 	}
-	approved, known := s.gateway.cfg.Lock.Find(s.gateway.intake.exposed(s.source, s.own), s.source.Upstream)
+	approved, known := s.gateway.setup().cfg.Lock.Find(s.gateway.setup().intake.exposed(s.source, s.own), s.source.Upstream)
 	enforced, outcome := lock.Mode == config.LockEnforce, "it is listed all the same"
 	if enforced {
 		outcome = "it is left out"
@@ -179,14 +179,14 @@ func (s *story) screening() {
 			s.prompt = &shaped
 		}
 	}
-	blocks := s.gateway.cfg.Screens(s.source.Team)
+	blocks := s.gateway.setup().cfg.Screens(s.source.Team)
 	if len(blocks) == 0 {
 		return
 	}
 	var finds map[config.Place]string
 	var rejecting config.Place
 	if s.prompt != nil {
-		outcome := s.gateway.intake.screens[s.source.Team].Definition(s.prompt.Definition)
+		outcome := s.gateway.setup().intake.screens[s.source.Team].Definition(s.prompt.Definition)
 		finds = map[config.Place]string{}
 		for _, f := range outcome.Noted {
 			finds[f.Block.Place] = f.String()

@@ -35,19 +35,17 @@ const (
 // Where access tokens are accepted it also serves, to anybody, who issues them: below /.well-known.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(g.cfg.Gateway.Path, g.guarded(g.serveHTTP))
+	mux.Handle(g.setup().cfg.Gateway.Path, g.guarded(g.serveHTTP))
 	mux.Handle(ssePath, g.guarded(g.serveSSE))
-	if len(g.identity.Issuers()) > 0 {
-		mux.HandleFunc(wellKnown, g.serveMetadata)
-		mux.HandleFunc(wellKnown+"/", g.serveMetadata)
-	}
+	mux.HandleFunc(wellKnown, g.serveMetadata)
+	mux.HandleFunc(wellKnown+"/", g.serveMetadata)
 	return mux
 }
 
 // guarded serves requests that name this gateway, and refuses others.
 func (g *Gateway) guarded(serve http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.hosts.check(r); err != nil {
+		if err := g.setup().hosts.check(r); err != nil {
 			refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 			return
 		}

@@ -59,22 +59,24 @@ type requestState struct {
 
 // turn is what one get of perhaps several asks of the upstreams.
 type turn struct {
-	params wire.Object
-	owners []catalog.Owner
+	// edition is the one in which the caller sees the prompt.
+	edition *edition
+	params  wire.Object
+	owners  []catalog.Owner
 	// waiting names the call that waits for what the get brings; empty for a new one.
 	waiting string
 }
 
 // turn returns what a get asks. For a retry these are the params with the upstream's own state, and the one owner that
 // asked, or the call that waits.
-func (g *Gateway) turn(r *request, entry *catalog.Entry) (turn, error) {
+func (e *edition) turn(r *request, entry *catalog.Entry) (turn, error) {
 	value := r.params.Get(memberState)
 	if !r.modern() || (value == nil && r.params.Get(memberResponses) == nil) {
-		return turn{params: r.params, owners: entry.Owners}, nil
+		return turn{edition: e, params: r.params, owners: entry.Owners}, nil
 	}
 	token, _ := wire.Text(value)
 	var state requestState
-	content, err := g.asking.Open(token)
+	content, err := e.asking.Open(token)
 	if err != nil || json.Unmarshal(content, &state) != nil {
 		return turn{}, errState()
 	}
@@ -91,7 +93,7 @@ func (g *Gateway) turn(r *request, entry *catalog.Entry) (turn, error) {
 	if state.Own != nil {
 		params = r.params.With(memberState, state.Own)
 	}
-	return turn{params: params, owners: entry.Owners[at : at+1]}, nil
+	return turn{edition: e, params: params, owners: entry.Owners[at : at+1]}, nil
 }
 
 // fits reports whether a state was given out for this caller, prompt and arguments, not too long ago.
@@ -116,7 +118,7 @@ func paramsDigest(params wire.Object) string {
 // ask sends a get to the owner of an entry, and to the client what is asked on the way.
 func (g *Gateway) ask(ctx context.Context, r *request, t turn) (outcome, error) {
 	call := func(ctx context.Context, client upstream.Client) (outcome, error) {
-		return g.askOwners(ctx, client, t.owners, wire.PromptsGet, func(own string) wire.Object {
+		return t.edition.askOwners(ctx, client, t.owners, wire.PromptsGet, func(own string) wire.Object {
 			return t.params.With("name", wire.Quote(own))
 		})
 	}
@@ -142,10 +144,13 @@ const (
 // askInRounds makes a get of a legacy client's. Where a modern upstream asks for input, the client is asked, and the
 // upstream again with the answers.
 func (g *Gateway) askInRounds(ctx context.Context, r *request, t turn) (outcome, error) {
-	for range maxRounds {
-		got, err := g.askOwners(ctx, g.client(r), t.owners, wire.PromptsGet, func(own string) wire.Object {
+	for round := range maxRounds {
+		got, err := t.edition.askOwners(ctx, g.client(r), t.owners, wire.PromptsGet, func(own string) wire.Object {
 			return t.params.With("name", wire.Quote(own))
 		})
+		if errors.Is(err, upstream.ErrRetired) && round > 0 { // begun again, it would ask the same questions
+			err = &upstream.Unavailable{Upstream: t.owners[0].Upstream, Reason: starting, Err: err}
+		}
 		if err != nil || !wire.Modern(got.result.Revision) {
 			return got, err
 		}
@@ -153,7 +158,7 @@ func (g *Gateway) askInRounds(ctx context.Context, r *request, t turn) (outcome,
 		if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
 			return got, err
 		}
-		if err := g.mayAsk(r, got.owner, result); err != nil {
+		if err := mayAsk(r, got.owner, result); err != nil {
 			return outcome{}, err
 		}
 		answers, err := answers(ctx, r, result.Object(memberRequests))
@@ -209,7 +214,7 @@ func answers(ctx context.Context, r *request, questions wire.Object) (wire.Objec
 }
 
 // mayAsk returns the error of an upstream's questions that the client cannot answer, or that nobody can.
-func (g *Gateway) mayAsk(r *request, owner string, result wire.Object) error {
+func mayAsk(r *request, owner string, result wire.Object) error {
 	missing, err := missingCapabilities(result.Object(memberRequests), r.declared)
 	if err != nil {
 		return &upstream.Unavailable{Upstream: owner, Reason: upstream.BadResponse, Err: err}
@@ -223,8 +228,8 @@ func (g *Gateway) mayAsk(r *request, owner string, result wire.Object) error {
 
 // asked returns the result with which the client is asked for input, with its state sealed, or the error of questions
 // to what the client cannot give.
-func (g *Gateway) asked(r *request, entry *catalog.Entry, got outcome, result wire.Object) (wire.Object, error) {
-	if err := g.mayAsk(r, got.owner, result); err != nil {
+func (e *edition) asked(r *request, entry *catalog.Entry, got outcome, result wire.Object) (wire.Object, error) {
+	if err := mayAsk(r, got.owner, result); err != nil {
 		return nil, err
 	}
 	sealed, err := json.Marshal(requestState{
@@ -234,7 +239,7 @@ func (g *Gateway) asked(r *request, entry *catalog.Entry, got outcome, result wi
 	if err != nil {
 		return nil, err
 	}
-	return result.With(memberState, wire.Quote(g.asking.Seal(sealed))), nil
+	return result.With(memberState, wire.Quote(e.asking.Seal(sealed))), nil
 }
 
 // missingCapabilities returns what the client would have had to declare for the questions, or nil. The error is of

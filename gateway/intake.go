@@ -229,13 +229,13 @@ func (g *Gateway) Lock() config.Lock {
 	e := g.edition.Load()
 	seen := map[[2]string]bool{}
 	var prompts []config.LockedPrompt
-	for i, source := range g.sources() {
-		for _, definition := range g.definitions(i, e.states[i]) {
+	for i, source := range e.sources() {
+		for _, definition := range e.definitions(i, e.states[i]) {
 			prompt, err := catalog.ParsePrompt(definition)
 			if err != nil {
 				continue // reported, and never listed
 			}
-			name := g.intake.exposed(&source, prompt.Name)
+			name := e.intake.exposed(&source, prompt.Name)
 			locked, err := config.NewLockedPrompt(name, source.Upstream, prompt.Nameless())
 			if key := [2]string{name, source.Upstream}; err == nil && !seen[key] { // of a duplicate, the first counts
 				seen[key] = true

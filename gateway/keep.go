@@ -10,11 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -23,34 +23,42 @@ import (
 type keeper struct {
 	gateway *Gateway
 	dir     string // empty keeps nothing
-	// restored are the lists that a process before this one kept, by upstream; nil where there is none.
-	restored map[string][]jsontext.Value
 	// changed holds at most one mark: that some list may be newer than its file.
 	changed chan struct{}
 }
 
-// newKeeper reads what is in the folder, and makes it where it is not there. A file that cannot be used is reported and
-// ignored.
+// newKeeper makes the folder where it is not there.
 func newKeeper(g *Gateway, dir string) (*keeper, error) {
-	k := &keeper{gateway: g, dir: dir, restored: map[string][]jsontext.Value{}, changed: make(chan struct{}, 1)}
+	k := &keeper{gateway: g, dir: dir, changed: make(chan struct{}, 1)}
 	if dir == "" {
 		return k, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	for _, c := range g.connectors {
-		u := c.Upstream()
-		definitions, err := k.load(u)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			g.logger.Warn("kept list ignored", slog.String("upstream", u.Name), slog.Any("error", err))
-		default:
-			k.restored[u.Name] = slices.Concat([]jsontext.Value{}, definitions) // not nil, where it was empty too
-		}
-	}
 	return k, nil
+}
+
+// restore returns the list of an upstream that was kept, nil where there is none. A file that cannot be used is reported
+// and ignored.
+func (k *keeper) restore(u config.Upstream) []jsontext.Value {
+	if k.dir == "" {
+		return nil
+	}
+	definitions, err := k.load(u)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		k.gateway.logger.Warn("kept list ignored", slog.String("upstream", u.Name), slog.Any("error", err))
+		return nil
+	}
+	return notNil(definitions)
+}
+
+// notNil keeps a list that is empty from being none.
+func notNil(definitions []jsontext.Value) []jsontext.Value {
+	return append(make([]jsontext.Value, 0, len(definitions)), definitions...)
 }
 
 // signal asks for lists to be kept. It never blocks.
@@ -66,11 +74,11 @@ func (k *keeper) run(ctx context.Context) error {
 	if k.dir == "" {
 		return nil
 	}
-	kept := make([]uint64, len(k.gateway.connectors))
+	var kept map[*upstream.Connector]uint64
 	for {
 		select {
 		case <-k.changed:
-			k.saveChanged(ctx, kept)
+			kept = k.saveChanged(ctx, kept)
 		case <-ctx.Done():
 			k.saveChanged(ctx, kept)
 			return nil
@@ -78,19 +86,23 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// saveChanged writes each list that is another than the one whose count is in kept.
-func (k *keeper) saveChanged(ctx context.Context, kept []uint64) {
-	for i, c := range k.gateway.connectors {
+// saveChanged writes each list that is another than the one whose count is in kept. It returns the counts of what is on
+// disk then.
+func (k *keeper) saveChanged(ctx context.Context, kept map[*upstream.Connector]uint64) map[*upstream.Connector]uint64 {
+	now := map[*upstream.Connector]uint64{}
+	for _, c := range k.gateway.setup().connectors {
+		now[c] = kept[c]
 		state := c.State()
-		if !state.Listed || state.Lists == kept[i] {
+		if !state.Listed || state.Lists == kept[c] {
 			continue
 		}
 		if err := k.save(c.Upstream(), state.Definitions); err != nil {
 			k.gateway.logger.WarnContext(ctx, "list not kept", slog.String("upstream", c.Upstream().Name), slog.Any("error", err))
 			continue
 		}
-		kept[i] = state.Lists
+		now[c] = state.Lists
 	}
+	return now
 }
 
 // keptFormat is the version of the files' layout.

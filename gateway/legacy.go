@@ -25,16 +25,16 @@ const sessionLife = 24 * time.Hour
 
 // serveLegacy handles a message of the legacy era over HTTP.
 func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, call *request) {
-	principal, ok := g.authenticate(w, r, call.message.ID)
+	who, ok := g.authenticate(w, r, call.message.ID)
 	if !ok {
 		return
 	}
-	call.principal, call.audience = principal, g.policy.Audience(principal)
+	call.principal = who.Principal
 	if call.message.Method == wire.Initialize && call.message.IsRequest() {
 		g.serveInitialize(w, r, call)
 		return
 	}
-	session, ok := g.openSession(w, r, principal)
+	session, ok := g.openSession(w, r, who.Principal)
 	if !ok {
 		return
 	}
@@ -96,7 +96,7 @@ func (g *Gateway) serveInitialize(w http.ResponseWriter, r *http.Request, call *
 	}
 	remember(&session, call.params.Object("capabilities"))
 	_, _ = rand.Read(session.ID[:]) // never fails
-	token, err := g.sealer.SealSession(session)
+	token, err := g.setup().sealer.SealSession(session)
 	operation.end(err)
 	if err != nil {
 		g.logger.ErrorContext(r.Context(), "session not sealed", slog.Any("error", err))
@@ -120,7 +120,7 @@ func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal 
 		refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Mcp-Session-Id is required: begin with initialize"))
 		return seal.Session{}, false
 	}
-	session, err := g.sealer.OpenSession(token)
+	session, err := g.setup().sealer.OpenSession(token)
 	if err != nil || session.Principal != principal.Key() || !session.Expires.After(time.Now()) || g.sessions.hasEnded(session.ID) {
 		refuse(w, http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
 		return seal.Session{}, false
@@ -140,11 +140,11 @@ func (g *Gateway) serveDelete(w http.ResponseWriter, r *http.Request) {
 		refuseMethod(w, "POST", "There are no sessions in this revision")
 		return
 	}
-	principal, ok := g.authenticate(w, r, nil)
+	who, ok := g.authenticate(w, r, nil)
 	if !ok {
 		return
 	}
-	session, ok := g.openSession(w, r, principal)
+	session, ok := g.openSession(w, r, who.Principal)
 	if !ok {
 		return
 	}
@@ -276,20 +276,19 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	case !acceptsStream(w, r):
 		return
 	}
-	principal, ok := g.authenticate(w, r, nil)
+	who, ok := g.authenticate(w, r, nil)
 	if !ok {
 		return
 	}
-	session, ok := g.openSession(w, r, principal)
+	session, ok := g.openSession(w, r, who.Principal)
 	if !ok {
 		return
 	}
-	audience := g.policy.Audience(principal)
-	g.settle(r.Context(), audience) // a gateway that just began has no news for those who come back to it
-	last, sub := r.Header.Get(wire.HeaderLastEventID), g.subscribe(audience)
+	g.settle(r.Context(), who.Principal) // a gateway that just began has no news for those who come back to it
+	last, sub := r.Header.Get(wire.HeaderLastEventID), g.subscribe(who.Principal)
 	g.serveDetached(w, r, func(ctx context.Context, out *eventStream) {
 		defer g.leave(sub)
-		ctx, end := until(ctx, principal.Expires)
+		ctx, end := until(ctx, who.Expires)
 		defer end()
 		ctx, leave := g.sessions.stream(ctx, &session)
 		defer leave()
@@ -301,7 +300,7 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 		if last != "" && !isAbout(last, view) {
 			out.event(ids.next(view), changed)
 		}
-		g.stream(ctx, out, sub, func() { out.event(ids.next(g.seen(sub)), changed) })
+		g.stream(ctx, out, &who, sub, func() { out.event(ids.next(g.seen(sub)), changed) })
 	})
 }
 

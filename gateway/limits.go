@@ -116,7 +116,7 @@ func rateLimited(wait time.Duration) *wire.Error {
 }
 
 // limited counts a request for an entry that its caller sees.
-func (g *Gateway) limited(r *request, entry *catalog.Entry) (end func(), err error) {
+func (g *Gateway) limited(r *request, e *edition, audience *policy.Audience, entry *catalog.Entry) (end func(), err error) {
 	grants, _ := entry.Tag.(policy.Grants)
-	return g.limits.begin(r.principal.Key(), g.cfg.Gateway.Limit, g.teamLimits[entry.Team], r.audience.Limit(grants))
+	return g.limits.begin(r.principal.Key(), e.cfg.Gateway.Limit, e.teamLimits[entry.Team], audience.Limit(grants))
 }

@@ -40,7 +40,7 @@ func (g *Gateway) Entries(who *policy.Principal) []*catalog.Entry {
 	if who == nil {
 		return e.snapshot.Entries()
 	}
-	return e.view(g.policy.Audience(*who)).Entries()
+	return e.view(e.policy.Audience(*who)).Entries()
 }
 
 // Reports returns what somebody should put right in the catalog.
@@ -53,7 +53,7 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	name, _ := params.Text("name")
 	entry := e.snapshot.Lookup(name)
 	if who != nil {
-		entry = e.entry(g.policy.Audience(*who), name)
+		entry = e.entry(e.policy.Audience(*who), name)
 	}
 	if entry == nil {
 		return nil, unknownPrompt(name)
@@ -61,11 +61,11 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	if err := g.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
-	got, err := g.askOwners(ctx, upstream.Client{}, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
+	got, err := e.askOwners(ctx, upstream.Client{}, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
 		return supply(entry, params).With("name", wire.Quote(own))
 	})
 	if err == nil {
-		got.result, err = g.screened(ctx, entry, got.result)
+		got.result, err = g.screened(ctx, e, entry, got.result)
 	}
 	if err != nil {
 		return nil, err

@@ -21,11 +21,11 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, call *requ
 			return
 		}
 	}
-	principal, ok := g.authenticate(w, r, id)
+	who, ok := g.authenticate(w, r, id)
 	if !ok {
 		return
 	}
-	call.principal, call.audience = principal, g.policy.Audience(principal)
+	call.principal = who.Principal
 	ctx := extractTrace(r.Context(), call.meta, r.Header)
 	switch {
 	case call.message.IsNotification(): // the revision defines none over HTTP
@@ -33,7 +33,7 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, call *requ
 	case call.message.IsResponse():
 		refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Responses are not accepted in this revision"))
 	case call.message.Method == wire.Listen:
-		g.serveListen(ctx, w, r, call)
+		g.serveListen(ctx, w, r, who, call)
 	case servedModern(call.message.Method):
 		g.serveRequest(ctx, w, call, http.StatusOK)
 	default:
@@ -128,23 +128,23 @@ func mismatch(format string, args ...any) *wire.Error {
 }
 
 // serveListen serves a subscription: the acknowledgment, then each change, and at the gateway's own end the result.
-func (g *Gateway) serveListen(ctx context.Context, w http.ResponseWriter, r *http.Request, call *request) {
+func (g *Gateway) serveListen(ctx context.Context, w http.ResponseWriter, r *http.Request, who caller, call *request) {
 	wanted, err := g.listens(ctx, call)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, call.message.ID, err)
 		return
 	}
-	g.settle(ctx, call.audience)        // a gateway that just began has no news for those who come back to it
+	g.settle(ctx, who.Principal)        // a gateway that just began has no news for those who come back to it
 	id := slices.Clone(call.message.ID) // the rest of the request is let go of
-	sub := g.subscribe(call.audience)
-	expires := call.principal.Expires
+	sub := g.subscribe(who.Principal)
+	expires := who.Expires
 	g.serveDetached(w, r, func(ctx context.Context, out *eventStream) {
 		defer g.leave(sub)
 		ctx, end := until(ctx, expires)
 		defer end()
 		out.event("", acknowledgment(id, wanted))
 		changed := subscribed(wire.PromptsListChanged, id, nil)
-		drained := g.stream(ctx, out, sub, func() {
+		drained := g.stream(ctx, out, &who, sub, func() {
 			if wanted {
 				out.event("", changed)
 			}

@@ -30,42 +30,42 @@ const metaPartial = "promptweir/partial"
 
 // list appends the result of prompts/list to dst: one page of the caller's view, from memory.
 func (g *Gateway) list(ctx context.Context, dst []byte, r *request) ([]byte, error) {
-	end, err := g.limits.begin(r.principal.Key(), g.cfg.Gateway.Limit)
+	e, audience := g.settle(ctx, r.principal)
+	end, err := g.limits.begin(r.principal.Key(), e.cfg.Gateway.Limit)
 	if err != nil {
 		return dst, err
 	}
 	defer end()
-	after, err := g.position(r)
+	after, err := e.position(r)
 	if err != nil {
 		return dst, err
 	}
-	e := g.settle(ctx, r.audience)
-	view := e.view(r.audience)
-	partial := g.partial(e, r.audience)
+	view := e.view(audience)
+	partial := g.partial(e, audience)
 	if view.Len() == 0 {
-		if err := g.nothingListed(e, r.audience); err != nil {
+		if err := e.nothingListed(audience); err != nil {
 			return dst, err
 		}
 	}
-	entries, next, more := view.Page(after, g.cfg.Gateway.PageSize)
+	entries, next, more := view.Page(after, e.cfg.Gateway.PageSize)
 	dst = append(dst, '{')
 	dst = catalog.AppendPrompts(dst, entries)
 	if more {
-		cursor := g.sealer.SealCursor(wire.PromptsList, r.principal.Key(), next)
+		cursor := e.sealer.SealCursor(wire.PromptsList, r.principal.Key(), next)
 		dst = append(append(append(dst, `,"nextCursor":"`...), cursor...), '"')
 	}
-	return g.appendListMeta(dst, r, partial), nil
+	return g.appendListMeta(dst, r, e, partial), nil
 }
 
 // appendListMeta ends a list's result with what the client's revision wants beside the prompts.
-func (g *Gateway) appendListMeta(dst []byte, r *request, partial jsontext.Value) []byte {
+func (g *Gateway) appendListMeta(dst []byte, r *request, e *edition, partial jsontext.Value) []byte {
 	var meta wire.Object
 	if r.modern() {
 		ttl, scope := int64(healthyTTL), "private"
 		if partial != nil {
 			ttl = degradedTTL
 		}
-		if !g.identity.Required() { // everybody has the same view
+		if !e.identity.Required() { // everybody has the same view
 			scope = "public"
 		}
 		dst = append(append(dst, `,"resultType":"complete","cacheScope":"`...), scope...)
@@ -82,7 +82,7 @@ func (g *Gateway) appendListMeta(dst []byte, r *request, partial jsontext.Value)
 }
 
 // position returns the name that the page begins after.
-func (g *Gateway) position(r *request) (string, error) {
+func (e *edition) position(r *request) (string, error) {
 	value := r.params.Get("cursor")
 	if value == nil {
 		return "", nil
@@ -91,7 +91,7 @@ func (g *Gateway) position(r *request) (string, error) {
 	if !ok {
 		return "", invalidCursor(seal.ErrMalformed)
 	}
-	after, err := g.sealer.OpenCursor(wire.PromptsList, r.principal.Key(), cursor)
+	after, err := e.sealer.OpenCursor(wire.PromptsList, r.principal.Key(), cursor)
 	if err != nil {
 		return "", invalidCursor(err)
 	}
@@ -104,7 +104,7 @@ func invalidCursor(err error) *wire.Error {
 }
 
 // names reports whether the audience may hear of an upstream: its team's members, and who sees an entry of it.
-func (g *Gateway) names(e *edition, audience *policy.Audience, u, team string) bool {
+func (e *edition) names(audience *policy.Audience, u, team string) bool {
 	return audience.Member(team) || e.audienceView(audience).owners()[u]
 }
 
@@ -115,18 +115,18 @@ func (g *Gateway) partial(e *edition, audience *policy.Audience) jsontext.Value 
 		if state.Tried && state.Problem == nil {
 			continue
 		}
-		u, reason, since := g.connectors[i].Upstream(), starting, g.started
+		u, reason, since := e.upstreams[i], starting, g.started
 		if state.Problem != nil {
 			reason, since = state.Problem.Reason, state.Problem.Since
 		}
-		if !g.names(e, audience, u.Name, u.Team) {
+		if !e.names(audience, u.Name, u.Team) {
 			continue
 		}
 		item := wire.Object{}.
 			With("upstream", wire.Quote(u.Name)).
 			With("reason", wire.Quote(string(reason))).
 			With("since", wire.Quote(since.UTC().Format(time.RFC3339))).
-			With("stale", jsontext.Value(strconv.FormatBool(g.listed(i, state))))
+			With("stale", jsontext.Value(strconv.FormatBool(e.listed(i, state))))
 		if list != nil {
 			list = append(list, ',')
 		}
@@ -138,21 +138,16 @@ func (g *Gateway) partial(e *edition, audience *policy.Audience) jsontext.Value 
 	return slices.Concat([]byte{'['}, list, []byte{']'})
 }
 
-// listed reports whether an upstream was ever listed, by this process or, with a state_dir, one before it.
-func (g *Gateway) listed(i int, state *upstream.State) bool {
-	return state.Listed || g.keep.restored[g.connectors[i].Upstream().Name] != nil
-}
-
 // nothingListed returns the error of a list that would be empty only because no upstream that the caller may see
 // anything of has ever been listed; nil where there is another reason. It names the first that the caller may hear of.
-func (g *Gateway) nothingListed(e *edition, audience *policy.Audience) error {
+func (e *edition) nothingListed(audience *policy.Audience) error {
 	var unlisted *upstream.Unavailable
 	for i, state := range e.states {
-		u := g.connectors[i].Upstream()
+		u := e.upstreams[i]
 		switch {
 		case !audience.SeesTeam(u.Team):
 			continue
-		case g.listed(i, state):
+		case e.listed(i, state):
 			return nil
 		case unlisted != nil && unlisted.Upstream != "":
 			continue
@@ -176,18 +171,33 @@ func unknownPrompt(name string) *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
 }
 
+// answerer appends the result of a request that an upstream has to answer to dst.
+type answerer func(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error)
+
+// untilAsked lets a request be answered. Where a reload replaces the upstream before it is asked, the request begins again,
+// and finds what the new configuration makes of it.
+func untilAsked(ctx context.Context, dst []byte, r *request, o *operation, answer answerer) ([]byte, error) {
+	for {
+		result, err := answer(ctx, dst, r, o)
+		if !errors.Is(err, upstream.ErrRetired) {
+			return result, err
+		}
+	}
+}
+
 // get appends the result of prompts/get to dst.
 func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
 	name, ok := r.params.Text("name")
 	if !ok {
 		return dst, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
 	}
-	entry := g.settle(ctx, r.audience).entry(r.audience, name)
+	e, audience := g.settle(ctx, r.principal)
+	entry := e.entry(audience, name)
 	if entry == nil {
 		return dst, unknownPrompt(name)
 	}
 	o.target(entry.Name)
-	end, err := g.limited(r, entry)
+	end, err := g.limited(r, e, audience, entry)
 	if err != nil {
 		return dst, err
 	}
@@ -195,7 +205,7 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err := g.checkArguments(ctx, entry, r.params.Get("arguments")); err != nil {
 		return dst, err
 	}
-	turn, err := g.turn(r, entry)
+	turn, err := e.turn(r, entry)
 	if err != nil {
 		return dst, err
 	}
@@ -204,22 +214,22 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err != nil {
 		return dst, err
 	}
-	if got.result, err = g.screened(ctx, entry, got.result); err != nil {
+	if got.result, err = g.screened(ctx, e, entry, got.result); err != nil {
 		return dst, err
 	}
 	return g.appendResult(dst, r, got.result, func(result wire.Object) (wire.Object, error) {
-		return g.asked(r, entry, got, result)
+		return e.asked(r, entry, got, result)
 	})
 }
 
 // askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all, nor
 // asked the client anything.
-func (g *Gateway) askOwners(
+func (e *edition) askOwners(
 	ctx context.Context, client upstream.Client, owners []catalog.Owner, method string, params func(own string) wire.Object,
 ) (outcome, error) {
 	var first error
-	for _, owner := range g.healthyFirst(owners) {
-		result, err := g.byName[owner.Upstream].CallFor(ctx, client, method, prompt(method, owner.Name), params(owner.Name))
+	for _, owner := range e.healthyFirst(owners) {
+		result, err := e.byName[owner.Upstream].CallFor(ctx, client, method, prompt(method, owner.Name), params(owner.Name))
 		unavailable, ok := errors.AsType[*upstream.Unavailable](err)
 		if !ok || !unavailable.Unanswered() {
 			return outcome{result: result, owner: owner.Upstream}, err
@@ -240,14 +250,14 @@ func prompt(method, name string) string {
 }
 
 // healthyFirst returns the owners in configuration order, those without a session last.
-func (g *Gateway) healthyFirst(owners []catalog.Owner) []catalog.Owner {
+func (e *edition) healthyFirst(owners []catalog.Owner) []catalog.Owner {
 	if len(owners) == 1 {
 		return owners
 	}
 	sorted := slices.Clone(owners)
 	slices.SortStableFunc(sorted, func(a, b catalog.Owner) int {
 		down := func(o catalog.Owner) int {
-			if g.byName[o.Upstream].State().Connected {
+			if e.byName[o.Upstream].State().Connected {
 				return 0
 			}
 			return 1
@@ -270,12 +280,13 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 	if !ok {
 		return dst, wire.NewError(wire.InvalidParams, "Invalid params: ref.name must be a string")
 	}
-	entry := g.settle(ctx, r.audience).entry(r.audience, name)
+	e, audience := g.settle(ctx, r.principal)
+	entry := e.entry(audience, name)
 	if entry == nil {
 		return dst, unknownPrompt(name)
 	}
 	o.target(entry.Name)
-	end, err := g.limited(r, entry)
+	end, err := g.limited(r, e, audience, entry)
 	if err != nil {
 		return dst, err
 	}
@@ -286,19 +297,19 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 	}
 	none := upstream.Result{JSON: jsontext.Value(noCompletions), Revision: wire.LatestLegacy}
 	owners := slices.DeleteFunc(slices.Clone(entry.Owners), func(o catalog.Owner) bool {
-		return !g.byName[o.Upstream].Completes()
+		return !e.byName[o.Upstream].Completes()
 	})
 	if len(owners) == 0 {
 		return g.appendResult(dst, r, none, noQuestions)
 	}
-	got, err := g.askOwners(ctx, g.client(r), owners, wire.Complete, func(own string) wire.Object {
+	got, err := e.askOwners(ctx, g.client(r), owners, wire.Complete, func(own string) wire.Object {
 		return params.With("ref", ref.With("name", wire.Quote(own)).JSON())
 	})
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
 		got.result, err = none, nil
 	}
 	if err == nil {
-		got.result, err = g.screened(ctx, entry, got.result)
+		got.result, err = g.screened(ctx, e, entry, got.result)
 	}
 	if err != nil {
 		return dst, err

@@ -21,7 +21,6 @@ type request struct {
 	// revision is the one that the client speaks.
 	revision  string
 	principal policy.Principal
-	audience  *policy.Audience
 	// declared are the capabilities by which the client can be asked for input while the request is in flight, level is
 	// from which severity on it wants log messages, none where it is empty.
 	declared wire.Object
@@ -118,9 +117,9 @@ func (g *Gateway) result(ctx context.Context, dst []byte, r *request, o *operati
 	case wire.PromptsList:
 		return g.list(ctx, dst, r)
 	case wire.PromptsGet:
-		return g.get(ctx, dst, r, o)
+		return untilAsked(ctx, dst, r, o, g.get)
 	case wire.Complete:
-		return g.complete(ctx, dst, r, o)
+		return untilAsked(ctx, dst, r, o, g.complete)
 	}
 	if r.modern() {
 		if r.message.Method == wire.Discover {
@@ -224,7 +223,7 @@ func (g *Gateway) initialization(revision string) jsontext.Value {
 		With("protocolVersion", wire.Quote(revision)).
 		With("capabilities", capabilities(revision)).
 		With("serverInfo", g.serverInfo())
-	if text := g.cfg.Gateway.Instructions; text != "" {
+	if text := g.setup().cfg.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}
 	return result.JSON()
@@ -240,7 +239,7 @@ func (g *Gateway) discovery() jsontext.Value {
 		With("supportedVersions", supportedVersions()).
 		With("capabilities", capabilities(wire.Rev20260728)).
 		With("_meta", wire.Object{}.With(wire.MetaServerInfo, g.serverInfo()).JSON())
-	if text := g.cfg.Gateway.Instructions; text != "" {
+	if text := g.setup().cfg.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}
 	return result.With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).JSON()

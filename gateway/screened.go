@@ -12,8 +12,8 @@ import (
 
 // screened holds the result of a get or a completion against the screen blocks of the entry's team. The error says which
 // rule it breaks and where, and nothing of what it says.
-func (g *Gateway) screened(ctx context.Context, entry *catalog.Entry, result upstream.Result) (upstream.Result, error) {
-	outcome := g.intake.screens[entry.Team].Result(result.JSON)
+func (g *Gateway) screened(ctx context.Context, e *edition, entry *catalog.Entry, result upstream.Result) (upstream.Result, error) {
+	outcome := e.intake.screens[entry.Team].Result(result.JSON)
 	for _, f := range outcome.Noted {
 		f.Rarely(func() { g.logScreened(ctx, entry, f, "found in a result") })
 	}

@@ -21,6 +21,8 @@ const (
 type sseSession struct {
 	*conversation
 
+	// owner is the key of the principal that may post.
+	owner string
 	posts chan incoming
 	// over is closed when nothing is taken any more.
 	over chan struct{}
@@ -74,13 +76,13 @@ func (g *Gateway) serveSSEStream(w http.ResponseWriter, r *http.Request) {
 	if !acceptsStream(w, r) {
 		return
 	}
-	principal, ok := g.authenticate(w, r, nil)
+	who, ok := g.authenticate(w, r, nil)
 	if !ok {
 		return
 	}
-	ctx, cancel := until(r.Context(), principal.Expires)
+	ctx, cancel := until(r.Context(), who.Expires)
 	defer cancel()
-	s := &sseSession{conversation: g.converse(principal), posts: make(chan incoming), over: make(chan struct{})}
+	s := &sseSession{conversation: g.converse(who), owner: who.Key(), posts: make(chan incoming), over: make(chan struct{})}
 	s.legacy = true
 	id := g.sse.add(s)
 	defer g.sse.remove(id)
@@ -91,7 +93,7 @@ func (g *Gateway) serveSSEStream(w http.ResponseWriter, r *http.Request) {
 	s.writeEvents(out, cancel)
 }
 
-// run takes what the client posts, until ctx ends or the gateway drains.
+// run takes what the client posts, until ctx ends, the gateway drains or a reload does not accept the client any more.
 func (s *sseSession) run(ctx context.Context) {
 	defer s.finish()
 	defer close(s.over)
@@ -99,6 +101,10 @@ func (s *sseSession) run(ctx context.Context) {
 		select {
 		case in := <-s.posts:
 			s.take(ctx, in)
+		case <-s.who.by.replaced:
+			if !s.remains(ctx) {
+				return
+			}
 		case <-s.gateway.closing:
 			return
 		case <-ctx.Done():
@@ -135,11 +141,11 @@ func (g *Gateway) serveSSEMessage(w http.ResponseWriter, r *http.Request) {
 	}
 	in.call.client = g.clientAddress(r)
 	id := in.call.message.ID
-	principal, ok := g.authenticate(w, r, id)
+	who, ok := g.authenticate(w, r, id)
 	if !ok {
 		return
 	}
-	if s := g.sse.find(r.URL.Query().Get(sseSessionKey)); s != nil && s.principal.Key() == principal.Key() {
+	if s := g.sse.find(r.URL.Query().Get(sseSessionKey)); s != nil && s.owner == who.Key() {
 		select {
 		case s.posts <- in:
 			w.WriteHeader(http.StatusAccepted)

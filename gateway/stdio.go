@@ -9,7 +9,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -19,11 +18,16 @@ const lastWords = 2 * time.Second
 // errExpired ends a conversation over pipes, on which no other credential can be shown.
 var errExpired = errors.New("the client's credential has expired")
 
-// ServeStdio serves one client over a pair of pipes, one message on each line, both eras. The principal is who the
+// ServeStdio serves one client over a pair of pipes, one message on each line, both eras. The credential says who the
 // client is for the whole time. It returns when the input has ended and the requests in flight are answered, when
-// nobody reads the output, when the client's credential expires, which is an error, or when ctx ends; subscriptions are closed in an orderly way. Nothing else may write to
-// out. A goroutine may stay in a read of in or a write to out that nothing can interrupt.
-func (g *Gateway) ServeStdio(ctx context.Context, who policy.Principal, in io.Reader, out io.Writer) error {
+// nobody reads the output, when the credential expires or a reload does not accept it any more, which are errors, or when
+// ctx ends; subscriptions are closed in an orderly way. Nothing else may write to out. A goroutine may stay in a read of
+// in or a write to out that nothing can interrupt.
+func (g *Gateway) ServeStdio(ctx context.Context, credential Credential, in io.Reader, out io.Writer) error {
+	who, err := g.admit(ctx, credential)
+	if err != nil {
+		return err
+	}
 	outside := ctx
 	ctx, stop := until(ctx, who.Expires)
 	defer stop()
@@ -37,7 +41,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, who policy.Principal, in io.Re
 			failed <- err
 		}
 	}()
-	err := takeLines(ctx, c, lines, failed)
+	err = takeLines(ctx, c, lines, failed)
 	if err != nil {
 		stop()
 	}
@@ -80,6 +84,10 @@ func takeLines(ctx context.Context, c *conversation, lines <-chan []byte, failed
 		select {
 		case line := <-lines:
 			takeLine(ctx, c, line)
+		case <-c.who.by.replaced:
+			if _, err := c.gateway.readmit(ctx, &c.who); err != nil {
+				return fmt.Errorf("after a reload: %w", err)
+			}
 		case err := <-failed:
 			if errors.Is(err, io.EOF) {
 				return nil

@@ -213,9 +213,9 @@ func (c chunked) Write(p []byte) (int, error) {
 
 func (chunked) Flush() error { return nil }
 
-// stream keeps an HTTP stream open until the client goes, ctx ends or the gateway drains, and calls changed whenever
-// the client's view has become another. It reports whether the gateway ended it.
-func (g *Gateway) stream(ctx context.Context, out *eventStream, sub *subscriber, changed func()) (drained bool) {
+// stream keeps an HTTP stream open until the client goes, ctx ends, the gateway drains or a reload does not accept the
+// caller any more, and calls changed whenever the client's view has become another. It reports whether the gateway ended it.
+func (g *Gateway) stream(ctx context.Context, out *eventStream, who *caller, sub *subscriber, changed func()) (drained bool) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
 	for out.err == nil {
@@ -224,6 +224,10 @@ func (g *Gateway) stream(ctx context.Context, out *eventStream, sub *subscriber,
 			changed()
 		case <-alive.C:
 			out.comment()
+		case <-who.by.replaced:
+			if !g.remain(ctx, sub, who) {
+				return true
+			}
 		case <-g.closing:
 			return true
 		case <-ctx.Done():

@@ -86,7 +86,7 @@ func report(err error) {
 }
 
 // gauges are the metrics that are read off a running gateway.
-type gauges struct{ entries, reports, healthy, subscribers metric.Int64ObservableGauge }
+type gauges struct{ entries, reports, healthy, subscribers, loaded, loadedAt metric.Int64ObservableGauge }
 
 // observe declares the gauges, until the function that it returns is called.
 func (g *Gateway) observe() (stop func()) {
@@ -101,11 +101,13 @@ func (g *Gateway) observe() (stop func()) {
 		reports:     gauge("promptweir.catalog.reports", "{report}", "Names that somebody should put right, by kind."),
 		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh, else 0."),
 		subscribers: gauge("promptweir.subscribers", "{stream}", "Open streams of clients that want to hear of changes."),
+		loaded:      gauge("promptweir.config.loaded", "{configuration}", "1 while the configuration that was looked at last is at work, 0 while it was refused."),
+		loadedAt:    gauge("promptweir.config.loaded.time", "s", "When the configuration at work was loaded, in seconds since 1970."),
 	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.read(o, all)
 		return nil
-	}, all.entries, all.reports, all.healthy, all.subscribers)
+	}, all.entries, all.reports, all.healthy, all.subscribers, all.loaded, all.loadedAt)
 	if err != nil {
 		report(err)
 		return func() {}
@@ -117,6 +119,12 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	e := g.edition.Load()
 	o.ObserveInt64(all.subscribers, int64(g.streams()))
 	o.ObserveInt64(all.entries, int64(len(e.snapshot.Entries())))
+	last, good := g.loading.Load(), int64(1)
+	if last.problem != nil {
+		good = 0
+	}
+	o.ObserveInt64(all.loaded, good)
+	o.ObserveInt64(all.loadedAt, last.since.Unix())
 	kinds := map[catalog.Kind]int64{}
 	for _, r := range e.reports() {
 		kinds[r.Kind]++
@@ -125,7 +133,7 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 		o.ObserveInt64(all.reports, n, metric.WithAttributes(attrKind.String(string(kind))))
 	}
 	for i, state := range e.states {
-		u, healthy := g.connectors[i].Upstream(), int64(0)
+		u, healthy := e.upstreams[i], int64(0)
 		if state.Listed && state.Problem == nil {
 			healthy = 1
 		}

@@ -178,7 +178,7 @@ func (a *app) stdio(ctx context.Context, as string) error {
 	if err != nil {
 		return err
 	}
-	who, err := stdioPrincipal(ctx, cfg, logger, as)
+	who, err := stdioCredential(cfg, as)
 	if err != nil {
 		return err
 	}
@@ -197,21 +197,23 @@ func (a *app) stdio(ctx context.Context, as string) error {
 	})
 }
 
-// stdioPrincipal is who stands at the other end of the pipes.
-func stdioPrincipal(ctx context.Context, cfg *config.Config, logger *slog.Logger, as string) (policy.Principal, error) {
-	authenticator := identity.New(cfg, logger)
+// stdioCredential says who stands at the other end of the pipes.
+func stdioCredential(cfg *config.Config, as string) (gateway.Credential, error) {
 	token := os.Getenv("PROMPTWEIR_TOKEN")
 	switch {
 	case as != "":
-		return parseAs(cfg, as)
-	case token != "" || !authenticator.Required():
+		who, err := parseAs(cfg, as)
+		return gateway.As(who), err
+	case token == "" && cfg.Auth != nil:
+		return nil, &usageError{"the configuration has an auth block: say who the client is with --as or PROMPTWEIR_TOKEN"}
+	}
+	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
 		who, err := authenticator.FromToken(ctx, token)
 		if err != nil {
-			return policy.Principal{}, fmt.Errorf("PROMPTWEIR_TOKEN: %w", err)
+			return who, fmt.Errorf("PROMPTWEIR_TOKEN: %w", err)
 		}
 		return who, nil
-	}
-	return policy.Principal{}, &usageError{"the configuration has an auth block: say who the client is with --as or PROMPTWEIR_TOKEN"}
+	}, nil
 }
 
 // withGateway runs a gateway without listeners while use does.
