@@ -36,6 +36,17 @@ func (d Diagnostics) Err() error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
+// Warnings returns a line for each warning, as in [Diagnostics.Err].
+func (d Diagnostics) Warnings() []string {
+	var lines []string
+	for _, diag := range d.list {
+		if diag.Severity == hcl.DiagWarning {
+			lines = append(lines, line(diag))
+		}
+	}
+	return lines
+}
+
 // Write prints each diagnostic with its source for a reader at a terminal. A width of 0 does not wrap.
 func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
 	for _, diag := range d.list {

@@ -29,6 +29,9 @@ type Options struct {
 	AllowUnsetEnv bool
 	// WithoutLock leaves the lock file unread, for the command that writes it.
 	WithoutLock bool
+	// Visited is told each path just before it is read or looked for: folders, configuration files, and what they name in
+	// file() and the like. Nil tells nobody.
+	Visited func(path string)
 }
 
 // Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have errors.
@@ -94,6 +97,9 @@ func newLoader(path string, opts Options) *loader {
 	if opts.LookupEnv == nil {
 		opts.LookupEnv = os.LookupEnv
 	}
+	if opts.Visited == nil {
+		opts.Visited = func(string) {}
+	}
 	return &loader{
 		options:  opts,
 		root:     path,
@@ -108,6 +114,7 @@ func newLoader(path string, opts Options) *loader {
 
 // read fills the sources from a file or a folder.
 func (l *loader) read(path string) {
+	l.options.Visited(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		l.unplaced("Cannot read the configuration", "%s: %s.", path, cause(err))
@@ -140,6 +147,7 @@ func (l *loader) readFolder(folder string, seen map[string]bool) {
 	if !l.first(folder, seen) {
 		return
 	}
+	l.options.Visited(folder)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		l.unplaced("Cannot read the configuration", "%s: %s.", folder, cause(err))
@@ -189,6 +197,7 @@ func (l *loader) first(path string, seen map[string]bool) bool {
 func isLock(path string) bool { return strings.HasSuffix(path, ".lock.hcl") }
 
 func (l *loader) readFile(path string) {
+	l.options.Visited(path)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		l.unplaced("Cannot read the configuration", "%s: %s.", path, cause(err))

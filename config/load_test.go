@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -281,5 +282,32 @@ func TestDeepNestingIsAMistakeAndNotACrash(t *testing.T) {
 		if cfg, _ := Load(path, options()); cfg != nil {
 			t.Errorf("%.20s… is accepted", content)
 		}
+	}
+}
+
+func TestWhatIsReadIsVisited(t *testing.T) {
+	dir := write(t,
+		"gateway.hcl", "gateway {\n  instructions = file(\"text/motd\")\n}\n",
+		"text/motd", "Hello.",
+		"teams/eng.hcl", "team \"eng\" {\n  upstream \"up\" {\n    url = \"https://example.com/mcp\"\n    headers = { X-Key = file(\"none\") }\n  }\n}\n",
+		"_draft.hcl", "nonsense",
+	)
+	var visited []string
+	opts := options()
+	opts.Visited = func(path string) {
+		relative, err := filepath.Rel(dir, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(visited, relative) {
+			visited = append(visited, relative)
+		}
+	}
+	if _, diags := Load(dir, opts); !diags.HasErrors() {
+		t.Fatal("a file is missing, and it loads")
+	}
+	slices.Sort(visited)
+	if diff := cmp.Diff([]string{".", "gateway.hcl", "teams", "teams/eng.hcl", "teams/none", "text", "text/motd"}, visited); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

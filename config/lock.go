@@ -209,6 +209,7 @@ func (l *loader) lock(cfg *Config, path string) {
 		return
 	}
 	file := LockPath(path)
+	l.options.Visited(file)
 	content, err := os.ReadFile(file)
 	switch {
 	case os.IsNotExist(err):

@@ -129,6 +129,9 @@ func (g *Gateway) load(before *setup) (*setup, error) {
 		return nil, errNoLoad
 	}
 	cfg, diagnostics := g.opts.Load()
+	for _, warning := range diagnostics.Warnings() {
+		g.logger.Warn("configuration", slog.String("warning", warning))
+	}
 	if err := diagnostics.Err(); err != nil {
 		return nil, err
 	}

@@ -211,7 +211,7 @@ func TestWhatOnlyARestartCanChangeIsSaid(t *testing.T) {
 }
 
 // gate makes a peer's gets wait until release is closed; entered says when one waits.
-func gate(p *peer) (entered chan struct{}, release chan struct{}) {
+func gate(p *peer) (entered, release chan struct{}) {
 	entered, release = make(chan struct{}, 10), make(chan struct{})
 	p.intercept(func(_ http.ResponseWriter, r *http.Request, call heard) bool {
 		if call.Method == "prompts/get" {
