@@ -1,0 +1,183 @@
+package watch
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// bound is how long a test waits for what must happen.
+const bound = 20 * time.Second
+
+// folder is a folder in which a test changes files.
+type folder struct {
+	t    *testing.T
+	path string
+}
+
+func newFolder(t *testing.T) folder {
+	path, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder{t, path}
+}
+
+func (f folder) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f folder) at(name string) string { return filepath.Join(f.path, name) }
+
+func (f folder) write(name, content string) {
+	f.t.Helper()
+	f.must(os.MkdirAll(filepath.Dir(f.at(name)), 0o700))
+	f.must(os.WriteFile(f.at(name), []byte(content), 0o600))
+}
+
+func (f folder) link(target, name string) { f.t.Helper(); f.must(os.Symlink(target, f.at(name))) }
+
+func (f folder) rename(from, to string) { f.t.Helper(); f.must(os.Rename(f.at(from), f.at(to))) }
+
+// watched watches paths and reads them again at each change, of which the channel tells.
+func watched(t *testing.T, paths ...string) <-chan struct{} {
+	w, changes := New(), make(chan struct{}, 100)
+	read := func() {
+		w.While(func(visit func(string)) {
+			for _, path := range paths {
+				visit(path)
+			}
+		})
+	}
+	read()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- w.Run(ctx, func() {
+			read()
+			changes <- struct{}{}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return changes
+}
+
+func wait(t *testing.T, changes <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-changes:
+	case <-time.After(bound):
+		t.Fatalf("nothing was said of %s", what)
+	}
+}
+
+func TestAFileIsWatchedHoweverItIsReplaced(t *testing.T) {
+	f := newFolder(t)
+	f.write("gateway.hcl", "1")
+	changes := watched(t, f.at("gateway.hcl"))
+
+	f.write("gateway.hcl", "22")
+	wait(t, changes, "a file that was written over")
+
+	f.write("gateway.hcl~", "333")
+	f.rename("gateway.hcl~", "gateway.hcl")
+	wait(t, changes, "a file that was renamed over it")
+
+	f.must(os.Remove(f.at("gateway.hcl")))
+	wait(t, changes, "a file that went")
+	f.write("gateway.hcl", "4444")
+	wait(t, changes, "a file that came back")
+}
+
+// A ConfigMap's folder: each file is a link through ..data, which is swapped for another.
+func TestAConfigMapIsWatched(t *testing.T) {
+	f := newFolder(t)
+	f.write("..1/gateway.hcl", "same")
+	f.link("..1", "..data")
+	f.link(filepath.Join("..data", "gateway.hcl"), "gateway.hcl")
+	changes := watched(t, f.path, f.at("gateway.hcl"))
+	for _, next := range []string{"..2", "..3"} {
+		f.write(next+"/gateway.hcl", "same")
+		f.link(next, "..data_tmp")
+		f.rename("..data_tmp", "..data")
+		wait(t, changes, "the link that was swapped to "+next)
+	}
+}
+
+func TestALinkFarAboveIsWatched(t *testing.T) {
+	f := newFolder(t)
+	f.write("releases/1/etc/gateway.hcl", "1")
+	f.write("releases/2/etc/gateway.hcl", "2")
+	f.link("releases/1", "current")
+	changes := watched(t, f.at("current/etc/gateway.hcl"))
+	f.link("releases/2", "next")
+	f.rename("next", "current")
+	wait(t, changes, "the link that was swapped")
+	f.write("releases/2/etc/gateway.hcl", "22")
+	wait(t, changes, "the file that it leads to")
+}
+
+func TestAFolderIsWatchedForWhatIsReadFromIt(t *testing.T) {
+	f := newFolder(t)
+	f.write("gateway.hcl", "1")
+	changes := watched(t, f.path, f.at("gateway.hcl"))
+	for _, other := range []string{".gateway.hcl.swp", "4913", "gateway.hcl~", "_draft.hcl", "README.md"} {
+		f.write(other, "x")
+	}
+	f.write("team.hcl", "2")
+	wait(t, changes, "a new file")
+	f.must(os.Mkdir(f.at("teams"), 0o700))
+	wait(t, changes, "a new folder")
+	f.must(os.Remove(f.at("team.hcl")))
+	wait(t, changes, "a file that went")
+	select {
+	case <-changes:
+		t.Error("something was said of files that nobody reads")
+	default:
+	}
+}
+
+func TestAFolderThatIsNotThereYetIsWatched(t *testing.T) {
+	f := newFolder(t)
+	changes := watched(t, f.at("a/b/c.pem"))
+	f.write("a/b/c.pem", "1")
+	wait(t, changes, "a file that came with its folders")
+}
+
+func TestWhatChangesBetweenReadingAndWatchingIsSaid(t *testing.T) {
+	f := newFolder(t)
+	f.write("gateway.hcl", "1")
+	w := New()
+	w.While(func(visit func(string)) {
+		visit(f.at("gateway.hcl"))
+		f.write("gateway.hcl", "22")
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	said := false
+	if err := w.Run(ctx, func() {
+		said = true
+		cancel()
+	}); err != nil || !said {
+		t.Errorf("Run: %v, said %v", err, said)
+	}
+}
+
+func TestFoldersOfALoopOfLinks(t *testing.T) {
+	f := newFolder(t)
+	f.link("b", "a")
+	f.link("a", "b")
+	if folders := foldersOf(f.at("a")); !slices.Contains(folders, f.path) {
+		t.Errorf("foldersOf = %v", folders)
+	}
+}
