@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -155,10 +156,21 @@ func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
 // load reads the configuration and prints its diagnostics. With lenient, unset environment variables are warnings.
 func (a *app) load(lenient bool) (*config.Config, error) {
+	return a.loadBy(func() (*config.Config, config.Diagnostics) {
+		return config.Load(a.config, config.Options{AllowUnsetEnv: lenient})
+	})
+}
+
+// loadWatched is load for a gateway that serves: what was read is watched.
+func (a *app) loadWatched(files *watch.Watcher) (*config.Config, error) {
+	return a.loadBy(func() (*config.Config, config.Diagnostics) { return a.read(files) })
+}
+
+func (a *app) loadBy(read func() (*config.Config, config.Diagnostics)) (*config.Config, error) {
 	if a.config == "" {
 		return nil, &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
 	}
-	cfg, diagnostics := config.Load(a.config, config.Options{AllowUnsetEnv: lenient})
+	cfg, diagnostics := read()
 	width, color := terminal(a.err)
 	if err := diagnostics.Write(a.err, width, color); err != nil {
 		return nil, err

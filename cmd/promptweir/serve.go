@@ -10,12 +10,15 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -35,6 +38,8 @@ const (
 func (a *app) serveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM", Args: takes(cobra.NoArgs),
+		Long: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.\n\n" +
+			"The configuration is loaded again when one of its files changes, on SIGHUP, and on POST /-/reload at the admin listener.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
 	}
 }
@@ -45,7 +50,8 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(false)
+	files := watch.New()
+	cfg, err := a.loadWatched(files)
 	if err != nil {
 		return err
 	}
@@ -54,7 +60,7 @@ func (a *app) serve(ctx context.Context) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	g, err := gateway.New(cfg, serving(cfg, logger))
+	g, err := gateway.New(cfg, a.serving(cfg, files, logger))
 	if err != nil {
 		return err
 	}
@@ -77,15 +83,45 @@ func (a *app) serve(ctx context.Context) error {
 	}
 	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
-	return serveUntil(ctx, logger, g, []served{
+	return serveUntil(ctx, logger, g, files, []served{
 		{endpoint, server},
 		{admin, newServer(g.Admin(telemetry.metrics), logger)},
 	})
 }
 
-// serving are the options of a gateway that serves clients: unlike one that only answers a command, it keeps state.
-func serving(cfg *config.Config, logger *slog.Logger) gateway.Options {
-	return gateway.Options{Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir}
+// serving are the options of a gateway that serves clients: unlike one that only answers a command, it keeps state and
+// can be reloaded.
+func (a *app) serving(cfg *config.Config, files *watch.Watcher, logger *slog.Logger) gateway.Options {
+	return gateway.Options{
+		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir,
+		Load: func() (*config.Config, config.Diagnostics) { return a.read(files) },
+	}
+}
+
+// read loads the configuration and has what it read watched.
+func (a *app) read(files *watch.Watcher) (cfg *config.Config, diagnostics config.Diagnostics) {
+	files.While(func(visit func(path string)) {
+		cfg, diagnostics = config.Load(a.config, config.Options{Visited: visit})
+	})
+	return cfg, diagnostics
+}
+
+// keepCurrent reloads the gateway when a file of its configuration changes, or on one of the signals, until ctx ends.
+// What comes of it is in the log.
+func keepCurrent(ctx context.Context, g *gateway.Gateway, files *watch.Watcher, signals <-chan os.Signal) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return files.Run(ctx, func() { _ = g.Reload(ctx) }) })
+	group.Go(func() error {
+		for {
+			select {
+			case <-signals:
+				_ = g.Reload(ctx)
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return group.Wait()
 }
 
 // listen binds an address, and tells the gateway that it is its own.
@@ -122,11 +158,15 @@ func (s served) serve() error {
 
 // serveUntil serves until ctx ends. Then it stops accepting, ends the streams, lets requests in flight end within
 // drainBound, and only then lets go of the upstreams.
-func serveUntil(ctx context.Context, logger *slog.Logger, g *gateway.Gateway, all []served) error {
+func serveUntil(ctx context.Context, logger *slog.Logger, g *gateway.Gateway, files *watch.Watcher, all []served) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	upstreams, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.Run(upstreams) })
+	group.Go(func() error { return keepCurrent(ctx, g, files, hangups) })
 	for _, s := range all {
 		group.Go(func() error {
 			if err := s.serve(); !errors.Is(err, http.ErrServerClosed) {
@@ -162,7 +202,7 @@ func (a *app) stdioCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "stdio", Short: "Serve one client over standard input and output", Args: takes(cobra.NoArgs),
 		Long: "Serve one client over standard input and output.\n\n" +
-			"Where the configuration has an auth block, the client's principal comes from --as or, as a bearer token, from PROMPTWEIR_TOKEN.",
+			"The configuration is loaded again when one of its files changes. Where it has an auth block, the client's principal comes from --as or, as a bearer token, from PROMPTWEIR_TOKEN.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.stdio(cmd.Context(), as) },
 	}
 	command.Flags().StringVar(&as, "as", "", "serve `PRINCIPAL`, for example user:alice,group:payments")
@@ -174,7 +214,8 @@ func (a *app) stdio(ctx context.Context, as string) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(false)
+	files := watch.New()
+	cfg, err := a.loadWatched(files)
 	if err != nil {
 		return err
 	}
@@ -192,8 +233,13 @@ func (a *app) stdio(ctx context.Context, as string) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	return withGateway(ctx, cfg, serving(cfg, logger), func(g *gateway.Gateway) error {
-		return g.ServeStdio(ctx, who, a.in, a.out)
+	return withGateway(ctx, cfg, a.serving(cfg, files, logger), func(g *gateway.Gateway) error {
+		watching, stop := context.WithCancel(ctx)
+		var group errgroup.Group
+		group.Go(func() error { return keepCurrent(watching, g, files, nil) })
+		err := g.ServeStdio(ctx, who, a.in, a.out)
+		stop()
+		return errors.Join(err, group.Wait())
 	})
 }
 
