@@ -41,6 +41,10 @@ type Policy struct {
 	membership map[config.Selector][]int
 	everyTeam  []int
 
+	// members are those of each team; open says that everybody is of every team.
+	members map[string][]config.Selector
+	open    bool
+
 	// audiences are those asked for last, decisions those made last.
 	audiences *lru.Cache[string, *Audience]
 	decisions *lru.Cache[decision, bool]
@@ -82,14 +86,15 @@ func New(cfg *config.Config) *Policy {
 		hides:      newBlocks(cfg.Hides, true),
 		direct:     map[config.Selector][]int{},
 		membership: map[config.Selector][]int{},
+		members:    map[string][]config.Selector{},
+		open:       cfg.Auth == nil,
 	}
-	members := map[string][]config.Selector{}
 	for i := range cfg.Teams {
-		members[cfg.Teams[i].Name] = cfg.Teams[i].Members
+		p.members[cfg.Teams[i].Name] = cfg.Teams[i].Members
 	}
 	for i := range cfg.Teams {
 		if t := &cfg.Teams[i]; len(t.Upstreams) > 0 {
-			p.addTeam(t, members)
+			p.addTeam(t)
 		}
 	}
 	p.addReads(p.hides)
@@ -103,23 +108,23 @@ func (p *Policy) addReads(hides []*block) {
 	}
 }
 
-func (p *Policy) addTeam(t *config.Team, members map[string][]config.Selector) {
+func (p *Policy) addTeam(t *config.Team) {
 	owner := &team{upstreams: map[string]config.Place{}, hides: newBlocks(t.Hides, true), first: len(p.rules)}
 	p.addReads(owner.hides)
 	for _, u := range t.Upstreams {
 		owner.upstreams[u.Name] = u.Place
 	}
-	p.addRule(rule{team: t.Name, place: t.Place}, []config.Selector{{Kind: config.TeamOf, Name: t.Name}}, members)
+	p.addRule(rule{team: t.Name, place: t.Place}, []config.Selector{{Kind: config.TeamOf, Name: t.Name}})
 	for i := range t.Exposes {
 		expose := &t.Exposes[i]
-		p.addRule(rule{team: t.Name, expose: newBlock(expose, false), place: expose.Place}, expose.To, members)
+		p.addRule(rule{team: t.Name, expose: newBlock(expose, false), place: expose.Place}, expose.To)
 	}
 	owner.end = len(p.rules)
 	p.teams[t.Name] = owner
 }
 
 // addRule indexes a rule by whom it is for, with each team replaced by its members.
-func (p *Policy) addRule(r rule, to []config.Selector, members map[string][]config.Selector) {
+func (p *Policy) addRule(r rule, to []config.Selector) {
 	id := len(p.rules)
 	p.rules = append(p.rules, r)
 	for _, selector := range to {
@@ -128,7 +133,7 @@ func (p *Policy) addRule(r rule, to []config.Selector, members map[string][]conf
 			continue
 		}
 		p.everyTeam = append(p.everyTeam, id)
-		for _, member := range members[selector.Name] {
+		for _, member := range p.members[selector.Name] {
 			p.membership[member] = append(p.membership[member], id)
 		}
 	}
