@@ -31,6 +31,8 @@ type Options struct {
 	// StateDir is a folder in which the last good lists are kept, so that a restart while an upstream is down still
 	// lists its prompts. Empty keeps nothing.
 	StateDir string
+	// Lists stand in for what the upstreams would say, until they do: for a gateway that is asked and never run.
+	Lists Lists
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
 }

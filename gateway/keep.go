@@ -45,7 +45,7 @@ func (k *keeper) restore(u config.Upstream) []jsontext.Value {
 	if k.dir == "" {
 		return nil
 	}
-	definitions, err := k.load(u)
+	definitions, err := loadKept(k.dir, u)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (k *keeper) saveChanged(ctx context.Context, kept map[*upstream.Connector]u
 // keptFormat is the version of the files' layout.
 const keptFormat = "1"
 
-func (k *keeper) path(u config.Upstream) string { return filepath.Join(k.dir, u.Name+".json") }
+func keptPath(dir string, u config.Upstream) string { return filepath.Join(dir, u.Name+".json") }
 
 // save replaces the file of an upstream. At any moment there is the old one or the new one, never a part.
 func (k *keeper) save(u config.Upstream, definitions []jsontext.Value) error {
@@ -132,7 +132,7 @@ func (k *keeper) save(u config.Upstream, definitions []jsontext.Value) error {
 	_, err = file.Write(content)
 	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), k.path(u))
+		err = os.Rename(file.Name(), keptPath(k.dir, u))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
@@ -140,9 +140,9 @@ func (k *keeper) save(u config.Upstream, definitions []jsontext.Value) error {
 	return nil
 }
 
-// load reads the file of an upstream.
-func (k *keeper) load(u config.Upstream) ([]jsontext.Value, error) {
-	path := k.path(u)
+// loadKept reads the file of an upstream in a folder.
+func loadKept(dir string, u config.Upstream) ([]jsontext.Value, error) {
+	path := keptPath(dir, u)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

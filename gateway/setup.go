@@ -97,12 +97,21 @@ func (g *Gateway) connector(u config.Upstream, before *setup) (*upstream.Connect
 		Logger: g.opts.Logger, Name: Name, Version: g.opts.Version, Forbidden: g.own.forbids,
 	}, g.signal)
 	if old == nil || source(old.Upstream()) != source(u) {
-		return fresh, g.keep.restore(u)
+		return fresh, g.restore(u)
 	}
 	if state := old.State(); state.Listed {
 		return fresh, notNil(state.Definitions)
 	}
 	return fresh, before.restored[u.Name]
+}
+
+// restore returns the list of an upstream from another time, nil where there is none.
+func (g *Gateway) restore(u config.Upstream) []jsontext.Value {
+	list, ok := g.opts.Lists.of(u)
+	if !ok {
+		return g.keep.restore(u)
+	}
+	return notNil(list.Definitions)
 }
 
 func (s *setup) catalogOptions() catalog.Options {

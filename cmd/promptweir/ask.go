@@ -30,7 +30,7 @@ const settleBound = 30 * time.Second
 
 // question is what list and get have in common: whom to ask, as whom, and how to print.
 type question struct {
-	*app
+	origin
 
 	url, token, as, output string
 }
@@ -54,17 +54,22 @@ func (q *question) check() error {
 		return &usageError{"--config and --url exclude each other: ask the configuration's upstreams or a running gateway"}
 	case q.url != "" && q.as != "":
 		return &usageError{"--as goes with --config: a running gateway decides by --token who asks"}
+	case q.url != "" && q.known():
+		return &usageError{"--state and --live go with --config: a running gateway has lists of its own"}
 	}
-	return nil
+	return q.origin.check()
 }
 
 func (a *app) listCommand() *cobra.Command {
-	q := &question{app: a}
+	q := &question{origin: origin{app: a}}
 	command := &cobra.Command{
 		Use: "list", Short: "List the prompts of a configuration or of a running gateway", Args: takes(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := q.check(); err != nil {
 				return err
+			}
+			if q.url == "" && !q.known() {
+				return &usageError{"say where the lists of the configuration's upstreams come from: " + remedy}
 			}
 			definitions, err := q.list(cmd.Context())
 			if err != nil {
@@ -74,14 +79,16 @@ func (a *app) listCommand() *cobra.Command {
 		},
 	}
 	q.flags(command)
+	q.origin.flags(command)
 	return command
 }
 
 func (a *app) getCommand() *cobra.Command {
-	q := &question{app: a}
+	q := &question{origin: origin{app: a}}
 	command := &cobra.Command{
 		Use: "get NAME [ARG=VALUE]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			q.live = q.url == "" // there is nobody else to answer
 			if err := q.check(); err != nil {
 				return err
 			}
@@ -179,13 +186,10 @@ func (q *question) askURL(ctx context.Context, use func(*upstream.Session) error
 	return use(session)
 }
 
-// askConfig connects to the upstreams of the configuration, as a principal or, without --as, as who sees everything.
+// askConfig asks what the configuration makes of its upstreams' lists, as a principal or, without --as, as who sees
+// everything.
 func (q *question) askConfig(ctx context.Context, use func(*gateway.Gateway, *policy.Principal) error) error {
-	logger, err := q.quietLogger()
-	if err != nil {
-		return err
-	}
-	cfg, err := q.load(false)
+	cfg, err := q.load(!q.live)
 	if err != nil {
 		return err
 	}
@@ -197,12 +201,7 @@ func (q *question) askConfig(ctx context.Context, use func(*gateway.Gateway, *po
 		}
 		who = &principal
 	}
-	return withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
-		if err := q.settle(ctx, g); err != nil {
-			return err
-		}
-		return use(g, who)
-	})
+	return q.gateway(ctx, cfg, func(g *gateway.Gateway) error { return use(g, who) })
 }
 
 // settle waits for the upstreams and says which did not answer. That none did is an error.

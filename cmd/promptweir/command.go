@@ -51,8 +51,11 @@ type usageError struct{ problem string }
 
 func (e *usageError) Error() string { return e.problem }
 
-// errReported is a failure that has been told already.
-var errReported = errors.New("reported")
+var (
+	// errReported is a failure that has been told already.
+	errReported = errors.New("reported")
+	errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
+)
 
 // run carries a command line out and returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {
@@ -110,7 +113,7 @@ func newRoot(std streams) *cobra.Command {
 	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` that is logged: debug, info, warn or error")
 	root.AddCommand(
 		a.serveCommand(), a.stdioCommand(), a.validateCommand(), a.listCommand(), a.getCommand(), a.explainCommand(),
-		a.fmtCommand(), a.tokenCommand(), a.probeCommand(), a.versionCommand(), a.healthcheckCommand(),
+		a.diffCommand(), a.fmtCommand(), a.tokenCommand(), a.probeCommand(), a.versionCommand(), a.healthcheckCommand(),
 	)
 	return root
 }
@@ -156,20 +159,28 @@ func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
 // load reads the configuration and prints its diagnostics. With lenient, unset environment variables are warnings.
 func (a *app) load(lenient bool) (*config.Config, error) {
+	if a.config == "" {
+		return nil, errNoConfig
+	}
+	return a.loadPath(a.config, lenient)
+}
+
+// loadPath is load for a configuration that is not that of --config.
+func (a *app) loadPath(path string, lenient bool) (*config.Config, error) {
 	return a.loadBy(func() (*config.Config, config.Diagnostics) {
-		return config.Load(a.config, config.Options{AllowUnsetEnv: lenient})
+		return config.Load(path, config.Options{AllowUnsetEnv: lenient})
 	})
 }
 
 // loadWatched is load for a gateway that serves: what was read is watched.
 func (a *app) loadWatched(files *watch.Watcher) (*config.Config, error) {
+	if a.config == "" {
+		return nil, errNoConfig
+	}
 	return a.loadBy(func() (*config.Config, config.Diagnostics) { return a.read(files) })
 }
 
 func (a *app) loadBy(read func() (*config.Config, config.Diagnostics)) (*config.Config, error) {
-	if a.config == "" {
-		return nil, &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
-	}
 	cfg, diagnostics := read()
 	width, color := terminal(a.err)
 	if err := diagnostics.Write(a.err, width, color); err != nil {

@@ -28,23 +28,24 @@ func (a *app) validateCommand() *cobra.Command {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	var (
-		as   string
-		live bool
-	)
+	var as string
+	from := &origin{app: a}
 	command := &cobra.Command{
 		Use: "explain NAME", Short: "Say whether somebody sees a prompt, and which rule decides",
 		Args: takes(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], as, live) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], as, from) },
 	}
 	command.Flags().StringVar(&as, "as", "", "who asks, for example user:alice,group:payments; without an auth block: anybody")
-	command.Flags().BoolVar(&live, "live", false, "also ask the upstreams whether the prompt is there")
+	from.flags(command)
 	return command
 }
 
-// explain says what the policy makes of a name. Without live, nothing is started or contacted.
-func (a *app) explain(ctx context.Context, name, as string, live bool) error {
-	cfg, err := a.load(!live)
+// explain says what the policy makes of a name, and whether it is listed where that is known.
+func (a *app) explain(ctx context.Context, name, as string, from *origin) error {
+	if err := from.check(); err != nil {
+		return err
+	}
+	cfg, err := a.load(!from.live)
 	if err != nil {
 		return err
 	}
@@ -52,25 +53,11 @@ func (a *app) explain(ctx context.Context, name, as string, live bool) error {
 	if err != nil {
 		return err
 	}
-	if !live {
-		g, err := gateway.New(cfg, gateway.Options{Version: buildVersion()})
-		if err != nil {
-			return err
-		}
-		return printExplanations(a.out, g, who, name)
-	}
-	logger, err := a.quietLogger()
-	if err != nil {
-		return err
-	}
-	return withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
-		if err := a.settle(ctx, g); err != nil {
-			return err
-		}
+	return from.gateway(ctx, cfg, func(g *gateway.Gateway) error {
 		if err := printExplanations(a.out, g, who, name); err != nil {
 			return err
 		}
-		return printLive(a.out, g, name)
+		return from.printListed(g, name)
 	})
 }
 
@@ -117,9 +104,15 @@ func printExplanations(w io.Writer, g *gateway.Gateway, who policy.Principal, na
 	return err
 }
 
-// printLive says what the upstreams have to do with the name at present.
-func printLive(w io.Writer, g *gateway.Gateway, name string) error {
-	line := "live: no upstream offers it now"
+// printListed says what the upstreams have to do with the name, as far as their lists are known.
+func (o *origin) printListed(g *gateway.Gateway, name string) error {
+	where, line := "live: ", "no upstream offers it now"
+	switch {
+	case o.state != "":
+		where, line = "saved lists: ", "no upstream offers it there"
+	case !o.live:
+		where, line = "", "whether an upstream offers it is not known: "+remedy
+	}
 	for _, entry := range g.Entries(nil) {
 		if entry.Name != name {
 			continue
@@ -128,13 +121,13 @@ func printLive(w io.Writer, g *gateway.Gateway, name string) error {
 		for _, owner := range entry.Owners {
 			owners = append(owners, owner.Upstream)
 		}
-		line = "live: offered by " + strings.Join(owners, ", ")
+		line = "offered by " + strings.Join(owners, ", ")
 	}
 	for _, report := range g.Reports() {
 		if report.Name == name {
-			line = "live: " + oneLine(report.Text, maxReport)
+			line = oneLine(report.Text, maxReport)
 		}
 	}
-	_, err := fmt.Fprintln(w, line)
+	_, err := fmt.Fprintln(o.out, where+line)
 	return err
 }

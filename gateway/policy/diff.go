@@ -22,12 +22,12 @@ const (
 
 // Change is one thing that a configuration says otherwise than the one before about who sees what, and under which names.
 type Change struct {
-	Sign Sign
+	Sign Sign `json:"sign"`
 	// Rule is where the block begins, as PATH:LINE, in the later configuration, or in the one before where it is gone
 	// from the later.
-	Rule string
+	Rule string `json:"rule,omitempty"`
 	// Text says it in words.
-	Text string
+	Text string `json:"text"`
 }
 
 // Diff says what changes between two configurations, from what they say alone. The order and the labels of blocks, where

@@ -1,0 +1,168 @@
+package gateway_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/identity"
+)
+
+// variants are configurations of one team, each different from the others in who sees what.
+func variants(t *testing.T) []*config.Config {
+	const tokens = `token "x" { sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }`
+	texts := []string{
+		"", // nobody but members
+		expose("all", `"*"`, `"*"`),
+		expose("a", `"*.a"`, `"user:ann", "group:g"`),
+		expose("a", `"*.a"`, `"group:g"`) + expose("b", `"one.*"`, `"user:ann", "team:eng"`),
+		expose("all", `"*"`, `"*"`) + "hide \"b\" {\n prompts = [\"*.b\"]\n}\n",
+		expose("team", `"two.*"`, `"team:other"`),
+		expose("all", `"two.c"`, `"*"`) + "prompt \"two.b\" {\n name = \"two.c\"\n}\n",
+		"expose \"when\" {\n prompts = [\"*\"]\n to = [\"*\"]\n when = prompt.name == \"two.a\"\n}\n",
+	}
+	var all []*config.Config
+	for i, text := range texts {
+		prefix, members := "", `"user:mia"`
+		if i%2 == 1 {
+			prefix, members = "prefix = \"uno\"", `"user:mia", "group:m"`
+			text = strings.ReplaceAll(text, "one.", "uno.")
+		}
+		all = append(all, load(t, fmt.Sprintf(`auth {
+  %s
+}
+team "eng" {
+  members = [%s]
+  upstream "one" {
+    command = ["no-such-command"]
+    %s
+  }
+  upstream "two" { command = ["no-such-command"] }
+  %s
+}
+team "other" { members = ["user:olaf"] }
+`, tokens, members, prefix, text)))
+	}
+	return all
+}
+
+func asked(t *testing.T, cfg *config.Config) *gateway.Gateway {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "listed.json")
+	one := cfg.Upstreams()[0].Prefix
+	text := fmt.Sprintf(`{"prompts":[{"name":"%s.a"},{"name":"%s.b"},{"name":"two.a"},{"name":"two.b"}]}`, one, one)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lists, problems, err := gateway.ReadLists(cfg, file)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	g, err := gateway.New(cfg, gateway.Options{Lists: lists})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// seen are the prompts that somebody sees, by upstream and own name, with their exposed names.
+func seen(t *testing.T, g *gateway.Gateway, as string) map[string]string {
+	t.Helper()
+	who, err := identity.ParsePrincipal(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, entry := range g.Entries(&who) {
+		for _, owner := range entry.Owners {
+			names[owner.Upstream+" "+owner.Name] = entry.Name
+		}
+	}
+	return names
+}
+
+// What Compare says of everybody at once is, for each principal, the difference between what that one sees.
+func TestCompareSaysWhatBecomesOfEachCallersView(t *testing.T) {
+	all := variants(t)
+	for i, before := range all {
+		for j, after := range all {
+			was, is := asked(t, before), asked(t, after)
+			c := gateway.Compare(was, is)
+			if (i == j) != (len(c.Changes)+len(c.Prompts) == 0) || len(c.Unknown) > 0 {
+				t.Errorf("%d to %d: %+v", i, j, c)
+			}
+			for _, as := range []string{"user:mia", "user:ann", "user:olaf", "user:x,group:g", "user:x,group:m", "user:nobody", "user:anonymous"} {
+				want, got := difference(seen(t, was, as), seen(t, is, as)), said(c, strings.Split(as, ","))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%d to %d for %s (-views +said):\n%s", i, j, as, diff)
+				}
+			}
+		}
+	}
+}
+
+func difference(was, is map[string]string) (all []string) {
+	for key, name := range was {
+		if is[key] == "" {
+			all = append(all, "hidden "+name)
+		}
+	}
+	for key, name := range is {
+		if was[key] == "" {
+			all = append(all, "exposed "+name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// said is what a comparison says of somebody who goes by these selectors. Who is of everybody and also named goes by the name.
+func said(c gateway.Comparison, selectors []string) (all []string) {
+	named := func(in []string) bool {
+		return slices.ContainsFunc(selectors, func(s string) bool { return slices.Contains(in, s) })
+	}
+	for _, p := range c.Prompts {
+		if p.Kind != gateway.Renamed && (named(p.To) || slices.Contains(p.To, "*") && !named(p.But)) {
+			all = append(all, p.Kind+" "+p.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestListsThatCannotBeUsedAreSaid(t *testing.T) {
+	cfg := load(t, "team \"eng\" {\n upstream \"one\" { command = [\"no-such-command\"] }\n}\n")
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for text, want := range map[string]string{
+		"":                             "listed.json",
+		`[]`:                           "listed.json",
+		`{"prompts":{}}`:               "no array of prompts",
+		`{"prompts":[{}]}`:             "prompt 0 has no name",
+		`{"prompts":[1]}`:              "prompt 0 has no name",
+		`{"prompts":[{"name":"x.y"}]}`: `no upstream's prefix fits "x.y"`,
+	} {
+		_, problems, err := gateway.ReadLists(cfg, write("listed.json", text))
+		if got := fmt.Sprint(problems, err); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", text, got, want)
+		}
+	}
+	write("one.json", `{"format":1,"upstream":"eng/one another-command","definitions":[]}`)
+	lists, problems, err := gateway.ReadLists(cfg, folder)
+	if err != nil || len(lists) > 0 || !strings.Contains(fmt.Sprint(problems), "another server") {
+		t.Errorf("lists %v, problems %v, error %v", lists, problems, err)
+	}
+}
