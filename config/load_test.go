@@ -287,7 +287,7 @@ func TestDeepNestingIsAMistakeAndNotACrash(t *testing.T) {
 
 func TestWhatIsReadIsVisited(t *testing.T) {
 	dir := write(t,
-		"gateway.hcl", "gateway {\n  instructions = file(\"text/motd\")\n}\n",
+		"gateway.hcl", "gateway {\n  instructions = file(\"text/motd\")\n  lock = \"warn\"\n}\n",
 		"text/motd", "Hello.",
 		"teams/eng.hcl", "team \"eng\" {\n  upstream \"up\" {\n    url = \"https://example.com/mcp\"\n    headers = { X-Key = file(\"none\") }\n  }\n}\n",
 		"_draft.hcl", "nonsense",
@@ -307,7 +307,7 @@ func TestWhatIsReadIsVisited(t *testing.T) {
 		t.Fatal("a file is missing, and it loads")
 	}
 	slices.Sort(visited)
-	if diff := cmp.Diff([]string{".", "gateway.hcl", "teams", "teams/eng.hcl", "teams/none", "text", "text/motd"}, visited); diff != "" {
+	if diff := cmp.Diff([]string{".", "gateway.hcl", "promptweir.lock.hcl", "teams", "teams/eng.hcl", "teams/none", "text", "text/motd"}, visited); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -212,7 +212,7 @@ func (c *crew) retire(ctx context.Context, before, next *setup) (retired int) {
 		delete(c.leave, connector)
 		c.group.Go(func() error {
 			defer leave()
-			bound, cancel := context.WithTimeout(ctx, connector.Upstream().Timeout) // no call lasts longer
+			bound, cancel := context.WithTimeout(ctx, connector.Upstream().Timeout) // only one that asks a person lasts longer
 			defer cancel()
 			connector.Retire(bound)
 			return nil

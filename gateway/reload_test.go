@@ -482,3 +482,29 @@ func TestReloadUnderLoad(t *testing.T) {
 		t.Errorf("the upstream that changes was connected to %d times", n)
 	}
 }
+
+func TestAReloadReadsTheLockFileAgain(t *testing.T) {
+	p := newPeer(t, "p", "a", "b")
+	locked := team("eng", "", `lock = "enforce"`, p)
+	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
+	p.watched()
+	c, stream := r.modern(""), r.modern("").open("1")
+	lock := r.Lock()
+	write := func(lock config.Lock) {
+		t.Helper()
+		if err := os.WriteFile(config.LockPath(r.path), lock.Format(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(lock[:1])
+	r.reload(locked)
+	stream.changed()
+	c.sees("p.a")
+	write(lock)
+	r.reload(locked)
+	stream.changed()
+	c.sees("p.a", "p.b")
+	if n := len(p.heard("initialize")); n != 1 {
+		t.Errorf("the upstream was connected to %d times", n)
+	}
+}

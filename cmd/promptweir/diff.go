@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,9 +80,7 @@ func (c *comparing) lists(ctx context.Context, was, is *config.Config) (gateway.
 	lists := gateway.Lists{}
 	for _, cfg := range []*config.Config{is, was} { // the same server's list is the earlier configuration's, once
 		err := c.running(ctx, cfg, func(g *gateway.Gateway) error {
-			for name, list := range g.Lists() {
-				lists[name] = list
-			}
+			maps.Copy(lists, g.Lists())
 			return nil
 		})
 		if err != nil {

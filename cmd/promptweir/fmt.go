@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -63,10 +64,16 @@ func (a *app) format(paths []string, check bool) error {
 	return nil
 }
 
-// replaceFile gives the file that a path leads to another content. At any moment there is the old one or the new one,
-// never a part.
+// newFile is the mode of a file that was not there before, with what the process masks.
+const newFile = 0o644
+
+// replaceFile gives the file that a path leads to another content, and makes it where it is not there. At any moment there
+// is the old one or the new one, never a part.
 func replaceFile(path string, content []byte) error {
 	actual, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.WriteFile(path, content, newFile)
+	}
 	if err != nil {
 		return err
 	}
