@@ -242,6 +242,9 @@ func TestQuestionsReachTheirAskerAcrossTheEras(t *testing.T) {
 		{"2025-06-18", "http"},
 		{"2025-11-25", "stdio"},
 		{"2025-06-18", "sse"},
+		{"2025-03-26", "http"},
+		{"2024-11-05", "stdio"},
+		{"2024-11-05", "sse"},
 		{latest, "http"},
 		{latest, "stdio"},
 	} {
