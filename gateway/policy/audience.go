@@ -24,38 +24,39 @@ type Audience struct {
 // Audience returns the audience that a principal belongs to: the same pointer for all who belong to it, as long as it
 // is among the 10 000 asked for last.
 func (p *Policy) Audience(who Principal) *Audience {
-	fresh, key := p.newAudience(who)
+	rules := p.rulesFor(who)
+	facts, key := p.facts(who, rules)
 	if kept, ok := p.audiences.Get(key); ok {
 		return kept
 	}
+	fresh := &Audience{p, string(rules), facts}
 	if kept, ok, _ := p.audiences.PeekOrAdd(key, fresh); ok { // somebody else was faster
 		return kept
 	}
 	return fresh
 }
 
-// newAudience returns an audience and what is equal for all principals who belong to it: the rules that are for them,
-// and the values of whatever the blocks read that bear on them.
-func (p *Policy) newAudience(who Principal) (a *Audience, key string) {
-	set := p.rulesFor(who)
-	a = &Audience{policy: p, rules: string(set)}
+// facts returns what the blocks that bear on a principal may read, and what is equal for all principals of its audience: the
+// rules that are for them, and the values of whatever those blocks do read.
+func (p *Policy) facts(who Principal, rules []byte) (facts config.PrincipalFacts, key string) {
 	reads := slices.Clone(p.reads)
-	for id := range p.rules {
-		if a.has(id) {
+	for _, id := range p.reading {
+		if contains(rules, id) {
 			reads = append(reads, p.rules[id].expose.reads()...)
 		}
 	}
 	if len(reads) == 0 {
-		return a, a.rules
+		return facts, string(rules)
 	}
-	a.facts = config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims)
+	facts = config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims)
 	slices.Sort(reads)
+	values := slices.Clone(rules)
 	for _, read := range slices.Compact(reads) { // which they are follows from the rules
-		value := a.facts.Value(read)
-		set = append(strconv.AppendInt(set, int64(len(value)), 10), ' ')
-		set = append(set, value...)
+		value := facts.Value(read)
+		values = append(strconv.AppendInt(values, int64(len(value)), 10), ' ')
+		values = append(values, value...)
 	}
-	return a, string(set)
+	return facts, string(values)
 }
 
 // Allows reports whether the audience may see an entry. It is the one decision, for list, get, completion and
@@ -108,7 +109,9 @@ func (a *Audience) Member(team string) bool {
 	return ok && t.first < t.end && a.has(t.first)
 }
 
-func (a *Audience) has(rule int) bool { return a.rules[rule/8]&(1<<(rule%8)) != 0 }
+func (a *Audience) has(rule int) bool { return contains(a.rules, rule) }
+
+func contains[T string | []byte](rules T, id int) bool { return rules[id/8]&(1<<(id%8)) != 0 }
 
 // rulesFor returns the set of rules that are for a principal.
 func (p *Policy) rulesFor(who Principal) []byte {

@@ -42,7 +42,7 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	e := explanation{who: who, team: team, name: name, facts: config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims)}
 	e.entry = subject{team: team, upstream: upstream, name: name, definition: definition}
 	// An audience of its own: to explain must not push out those in use.
-	e.audience, _ = p.newAudience(who)
+	e.audience = &Audience{policy: p, rules: string(p.rulesFor(who))}
 	e.Reason = fmt.Sprintf("%s is not a member of team %q, and no expose block of that team is for %s and matches %q",
 		who.Subject, team, who.Subject, name)
 	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of team %q owns it", upstream, team)}}

@@ -50,6 +50,8 @@ type Policy struct {
 	decisions *lru.Cache[decision, bool]
 	// reads are what of every principal the hide blocks read.
 	reads []string
+	// reading are the rules whose when reads the principal.
+	reading []int
 	// failed is nil where nobody wants to know.
 	failed func(Failure)
 }
@@ -127,6 +129,9 @@ func (p *Policy) addTeam(t *config.Team) {
 func (p *Policy) addRule(r rule, to []config.Selector) {
 	id := len(p.rules)
 	p.rules = append(p.rules, r)
+	if len(r.expose.reads()) > 0 {
+		p.reading = append(p.reading, id)
+	}
 	for _, selector := range to {
 		if selector.Kind != config.TeamOf {
 			p.direct[selector] = append(p.direct[selector], id)
@@ -167,23 +172,33 @@ func (p *Policy) Grants(team, upstream, name string, definition []byte) Grants {
 	if hidden {
 		return Grants{}
 	}
-	grants, shows, conditional := Grants{policy: p}, []*gate(nil), len(hides) > 0
+	grants := Grants{policy: p}
+	if len(hides) > 0 {
+		grants.gated = &gated{hides: hides}
+	}
 	for id := t.first; id < t.end; id++ {
 		r := &p.rules[id]
 		if !r.shows(name) {
 			continue
 		}
-		counts, open := p.decide(r.expose, entry)
-		if counts || open != nil {
-			grants.rules, shows = append(grants.rules, int32(id)), append(shows, open)
-			conditional = conditional || open != nil
+		if counts, open := p.decide(r.expose, entry); counts || open != nil {
+			grants.add(id, open)
 		}
 	}
 	grants.rules = slices.Clip(grants.rules) // kept for as long as the entry is
-	if conditional {
-		grants.gated = &gated{hides, shows}
-	}
 	return grants
+}
+
+// add adds a rule, with the gate that decides whether it shows the entry; nil where it does.
+func (g *Grants) add(id int, open *gate) {
+	g.rules = append(g.rules, int32(id))
+	if open != nil && g.gated == nil {
+		g.gated = &gated{}
+	}
+	if g.gated != nil {
+		missing := len(g.rules) - 1 - len(g.gated.shows)
+		g.gated.shows = append(append(g.gated.shows, make([]*gate, missing)...), open)
+	}
 }
 
 // hidesOf reports whether an entry of a team's is hidden from everybody, and the gates that may hide it from some.
