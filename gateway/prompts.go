@@ -209,6 +209,7 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err != nil {
 		return dst, err
 	}
+	r.screen = g.screening(ctx, e, entry)
 	turn.params = supply(entry, turn.params)
 	got, err := g.ask(ctx, r, turn)
 	if err != nil {
@@ -302,6 +303,7 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 	if len(owners) == 0 {
 		return g.appendResult(dst, r, none, noQuestions)
 	}
+	r.screen = g.screening(ctx, e, entry)
 	got, err := e.askOwners(ctx, g.client(r), owners, wire.Complete, func(own string) wire.Object {
 		return params.With("ref", ref.With("name", wire.Quote(own)).JSON())
 	})

@@ -33,6 +33,8 @@ type request struct {
 	ask  func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
 	// client is the address that the request came from; empty over stdio.
 	client string
+	// screen holds what the upstream says during the request against the screen blocks; nil where there are none.
+	screen func(jsontext.Value) (said jsontext.Value, ok bool)
 	// measured is set once the request has a span.
 	measured bool
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/screen"
 	"github.com/promptweir/promptweir/upstream"
@@ -25,6 +27,25 @@ func (g *Gateway) screened(ctx context.Context, e *edition, entry *catalog.Entry
 	}
 	result.JSON = outcome.JSON
 	return result, nil
+}
+
+// screening returns what holds a question or a notification on the way to the client against the same blocks; nil where
+// there are none. What is rejected must not go on.
+func (g *Gateway) screening(ctx context.Context, e *edition, entry *catalog.Entry) func(jsontext.Value) (jsontext.Value, bool) {
+	blocks := e.intake.screens[entry.Team]
+	if blocks == nil {
+		return nil
+	}
+	return func(raw jsontext.Value) (jsontext.Value, bool) {
+		outcome := blocks.Definition(raw)
+		for _, f := range outcome.Noted {
+			f.Rarely(func() { g.logScreened(ctx, entry, f, "found in a question or notification") })
+		}
+		if f := outcome.Rejected; f != nil {
+			g.logScreened(ctx, entry, *f, "question or notification rejected")
+		}
+		return outcome.JSON, outcome.Rejected == nil
+	}
 }
 
 func (g *Gateway) logScreened(ctx context.Context, entry *catalog.Entry, f screen.Finding, what string) {

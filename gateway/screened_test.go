@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func TestScreensHoldForDefinitionsAndResults(t *testing.T) {
@@ -59,5 +60,36 @@ gateway {
 
 		p.answer("completion/complete", `{"completion":{"values":["IGNORE ALL"]}}`)
 		c.call("completion/complete", complete("p.plain")).is(t, http.StatusOK, `"reason":"screened"`, `"at":"/completion/values/0"`)
+	}
+}
+
+// What an upstream asks or says during a get goes through the same screens, across the eras.
+func TestScreensHoldForQuestionsAndNotifications(t *testing.T) {
+	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
+	var blocks strings.Builder
+	for _, label := range upstreams {
+		blocks.WriteString(curiousUpstream(t, label, "timeout = \"30s\""))
+	}
+	s := serve(t, team("eng", "", blocks.String()+`screen "evil" { patterns = ["(Hello|for) evil"] }`))
+	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == 4*len(upstreams) })
+	for _, revision := range []string{"2025-11-25", latest} {
+		for _, up := range upstreams {
+			ann, evil := s.meet(t, "ann", revision, "http"), s.meet(t, "evil", revision, "http")
+			if got, err := ann.get(t.Context(), up+".elicit"); err != nil || ann.notes() != "Hello ann" {
+				t.Errorf("%s, %s: ann gets %q, %v and hears %q", revision, up, got, err, ann.notes())
+			}
+			for _, prompt := range []string{".elicit", ".sample"} {
+				if got, err := evil.get(t.Context(), up+prompt); err == nil {
+					t.Errorf("%s, %s: evil gets %q", revision, up, got)
+				}
+			}
+			params := &mcp.GetPromptParams{Name: up + ".tell", Arguments: map[string]string{"who": "evil"}, Meta: mcp.Meta{"progressToken": "x"}}
+			if _, err := evil.session.GetPrompt(t.Context(), params); err != nil {
+				t.Errorf("%s, %s: %v", revision, up, err)
+			}
+			if got := evil.notes(); got != "" {
+				t.Errorf("%s, %s: evil hears %q", revision, up, got)
+			}
+		}
 	}
 }

@@ -172,7 +172,14 @@ func (r *request) hear(method string, params jsontext.Value) {
 			return
 		}
 	}
-	r.talk.tell(wire.AppendNotification(nil, method, object.JSON()))
+	told := object.JSON()
+	if r.screen != nil {
+		var ok bool
+		if told, ok = r.screen(told); !ok {
+			return
+		}
+	}
+	r.talk.tell(wire.AppendNotification(nil, method, told))
 }
 
 // answer puts an upstream's question to a client of the legacy era.
@@ -213,5 +220,12 @@ func (r *request) question(method string, params jsontext.Value) (jsontext.Value
 	if params == nil {
 		return nil, nil
 	}
-	return object.JSON(), nil
+	if r.screen == nil {
+		return object.JSON(), nil
+	}
+	asked, ok := r.screen(object.JSON())
+	if !ok {
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: the gateway's rules do not let the question through")
+	}
+	return asked, nil
 }
