@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -198,6 +200,12 @@ func TestReloadsAreAskedForFromThisMachineOnly(t *testing.T) {
 	if r.Ready().Configuration.Refused != nil {
 		t.Error("a reload was made")
 	}
+	sum := sha256.Sum256([]byte("operator"))
+	r.reload(fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:])) + team("eng", "", "", p))
+	elsewhere := headers{"X-Forwarded-For", "192.0.2.1", "Authorization", "Bearer nobody"}
+	send(t, http.MethodPost, url, "", elsewhere).is(t, http.StatusForbidden)
+	elsewhere[3] = "Bearer operator"
+	send(t, http.MethodPost, url, "", elsewhere).is(t, http.StatusOK, `"loaded"`)
 }
 
 func TestWhatOnlyARestartCanChangeIsSaid(t *testing.T) {

@@ -79,8 +79,10 @@ func TestDiffSaysWhatChanges(t *testing.T) {
 			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to user:bob when prompt.title == "T"`},
 		}},
 		"prompt blocks": {func(c *config.Config) {
-			c.Teams[0].Shapes = []config.Shape{{Prompt: "billing.a", Name: "billing.b", Place: place("payments.hcl:50")},
-				{Prompt: "billing.c", Title: &c.Teams[0].Name, Place: place("payments.hcl:60")}}
+			c.Teams[0].Shapes = []config.Shape{
+				{Prompt: "billing.a", Name: "billing.b", Place: place("payments.hcl:50")},
+				{Prompt: "billing.c", Title: &c.Teams[0].Name, Place: place("payments.hcl:60")},
+			}
 		}, []policy.Change{
 			{policy.Other, "payments.hcl:50", `prompt "billing.a" of team "payments" is called "billing.b" instead of "billing.a"`},
 			{policy.Other, "payments.hcl:60", `prompt "billing.c" of team "payments" is described, or takes arguments, otherwise`},
