@@ -55,6 +55,8 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	limitMemory(logger)
+	paceCollector()
 	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
 	if err != nil {
 		return err

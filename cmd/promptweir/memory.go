@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+const (
+	// leastGarbage is how many bytes are left lying before they are collected, however few are in use: a gateway with
+	// little in use would otherwise collect hundreds of times a second.
+	leastGarbage = 32 << 20
+	// usualPercent is Go's own measure: as much garbage as there is in use.
+	usualPercent = 100
+	// memoryShare is how much of the memory that a container allows Go may take before it collects more eagerly.
+	memoryShare = 0.9
+)
+
+// limitMemory makes Go respect the memory limit of its container, unless GOMEMLIMIT says another.
+func limitMemory(logger *slog.Logger) {
+	if limit, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil && !errors.Is(err, memlimit.ErrNoCgroup) {
+		logger.Info("memory limit not found out", slog.Any("error", err))
+	} else if err == nil && limit != math.MaxInt64 {
+		logger.Info("memory limit", slog.Int64("bytes", limit))
+	}
+}
+
+// paceCollector keeps the garbage collector from running for less than leastGarbage, as long as the process lives. GOGC in
+// the environment decides instead, where it is set.
+func paceCollector() {
+	if os.Getenv("GOGC") == "" {
+		pace(0)
+	}
+}
+
+// pace sets the measure, and again after each collection: whatever is in use then, the next may be far off.
+func pace(last int) {
+	percent := collectorPercent(liveHeap())
+	if percent != last {
+		debug.SetGCPercent(percent)
+	}
+	mark := &struct{ self any }{} // nothing refers to it: it goes with the next collection
+	runtime.AddCleanup(mark, pace, percent)
+}
+
+// collectorPercent is the measure for so many bytes in use, in steps of a fifth: each change stops the world for a moment.
+func collectorPercent(live uint64) int {
+	percent := usualPercent
+	for percent < 10*usualPercent && uint64(percent)*live/100 < leastGarbage {
+		percent += percent / 5
+	}
+	return percent
+}
+
+// liveHeap is what was in use after the last collection, in bytes.
+func liveHeap() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}

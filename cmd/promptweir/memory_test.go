@@ -1,0 +1,39 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestTheCollectorWaitsForGarbage(t *testing.T) {
+	for live, want := range map[uint64][2]uint64{ // bytes in use, and the least and the most garbage that may be left
+		2 << 20: {20 << 20, 32 << 20}, 10 << 20: {32 << 20, 50 << 20}, 30 << 20: {32 << 20, 40 << 20}, 200 << 20: {200 << 20, 200 << 20}, 0: {0, 0},
+	} {
+		garbage := uint64(collectorPercent(live)) * live / 100
+		if garbage < want[0] || garbage > want[1] {
+			t.Errorf("with %d bytes in use, %d of garbage are left, want %d to %d", live, garbage, want[0], want[1])
+		}
+	}
+}
+
+func TestTheMeasureFollowsWhatIsInUse(t *testing.T) {
+	t.Setenv("GOGC", "")
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	paceCollector()
+	if got := debug.SetGCPercent(100); got <= 100 {
+		t.Errorf("GOGC is %d with next to nothing in use", got)
+	}
+	inUse := make([]byte, 100<<20)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		if got := debug.SetGCPercent(usualPercent); got == usualPercent && liveHeap() > uint64(len(inUse)) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the measure does not follow: %d bytes are in use", liveHeap())
+		}
+	}
+	runtime.KeepAlive(inUse)
+}
