@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"bytes"
-
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -20,17 +18,7 @@ func IsBatch(raw []byte) bool { return jsontext.Value(raw).Kind() == '[' }
 // ParseBatch splits a batch into its messages, as strictly as [Parse] reads one. Each is still to be read by Parse,
 // because one that is wrong takes nothing from the others. The error is an [*Error] as Parse returns it.
 func ParseBatch(raw []byte) ([]jsontext.Value, error) {
-	if tooDeep(raw) {
-		return nil, NewError(ParseError, "Parse error: "+errDepth.Error())
-	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
-	if err := dec.SkipValue(); err != nil {
-		return nil, NewError(ParseError, "Parse error: "+err.Error())
-	}
-	if len(bytes.TrimLeft(raw[dec.InputOffset():], " \t\r\n")) > 0 {
-		return nil, NewError(ParseError, "Parse error: "+errTrailing.Error())
-	}
-	messages, err := ParseArray(raw)
+	messages, err := parseArray(scanner{raw: raw})
 	if err != nil {
 		return nil, NewError(ParseError, "Parse error: "+err.Error())
 	}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -32,111 +30,49 @@ type Member struct {
 }
 
 // ParseObject reads raw as one JSON object, strictly. It looks at every level but splits only the first.
-func ParseObject(raw []byte) (Object, error) {
-	if tooDeep(raw) {
-		return nil, errDepth
-	}
-	dec := borrow(raw)
-	defer dec.giveBack()
-	return dec.object(raw)
-}
+func ParseObject(raw []byte) (Object, error) { return parseObject(scanner{raw: raw}) }
 
 // Members splits a JSON object that is part of what [Parse] or [ParseObject] has read, and is therefore known to be
 // strict. Of anything else it returns nil.
 func Members(part jsontext.Value) Object {
-	if part.Kind() != '{' {
-		return nil
-	}
-	dec := borrow(part, jsontext.AllowDuplicateNames(true)) // there are none, and to look for them again costs most of the time
-	defer dec.giveBack()
-	object, err := dec.object(part)
+	object, err := parseObject(scanner{raw: part, trusted: true})
 	if err != nil {
 		return nil
 	}
 	return object
 }
 
-// decoder is a jsontext.Decoder that is used again and again: one alone is larger than most messages.
-type decoder struct {
-	jsontext.Decoder
+// usualMembers is for how many members there is room before more has to be made: an envelope has as many.
+const usualMembers = 4
 
-	from bytes.Buffer
-}
-
-var decoders = sync.Pool{New: func() any { return new(decoder) }} //nolint:gochecknoglobals // a pool is shared by nature
-
-// borrow returns a decoder of raw, to be given back.
-func borrow(raw []byte, options ...jsontext.Options) *decoder {
-	dec, _ := decoders.Get().(*decoder)
-	dec.from = *bytes.NewBuffer(raw)
-	dec.Reset(&dec.from, options...)
-	return dec
-}
-
-func (dec *decoder) giveBack() {
-	dec.from = bytes.Buffer{}
-	dec.Reset(&dec.from) // lets go of what was read
-	decoders.Put(dec)
-}
-
-// object reads all of raw.
-func (dec *decoder) object(raw []byte) (Object, error) {
-	if dec.PeekKind() != '{' {
-		return nil, notAnObject(&dec.Decoder)
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
+func parseObject(s scanner) (Object, error) {
+	s.space()
+	if s.peek() != '{' {
+		return nil, s.notAnObject()
 	}
 	object := make(Object, 0, usualMembers)
-	for dec.PeekKind() != '}' {
-		member, err := readMember(&dec.Decoder, raw)
-		if err != nil {
-			return nil, err
-		}
-		object = append(object, member)
+	err := s.object(func(quoted, value []byte) {
+		name, _ := unquote(quoted) // it was read strictly
+		object = append(object, Member{Name: name, Value: value, quoted: quoted})
+	})
+	if err == nil {
+		err = s.end()
 	}
-	if _, err := dec.ReadToken(); err != nil {
+	if err != nil {
 		return nil, err
-	}
-	if len(bytes.TrimLeft(raw[dec.InputOffset():], " \t\r\n")) > 0 {
-		return nil, errTrailing
 	}
 	return object, nil
 }
 
-// usualMembers is for how many members there is room before more has to be made: an envelope has as many.
-const usualMembers = 4
-
 // notAnObject explains why the next value is not an object: it is something else, or no JSON at all.
-func notAnObject(dec *jsontext.Decoder) error {
-	err := dec.SkipValue()
-	if errors.Is(err, io.EOF) { // not passed on: to a caller who reads a stream it would mean the stream's end
+func (s *scanner) notAnObject() error {
+	if s.at == len(s.raw) {
 		return errEmpty
 	}
-	if err != nil {
+	if err := s.value(); err != nil {
 		return err
 	}
 	return errors.New("not a JSON object")
-}
-
-// readMember reads one name and value. The decoder's own slices end with its next read, so both are cut from raw.
-func readMember(dec *jsontext.Decoder, raw []byte) (Member, error) {
-	quoted, err := dec.ReadValue()
-	if err != nil {
-		return Member{}, err
-	}
-	end := dec.InputOffset()
-	quoted = raw[end-int64(len(quoted)) : end]
-	name, err := unquote(quoted)
-	if err != nil {
-		return Member{}, err
-	}
-	value, err := dec.ReadValue()
-	if err != nil {
-		return Member{}, err
-	}
-	end = dec.InputOffset()
-	return Member{Name: name, Value: raw[end-int64(len(value)) : end], quoted: quoted}, nil
 }
 
 func unquote(quoted []byte) (string, error) {
@@ -186,45 +122,6 @@ func intern(text []byte) string {
 		return Rev20260728
 	}
 	return string(text)
-}
-
-// tooDeep reports whether brackets nest deeper than [MaxDepth]. It need not know more of JSON than strings.
-func tooDeep(raw []byte) bool {
-	if bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) <= MaxDepth { // which costs next to nothing
-		return false
-	}
-	depth := 0
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			i = endOfString(raw, i)
-		case '{', '[':
-			if depth++; depth > MaxDepth {
-				return true
-			}
-		case '}', ']':
-			depth--
-		}
-	}
-	return false
-}
-
-// endOfString returns where the quote is that ends the string which begins at start, or the end of raw.
-func endOfString(raw []byte, start int) int {
-	for i := start + 1; ; i++ {
-		next := bytes.IndexByte(raw[i:], '"')
-		if next < 0 {
-			return len(raw)
-		}
-		i += next
-		backslashes := 0
-		for raw[i-1-backslashes] == '\\' {
-			backslashes++
-		}
-		if backslashes%2 == 0 {
-			return i
-		}
-	}
 }
 
 // Get returns the value of the named member, or nil.
@@ -325,21 +222,20 @@ func Quote(s string) jsontext.Value {
 
 // ParseArray splits the elements of a JSON array that is part of an already parsed value.
 func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
-	if dec.PeekKind() != '[' {
+	return parseArray(scanner{raw: raw, trusted: true})
+}
+
+func parseArray(s scanner) (elements []jsontext.Value, err error) {
+	s.space()
+	if s.peek() != '[' {
 		return nil, errors.New("not a JSON array")
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
+	err = s.array(func(value []byte) { elements = append(elements, value) })
+	if err == nil {
+		err = s.end()
 	}
-	var elements []jsontext.Value
-	for dec.PeekKind() != ']' {
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		end := dec.InputOffset()
-		elements = append(elements, raw[end-int64(len(value)):end])
+	if err != nil {
+		return nil, err
 	}
 	return elements, nil
 }
