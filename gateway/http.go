@@ -20,6 +20,8 @@ const (
 	maxRequest = 4 << 20
 	// readBound is how long the body of a request may take to arrive.
 	readBound = 30 * time.Second
+	// maxPromised bounds the room that is made for a body before it is there, in bytes.
+	maxPromised = 64 << 10
 	// maxPooled bounds the buffers that are kept for the next response, in bytes.
 	maxPooled = 1 << 20
 )
@@ -77,13 +79,25 @@ func refuse(w http.ResponseWriter, status int, id jsontext.Value, err *wire.Erro
 	_ = writeJSON(w, status, wire.AppendError(nil, id, err)) // the client has gone
 }
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) error {
-	w.Header().Set("Content-Type", wire.ContentJSON)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+// contentJSON is shared by all responses: nobody changes a header's values in place.
+var contentJSON = []string{wire.ContentJSON} //nolint:gochecknoglobals // a constant
+
+func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
+	length := 0
+	for _, part := range parts {
+		length += len(part)
+	}
+	header := w.Header()
+	header["Content-Type"] = contentJSON
+	header["Content-Length"] = []string{strconv.Itoa(length)}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeBound)) // one without deadlines has no bound
 	w.WriteHeader(status)
-	_, err := w.Write(body)
-	return err
+	for _, part := range parts {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // servePost handles what was sent at once: its JSON first, then its headers, then who sent it.
@@ -138,8 +152,12 @@ func receive(w http.ResponseWriter, r *http.Request) (incoming, bool) {
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(readBound)) // a connection without deadlines has no bound
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	_ = control.SetReadDeadline(time.Time{}) // see above
+	defer control.SetReadDeadline(time.Time{})             //nolint:errcheck // see above
+	if r.ContentLength < 0 || r.ContentLength > maxPromised {
+		return io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	}
+	body := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(r.Body, body)
 	return body, err
 }
 
@@ -192,6 +210,9 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gocheck
 // there is to be said before makes it a stream of events.
 func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call *request, status int) {
 	buffer, _ := buffers.Get().(*[]byte)
+	if call.talk == nil { // no event stream, of which the response would be a line
+		call.cut = &cut{}
+	}
 	response, code, stream := g.respondOver(ctx, w, (*buffer)[:0], call)
 	if stream != nil {
 		stream.event("", response)
@@ -205,7 +226,11 @@ func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call 
 		status = http.StatusBadRequest // the one error of a method's own that has a status
 	}
 	// A write that failed may still be under way: HTTP/2 returns from it when the client resets the stream.
-	if err := writeJSON(w, status, response); err == nil {
+	parts := [][]byte{response}
+	if c := call.cut; c != nil && c.part != nil {
+		parts = [][]byte{response[:c.at], c.part, response[c.at:]}
+	}
+	if err := writeJSON(w, status, parts...); err == nil {
 		keepBuffer(buffer, response)
 	}
 }

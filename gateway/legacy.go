@@ -44,9 +44,14 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, call *requ
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx, end, _ := g.calls.begin(extractTrace(r.Context(), call.meta, r.Header), callKey(&session, call.message.ID))
-	defer end()
-	g.connect(&session, call)
+	ctx := extractTrace(r.Context(), call.meta, r.Header)
+	switch call.message.Method {
+	case wire.PromptsGet, wire.Complete, wire.SetLogLevel: // all else is answered on the spot
+		var end func()
+		ctx, end, _ = g.calls.begin(ctx, callKey(&session, call.message.ID))
+		defer end()
+		g.connect(&session, call)
+	}
 	g.serveRequest(ctx, w, call, http.StatusOK)
 }
 

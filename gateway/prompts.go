@@ -330,7 +330,7 @@ func (g *Gateway) appendResult(
 	dst []byte, r *request, result upstream.Result, asked func(wire.Object) (wire.Object, error),
 ) ([]byte, error) {
 	if !r.modern() && !wire.Modern(result.Revision) {
-		return append(dst, result.JSON...), nil
+		return r.cut.splice(dst, result.JSON), nil
 	}
 	var err error
 	object := wire.Members(result.JSON)

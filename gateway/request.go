@@ -35,8 +35,28 @@ type request struct {
 	client string
 	// screen holds what the upstream says during the request against the screen blocks; nil where there are none.
 	screen func(jsontext.Value) (said jsontext.Value, ok bool)
+	// cut is set where the transport can write a response in parts.
+	cut *cut
 	// measured is set once the request has a span.
 	measured bool
+}
+
+// minCut is from how many bytes on it pays to write a result from where it is.
+const minCut = 32 << 10
+
+// cut is the large part of a response that is not copied into it, and where it belongs.
+type cut struct {
+	at   int
+	part jsontext.Value
+}
+
+// splice appends JSON to dst, or notes that it belongs there. A nil cut takes nothing.
+func (c *cut) splice(dst []byte, part jsontext.Value) []byte {
+	if c == nil || len(part) < minCut {
+		return append(dst, part...)
+	}
+	c.at, c.part = len(dst), part
+	return dst
 }
 
 // readRequest reads one message. Beside an error the request has the message's id, where that much could be read.
@@ -83,6 +103,7 @@ func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) (response
 	operation.end(err)
 	if err != nil {
 		wireErr := g.wireError(ctx, err)
+		r.cut = nil
 		return wire.AppendError(dst[:start], r.message.ID, wireErr), wireErr.Code
 	}
 	return append(dst, '}'), 0
