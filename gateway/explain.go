@@ -25,10 +25,11 @@ type Explanation struct {
 // upstream offers such a prompt is not asked; where it was listed, its definition counts.
 func (g *Gateway) Explain(who policy.Principal, name string) []Explanation {
 	var all []Explanation
-	sources := g.setup().sources()
-	for _, without := range g.setup().intake.namesOf(name) {
-		for _, candidate := range catalog.Candidates(sources, g.setup().cfg.Gateway.Separator, without) {
-			all = append(all, g.explain(who, candidate, name))
+	e := g.edition.Load()
+	sources := e.sources()
+	for _, without := range e.intake.namesOf(name) {
+		for _, candidate := range catalog.Candidates(sources, e.cfg.Gateway.Separator, without) {
+			all = append(all, e.explain(who, candidate, name))
 		}
 	}
 	return all
@@ -47,12 +48,12 @@ func (in *intake) namesOf(name string) []string {
 }
 
 // explain is for one upstream that may own the name.
-func (g *Gateway) explain(who policy.Principal, c catalog.Candidate, name string) Explanation {
-	s := story{gateway: g, source: &c.Source, own: c.Own, name: name, shape: g.setup().intake.shapes[g.setup().intake.exposed(&c.Source, c.Own)]}
+func (e *edition) explain(who policy.Principal, c catalog.Candidate, name string) Explanation {
+	s := story{edition: e, source: &c.Source, own: c.Own, name: name, shape: e.intake.shapes[e.intake.exposed(&c.Source, c.Own)]}
 	if s.shape.team != c.Source.Team {
 		s.shape = shape{}
 	}
-	s.prompt = g.listedPrompt(&c.Source, c.Own)
+	s.prompt = e.listedPrompt(&c.Source, c.Own)
 	s.shaping()
 	s.locking()
 	s.screening()
@@ -60,13 +61,13 @@ func (g *Gateway) explain(who policy.Principal, c catalog.Candidate, name string
 	if s.prompt != nil {
 		definition = s.prompt.Definition
 	}
-	decision := g.setup().policy.Explain(who, c.Source.Team, g.firstOwner(&c.Source, name), name, definition)
+	decision := e.policy.Explain(who, c.Source.Team, e.firstOwner(&c.Source, name), name, definition)
 	return Explanation{Decision: s.tell(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
 }
 
 // firstOwner is the upstream that the policy decides by: of an entry with several, the first.
-func (g *Gateway) firstOwner(source *catalog.Source, name string) string {
-	entry := g.edition.Load().snapshot.Lookup(name)
+func (e *edition) firstOwner(source *catalog.Source, name string) string {
+	entry := e.snapshot.Lookup(name)
 	if entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == source.Upstream }) {
 		return entry.Owners[0].Upstream
 	}
@@ -74,10 +75,9 @@ func (g *Gateway) firstOwner(source *catalog.Source, name string) string {
 }
 
 // listedPrompt is what an upstream lists under its own name; nil where that is not known.
-func (g *Gateway) listedPrompt(source *catalog.Source, own string) *catalog.Prompt {
-	e := g.edition.Load()
-	for i, c := range g.setup().connectors {
-		if c.Upstream().Name != source.Upstream {
+func (e *edition) listedPrompt(source *catalog.Source, own string) *catalog.Prompt {
+	for i, u := range e.upstreams {
+		if u.Name != source.Upstream {
 			continue
 		}
 		for _, definition := range e.definitions(i, e.states[i]) {
@@ -91,7 +91,7 @@ func (g *Gateway) listedPrompt(source *catalog.Source, own string) *catalog.Prom
 
 // story is what happens to one prompt beside the policy.
 type story struct {
-	gateway   *Gateway
+	edition   *edition
 	source    *catalog.Source
 	own, name string
 	shape     shape
@@ -151,11 +151,11 @@ func (s shape) describe() string {
 
 // locking tells what the lock file says.
 func (s *story) locking() {
-	lock := s.gateway.setup().cfg.Locking(s.source.Team)
+	lock := s.edition.cfg.Locking(s.source.Team)
 	if lock.Mode == config.LockOff {
 		return
 	}
-	approved, known := s.gateway.setup().cfg.Lock.Find(s.gateway.setup().intake.exposed(s.source, s.own), s.source.Upstream)
+	approved, known := s.edition.cfg.Lock.Find(s.edition.intake.exposed(s.source, s.own), s.source.Upstream)
 	enforced, outcome := lock.Mode == config.LockEnforce, "it is listed all the same"
 	if enforced {
 		outcome = "it is left out"
@@ -179,14 +179,14 @@ func (s *story) screening() {
 			s.prompt = &shaped
 		}
 	}
-	blocks := s.gateway.setup().cfg.Screens(s.source.Team)
+	blocks := s.edition.cfg.Screens(s.source.Team)
 	if len(blocks) == 0 {
 		return
 	}
 	var finds map[config.Place]string
 	var rejecting config.Place
 	if s.prompt != nil {
-		outcome := s.gateway.setup().intake.screens[s.source.Team].Definition(s.prompt.Definition)
+		outcome := s.edition.intake.screens[s.source.Team].Definition(s.prompt.Definition)
 		finds = map[config.Place]string{}
 		for _, f := range outcome.Noted {
 			finds[f.Block.Place] = f.String()
@@ -242,22 +242,21 @@ func (s *story) tell(d policy.Decision) policy.Decision {
 // conflict is the step of a name that the upstream claims and others too, or nil. It decides where the upstream's prompt is
 // left out for it.
 func (s *story) conflict() *policy.Step {
-	e := s.gateway.edition.Load()
-	for _, r := range e.snapshot.Reports() {
+	for _, r := range s.edition.snapshot.Reports() {
 		mine := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool { return o.Upstream == s.source.Upstream && o.Name == s.own })
 		if r.Name != s.name || !mine {
 			continue
 		}
 		switch r.Kind {
 		case catalog.Conflict, catalog.ForeignPrefix, catalog.NameTooLong:
-			return &policy.Step{Rule: s.source.Place, Text: r.Text, Decides: !s.listed(e)}
+			return &policy.Step{Rule: s.source.Place, Text: r.Text, Decides: !s.listed()}
 		}
 	}
 	return nil
 }
 
 // listed reports whether the entry under the name is the upstream's.
-func (s *story) listed(e *edition) bool {
-	entry := e.snapshot.Lookup(s.name)
+func (s *story) listed() bool {
+	entry := s.edition.snapshot.Lookup(s.name)
 	return entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == s.source.Upstream })
 }
