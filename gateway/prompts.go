@@ -215,10 +215,22 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 	if err != nil {
 		return dst, err
 	}
-	if got.result, err = g.screened(ctx, e, entry, got.result); err != nil {
+	dst, err = g.appendOutcome(ctx, dst, r, e, entry, got)
+	if err != nil { // nobody is asked, so that nobody comes back
+		g.waits.abandon(got.waiting, r.principal.Key())
+	}
+	return dst, err
+}
+
+// appendOutcome appends what a get brought, screened.
+func (g *Gateway) appendOutcome(
+	ctx context.Context, dst []byte, r *request, e *edition, entry *catalog.Entry, got outcome,
+) ([]byte, error) {
+	result, err := g.screened(ctx, e, entry, got.result)
+	if err != nil {
 		return dst, err
 	}
-	return g.appendResult(dst, r, got.result, func(result wire.Object) (wire.Object, error) {
+	return g.appendResult(dst, r, result, func(result wire.Object) (wire.Object, error) {
 		return e.asked(r, entry, got, result)
 	})
 }

@@ -193,11 +193,7 @@ func (ws *waits) park(w *waiting, questions wire.Object) outcome {
 	name := rand.Text()
 	ws.mu.Lock()
 	ws.parked[name] = w
-	w.expiry = time.AfterFunc(stateLife, func() {
-		if ws.take(name, w.principal) != nil {
-			ws.remove(w)
-		}
-	})
+	w.expiry = time.AfterFunc(stateLife, func() { ws.abandon(name, w.principal) })
 	ws.mu.Unlock()
 	result := wire.Object{}.
 		With("resultType", wire.Quote(wire.ResultInputRequired)).
@@ -216,6 +212,13 @@ func (ws *waits) take(name, principal string) *waiting {
 	delete(ws.parked, name)
 	w.expiry.Stop()
 	return w
+}
+
+// abandon ends a parked call that its client will not come back to. No call has the empty name.
+func (ws *waits) abandon(name, principal string) {
+	if w := ws.take(name, principal); w != nil {
+		ws.remove(w)
+	}
 }
 
 // resume brings a call the client's answers and goes on with it.

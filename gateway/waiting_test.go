@@ -174,6 +174,13 @@ func TestAWaitingCallEndsWithTheGateway(t *testing.T) {
 	eventually(t, "the call is given up", func() bool { return p.givenUp() == 1 })
 }
 
+func TestACallWhoseQuestionsAreRejectedIsLetGoOf(t *testing.T) {
+	p := newLegacyAsker(t, formQuestion)
+	s := serve(t, team("a", "", `screen "short" { max_size = 150 }`, p.peer)) // the question alone would fit
+	s.capable("", `{"elicitation":{}}`)("prompts/get", get("up.ask")).is(t, 200, `"reason":"screened"`, `"check":"size"`)
+	eventually(t, "the call is given up", func() bool { return p.givenUp() == 1 })
+}
+
 // able returns a legacy client that has initialized a session with capabilities.
 func (s *server) able(revision, token, capabilities string) *client {
 	s.t.Helper()
