@@ -96,7 +96,7 @@ func (in *intake) shape(source *catalog.Source, prompt *catalog.Prompt) (catalog
 	}
 	shaped, err := prompt.Shaped(shape.change())
 	if err != nil {
-		return *prompt, []catalog.Report{in.about(catalog.Misfit, source, prompt,
+		return *prompt, []catalog.Report{in.about(catalog.Misfit, err.Error(), source, prompt,
 			"does not fit its prompt block (%s), so it is left out: %v; correct the block", shape.Place, err)}, false
 	}
 	return shaped, nil, true
@@ -106,15 +106,15 @@ func (in *intake) shape(source *catalog.Source, prompt *catalog.Prompt) (catalog
 func (in *intake) screen(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
 	outcome := in.screens[source.Team].Definition(prompt.Definition)
 	if f := outcome.Rejected; f != nil {
-		return *prompt, []catalog.Report{in.about(catalog.Screened, source, prompt,
+		return *prompt, []catalog.Report{in.about(catalog.Screened, f.String(), source, prompt,
 			"is left out: its definition has %s, %s; correct it there", f, f.Block.Place)}, false
 	}
 	if len(outcome.Noted) == 0 {
 		return *prompt, nil, true
 	}
 	first := outcome.Noted[0]
-	reports := []catalog.Report{in.about(catalog.Screened, source, prompt, "has %d findings in its definition, the first is %s, %s (action = %q)",
-		len(outcome.Noted), first, first.Block.Place, first.Block.Action)}
+	reports := []catalog.Report{in.about(catalog.Screened, first.String(), source, prompt,
+		"has %d findings in its definition, the first is %s, %s (action = %q)", len(outcome.Noted), first, first.Block.Place, first.Block.Action)}
 	screened, err := prompt.With(outcome.JSON)
 	if err != nil {
 		return *prompt, reports, false // cannot be: texts stay texts
@@ -190,12 +190,16 @@ func (in *intake) exposed(source *catalog.Source, own string) string {
 	return catalog.ExposedName(source.Prefix, in.cfg.Gateway.Separator, own)
 }
 
-// about is a report of a prompt that is there and of what the configuration has to say to it.
-func (in *intake) about(kind catalog.Kind, source *catalog.Source, prompt *catalog.Prompt, format string, args ...any) catalog.Report {
+// about is a report of a prompt that is there and of what the configuration has to say to it. Another definition makes
+// another finding.
+func (in *intake) about(
+	kind catalog.Kind, finding string, source *catalog.Source, prompt *catalog.Prompt, format string, args ...any,
+) catalog.Report {
 	name := in.exposed(source, prompt.Name)
 	return catalog.Report{
 		Kind: kind, Name: name,
-		Owners: []catalog.Owner{{Upstream: source.Upstream, Name: prompt.Name, Place: source.Place}},
+		Owners:  []catalog.Owner{{Upstream: source.Upstream, Name: prompt.Name, Place: source.Place}},
+		Finding: fmt.Sprintf("%x %s", prompt.Hash, finding),
 		Text: fmt.Sprintf("prompt %s of upstream %q (%s) ", wire.Quote(name), source.Upstream, source.Place) +
 			fmt.Sprintf(format, args...),
 	}
@@ -218,7 +222,7 @@ func (in *intake) checkLock(source *catalog.Source, prompt *catalog.Prompt) (_ c
 	if lock.Mode == config.LockWarn {
 		outcome = "it is listed all the same"
 	}
-	return *prompt, []catalog.Report{in.about(catalog.Drift, source, prompt,
+	return *prompt, []catalog.Report{in.about(catalog.Drift, problem, source, prompt,
 		"%s: %s (lock = %q at %s); look at it with promptweir lock --diff, and approve it with promptweir lock",
 		problem, outcome, lock.Mode, lock.Place)}, lock.Mode != config.LockEnforce
 }

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -73,6 +74,23 @@ func TestWhatTheLockDoesNotApproveIsLeftOut(t *testing.T) {
 	}
 	if got, want := reports(warned), "drift p.b, drift p.c"; got != want {
 		t.Errorf("reports %q, want %q", got, want)
+	}
+}
+
+func TestEachDefinitionThatSomethingIsWrongWithIsLogged(t *testing.T) {
+	p := newPeer(t, "p", "a", "b")
+	lock := serve(t, team("eng", "", "", p)).Lock()
+	var log lines
+	s := beginLoaded(t, loadLocked(t, team("eng", "", `
+  lock = "warn"
+  screen "shout" { patterns = ["[A-Z]{3}"] }
+`, p), lock), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.settle()
+	p.watched()
+	for i, a := range []string{"one", "two", "three"} {
+		p.offer(fmt.Sprintf(`{"name":"a","title":%q}`, a), fmt.Sprintf(`{"name":"b","title":"DON'T %s"}`, a), a)
+		// What is screened drifts too, although it is not listed.
+		eventually(t, a+" is logged", func() bool { return log.count("kind=drift") == 3*(i+1) && log.count("kind=screened") == i+1 })
 	}
 }
 

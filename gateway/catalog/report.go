@@ -43,6 +43,9 @@ type Report struct {
 	// Owners are those concerned. The first is who is left out where one is; the owner of a foreign prefix, who has
 	// no prompt in it, comes second and without a name.
 	Owners []Owner
+	// Finding tells what was found from other things of the kind that may be found under the name; empty where there
+	// can be only one. It is for comparing, not for reading.
+	Finding string
 	// Text is a sentence that says who, where, and what to do.
 	Text string
 }
@@ -55,6 +58,7 @@ func (r Report) Key() string {
 	for _, o := range r.Owners {
 		key.WriteString(" " + strconv.Quote(o.Upstream) + " " + strconv.Quote(o.Name))
 	}
+	key.WriteString(" " + strconv.Quote(r.Finding))
 	return key.String()
 }
 
