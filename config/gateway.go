@@ -151,7 +151,9 @@ func (l *loader) gateway(f fields) Gateway {
 	field(f, "instructions", public, &g.Instructions, checked(anything))
 	field(f, "state_dir", public, &g.StateDir, checked(checkFolder))
 	g.Lock = f.locking()
-	g.Limit = f.limit()
+	if g.Limit = f.limit(); g.Limit != nil {
+		g.Limit.Block = "gateway"
+	}
 	g.Screens = f.screens()
 	return g
 }

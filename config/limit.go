@@ -1,6 +1,9 @@
 package config
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Limit is a limit block: what each principal may ask for. It is for each of them alone, all anonymous ones together.
 type Limit struct {
@@ -9,10 +12,27 @@ type Limit struct {
 	Burst int
 	// Concurrency is requests at the same time; 0 is no bound.
 	Concurrency int
-	Place       Place
+	// Block names the block that has it, by labels and not by lines: no other limit of the configuration has the same.
+	Block string
+	Place Place
 }
 
-// limit reads the limit block of a gateway, a team or an expose; nil where there is none.
+// nameLimits gives the limits of a team their names. Labels of expose blocks need not differ, so these are counted.
+func (t *Team) nameLimits() {
+	if t.Limit != nil {
+		t.Limit.Block = fmt.Sprintf("team %q", t.Name)
+	}
+	seen := map[string]int{}
+	for i := range t.Exposes {
+		expose := &t.Exposes[i]
+		seen[expose.Label]++
+		if expose.Limit != nil {
+			expose.Limit.Block = fmt.Sprintf("team %q expose %q %d", t.Name, expose.Label, seen[expose.Label])
+		}
+	}
+}
+
+// limit reads the limit block of a gateway, a team or an expose, without its name; nil where there is none.
 func (f fields) limit() *Limit {
 	blocks := f.inner("limit") // a second one was reported
 	if len(blocks) == 0 {

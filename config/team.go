@@ -38,6 +38,7 @@ func (l *loader) team(f fields) Team {
 	for _, b := range f.inner("expose") {
 		t.Exposes = append(t.Exposes, l.expose(b))
 	}
+	t.nameLimits()
 	for _, b := range f.inner("hide") {
 		t.Hides = append(t.Hides, l.hide(b))
 	}

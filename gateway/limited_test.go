@@ -1,8 +1,12 @@
 package gateway_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/gateway"
 )
 
 func TestEachPrincipalHasALimit(t *testing.T) {
@@ -70,4 +74,46 @@ func TestALimitOfConcurrency(t *testing.T) {
 	close(proceed)
 	(<-done).is(t, http.StatusOK, `"from p"`)
 	c.call("completion/complete", complete("p.a")).is(t, http.StatusOK, `"from p"`)
+}
+
+func TestALimitThatAReloadLeavesAsItIsGoesOn(t *testing.T) {
+	p := newPeer(t, "p", "a", "b", "slow")
+	begun, proceed := make(chan struct{}, 2), make(chan struct{})
+	p.intercept(func(_ http.ResponseWriter, _ *http.Request, call heard) bool {
+		if strings.Contains(string(call.Params), `"slow"`) {
+			begun <- struct{}{}
+			<-proceed
+		}
+		return false
+	})
+	limited := func(prompt, limit string) string { // the same label each
+		return fmt.Sprintf("expose \"some\" {\n prompts = [%q]\n to = [\"*\"]\n limit {\n %s\n }\n}\n", prompt, limit)
+	}
+	const once, alone = "rate = 0.001\n burst = 1", "concurrency = 1"
+	text := func(comment, ofB string) string {
+		return comment + "auth {\n anonymous = true\n}\n" +
+			team("eng", "", limited("p.a", once)+limited("p.b", ofB)+limited("p.slow", alone), p)
+	}
+	r := serveReloadable(t, text("", once), gateway.Options{})
+	c := r.modern("")
+	allowed := func(prompt string, want bool) {
+		t.Helper()
+		if got := !strings.Contains(c.call("prompts/get", get(prompt)).body, `"rate_limited"`); got != want {
+			t.Errorf("a get of %s is let through: %t, want %t", prompt, got, want)
+		}
+	}
+	done := make(chan answer)
+	go func() { done <- c.call("prompts/get", get("p.slow")) }()
+	<-begun
+	for _, prompt := range []string{"p.a", "p.b"} {
+		allowed(prompt, true)
+		allowed(prompt, false)
+	}
+	r.reload(text("# moved\n\n", "rate = 0.002\n burst = 2"))
+	allowed("p.slow", false)
+	allowed("p.a", false)
+	allowed("p.b", true)
+	allowed("p.b", true)
+	close(proceed)
+	(<-done).is(t, http.StatusOK, `"from p"`)
 }

@@ -24,8 +24,15 @@ type limits struct {
 
 // bucketKey is one principal under one limit block.
 type bucketKey struct {
-	limit     *config.Limit
+	// limit is without its place, so that what a reload leaves as it is, or only moves in a file, goes on.
+	limit     config.Limit
 	principal string
+}
+
+func keyOf(limit *config.Limit, principal string) bucketKey {
+	key := bucketKey{*limit, principal}
+	key.limit.Place = config.Place{}
+	return key
 }
 
 // bucket is what one principal has left of one limit.
@@ -52,7 +59,7 @@ func (l *limits) begin(principal string, blocks ...*config.Limit) (end func(), e
 		if block == nil {
 			continue
 		}
-		b := l.bucket(bucketKey{block, principal})
+		b := l.bucket(keyOf(block, principal))
 		cancel, wait := b.take(now)
 		if wait > 0 {
 			for _, cancel := range undo {

@@ -63,6 +63,31 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+func TestALimitThatIsReadAgainGoesOn(t *testing.T) {
+	l, err := newLimits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(block string, concurrency, line int) *config.Limit {
+		return &config.Limit{Concurrency: concurrency, Block: block, Place: config.Place{File: "gateway.hcl", Line: line}}
+	}
+	begin := func(allowed bool, block *config.Limit) func() {
+		t.Helper()
+		end, err := l.begin("ann", block)
+		if (err == nil) != allowed {
+			t.Errorf("%+v: %v, want allowed: %t", block, err, allowed)
+		}
+		return end
+	}
+	end := begin(true, limit("gateway", 1, 3))
+	begin(false, limit("gateway", 1, 3))
+	begin(false, limit("gateway", 1, 30))
+	begin(true, limit(`team "eng"`, 1, 3))
+	begin(true, limit("gateway", 2, 3))
+	end()
+	begin(true, limit("gateway", 1, 30))
+}
+
 func TestLimitsRememberABoundedNumber(t *testing.T) {
 	l, err := newLimits()
 	if err != nil {
