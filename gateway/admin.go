@@ -16,15 +16,16 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Admin serves the operators' side: /healthz, /readyz, /metrics, which is the handler given, and POST /-/reload. Host and
-// Origin are checked as on the MCP endpoint. What /readyz says beyond its status, and the reload, are for
-// operators only.
+// Admin serves the operators' side: a page that says how all is, /healthz, /readyz, /metrics, which is the handler given,
+// and POST /-/reload. Host and Origin are checked as on the MCP endpoint. The page, what /readyz says beyond its status, and
+// the reload are for operators only.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", g.operatorsOnly(newPageHandler(g.Ready)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", g.serveReady)
 	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("POST /-/reload", g.serveReload)
+	mux.HandleFunc("POST /-/reload", g.operatorsOnly(g.serveReload))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.setup().adminHosts.check(r); err != nil {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
@@ -34,10 +35,26 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	})
 }
 
-// Readiness is the body of /readyz.
+// operatorsOnly refuses everybody else.
+func (g *Gateway) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !g.operator(r) {
+			http.Error(w, "forbidden: this is for callers on this machine, or with the admin token", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// Readiness is the body of /readyz, and what the admin page shows.
 type Readiness struct {
-	Ready     bool             `json:"ready"`
-	Entries   int              `json:"entries,omitempty"`
+	Ready   bool       `json:"ready"`
+	Version string     `json:"version,omitempty"`
+	Started *time.Time `json:"started,omitempty"`
+	Entries int        `json:"entries,omitempty"`
+	// Streams are open to clients, and Waiting calls wait for an answer of theirs.
+	Streams   int              `json:"streams,omitempty"`
+	Waiting   int              `json:"waiting,omitempty"`
 	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
 	// Reports are sentences about names that somebody should put right.
 	Reports []string `json:"reports,omitempty"`
@@ -83,7 +100,10 @@ type EndpointHealth struct {
 // none is configured. It stays ready when a reload adds an upstream.
 func (g *Gateway) Ready() Readiness {
 	e := g.edition.Load()
-	readiness := Readiness{Entries: len(e.snapshot.Entries()), Configuration: g.loading.Load().state()}
+	readiness := Readiness{
+		Version: g.opts.Version, Started: &g.started, Entries: len(e.snapshot.Entries()),
+		Streams: g.streams(), Waiting: g.waits.waiting() + g.questions.waiting(), Configuration: g.loading.Load().state(),
+	}
 	for _, r := range e.reports() {
 		readiness.Reports = append(readiness.Reports, r.Text)
 	}
@@ -91,7 +111,8 @@ func (g *Gateway) Ready() Readiness {
 	for i, state := range e.states {
 		u := e.upstreams[i]
 		health := UpstreamHealth{
-			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision, Prompts: len(state.Definitions),
+			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
+			Prompts: len(e.definitions(i, state)),
 		}
 		health.Reason, health.Since = trouble(state.Problem)
 		health.Differences = state.Differences
@@ -152,10 +173,6 @@ func (l *loading) state() *ConfigurationState {
 
 // serveReload reloads, whether or not the caller waits for the end, and answers with what became of it.
 func (g *Gateway) serveReload(w http.ResponseWriter, r *http.Request) {
-	if !g.operator(r) {
-		http.Error(w, "forbidden: reloads are asked for from this machine, or with the admin token", http.StatusForbidden)
-		return
-	}
 	err := g.Reload(context.WithoutCancel(r.Context()))
 	w.Header().Set("Content-Type", "application/json")
 	switch {

@@ -53,6 +53,17 @@ func (q *questions) ask(
 	}
 }
 
+// waiting returns how many are not answered.
+func (q *questions) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, pending := range q.pending {
+		n += len(pending)
+	}
+	return n
+}
+
 // read returns what a client answered.
 func read(m wire.Message) (jsontext.Value, error) {
 	switch {

@@ -221,6 +221,13 @@ func (ws *waits) abandon(name, principal string) {
 	}
 }
 
+// waiting returns how many calls wait for their clients.
+func (ws *waits) waiting() int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return len(ws.parked)
+}
+
 // resume brings a call the client's answers and goes on with it.
 func (ws *waits) resume(ctx context.Context, r *request, name string) (outcome, error) {
 	responses := r.params.Object(memberResponses)
