@@ -27,7 +27,7 @@ matrix: ## a table of clients and upstreams of all revisions over all transports
 	@go test -count=1 -v -run TestEveryRevisionBeforeEveryOther ./gateway >bin/matrix.txt || { cat bin/matrix.txt; exit 1; }
 	@grep -vE '^ *(===|---|PASS|ok)' bin/matrix.txt
 
-interop: ## real clients and servers, and the official conformance suite, against the gateway; needs Node 22.19 or later
+interop: ## real clients and servers, and the official conformance suite, against the gateway; needs Node 22.19 or later, and Chromium
 	cd examples/interop && npm ci --ignore-scripts
 	go test -tags interop -v -count=1 -timeout 5m ./examples/interop/...
 

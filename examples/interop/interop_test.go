@@ -5,7 +5,8 @@
 // clients the two generations of the TypeScript SDK, mark3labs/mcp-go and the Inspector. (The Go SDK's
 // client is in front of the gateway at every revision in its own tests.) A certified OpenID provider
 // from npm issues tokens, and the TypeScript SDK finds it by itself. It also runs the official
-// conformance suite against both sides. It needs Node 22.19 or later, and npm ci in this folder.
+// conformance suite against both sides, and opens the admin page in a browser. It needs Node 22.19 or later, and
+// npm ci in this folder, and Chromium.
 package interop_test
 
 import (

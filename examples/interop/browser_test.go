@@ -1,0 +1,127 @@
+//go:build interop
+
+package interop_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/internal/proctest"
+)
+
+// TestAdminPage opens the admin page of a gateway that has an upstream down and has refused a reload.
+func TestAdminPage(t *testing.T) {
+	file := configure(t, 2, newServer(t, false).upstream(), fmt.Sprintf("upstream \"gone\" { url = \"http://%s/mcp\" }", unused(t)))
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir")
+	gateway := proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file)
+	waitUntilListed(t, gateway.Attr(t, "endpoint"), []string{"sessions.greet"})
+	admin := gateway.Attr(t, "admin")
+	spoil(t, file, admin)
+
+	dom := browse(t, admin+"/")
+	for _, want := range []string{
+		"<title>Ready: the last configuration was refused, 1 of 2 upstreams in trouble – promptweir</title>", "<h1>Ready</h1>",
+		"<pre>" + file + ":", "does not exist", "urll",
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	var got []string
+	for _, row := range regexp.MustCompile(`<h3><bdi>(\w+)</bdi>: <span class="condition">([^<]+)</span></h3>`).FindAllStringSubmatch(dom, -1) {
+		got = append(got, row[1]+" "+row[2])
+	}
+	if got, want := strings.Join(got, ", "), "gone down, sessions up"; got != want {
+		t.Errorf("the upstreams are %q, want %q", got, want)
+	}
+	if t.Failed() {
+		t.Log(dom)
+	}
+}
+
+// unused returns an address where nothing listens.
+func unused(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// spoil makes a mistake in a gateway's configuration and asks it to reload.
+func spoil(t *testing.T, file, admin string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("url ="), []byte("urll ="), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admin+"/-/reload", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusUnprocessableEntity {
+		t.Fatalf("a reload of a mistake: %s", response.Status)
+	}
+}
+
+// browse opens a page in a browser and returns its document, which is what the browser made of it. Whatever the browser
+// complains about fails the test, such as what the page's policy does not let it load.
+func browse(t *testing.T, url string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	args := []string{
+		"--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir(),
+		"--enable-logging=stderr", "--dump-dom", url,
+	}
+	if os.Getuid() == 0 { // it refuses to run as root with its sandbox
+		args = append([]string{"--no-sandbox"}, args...)
+	}
+	cmd := exec.CommandContext(ctx, browser(t), args...)
+	cmd.WaitDelay = 5 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	dom, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	for line := range strings.Lines(stderr.String()) {
+		if strings.Contains(line, "CONSOLE") {
+			t.Errorf("the browser complains: %s", line)
+		}
+	}
+	return string(dom)
+}
+
+// browser returns the path of a Chromium.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no Chromium is installed: bash .ci/run does that, or apt-get install chromium")
+	return ""
+}
