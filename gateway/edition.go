@@ -3,11 +3,12 @@ package gateway
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -27,11 +28,15 @@ type edition struct {
 	// states are in configuration order.
 	states []*upstream.State
 
-	mu    sync.Mutex // guards views
-	views map[*policy.Audience]*audienceView
+	// views are those of the audiences that asked last.
+	views *lru.Cache[*policy.Audience, *audienceView]
 	// superseded is closed when the next edition has taken this one's place.
 	superseded chan struct{}
 }
+
+// maxViews bounds the views that an edition keeps: as many as a policy keeps audiences. An audience that is forgotten there
+// comes back as another one, so that without a bound there would be no end of views.
+const maxViews = 10_000
 
 // audienceView is what one audience sees of an edition, made outside of the edition's lock.
 type audienceView struct {
@@ -61,28 +66,31 @@ func newAudienceView(view func() *catalog.View) *audienceView {
 }
 
 func newEdition(s *setup, snapshot *catalog.Snapshot, states []*upstream.State) *edition {
-	return &edition{
-		setup: s, snapshot: snapshot, states: states,
-		views: map[*policy.Audience]*audienceView{}, superseded: make(chan struct{}),
+	views, err := lru.New[*policy.Audience, *audienceView](maxViews)
+	if err != nil {
+		panic(err) // it refuses sizes below one only
 	}
+	return &edition{setup: s, snapshot: snapshot, states: states, views: views, superseded: make(chan struct{})}
 }
 
 // next returns the edition that follows. Views that somebody asked for in this one are carried over, at a cost in
 // proportion to what changed; those that nobody did are forgotten.
 func (e *edition) next(snapshot *catalog.Snapshot, states []*upstream.State) *edition {
 	next := newEdition(e.setup, snapshot, states)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if snapshot == e.snapshot {
-		next.views = maps.Clone(e.views)
-		return next
+	var changes []catalog.Change
+	if snapshot != e.snapshot {
+		changes = catalog.Diff(e.snapshot, snapshot)
 	}
-	changes := catalog.Diff(e.snapshot, snapshot)
-	for audience, before := range e.views {
-		if before.made.Load() {
-			next.views[audience] = newAudienceView(func() *catalog.View {
+	for _, audience := range e.views.Keys() { // the one that asked last is the last
+		before, ok := e.views.Peek(audience)
+		switch {
+		case !ok: // forgotten meanwhile
+		case snapshot == e.snapshot:
+			next.views.Add(audience, before)
+		case before.made.Load():
+			next.views.Add(audience, newAudienceView(func() *catalog.View {
 				return before.view().With(snapshot, changes, func(entry *catalog.Entry) bool { return visible(audience, entry) })
-			})
+			}))
 		}
 	}
 	return next
@@ -114,16 +122,16 @@ func (e *edition) view(audience *policy.Audience) *catalog.View {
 }
 
 func (e *edition) audienceView(audience *policy.Audience) *audienceView {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	v, ok := e.views[audience]
-	if !ok {
-		v = newAudienceView(func() *catalog.View {
-			return e.snapshot.View(func(entry *catalog.Entry) bool { return visible(audience, entry) })
-		})
-		e.views[audience] = v
+	if v, ok := e.views.Get(audience); ok {
+		return v
 	}
-	return v
+	fresh := newAudienceView(func() *catalog.View {
+		return e.snapshot.View(func(entry *catalog.Entry) bool { return visible(audience, entry) })
+	})
+	if earlier, ok, _ := e.views.PeekOrAdd(audience, fresh); ok { // somebody else was faster
+		return earlier
+	}
+	return fresh
 }
 
 // publishChanges makes a new edition whenever an upstream's state changed, or another setup is there. It is the only
