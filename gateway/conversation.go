@@ -44,10 +44,16 @@ func (g *Gateway) converse(who caller) *conversation {
 	}
 }
 
-// remains reports whether the client is still to be served after a reload. Called by whoever calls take.
-func (c *conversation) remains(ctx context.Context) bool {
-	_, err := c.gateway.readmit(ctx, &c.who)
-	return err == nil
+// remains finds out who the client is where a reload has come since it was last called; an error says why it is not to be
+// served any more. To be called before each take: what came in after a reload may be there to be taken before its mark is.
+func (c *conversation) remains(ctx context.Context) error {
+	select {
+	case <-c.who.by.replaced:
+		_, err := c.gateway.readmit(ctx, &c.who)
+		return err
+	default:
+		return nil
+	}
 }
 
 // finish ends the streams, waits for the requests in flight, and says that nothing more comes out. To be called after

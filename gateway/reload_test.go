@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -425,6 +426,39 @@ func TestStdioIsWhoAReloadMakesIt(t *testing.T) {
 	c.request("2", "prompts/list", meta)
 	if line := c.expect(`"id":2`); strings.Contains(line, "p.a") { // who was in every team before there was an auth block
 		t.Errorf("anybody sees %s", line)
+	}
+}
+
+// A client that is slow to read keeps its conversation from noticing a reload, and what it asks after that is there already.
+func TestWhatIsAskedAfterAReloadIsAskedByWhoeverItMakes(t *testing.T) {
+	p := newPeer(t, "p", "a")
+	text := func(groups ...string) string {
+		return "auth {\n" + token("ann", groups...) + "}\n" + team("eng", `"group:eng"`, "", p)
+	}
+	r := serveReloadable(t, text("eng"), gateway.Options{})
+	for range 20 {
+		in, client := io.Pipe()
+		answers, out := io.Pipe()
+		t.Cleanup(func() { _ = client.Close() })
+		ann := func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
+			return a.FromToken(ctx, "ann")
+		}
+		go func() { _ = r.ServeStdio(t.Context(), ann, in, out) }()
+		ping := `{"jsonrpc":"2.0","id":0,"method":"ping"}` + "\n"
+		for _, line := range []string{ping, ping, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{` + meta + `}}` + "\n"} {
+			if _, err := io.WriteString(client, line); err != nil { // the second answer waits for the first to be read
+				t.Fatal(err)
+			}
+		}
+		r.reload(text())
+		lines := bufio.NewScanner(answers)
+		for lines.Scan() && strings.Contains(lines.Text(), `"id":0`) {
+			continue
+		}
+		if strings.Contains(lines.Text(), "p.a") {
+			t.Fatalf("ann, who is in no group any more, is shown %s", lines.Text())
+		}
+		r.reload(text("eng"))
 	}
 }
 

@@ -100,9 +100,12 @@ func (s *sseSession) run(ctx context.Context) {
 	for {
 		select {
 		case in := <-s.posts:
+			if s.remains(ctx) != nil {
+				return
+			}
 			s.take(ctx, in)
 		case <-s.who.by.replaced:
-			if !s.remains(ctx) {
+			if s.remains(ctx) != nil {
 				return
 			}
 		case <-s.gateway.closing:

@@ -83,9 +83,12 @@ func takeLines(ctx context.Context, c *conversation, lines <-chan []byte, failed
 	for {
 		select {
 		case line := <-lines:
+			if err := c.remains(ctx); err != nil {
+				return fmt.Errorf("after a reload: %w", err)
+			}
 			takeLine(ctx, c, line)
 		case <-c.who.by.replaced:
-			if _, err := c.gateway.readmit(ctx, &c.who); err != nil {
+			if err := c.remains(ctx); err != nil {
 				return fmt.Errorf("after a reload: %w", err)
 			}
 		case err := <-failed:
