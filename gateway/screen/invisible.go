@@ -2,6 +2,7 @@ package screen
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -12,27 +13,36 @@ const (
 )
 
 // isInvisible reports whether nobody sees a character: tags, which spell text that only machines read, the controls that turn
-// the direction of text, what has no width, and variation selectors beyond those that emoji have.
+// the direction of text or the terminal that shows it, what has no width, and variation selectors beyond those that emoji have.
 func isInvisible(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\f' && r != '\r' || r == 0x7f
+	}
 	switch {
-	case r >= 0xe0000 && r <= 0xe007f, // tags
-		r >= 0xe0100 && r <= 0xe01ef,                           // variation selectors supplement
-		r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, // bidirectional embeddings, overrides and isolates
+	case r >= 0xe0000 && r <= 0xe0fff, // tags, variation selectors supplement, and what is kept free beside them
+		r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x206f, // bidirectional embeddings, overrides and isolates
 		r == 0x200e, r == 0x200f, r == 0x061c, // bidirectional marks
-		r == 0x200b, r >= 0x2060 && r <= 0x2064, r == 0xfeff, r == 0x180e, // no width
+		r == 0x200b, r >= 0x2060 && r <= 0x2065, r == 0xfeff, r == 0x180e, r == 0xad, // no width
+		r >= 0x80 && r <= 0x9f && r != 0x85,                                                    // controls
+		r >= 0xfff9 && r <= 0xfffb, r >= 0x1bca0 && r <= 0x1bca3, r >= 0x1d173 && r <= 0x1d17a, // annotations and formats
 		r == zeroWidthNonJoiner, r == zeroWidthJoiner:
 		return true
 	}
-	return false
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+}
+
+// isSelector reports whether a character chooses how the one before it looks, which emoji and some scripts need.
+func isSelector(r rune) bool {
+	return r >= 0xfe00 && r <= 0xfe0f || r >= 0x180b && r <= 0x180d || r == 0x180f
 }
 
 // hasInvisible reports whether a text has a character that nobody sees.
 func hasInvisible(text string) bool { return len(visible(text)) < len(text) }
 
 // visible returns a text without the characters that nobody sees. A joiner between two visible characters that are not
-// ASCII joins them, and stays.
+// ASCII joins them, and stays; so does one selector, and no more, after one that can look in several ways.
 func visible(text string) string {
-	if !strings.ContainsFunc(text, isInvisible) {
+	if !strings.ContainsFunc(text, func(r rune) bool { return isInvisible(r) || isSelector(r) }) {
 		return text
 	}
 	var out strings.Builder
@@ -41,10 +51,10 @@ func visible(text string) string {
 		switch {
 		case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
 			next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
-			if !joinable(before) || !joinable(next) {
+			if !joinable(before) || !joinable(next) || isSelector(next) {
 				continue
 			}
-		case isInvisible(r):
+		case isInvisible(r), isSelector(r) && !selectable(before):
 			continue
 		}
 		out.WriteRune(r)
@@ -54,3 +64,8 @@ func visible(text string) string {
 }
 
 func joinable(r rune) bool { return r >= utf8.RuneSelf && r != utf8.RuneError && !isInvisible(r) }
+
+// selectable reports whether a character may look in several ways: of ASCII, those on keycaps.
+func selectable(r rune) bool {
+	return joinable(r) && !isSelector(r) || r >= '0' && r <= '9' || r == '#' || r == '*'
+}
