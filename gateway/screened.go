@@ -37,7 +37,7 @@ func (g *Gateway) screening(ctx context.Context, e *edition, entry *catalog.Entr
 		return nil
 	}
 	return func(raw jsontext.Value) (jsontext.Value, bool) {
-		outcome := blocks.Definition(raw)
+		outcome := blocks.Result(raw)
 		for _, f := range outcome.Noted {
 			f.Rarely(func() { g.logScreened(ctx, entry, f, "found in a question or notification") })
 		}

@@ -93,3 +93,25 @@ func TestScreensHoldForQuestionsAndNotifications(t *testing.T) {
 		}
 	}
 }
+
+// The messages of a sampling request are messages, too.
+func TestScreensHoldForTheContentOfQuestions(t *testing.T) {
+	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
+	var blocks strings.Builder
+	for _, label := range upstreams {
+		blocks.WriteString(curiousUpstream(t, label, "timeout = \"30s\""))
+	}
+	s := serve(t, team("eng", "", blocks.String()+`screen "images" { content = ["image"] }`))
+	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == 4*len(upstreams) })
+	for _, revision := range []string{"2025-11-25", latest} {
+		for _, up := range upstreams {
+			ann := s.meet(t, "ann", revision, "http")
+			if got, err := ann.get(t.Context(), up+".sample"); err == nil || ann.notes() != "" {
+				t.Errorf("%s, %s: ann gets %q and is asked %q", revision, up, got, ann.notes())
+			}
+			if got, err := ann.get(t.Context(), up+".elicit"); err == nil || ann.notes() != "Hello ann" { // which has no messages
+				t.Errorf("%s, %s: ann gets %q and is asked %q", revision, up, got, ann.notes())
+			}
+		}
+	}
+}

@@ -12,7 +12,9 @@ package screen
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +30,8 @@ import (
 const (
 	// maxRounds is how often a text is stripped until nothing is found: what is left may make a match anew.
 	maxRounds = 16
+	// maxNoted bounds what is noted of one definition or result: there may be as many findings as bytes.
+	maxNoted = 100
 	// alarmInterval is how often the same block warns of results.
 	alarmInterval = time.Minute
 )
@@ -82,14 +86,14 @@ type Outcome struct {
 	JSON jsontext.Value
 	// Rejected is why not; nil where it may be.
 	Rejected *Finding
-	// Noted is what was found and either stripped or let through.
+	// Noted is what was found and either stripped or let through, the first 100 of it.
 	Noted []Finding
 }
 
 // Definition screens a prompt's definition.
 func (s *Screen) Definition(raw jsontext.Value) Outcome { return s.screen(raw, nil) }
 
-// Result screens the result of a get, or of a completion. A requestState is the upstream's own and is left alone.
+// Result screens the result of a get or of a completion, or the params of what a server asks or says meanwhile. A requestState is the upstream's own and is left alone.
 func (s *Screen) Result(raw jsontext.Value) Outcome { return s.screen(raw, contentTypes) }
 
 func (s *Screen) screen(raw jsontext.Value, types func(jsontext.Value) []found) Outcome {
@@ -123,9 +127,15 @@ type pass struct {
 func (p *pass) find(b block, check, at string) {
 	f := Finding{Block: b.Screen, Check: check, At: at, alarm: b.alarm}
 	if b.Action == config.ScreenWarn {
-		p.noted = append(p.noted, f)
+		p.note(f)
 	} else if p.rejected == nil {
 		p.rejected = &f
+	}
+}
+
+func (p *pass) note(f Finding) {
+	if len(p.noted) < maxNoted {
+		p.noted = append(p.noted, f)
 	}
 }
 
@@ -153,13 +163,32 @@ func (p *pass) whole(types func(jsontext.Value) []found) {
 // found is a content type and where it is.
 type found struct{ kind, at string }
 
-// contentTypes returns those of the messages of a result. What cannot be read has none that a block could allow.
-func contentTypes(result jsontext.Value) (all []found) {
+// contentTypes returns those of the messages of a result, and of what it asks of the client. What cannot be read, or what a
+// reader who does not mind the case of letters would read otherwise, has none that a block could allow.
+func contentTypes(result jsontext.Value) []found {
 	object, _ := wire.ParseObject(result)
-	messages, _ := wire.ParseArray(object.Get("messages"))
+	all := messageTypes(object, "")
+	for _, question := range object.Object("inputRequests") {
+		params := wire.Members(question.Value).Object("params")
+		all = append(all, messageTypes(params, "/inputRequests/"+shown(question.Name)+"/params")...)
+	}
+	return all
+}
+
+// messageTypes are those of an object with messages, which stands at a place.
+func messageTypes(object wire.Object, at string) (all []found) {
+	at += "/messages"
+	value := object.Get("messages")
+	messages, err := wire.ParseArray(value)
+	if none := value == nil || value.Kind() == 'n'; err != nil && !none || object.Folded("messages") != "" {
+		all = append(all, found{at: at})
+	}
 	for i, raw := range messages {
 		message, _ := wire.ParseObject(raw)
-		content, at := message.Get("content"), fmt.Sprintf("/messages/%d/content", i)
+		if message.Folded("content") != "" {
+			all = append(all, found{at: fmt.Sprintf("%s/%d", at, i)})
+		}
+		content, at := message.Get("content"), fmt.Sprintf("%s/%d/content", at, i)
 		if content.Kind() != '[' {
 			all = append(all, found{kindOf(content), at})
 			continue
@@ -174,6 +203,9 @@ func contentTypes(result jsontext.Value) (all []found) {
 
 func kindOf(content jsontext.Value) string {
 	object, _ := wire.ParseObject(content)
+	if object.Folded("type") != "" {
+		return ""
+	}
 	kind, _ := object.Text("type")
 	return kind
 }
@@ -185,12 +217,14 @@ func (p *pass) strings() {
 	for looks && p.rejected == nil {
 		if decoder.PeekKind() != '"' {
 			if _, err := decoder.ReadToken(); err != nil {
-				return // its end: it was parsed before
+				p.ended(err)
+				return
 			}
 			continue
 		}
 		quoted, err := decoder.ReadValue()
 		if err != nil {
+			p.ended(err)
 			return
 		}
 		text, _ := wire.Text(quoted)
@@ -199,6 +233,13 @@ func (p *pass) strings() {
 			p.out = append(append(p.out, p.raw[p.copied:end-int64(len(quoted))]...), wire.Quote(kept)...)
 			p.copied = end
 		}
+	}
+}
+
+// ended finds out whether all was seen: what could not be read was not looked at.
+func (p *pass) ended(err error) {
+	if !errors.Is(err, io.EOF) { // it was parsed before
+		p.find(p.screen.blocks[0], "not to be read", "")
 	}
 }
 
@@ -228,7 +269,7 @@ func (p *pass) block(b block, text string, at *jsontext.Decoder, first bool) str
 		case b.Action == config.ScreenStrip && strippable(at):
 			text = strip()
 			if first {
-				p.noted = append(p.noted, Finding{b.Screen, name, place(at), b.alarm})
+				p.note(Finding{b.Screen, name, place(at), b.alarm})
 			}
 		case b.Action != config.ScreenWarn || first:
 			p.find(b, name, place(at))
@@ -270,10 +311,15 @@ func place(at *jsontext.Decoder) string {
 	}
 	var out strings.Builder
 	for part := range pointer.Tokens() {
-		if !plain.MatchString(part) {
-			part = "…"
-		}
-		out.WriteString("/" + part)
+		out.WriteString("/" + shown(part))
 	}
 	return out.String()
+}
+
+// shown is a name as it may stand in a place.
+func shown(name string) string {
+	if plain.MatchString(name) {
+		return name
+	}
+	return "…"
 }

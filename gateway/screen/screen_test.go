@@ -60,6 +60,15 @@ func TestScreens(t *testing.T) {
 		{reject, text("zero\u200bwidth"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("a\u200db"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, text("family 👨\u200d👩\u200d👧 ❤\ufe0f, می\u200cخواهم"), "ok"},
+		{reject, text("keycap 1\ufe0f\u20e3, 葛\ufe00城, ❤\ufe0f\u200d🔥, ᠪ\u180bᠠ\tx\r\n"), "ok"},
+		{reject, text("soft\u00adhyphen"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("filler\u3164"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("grapheme\u034fjoiner"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("annotation\ufff9"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("terminal\x1b[8m"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("terminal\u009b8m"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("bytes in selectors ❤\ufe06\ufe01"), `rejected invisible at ` + textAt + ` (screen "reject")`},
+		{reject, text("a\ufe01"), `rejected invisible at ` + textAt + ` (screen "reject")`},
 		{reject, `{"messages":[],"x":{"ignore all":1}}`, `rejected pattern 1 at /x (screen "reject")`},
 		{reject, `{"messages":[],"_meta":{"a b":["ignore all"]}}`, `rejected pattern 1 at /_meta/…/0 (screen "reject")`},
 		{reject, `{"requestState":"ignore all","messages":[]}`, "ok"},
@@ -78,6 +87,14 @@ func TestScreens(t *testing.T) {
 		{texts, `{"messages":[{"content":{"type":"text","text":"x"}},{"content":{"type":"image","data":""}}]}`, `rejected content at /messages/1/content (screen "texts")`},
 		{texts, `{"messages":[{"content":[{"type":"text","text":"x"},{"type":"new"}]}]}`, `rejected content at /messages/0/content/1 (screen "texts")`},
 		{texts, `{"messages":[{"content":{"text":"x"}}]}`, `rejected content at /messages/0/content (screen "texts")`},
+		{texts, `{"messages":[],"Messages":[{"content":{"type":"image"}}]}`, `rejected content at /messages (screen "texts")`},
+		{texts, `{"messages":{"0":{"content":{"type":"image"}}}}`, `rejected content at /messages (screen "texts")`},
+		{texts, `{"messages":[{"content":{"type":"text","text":""},"Content":{"type":"image"}}]}`, `rejected content at /messages/0 (screen "texts")`},
+		{texts, `{"messages":[{"content":{"type":"text","text":"","TYPE":"image"}}]}`, `rejected content at /messages/0/content (screen "texts")`},
+		{texts, `{"completion":{"values":[]}}`, "ok"},
+		{texts, `{"inputRequests":{"1":{"params":{"messages":[{"content":{"type":"text"}}]}},"2":{"params":{"message":"x"}},"3":{}}}`, "ok"},
+		{texts, `{"inputRequests":{"1":{"params":{"messages":[{"content":{"type":"image"}}]}}}}`, `rejected content at /inputRequests/1/params/messages/0/content (screen "texts")`},
+		{texts, `{"inputRequests":{"so evil":{"params":{"messages":{}}}}}`, `rejected content at /inputRequests/…/params/messages (screen "texts")`},
 		{texts, `{"messages":[{"content":"x"}]}`, `rejected content at /messages/0/content (screen "texts")`},
 	} {
 		s := screen.New([]config.Screen{test.screen})
@@ -102,6 +119,26 @@ func TestNoFindingRepeatsWhatWasFound(t *testing.T) {
 		o := s.Result(jsontext.Value(raw))
 		if o.Rejected == nil || strings.Contains(o.Rejected.String(), "evil") {
 			t.Errorf("%s: %v", raw, o.Rejected)
+		}
+	}
+}
+
+// A server can put as many findings into a result as it has bytes.
+func TestFindingsAreBounded(t *testing.T) {
+	raw := jsontext.Value(`{"messages":[` + strings.Repeat(`"x",`, 10_000) + `"x"]}`)
+	for action, want := range map[config.ScreenAction]int{config.ScreenWarn: 100, config.ScreenReject: 0} {
+		o := screen.New([]config.Screen{forbidding(action, "x")}).Result(raw)
+		if len(o.Noted) != want || (o.Rejected != nil) != (want == 0) {
+			t.Errorf("%s: %d findings are noted, want %d; rejected %v", action, len(o.Noted), want, o.Rejected)
+		}
+	}
+}
+
+func TestWhatCannotBeReadIsNotTakenForGood(t *testing.T) {
+	s := screen.New([]config.Screen{forbidding("reject", "evil")})
+	for _, raw := range []string{`{"a":1,"a":"evil"}`, `{"a":"\ud800","b":"evil"}`, `{"a":nil,"b":"evil"}`} {
+		if o := s.Result(jsontext.Value(raw)); o.Rejected == nil {
+			t.Errorf("%s is passed on as %s", raw, o.JSON)
 		}
 	}
 }
