@@ -22,5 +22,5 @@ func UseTransport(c *Connector, transport http.RoundTripper) {
 // ReadStream reads an event stream as a session over Streamable HTTP does that waits for the response with the id.
 func ReadStream(stream io.Reader, id string, maxMessage int, handle func(wire.Message)) (wire.Message, error) {
 	t := newHTTPTransport(&httpClient{maxMessage: maxMessage}, time.Second)
-	return t.readStream(stream, id, handle)
+	return t.readStream(stream, &bookmark{}, id, handle)
 }

@@ -99,6 +99,8 @@ type httpTransport struct {
 
 	handle func(wire.Message)
 	agreed atomic.Pointer[agreedHeaders]
+	// heard is how far standalone has read.
+	heard bookmark
 
 	once sync.Once
 	gone chan struct{}
@@ -175,8 +177,13 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 		httpRequest.Header = httpRequest.Header.Clone()
 		t.describe(httpRequest.Header, r)
 	}
+	said := r.said
+	if said == nil {
+		said = t.handle
+	}
+	id := string(wire.NumberID(r.id))
+	var place bookmark
 	err = t.do(httpRequest, func(response *http.Response, body *countedBody) error {
-		id := string(wire.NumberID(r.id))
 		if response.StatusCode != http.StatusOK {
 			answer, err = t.refusal(response, body, id)
 			return err
@@ -184,15 +191,18 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 		if r.method == wire.Initialize {
 			t.settle("", response.Header.Get(wire.HeaderSessionID))
 		}
-		said := r.said
-		if said == nil {
-			said = t.handle
-		}
-		if answer, err = t.read(response, body, id, said); err != nil && body.read > 0 {
+		if answer, err = t.read(response, body, &place, id, said); err != nil && body.read > 0 {
 			err = &begunError{err}
 		}
 		return err
 	})
+	place.stopped = time.Now()
+	if err == nil || place.id == "" || wire.Modern(r.revision) || ctx.Err() != nil || !interrupted(err) {
+		return answer, err // the modern era resumes nothing
+	}
+	if answer, err = t.resume(ctx, &place, id, said, err); err != nil {
+		err = &begunError{err}
+	}
 	return answer, err
 }
 
@@ -294,7 +304,9 @@ func (c *httpClient) setHeaders(header http.Header) {
 }
 
 // read reads the response with the id from a body that is JSON or an event stream. What else is said goes to said.
-func (t *httpTransport) read(response *http.Response, body *countedBody, id string, said func(wire.Message)) (wire.Message, error) {
+func (t *httpTransport) read(
+	response *http.Response, body *countedBody, place *bookmark, id string, said func(wire.Message),
+) (wire.Message, error) {
 	switch contentType := contentType(response); contentType {
 	case wire.ContentJSON:
 		messages, err := t.readMessages(response.ContentLength, body)
@@ -309,7 +321,7 @@ func (t *httpTransport) read(response *http.Response, body *countedBody, id stri
 		}
 		return wire.Message{}, &protocolError{problem: "the response is not the one to the request"}
 	case wire.ContentSSE:
-		return t.readStream(body, id, said)
+		return t.readStream(body, place, id, said)
 	default:
 		return wire.Message{}, &protocolError{
 			problem: fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType), foreign: true,
@@ -393,11 +405,14 @@ func isMessage(event sse.Event) bool {
 }
 
 // readStream hands each message of an event stream on, to said, until the response with the id has come. An empty id
-// matches none: the stream is read to its end.
-func (t *httpTransport) readStream(body io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
-	for event, err := range t.events(body) {
+// matches none: the stream is read to its end. The bookmark goes with it.
+func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, said func(wire.Message)) (wire.Message, error) {
+	for event, err := range t.events(&retryReader{Reader: body, place: place}) {
 		if err != nil {
 			return wire.Message{}, err
+		}
+		if event.LastEventID != "" {
+			place.reach(event.LastEventID)
 		}
 		if !isMessage(event) {
 			continue
@@ -465,13 +480,33 @@ func accepted(response *http.Response, _ *countedBody) error {
 	return &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
 }
 
+// standalone goes on where the last stream stopped, if the server can.
 func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
-	r, err := t.newRequest(ctx, http.MethodGet)
-	if err != nil {
+	if err := t.heard.rest(ctx, 0); err != nil {
 		return err
 	}
+	_, err := t.get(ctx, &t.heard, "", t.handle, ready)
+	if errors.Is(err, errNoStream) && t.heard.id != "" { // perhaps it only cannot go on from there
+		t.heard = bookmark{}
+		_, err = t.get(ctx, &t.heard, "", t.handle, ready)
+	}
+	return err
+}
+
+// get opens a stream by GET, to go on from the bookmark, and reads it. It calls ready once the stream stands.
+func (t *httpTransport) get(
+	ctx context.Context, place *bookmark, id string, said func(wire.Message), ready func(),
+) (answer wire.Message, err error) {
+	r, err := t.newRequest(ctx, http.MethodGet)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	defer func() { place.stopped = time.Now() }()
 	r.Header.Set("Accept", wire.ContentSSE)
-	return t.do(r, func(response *http.Response, body *countedBody) error {
+	if place.id != "" {
+		r.Header.Set(wire.HeaderLastEventID, place.id)
+	}
+	err = t.do(r, func(response *http.Response, body *countedBody) error {
 		status := response.StatusCode
 		switch {
 		case status == http.StatusNotFound && t.session() != "":
@@ -483,9 +518,10 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 			return errNoStream
 		}
 		ready()
-		_, err := t.readStream(body, "", t.handle)
+		answer, err = t.readStream(body, place, id, said)
 		return err
 	})
+	return answer, err
 }
 
 // close ends the session at the server, best effort, and interrupts nothing: each call has its own connection.

@@ -1,0 +1,267 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// begins makes a peer answer gets with the beginning of a stream, which then ends. The id of the last get is kept.
+func begins(p *upstreamtest.Peer, beginning string) (id *atomic.Value) {
+	id = &atomic.Value{}
+	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		id.Store(string(r.Message.ID))
+		stream(w, beginning)
+	})
+	return id
+}
+
+func stream(w http.ResponseWriter, events string) {
+	w.Header().Set("Content-Type", wire.ContentSSE)
+	fmt.Fprint(w, events)
+	w.(http.Flusher).Flush()
+}
+
+// resumes makes a peer answer what takes up a stream again; the stream outside of calls it does not have.
+func resumes(p *upstreamtest.Peer, answer func(w http.ResponseWriter, r *upstreamtest.Request, n int)) {
+	n := 0
+	p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		if r.Header.Get("Last-Event-ID") == "" {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		n++
+		answer(w, r, n)
+	})
+}
+
+// resumptions are the event ids that streams were taken up from.
+func resumptions(p *upstreamtest.Peer) string {
+	var ids []string
+	for _, r := range p.Seen(http.MethodGet) {
+		if id := r.Header.Get("Last-Event-ID"); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+func response(id *atomic.Value) string {
+	return fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"messages\":[]}}\n\n", id.Load())
+}
+
+const progress = `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}` + "\n\n"
+
+func TestStreamThatEndsBeforeItsResponseIsResumed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Second)
+		id := begins(p, "id: prime\nretry: 1500\ndata:\n\n")
+		resumes(p, func(w http.ResponseWriter, r *upstreamtest.Request, n int) {
+			if r.Header.Get("Mcp-Session-Id") != "s1" || r.Header.Get("Mcp-Protocol-Version") != wire.Rev20251125 || r.Header.Get("Accept") != wire.ContentSSE {
+				t.Errorf("resumed with %v", r.Header)
+			}
+			events := "id: " + fmt.Sprint("e", n) + "\n"
+			switch n {
+			case 1:
+				events += fmt.Sprintf(progress, id.Load(), n)
+			case 2:
+				events += "retry: 700\n" + fmt.Sprintf(progress, id.Load(), n)
+			case 3:
+				events = "" // nothing new
+			default:
+				events += response(id)
+			}
+			stream(w, events)
+		})
+		var told []string
+		client := upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told = append(told, string(params)) }}
+		begun := time.Now()
+		if _, err := c.CallFor(t.Context(), client, wire.PromptsGet, "p", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := resumptions(p); got != "prime e1 e2 e2" {
+			t.Errorf("resumed from %s, want prime e1 e2 e2", got)
+		}
+		if took := time.Since(begun); took != 2*1500*time.Millisecond+2*700*time.Millisecond {
+			t.Errorf("the call took %s, want the waits that the server asked for: 4.4s", took)
+		}
+		if len(told) != 2 {
+			t.Errorf("told of %v, want both parts of the progress", told)
+		}
+		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
+			t.Errorf("asked %d times, want once", n)
+		}
+	})
+}
+
+func TestStreamThatCannotBeResumed(t *testing.T) {
+	t.Parallel()
+	ended := func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "") }
+	status := func(status int) func(http.ResponseWriter, *upstreamtest.Request, int) {
+		return func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { w.WriteHeader(status) }
+	}
+	for name, test := range map[string]struct {
+		beginning   string
+		resume      func(http.ResponseWriter, *upstreamtest.Request, int)
+		want        upstream.Reason
+		least, most int // resumptions
+		took        time.Duration
+	}{
+		"no ids":                {"data:\n\n", ended, upstream.BadResponse, 0, 0, 0},
+		"an id for no header":   {"id: a\x01b\ndata:\n\n", ended, upstream.BadResponse, 0, 0, 0},
+		"a very long id":        {"id: " + strings.Repeat("x", 2000) + "\ndata:\n\n", ended, upstream.BadResponse, 0, 0, 0},
+		"nonsense":              {"id: a\ndata: {\n\n", ended, upstream.BadResponse, 0, 0, 0},
+		"no such stream":        {"id: a\ndata:\n\n", status(405), upstream.BadResponse, 1, 1, time.Second},
+		"refused":               {"id: a\ndata:\n\n", status(400), upstream.BadResponse, 1, 1, time.Second},
+		"session lost":          {"id: a\ndata:\n\n", status(404), upstream.BadResponse, 1, 1, time.Second},
+		"down":                  {"id: a\ndata:\n\n", status(503), upstream.Unreachable, 6, 6, 4 * time.Second},
+		"never an end":          {"id: a\ndata:\n\n", ended, upstream.Timeout, 50, 100, 10 * time.Second},
+		"to be left alone":      {"id: a\nretry: 99999999999999999999\nretry: 9223372036854775807\ndata:\n\n", ended, upstream.Timeout, 0, 0, 10 * time.Second},
+		"nonsense when resumed": {"id: a\ndata:\n\n", func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "data: {\n\n") }, upstream.BadResponse, 1, 1, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				time.Sleep(time.Second)
+				begins(p, test.beginning)
+				resumes(p, test.resume)
+				begun := time.Now()
+				_, err := get(t.Context(), c, "p")
+				wantUnavailable(t, err, test.want)
+				if n := len(strings.Fields(resumptions(p))); n < test.least || n > test.most {
+					t.Errorf("resumed %d times, want %d to %d", n, test.least, test.most)
+				}
+				if took := time.Since(begun); took > test.took {
+					t.Errorf("took %s, want at most %s", took, test.took)
+				}
+				if n := len(p.Seen(wire.PromptsGet)); n != 1 {
+					t.Errorf("asked %d times: what began to answer is not asked again", n)
+				}
+			})
+		})
+	}
+}
+
+func TestCallerWhoGoesEndsAResumption(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Second)
+		begins(p, "id: a\nretry: 5000\ndata:\n\n")
+		resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "") })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || resumptions(p) != "" {
+			t.Errorf("get = %v, resumed from %q", err, resumptions(p))
+		}
+		synctest.Wait()
+		if n := len(p.Seen(wire.Cancelled)); n != 1 {
+			t.Errorf("%d notifications that the call is not waited for, want 1", n)
+		}
+	})
+}
+
+// The modern era has no such thing (2026-07-28, Transports): a stream that broke is a call that failed.
+func TestModernStreamIsNotResumed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewModernPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Second)
+		begins(p, "id: a\ndata:\n\n")
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.BadResponse)
+		if n := len(p.Seen(http.MethodGet)); n != 0 {
+			t.Errorf("%d streams opened by GET", n)
+		}
+	})
+}
+
+func TestStreamOfChangesGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	var purged atomic.Bool
+	peer := func(t testing.TB) *upstreamtest.Peer {
+		p := upstreamtest.NewPeer(t)
+		n := 0
+		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			if purged.Load() && r.Header.Get("Last-Event-ID") != "" {
+				http.Error(w, "events purged", http.StatusBadRequest)
+				return
+			}
+			n++
+			w.Header().Set("Content-Type", wire.ContentSSE)
+			fmt.Fprintf(w, "id: g%d\nretry: 2000\ndata:\n\n", n)
+			p.Stream(w, r)
+		})
+		return p
+	}
+	inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Minute)
+		p.Break()
+		time.Sleep(1900 * time.Millisecond)
+		if n := len(p.Seen(http.MethodGet)); n != 1 {
+			t.Errorf("%d streams before the time that the server asked for, want 1", n)
+		}
+		time.Sleep(200 * time.Millisecond)
+		purged.Store(true)
+		p.Break()
+		p.Prompts("meanwhile")
+		time.Sleep(time.Minute)
+		var ids []string
+		for _, r := range p.Seen(http.MethodGet) {
+			ids = append(ids, r.Header.Get("Last-Event-ID"))
+		}
+		if want := []string{"", "g1", "g2", ""}; !slices.Equal(ids, want) {
+			t.Errorf("streams from %q, want %q", ids, want)
+		}
+		if got := names(c); got != "meanwhile" || p.Streams() != 1 {
+			t.Errorf("names = %s, streams = %d", got, p.Streams())
+		}
+	})
+}
+
+// TestSDKServerThatEndsItsStreams has the official server close the connection during a get, for the client to return.
+func TestSDKServerThatEndsItsStreams(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{wire.Rev20250326, wire.Rev20250618, wire.Rev20251125} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			server := upstreamtest.SDK(mcp.ServerOptions{}, "a")
+			closed := make(chan struct{})
+			server.AddPrompt(&mcp.Prompt{Name: "slow"}, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1})
+				r.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
+				close(closed)
+				_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 2})
+				return &mcp.GetPromptResult{Description: "after all"}, nil
+			})
+			options := mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}
+			u := upstreamtest.HTTP("sdk", upstreamtest.Serve(t, sdkHandler(server, options)).URL)
+			u.Protocol = protocol
+			c := start(t, u, upstream.Options{})
+			waitForNames(t, c, "a slow")
+			told := make(chan string, 10)
+			client := upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told <- string(params) }}
+			result, err := c.CallFor(t.Context(), client, wire.PromptsGet, "slow", object(t, `{"name":"slow"}`))
+			<-closed
+			if err != nil || !strings.Contains(string(result.JSON), "after all") {
+				t.Errorf("get = %s, %v", result.JSON, err)
+			}
+			if len(told) != 2 {
+				t.Errorf("told of progress %d times, want 2", len(told))
+			}
+		})
+	}
+}
