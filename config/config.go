@@ -169,6 +169,8 @@ type Upstream struct {
 	Team string
 	// Transport is how the server is reached; it decides whether URLs or Command is set.
 	Transport Transport
+	// TransportGiven says that the transport attribute was written: the server is reached in no other way.
+	TransportGiven bool
 	// URLs are the addresses of the replicas of one server, in configuration order; one when url was written.
 	URLs    []string
 	Headers map[string]Secret
@@ -243,7 +245,7 @@ type Transport string
 
 // The values of the transport attribute.
 const (
-	StreamableHTTP Transport = "streamable-http" // or, where the server only knows that, SSE
+	StreamableHTTP Transport = "streamable-http" // unless given, SSE where the server only knows that
 	SSE            Transport = "sse"             // HTTP+SSE, of 2024-11-05
 	Stdio          Transport = "stdio"
 )

@@ -108,9 +108,9 @@ func TestEveryAttributeArrives(t *testing.T) {
 			Name:    "payments",
 			Members: []Selector{{Group, "payments"}, {User, "alice@example.com"}},
 			Upstreams: []Upstream{{
-				Name:        "billing",
-				Team:        "payments",
-				Transport:   StreamableHTTP,
+				Name:      "billing",
+				Team:      "payments",
+				Transport: StreamableHTTP, TransportGiven: true,
 				URLs:        []string{"https://billing.internal/mcp"},
 				Headers:     map[string]Secret{"Authorization": NewSecret("Bearer hunter2-payments")},
 				Protocol:    "2025-06-18",
@@ -147,8 +147,8 @@ func TestEveryAttributeArrives(t *testing.T) {
 			}, {
 				Name:      "ledger",
 				Team:      "payments",
-				Transport: SSE,
-				URLs:      []string{"https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"},
+				Transport: SSE, TransportGiven: true,
+				URLs: []string{"https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"},
 				TLS: &TLS{
 					CAs:         secretFile(t, "ca.crt"),
 					Certificate: secretFile(t, "client.crt"),

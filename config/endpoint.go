@@ -50,8 +50,8 @@ func (l *loader) oneWay(f fields) {
 	}
 }
 
-// transport reads which of the two over HTTP it is. Otherwise it is only worth writing down for the reader: url or
-// command has decided.
+// transport reads which of the two over HTTP it is, and no other is then tried. With command it is only worth writing
+// down for the reader.
 func (l *loader) transport(f fields, u *Upstream, remote, local bool) {
 	var t Transport
 	if !field(f, "transport", shown, &t, oneOf([]Transport{StreamableHTTP, SSE, Stdio})) || remote == local {
@@ -61,7 +61,7 @@ func (l *loader) transport(f fields, u *Upstream, remote, local bool) {
 		f.error(f.at("transport"), "Transport does not fit", "%s and %s go with url, %s with command; change one or leave transport out.", StreamableHTTP, SSE, Stdio)
 		return
 	}
-	u.Transport = t
+	u.Transport, u.TransportGiven = t, true
 }
 
 // onlyFor reports what is for the other kind of upstream.

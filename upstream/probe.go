@@ -31,7 +31,7 @@ var errLegacy = errors.New("legacy era")
 //	server/discover answered   modern: the newest revision that both know
 //	a modern error             modern; initialize only if the error's list has nothing modern that is known here
 //	any other error, silence   legacy: initialize
-//	HTTP refuses that too      HTTP+SSE, see [Connect]
+//	HTTP refuses that too      HTTP+SSE, where no transport was given, see [Connect]
 //	no answer at all           nothing, over HTTP; a child process that exited is started again, without the probe
 //
 // (2026-07-28, stdio and Streamable HTTP, "Backward Compatibility".)
@@ -257,5 +257,6 @@ func (s *Session) adopt(agreed agreement) {
 		completions: agreed.capabilities.Get("completions") != nil,
 		logging:     agreed.capabilities.Get("logging") != nil,
 	}
+	s.offered = agreed.capabilities.JSON()
 	s.transport.agree(agreed.revision)
 }

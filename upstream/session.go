@@ -87,6 +87,7 @@ type Session struct {
 	Revision string
 	// capabilities are what the server declared.
 	capabilities capabilities
+	offered      jsontext.Value
 	// modern is what Revision says, for those who may ask before it is known.
 	modern  atomic.Bool
 	self    jsontext.Value
@@ -132,6 +133,12 @@ type Session struct {
 type capabilities struct {
 	prompts, listChanged, completions, logging bool
 }
+
+// Transport is how the server was reached in the end.
+func (s *Session) Transport() config.Transport { return s.reached.Transport }
+
+// Capabilities are what the server declared, an object as it was sent.
+func (s *Session) Capabilities() jsontext.Value { return s.offered }
 
 // Completes reports whether the server declared completions. Revision 2024-11-05 had no way to declare them.
 func (s *Session) Completes() bool {
@@ -433,7 +440,7 @@ func (o Options) logger() *slog.Logger {
 }
 
 // Connect opens one session, with the first address where there are several: it reaches the server, finds out its era
-// and, over HTTP, its transport, and agrees on a revision. The changed function is called, and must not block, whenever
+// and, over HTTP, its transport where none was given, and agrees on a revision. The changed function is called, and must not block, whenever
 // the server says that its list changed; it may be nil.
 func Connect(ctx context.Context, u config.Upstream, opts Options, changed func()) (*Session, error) {
 	s, err := connect(ctx, u, opts, changed, u.Protocol)
@@ -442,7 +449,7 @@ func Connect(ctx context.Context, u config.Upstream, opts Options, changed func(
 		return s, err
 	case errors.Is(err, errProbeFatal):
 		return connect(ctx, u, opts, changed, anyLegacy)
-	case u.Transport == config.StreamableHTTP && mayBeSSE(err):
+	case u.Transport == config.StreamableHTTP && !u.TransportGiven && mayBeSSE(err):
 		u.Transport = config.SSE
 		s, sseErr := connect(ctx, u, opts, changed, u.Protocol)
 		if sseErr != nil {

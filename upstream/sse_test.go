@@ -18,11 +18,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sseUpstream is the configuration of a server of HTTP+SSE. Said or not, its transport is found out.
+// sseUpstream is the configuration of a server of HTTP+SSE, whose transport is found out where it is not said.
 func sseUpstream(url string, said bool) config.Upstream {
 	u := upstreamtest.HTTP("sse", url+"/sse")
 	if said {
-		u.Transport = config.SSE
+		u.Transport, u.TransportGiven = config.SSE, true
 	}
 	return u
 }
@@ -116,6 +116,13 @@ func TestSSEIsTheLastResort(t *testing.T) {
 				t.Errorf("asked for a stream: %v, problem %+v, want %s", asked, state.Problem, test.want)
 			}
 		})
+	}
+	// It is no resort at all where the configuration says that the server is of the other kind.
+	old := upstreamtest.NewPeer(t)
+	given := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(old)).URL, false)
+	given.TransportGiven = true
+	if s, err := upstream.Connect(t.Context(), given, upstream.Options{}, nil); err == nil || len(old.Seen(http.MethodGet)) > 0 {
+		t.Errorf("Connect() = %v, %v, and a stream was asked for %d times", s, err, len(old.Seen(http.MethodGet)))
 	}
 	// What neither transport brings is told of both.
 	u := sseUpstream(upstreamtest.Serve(t, http.NotFoundHandler()).URL, false)
