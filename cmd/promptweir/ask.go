@@ -86,7 +86,7 @@ func (a *app) listCommand() *cobra.Command {
 func (a *app) getCommand() *cobra.Command {
 	q := &question{origin: origin{app: a}}
 	command := &cobra.Command{
-		Use: "get NAME [ARG=VALUE]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
+		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.live = q.url == "" // there is nobody else to answer
 			if err := q.check(); err != nil {
@@ -107,16 +107,25 @@ func (a *app) getCommand() *cobra.Command {
 	return command
 }
 
-// getParams are the params of prompts/get. Without arguments the member is left out.
+// getParams are the params of prompts/get. Without arguments the member is left out. ARG=VALUE is a string, ARG:=JSON
+// whatever the JSON is.
 func getParams(name string, args []string) (wire.Object, error) {
 	params := wire.Object{}.With("name", wire.Quote(name))
 	var arguments wire.Object
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
+		key, typed := strings.CutSuffix(key, ":")
 		if !ok || key == "" {
-			return nil, &usageError{fmt.Sprintf("argument %q: write ARG=VALUE", arg)}
+			return nil, &usageError{fmt.Sprintf("argument %q: write ARG=VALUE, or ARG:=JSON", arg)}
 		}
-		arguments = arguments.With(key, wire.Quote(value))
+		given := wire.Quote(value)
+		if typed {
+			given = jsontext.Value(value)
+		}
+		if !given.IsValid() {
+			return nil, &usageError{fmt.Sprintf("argument %q: what follows := is not JSON", arg)}
+		}
+		arguments = arguments.With(key, given)
 	}
 	if arguments != nil {
 		params = params.With("arguments", arguments.JSON())

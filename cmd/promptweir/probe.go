@@ -139,11 +139,8 @@ func (a *app) probe(ctx context.Context, server config.Upstream) error {
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}
 	defer session.Close()
-	completes := "no completions"
-	if session.Completes() {
-		completes = "completions"
-	}
-	fmt.Fprintf(a.out, "connected: revision %s over HTTP, with %s\n", session.Revision, completes)
+	fmt.Fprintf(a.out, "connected: revision %s over %s\n", session.Revision, session.Transport())
+	fmt.Fprintf(a.out, "capabilities: %s\n", oneLine(string(session.Capabilities()), maxReport))
 
 	p := prober{session: session, timeout: server.Timeout, out: a.out}
 	definitions, err := p.list(ctx)
