@@ -82,6 +82,7 @@ func definitions(prompts []string) []string {
 
 // stop ends the server; its address stays free for restart.
 func (p *peer) stop() {
+	_ = p.http.Listener.Close() // first, or whoever comes back at once is waited for
 	p.http.CloseClientConnections()
 	p.http.Close()
 }
