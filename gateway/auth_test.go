@@ -213,7 +213,7 @@ func TestStreamsEndWithTheirTokens(t *testing.T) {
 	idp := identitytest.Serve(t)
 	s := serve(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}\n"+team("eng", `"user:ann"`, "", newPeer(t, "p", "a")))
 	brief := func() string {
-		return idp.Sign(idp.Claims("ann").With(claims{"exp": time.Now().Add(3 * time.Second).Unix()}))
+		return idp.Sign(idp.Claims("ann").With(claims{"exp": time.Now().Add(5 * time.Second).Unix()}))
 	}
 	t.Run("subscription", func(t *testing.T) {
 		t.Parallel()

@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen. Nothing waits that long when all is well.
-const patience = 10 * time.Second
+const patience = 20 * time.Second
 
 // eventually waits until the claim holds.
 func eventually(t testing.TB, claim string, holds func() bool) {
@@ -69,7 +69,7 @@ func team(name, members, more string, peers ...*peer) string {
 	for _, p := range peers {
 		settings := p.settings
 		if !strings.Contains(settings, "timeout") {
-			settings += "\n    timeout = \"2s\""
+			settings += "\n    timeout = \"5s\""
 		}
 		fmt.Fprintf(&b, "  upstream %q {\n    url = %q\n    %s\n  }\n", p.name, p.url, settings)
 	}

@@ -127,12 +127,12 @@ func TestNothingListedIsAnErrorAndNoEmptyList(t *testing.T) {
 	begun := time.Now()
 	slow := begin(t, team("eng", "", "", mute(t, "slow"))).modern("")
 	slow.call("prompts/list", "").is(t, http.StatusOK, `"code":-32603`, `"upstream":"slow","reason":"starting"`)
-	if took := time.Since(begun); took > 3*time.Second {
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("the first list took %v", took)
 	}
 	begun = time.Now()
 	slow.call("prompts/list", "")
-	if took := time.Since(begun); took > time.Second {
+	if took := time.Since(begun); took >= 2*time.Second {
 		t.Errorf("a list long after the start took %v", took)
 	}
 }

@@ -309,7 +309,7 @@ func TestWhoeverCannotAnswerIsNotAsked(t *testing.T) {
 					begun := time.Now()
 					if got, err := p.get(t.Context(), up+"."+prompt); err == nil {
 						t.Errorf("%s %s: %s.%s answers %q", revision, transport, up, prompt, got)
-					} else if time.Since(begun) > time.Second {
+					} else if time.Since(begun) > 5*time.Second {
 						t.Errorf("%s %s: %s.%s is refused after %v", revision, transport, up, prompt, time.Since(begun))
 					}
 				}
@@ -319,7 +319,7 @@ func TestWhoeverCannotAnswerIsNotAsked(t *testing.T) {
 }
 
 func TestATimeoutStandsStillWhileAPersonIsAsked(t *testing.T) {
-	s := curiousServer(t, "timeout = \"400ms\"", "http-legacy", "stdio-legacy", "sse-legacy")
+	s := curiousServer(t, "timeout = \"1s\"", "http-legacy", "stdio-legacy", "sse-legacy")
 	for _, up := range []string{"http-legacy", "stdio-legacy", "sse-legacy"} {
 		for _, transport := range []string{"http", "stdio", "sse"} {
 			p := s.meet(t, "slow", "2025-11-25", transport)
@@ -328,7 +328,7 @@ func TestATimeoutStandsStillWhileAPersonIsAsked(t *testing.T) {
 				return err == nil
 			})
 			p.hold = make(chan struct{})
-			time.AfterFunc(time.Second, func() { close(p.hold) })
+			time.AfterFunc(1500*time.Millisecond, func() { close(p.hold) })
 			if got, err := p.get(t.Context(), up+".elicit"); err != nil || got != "slow says accept slow" {
 				t.Errorf("%s to %s: %q, %v", transport, up, got, err)
 			}

@@ -13,7 +13,7 @@ import (
 // TestStreamsAndSlowAnswersOutliveTheServersTimeouts serves with timeouts that are shorter than what goes on, and with
 // clients that use one connection for everything.
 func TestStreamsAndSlowAnswersOutliveTheServersTimeouts(t *testing.T) {
-	const short = 100 * time.Millisecond
+	const short = 500 * time.Millisecond
 	p := newPeer(t, "p", "a")
 	g, err := gateway.New(load(t, team("eng", "", "", p)), gateway.Options{})
 	if err != nil {

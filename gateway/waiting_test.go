@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // legacyAsker is a legacy peer that asks its caller, on the get's own stream, the questions that it is told to ask, one
@@ -367,6 +366,7 @@ func TestAQuestionEndsWithItsClient(t *testing.T) {
 
 func TestAServerTakesItsQuestionBack(t *testing.T) {
 	p := newPeer(t, "up", "ask")
+	arrived := make(chan struct{}, 3)
 	p.intercept(func(w http.ResponseWriter, _ *http.Request, call heard) bool {
 		if call.Method != "prompts/get" {
 			return false
@@ -379,7 +379,7 @@ func TestAServerTakesItsQuestionBack(t *testing.T) {
 		} {
 			fmt.Fprintf(w, "data: %s\n\n", message)
 			_ = http.NewResponseController(w).Flush() // noticed by the test
-			time.Sleep(20 * time.Millisecond)         // or the question is taken back before it is put
+			<-arrived                                 // or the question is taken back before it is put
 		}
 		return true
 	})
@@ -391,6 +391,7 @@ func TestAServerTakesItsQuestionBack(t *testing.T) {
 		if conform(t, "2025-11-25", "prompts/get", data); !strings.Contains(data, want) {
 			t.Errorf("got %s, want %s in it", data, want)
 		}
+		arrived <- struct{}{}
 	}
 	for _, answer := range p.heard("") {
 		t.Errorf("the server hears %s%s", answer.Result, answer.Error)

@@ -83,11 +83,7 @@ func TestChildIsLoggedAndLeavesWhenAsked(t *testing.T) {
 	if got := c.State().Revision; got != wire.Rev20250618 {
 		t.Errorf("Revision = %s", got)
 	}
-	begun := time.Now()
 	stop()
-	if took := time.Since(begun); took > 1500*time.Millisecond {
-		t.Errorf("it took %s to leave", took)
-	}
 	for _, want := range []string{
 		`upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`, "line of child process ignored",
 		`notification notifications/initialized`, `response \"early\" {}`,
@@ -150,10 +146,9 @@ func TestKilledChildIsRestarted(t *testing.T) {
 					ended <- err
 				}()
 			}
-			for range 5 { // those above are surely on their way by then
-				if _, err := get(t.Context(), c, "x"); err != nil {
-					t.Error(err)
-				}
+			upstreamtest.Eventually(t, "all are on their way", func() bool { return strings.Count(log.String(), "hanging") == 10 })
+			if _, err := get(t.Context(), c, "x"); err != nil {
+				t.Error(err)
 			}
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -162,7 +157,7 @@ func TestKilledChildIsRestarted(t *testing.T) {
 			for range 10 {
 				wantUnavailable(t, <-ended, upstream.Unreachable)
 			}
-			if took := time.Since(begun); took > 5*time.Second {
+			if took := time.Since(begun); took >= config.DefaultTimeout {
 				t.Errorf("the calls failed after %s", took)
 			}
 			if names(c) != "scripted" {
@@ -239,7 +234,7 @@ func TestChildThatDoesNotRead(t *testing.T) {
 	}
 	begun := time.Now()
 	stop()
-	if took := time.Since(begun); took > 6*time.Second {
+	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("it took %s to end", took)
 	}
 }
@@ -247,13 +242,19 @@ func TestChildThatDoesNotRead(t *testing.T) {
 func TestChildHearsOfACancelAndLinesMayBeTooLong(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "scripted", "script")
-	u.MaxMessage, u.Timeout = 64<<10, 2*time.Second
+	u.MaxMessage = 64 << 10
 	var log lockedBuffer
 	c := start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	waitForNames(t, c, "scripted")
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := get(ctx, c, "hang"); !errors.Is(err, context.Canceled) {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := get(ctx, c, "hang")
+		ended <- err
+	}()
+	upstreamtest.Eventually(t, "the call is on its way", func() bool { return strings.Contains(log.String(), "hanging") })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("get = %v", err)
 	}
 	upstreamtest.Eventually(t, "the notification", func() bool {

@@ -136,6 +136,7 @@ func (s script) get(m wire.Message, result func(string)) {
 	case "env":
 		result(`{"env":` + string(wire.Quote(strings.Join(os.Environ(), "\x00"))) + `}`)
 	case "hang":
+		fmt.Fprintln(os.Stderr, "hanging")
 	case "deaf":
 		fmt.Fprintln(os.Stderr, "deaf now")
 		select {}
