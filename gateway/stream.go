@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -58,23 +57,21 @@ func (s *eventStream) end() { s.extend() }
 
 // event writes one event; id may be empty, and data nil for an event that only carries its id.
 func (s *eventStream) event(id string, data []byte) {
-	var frame bytes.Buffer
+	frame := make([]byte, 0, len("id: \ndata: \n\n")+len(id)+len(data))
 	if id != "" {
-		frame.WriteString("id: " + id + "\n")
+		frame = append(append(append(frame, "id: "...), id...), '\n')
 	}
-	frame.WriteString("data: ")
-	frame.Write(wire.SingleLine(data))
-	frame.WriteString("\n\n")
-	s.write(frame.Bytes())
+	s.write(appendData(frame, data))
 }
 
 // named writes an event of a type, which must be a single line.
 func (s *eventStream) named(name string, data []byte) {
-	var frame bytes.Buffer
-	frame.WriteString("event: " + name + "\ndata: ")
-	frame.Write(wire.SingleLine(data))
-	frame.WriteString("\n\n")
-	s.write(frame.Bytes())
+	frame := make([]byte, 0, len("event: \ndata: \n\n")+len(name)+len(data))
+	s.write(appendData(append(append(append(frame, "event: "...), name...), '\n'), data))
+}
+
+func appendData(frame, data []byte) []byte {
+	return append(append(append(frame, "data: "...), wire.SingleLine(data)...), "\n\n"...)
 }
 
 // comment writes a line that clients ignore.

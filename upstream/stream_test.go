@@ -94,3 +94,16 @@ func FuzzEventStream(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkReadStream is the reading of an answer that came as an event stream.
+func BenchmarkReadStream(b *testing.B) {
+	text := ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
+		strings.Repeat("All work and no play. ", 14) + "\"}}]}}\n\n"
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := upstream.ReadStream(strings.NewReader(text), "7", 1<<20, func(wire.Message) {}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -114,6 +114,26 @@ func BenchmarkView(b *testing.B) {
 	})
 }
 
+// A page and a name are found, and a page is written where there is room for it, without any allocation.
+func TestReadingACatalogAllocatesNothing(t *testing.T) {
+	s := catalog.Merge(company(t, 1000, 10), options())
+	v := s.View(everybody)
+	middle := v.Entries()[v.Len()/2].Name
+	room := make([]byte, 0, 1<<20)
+	for name, read := range map[string]func(){
+		"Page":   func() { v.Page(middle, 100) },
+		"Lookup": func() { s.Lookup(middle) },
+		"AppendPrompts": func() {
+			entries, _, _ := v.Page(middle, 100)
+			catalog.AppendPrompts(room, entries)
+		},
+	} {
+		if got := testing.AllocsPerRun(100, read); got != 0 {
+			t.Errorf("%s allocates %v times", name, got)
+		}
+	}
+}
+
 func BenchmarkPage(b *testing.B) {
 	sizes(b, func(b *testing.B, prompts, upstreams int) {
 		v := catalog.Merge(company(b, prompts, upstreams), options()).View(everybody)

@@ -10,6 +10,24 @@ import (
 const aGet = `{"jsonrpc":"2.0","id":17,"method":"prompts/get","params":{"name":"reviews.code","arguments":{"diff":"-a +b","style":"short"},` +
 	`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 
+// What is read of a message is cut from its bytes: an envelope or a list of params costs the room for its members.
+func TestReadingAllocatesOnce(t *testing.T) {
+	raw := []byte(aGet)
+	message, err := wire.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func(){
+		"Parse":       func() { _, _ = wire.Parse(raw) },
+		"ParseObject": func() { _, _ = wire.ParseObject(message.Params) },
+		"Members":     func() { wire.Members(message.Params) },
+	} {
+		if got := testing.AllocsPerRun(100, read); got > 1 {
+			t.Errorf("%s allocates %v times, want once", name, got)
+		}
+	}
+}
+
 // BenchmarkParse is the reading of an envelope: a request as clients send it, and a response of a megabyte.
 func BenchmarkParse(b *testing.B) {
 	large := `{"jsonrpc":"2.0","id":1,"result":{"messages":[{"role":"user","content":{"type":"text","text":"` + strings.Repeat("All work {and} no \\\"play\\\". ", 40_000) + `"}}]}}`
@@ -38,5 +56,18 @@ func BenchmarkParseObject(b *testing.B) {
 		if _, err := wire.ParseObject(message.Params); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkRename is what becomes of a client's params on the way up.
+func BenchmarkRename(b *testing.B) {
+	message, err := wire.Parse([]byte(aGet))
+	if err != nil {
+		b.Fatal(err)
+	}
+	params := wire.Members(message.Params)
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = wire.AppendRequest(nil, 1, wire.PromptsGet, params.With("name", wire.Quote("code")).JSON())
 	}
 }
