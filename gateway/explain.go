@@ -21,39 +21,47 @@ type Explanation struct {
 }
 
 // Explain says what becomes of an exposed name, for each upstream that it may belong to: who owns it, what else claims it,
-// what hides and what exposes it, and how its prompt block, the lock file and the screen blocks bear on it. Whether the
-// upstream offers such a prompt is not asked; where it was listed, its definition counts.
+// what hides and what exposes it, and how its prompt block, the lock file and the screen blocks bear on it. Where it was
+// listed, its definition counts, and what a listed upstream does not offer is left out, unless nobody is known to offer it.
 func (g *Gateway) Explain(who policy.Principal, name string) []Explanation {
-	var all []Explanation
+	var offered, absent []Explanation
 	e := g.edition.Load()
 	sources := e.sources()
 	for _, without := range e.intake.namesOf(name) {
 		for _, candidate := range catalog.Candidates(sources, e.cfg.Gateway.Separator, without) {
-			all = append(all, e.explain(who, candidate, name))
+			prompt, listed := e.listedPrompt(&candidate.Source, candidate.Own)
+			if listed && prompt == nil {
+				absent = append(absent, e.explain(who, candidate, prompt, name))
+			} else {
+				offered = append(offered, e.explain(who, candidate, prompt, name))
+			}
 		}
 	}
-	return all
+	if len(offered) == 0 {
+		return absent
+	}
+	return offered
 }
 
-// namesOf returns the names that prompts with an exposed name may have without their prompt blocks.
+// namesOf returns the names that prompts with an exposed name may have without their prompt blocks, the name itself last.
 func (in *intake) namesOf(name string) []string {
-	names := []string{name}
+	var names []string
 	for label, s := range in.shapes {
 		if s.Name == name && label != name {
 			names = append(names, label)
 		}
 	}
-	slices.Sort(names[1:])
-	return names
+	slices.Sort(names)
+	return append(names, name)
 }
 
-// explain is for one upstream that may own the name.
-func (e *edition) explain(who policy.Principal, c catalog.Candidate, name string) Explanation {
+// explain is for one upstream that may own the name, with its prompt where that is known.
+func (e *edition) explain(who policy.Principal, c catalog.Candidate, prompt *catalog.Prompt, name string) Explanation {
 	s := story{edition: e, source: &c.Source, own: c.Own, name: name, shape: e.intake.shapes[e.intake.exposed(&c.Source, c.Own)]}
 	if s.shape.team != c.Source.Team {
 		s.shape = shape{}
 	}
-	s.prompt = e.listedPrompt(&c.Source, c.Own)
+	s.prompt = prompt
 	s.shaping()
 	s.locking()
 	s.screening()
@@ -74,19 +82,20 @@ func (e *edition) firstOwner(source *catalog.Source, name string) string {
 	return source.Upstream
 }
 
-// listedPrompt is what an upstream lists under its own name; nil where that is not known.
-func (e *edition) listedPrompt(source *catalog.Source, own string) *catalog.Prompt {
+// listedPrompt is what an upstream lists under its own name, nil where that is not known, and whether its list is.
+func (e *edition) listedPrompt(source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
 	for i, u := range e.upstreams {
 		if u.Name != source.Upstream {
 			continue
 		}
 		for _, definition := range e.definitions(i, e.states[i]) {
 			if prompt, err := catalog.ParsePrompt(definition); err == nil && prompt.Name == own {
-				return &prompt
+				return &prompt, true
 			}
 		}
+		return nil, e.listed(i, e.states[i])
 	}
-	return nil
+	return nil, false
 }
 
 // story is what happens to one prompt beside the policy.

@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // told writes an explanation with a line for each step, without folders and ports.
@@ -145,4 +146,30 @@ func beginWithoutRun(t *testing.T, cfg *config.Config) *server {
 		t.Fatal(err)
 	}
 	return &server{Gateway: g, t: t}
+}
+
+func TestExplainTellsOfARenamedPromptFirstAndOfNoOtherThatIsNotThere(t *testing.T) {
+	p := newPeer(t, "p", "old", "other")
+	text := team("eng", "", `prompt "p.old" { name = "p.new" }`, p)
+	owns := func(s *server, name string) (owns []string) {
+		for _, e := range s.Explain(policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, name) {
+			owns = append(owns, e.Own)
+		}
+		return owns
+	}
+	listed, cold := serve(t, text), beginWithoutRun(t, load(t, text))
+	for _, test := range []struct {
+		s    *server
+		name string
+		want []string
+	}{
+		{listed, "p.new", []string{"old"}},
+		{listed, "p.other", []string{"other"}},
+		{listed, "p.nothing", []string{"nothing"}}, // there is none to tell of instead
+		{cold, "p.new", []string{"old", "new"}},
+	} {
+		if diff := cmp.Diff(test.want, owns(test.s, test.name)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
 }
