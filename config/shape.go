@@ -30,6 +30,11 @@ type Shape struct {
 	Place           Place
 }
 
+// Redefines reports whether the block changes more than the name.
+func (s *Shape) Redefines() bool {
+	return s.Title != nil || s.Description != nil || len(s.Fixed)+len(s.Defaults) > 0
+}
+
 // ArgumentValue is an argument's value as JSON.
 type ArgumentValue struct {
 	Name  string

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,8 @@ type List struct {
 	Source string
 	// Definitions are as the upstream listed them.
 	Definitions []jsontext.Value
+	// Partial means that the upstream listed more, of which the definitions are not known.
+	Partial bool
 }
 
 // of returns the list of an upstream. A label alone may have moved to another server, whose list it is not.
@@ -59,7 +62,8 @@ func ReadLists(cfg *config.Config, path string) (lists Lists, problems []string,
 // maxListed bounds the file that readListed reads, in bytes.
 const maxListed = 256 << 20
 
-// readListed reads prompts under their exposed names. Of each upstream that may have one, that is the list.
+// readListed reads prompts under their exposed names. Of each upstream that may have one, that is the list. What a prompt
+// block made of a definition cannot be undone, so one that has a block with more than a name is left out.
 func readListed(cfg *config.Config, path string) (lists Lists, problems []string, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -84,29 +88,38 @@ func readListed(cfg *config.Config, path string) (lists Lists, problems []string
 			problems = append(problems, fmt.Sprintf("%s: prompt %d has no name", path, i))
 			continue
 		}
-		candidates := catalog.Candidates(sourcesOf(cfg), cfg.Gateway.Separator, unshaped(cfg, name))
+		shape := shapeOf(cfg, name)
+		candidates := catalog.Candidates(sourcesOf(cfg), cfg.Gateway.Separator, cmp.Or(shape.Prompt, name))
 		if len(candidates) == 0 {
 			problems = append(problems, fmt.Sprintf("%s: no upstream's prefix fits %q", path, name))
 		}
+		if shape.Redefines() {
+			problems = append(problems, fmt.Sprintf(
+				"%s: %q is what its prompt block (%s) makes of it, so its own definition is not known; take a state_dir, or --live", path, name, shape.Place))
+		}
 		for _, candidate := range candidates {
 			list := lists[candidate.Source.Upstream]
-			list.Definitions = append(list.Definitions, prompt.With("name", wire.Quote(candidate.Own)).JSON())
+			if shape.Redefines() {
+				list.Partial = true
+			} else {
+				list.Definitions = append(list.Definitions, prompt.With("name", wire.Quote(candidate.Own)).JSON())
+			}
 			lists[candidate.Source.Upstream] = list
 		}
 	}
 	return lists, problems, nil
 }
 
-// unshaped is the exposed name that a prompt has without its prompt block.
-func unshaped(cfg *config.Config, name string) string {
+// shapeOf is the prompt block of what is exposed under a name; the zero Shape where it has none.
+func shapeOf(cfg *config.Config, name string) (none config.Shape) {
 	for i := range cfg.Teams {
 		for _, shape := range cfg.Teams[i].Shapes {
-			if shape.Name == name {
-				return shape.Prompt
+			if cmp.Or(shape.Name, shape.Prompt) == name {
+				return shape
 			}
 		}
 	}
-	return name
+	return none
 }
 
 // Lists returns what is known of the upstreams' lists now.

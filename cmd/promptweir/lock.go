@@ -30,7 +30,7 @@ func (a *app) lockCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "lock", Short: "Approve the definitions that the upstreams list now", Args: takes(cobra.NoArgs),
 		Long: "Write " + config.LockFile + " beside the configuration: every definition that the upstreams list now, approved.\n\n" +
-			"With --diff, say what differs from what is approved, and write nothing. Of an upstream whose list is not known, what was approved stays.",
+			"With --diff, say what differs from what is approved, and write nothing. Of what is not known, what was approved stays.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.lock(cmd.Context()) },
 	}
 	l.flags(command)
@@ -102,9 +102,11 @@ func (l *locking) merged(before config.Lock, g *gateway.Gateway) config.Lock {
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.err, "promptweir: not known are the prompts of %s: what was approved of them stays\n", strings.Join(unlisted, ", "))
 	}
-	all := g.Lock()
+	listed, lists := g.Lock(), g.Lists()
+	all := slices.Clone(listed)
 	for _, prompt := range before {
-		if slices.Contains(unlisted, prompt.Upstream) {
+		_, found := listed.Find(prompt.Name, prompt.Upstream)
+		if slices.Contains(unlisted, prompt.Upstream) || lists[prompt.Upstream].Partial && !found {
 			all = append(all, prompt)
 		}
 	}
