@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test matrix interop lint fmt fuzz bench bench-speed bench-fanout soak check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-speed bench-fanout soak check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -18,6 +18,9 @@ build: ## bin/promptweir, static, and the example servers beside it
 
 run: build ## serve examples/quickstart in the foreground; Ctrl-C ends it and all that it started
 	@bin/together bin/handbook + bin/promptweir serve --config examples/quickstart
+
+run-teams: build ## serve examples/teams likewise; its README walks through it
+	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
 test: ## every test that needs nothing but Go
 	go test -race -shuffle=on ./...

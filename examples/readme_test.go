@@ -9,10 +9,10 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// fences returns the fenced blocks of the README, by the language that each begins with.
-func fences(t *testing.T) map[string][]string {
+// fencesOf returns the fenced blocks of a Markdown file, by the language that each begins with.
+func fencesOf(t *testing.T, file string) map[string][]string {
 	t.Helper()
-	content, err := os.ReadFile("../README.md")
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func fences(t *testing.T) map[string][]string {
 }
 
 func TestTheConfigurationsOfTheREADMELoad(t *testing.T) {
-	blocks := fences(t)["hcl"]
+	blocks := fencesOf(t, "../README.md")["hcl"]
 	if len(blocks) == 0 {
 		t.Fatal("the README shows no configuration")
 	}
