@@ -23,6 +23,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
@@ -549,4 +550,21 @@ func TestAReloadReadsTheLockFileAgain(t *testing.T) {
 	if n := len(p.heard("initialize")); n != 1 {
 		t.Errorf("the upstream was connected to %d times", n)
 	}
+}
+
+func TestAReloadKeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
+	idp := identitytest.Serve(t)
+	p := newPeer(t, "p", "a")
+	text := func(audience string) string {
+		return fmt.Sprintf("auth {\n jwt \"corp\" {\n  issuer = %q\n  audience = %q\n }\n}\n", idp.Issuer, audience) + team("eng", `"user:ann"`, "", p)
+	}
+	r := serveReloadable(t, text(identitytest.Audience), gateway.Options{})
+	ann := r.modern(idp.Token("ann"))
+	ann.sees("p.a")
+	idp.Answer(http.StatusInternalServerError)
+	r.reload(text(identitytest.Audience) + "\n")
+	ann.sees("p.a")
+	r.modern(idp.Token("bob")).call("prompts/list", "").is(t, http.StatusOK, `"prompts":[]`)
+	r.reload(text("https://elsewhere.example.com/mcp"))
+	ann.call("prompts/list", "").is(t, http.StatusUnauthorized)
 }

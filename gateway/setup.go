@@ -56,6 +56,9 @@ func (g *Gateway) newSetup(cfg *config.Config, before *setup) (*setup, error) {
 		adminHosts: newHostGuard(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		replaced:   make(chan struct{}),
 	}
+	if before != nil {
+		s.identity.TakeOver(before.identity)
+	}
 	for _, u := range s.upstreams {
 		connector, definitions := g.connector(u, before)
 		s.connectors = append(s.connectors, connector)

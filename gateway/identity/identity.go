@@ -95,6 +95,19 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 	return a
 }
 
+// TakeOver begins with the keys that another authenticator knows of the same issuers, so that it need not ask for them:
+// a provider may be down just then. Nothing else is taken over, for a token may mean something else now. It is to be called
+// before the first use.
+func (a *Authenticator) TakeOver(before *Authenticator) {
+	for _, i := range a.issuers {
+		for _, old := range before.issuers {
+			if old.cfg.Issuer == i.cfg.Issuer && old.cfg.JWKSURL == i.cfg.JWKSURL {
+				i.keys.takeOver(old.keys)
+			}
+		}
+	}
+}
+
 // prefixed puts a source's name in front of one that the source gave.
 func prefixed(as, name string) string {
 	if as == "" {

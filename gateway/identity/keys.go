@@ -67,6 +67,18 @@ func newKeyring(cfg config.JWT, logger *slog.Logger) *keyring {
 	}}
 }
 
+// takeOver begins with what another ring of the same issuer knows, but for the tokens.
+func (k *keyring) takeOver(before *keyring) {
+	set := before.set.Load()
+	if set == nil {
+		return
+	}
+	before.mu.Lock()
+	k.asked = before.asked
+	before.mu.Unlock()
+	k.set.Store(&keySet{document: set.document, keys: set.keys, at: set.at, known: newKnown()})
+}
+
 // keySet is the keys that an issuer had at a time, and what was verified with them. Other keys are another set, so that
 // what is known of tokens never outlives the keys that it rests on.
 type keySet struct {
@@ -80,6 +92,14 @@ type keySet struct {
 type verified struct {
 	principal policy.Principal
 	expiry    time.Time
+}
+
+func newKnown() *lru.Cache[[sha256.Size]byte, verified] {
+	known, err := lru.New[[sha256.Size]byte, verified](maxKnown)
+	if err != nil {
+		panic(err) // only of a size that is not positive
+	}
+	return known
 }
 
 func (s *keySet) remember(sum [sha256.Size]byte, who policy.Principal, expiry time.Time) {
@@ -211,9 +231,7 @@ func (k *keyring) fetch(ctx context.Context) error {
 	if set.keys, err = parseKeys(document); err != nil {
 		return fmt.Errorf("read keys: %w", err)
 	}
-	if set.known, err = lru.New[[sha256.Size]byte, verified](maxKnown); err != nil {
-		return err
-	}
+	set.known = newKnown()
 	k.set.Store(set)
 	k.logger.InfoContext(ctx, "keys of identity provider", slog.String("jwt", k.cfg.Name), slog.Int("keys", len(set.keys)))
 	return nil
