@@ -330,6 +330,13 @@ func (t *ServerTLS) ServerConfig(demand bool) (*tls.Config, error) {
 	return c, nil
 }
 
+// MayIssue reports whether a subject, such as "user:alice", may be one of a jwt block's tokens.
+func (a *Auth) MayIssue(subject string) bool {
+	return a != nil && slices.ContainsFunc(a.JWTs, func(j JWT) bool {
+		return j.As == "" || strings.HasPrefix(subject, "user:"+j.As+"/")
+	})
+}
+
 // OnlyCertificates reports whether a certificate is the one way for a client to be let in.
 func (a *Auth) OnlyCertificates() bool {
 	return a != nil && a.Certificates != nil && !a.Anonymous && len(a.Tokens) == 0 && len(a.JWTs) == 0

@@ -56,8 +56,21 @@ func (c *Condition) ReadsPrompt() bool { return c.prompt }
 // Reads are what of a principal the condition depends on, sorted, for [PrincipalFacts.Value].
 func (c *Condition) Reads() []string { return c.principal }
 
-// ErrUnknown means that a condition depends on what is not known of a prompt.
-var ErrUnknown = errors.New("it depends on the prompt's definition, which is not known here")
+// ReadsClaims reports whether the condition depends on what an issuer says of the principal.
+func (c *Condition) ReadsClaims() bool {
+	return slices.ContainsFunc(c.principal, func(read string) bool { return read == "claims" || strings.HasPrefix(read, "claims.") })
+}
+
+// ReadsClaims reports whether some rule depends on what an issuer says of a principal.
+func (c *Config) ReadsClaims() bool {
+	reads := func(r Rule) bool { return r.When != nil && r.When.ReadsClaims() }
+	return slices.ContainsFunc(c.Hides, reads) || slices.ContainsFunc(c.Teams, func(t Team) bool {
+		return slices.ContainsFunc(t.Hides, reads) || slices.ContainsFunc(t.Exposes, reads)
+	})
+}
+
+// ErrUnknown means that a condition depends on what is not known of a prompt or of a principal.
+var ErrUnknown = errors.New("it depends on what is not known here")
 
 // Holds evaluates the condition. The error says where it went wrong, without any value that it read.
 func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) {
@@ -191,6 +204,16 @@ func NewPrincipalFacts(subject string, groups []string, claims string) Principal
 	})}
 }
 
+// WithoutClaims are the facts where it is not known what the claims are.
+func (f PrincipalFacts) WithoutClaims() PrincipalFacts {
+	if f.err != nil {
+		return f
+	}
+	values := f.value.AsValueMap()
+	values["claims"] = cty.DynamicVal
+	return PrincipalFacts{value: cty.ObjectVal(values)}
+}
+
 func (f PrincipalFacts) errIf(used bool) error {
 	if used {
 		return f.err
@@ -205,6 +228,9 @@ func (f PrincipalFacts) Value(read string) string {
 	}
 	attribute, claim, within := strings.Cut(read, ".")
 	v := f.value.GetAttr(attribute)
+	if !v.IsKnown() {
+		return "unknown"
+	}
 	if within {
 		if !v.Type().HasAttribute(claim) {
 			return "absent"

@@ -31,8 +31,9 @@ const settleBound = 30 * time.Second
 // question is what list and get have in common: whom to ask, as whom, and how to print.
 type question struct {
 	origin
+	somebody
 
-	url, token, as, output string
+	url, token, output string
 }
 
 func (q *question) flags(command *cobra.Command) {
@@ -40,7 +41,7 @@ func (q *question) flags(command *cobra.Command) {
 	flags.StringVar(&q.url, "url", "", "ask the running gateway, or any MCP server, at `URL`")
 	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = ""
-	flags.StringVar(&q.as, "as", "", "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
+	q.somebody.flags(command, "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
 	flags.StringVarP(&q.output, "output", "o", "table", "`FORMAT` of the result: table or json")
 }
 
@@ -54,6 +55,8 @@ func (q *question) check() error {
 		return &usageError{"--config and --url exclude each other: ask the configuration's upstreams or a running gateway"}
 	case q.url != "" && q.as != "":
 		return &usageError{"--as goes with --config: a running gateway decides by --token who asks"}
+	case q.claims != "" && q.as == "":
+		return errClaims
 	case q.url != "" && q.known():
 		return &usageError{"--state and --live go with --config: a running gateway has lists of its own"}
 	}
@@ -204,11 +207,14 @@ func (q *question) askConfig(ctx context.Context, use func(*gateway.Gateway, *po
 	}
 	var who *policy.Principal
 	if q.as != "" {
-		principal, err := parseAs(cfg, q.as)
+		principal, err := q.principal(cfg)
 		if err != nil {
 			return err
 		}
 		who = &principal
+		if who.ClaimsUnknown && cfg.ReadsClaims() {
+			fmt.Fprintln(q.err, "promptweir: where a when reads principal.claims, which are not known here, nothing is shown; --claims says them")
+		}
 	}
 	return q.gateway(ctx, cfg, func(g *gateway.Gateway) error { return use(g, who) })
 }

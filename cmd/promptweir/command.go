@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Exit codes.
@@ -207,12 +208,29 @@ func terminal(w io.Writer) (width uint, color bool) {
 	return uint(columns), os.Getenv("NO_COLOR") == ""
 }
 
-// parseAs reads --as. Where there is no auth block, everybody is in every team.
-func parseAs(cfg *config.Config, as string) (policy.Principal, error) {
-	who, err := identity.ParsePrincipal(as)
+// errClaims is for claims of nobody.
+var errClaims = &usageError{"--claims goes with --as: say whose claims they are"}
+
+// somebody is whom a command is about.
+type somebody struct{ as, claims string }
+
+func (s *somebody) flags(command *cobra.Command, usage string) {
+	command.Flags().StringVar(&s.as, "as", "", usage)
+	command.Flags().StringVar(&s.claims, "claims", "", "with --as, what the issuer says of them, as a `JSON` object; not known unless set")
+}
+
+// principal reads the flags. Where there is no auth block, everybody is in every team.
+func (s *somebody) principal(cfg *config.Config) (policy.Principal, error) {
+	who, err := identity.ParsePrincipal(s.as)
 	if err != nil {
 		return policy.Principal{}, &usageError{"--as: " + err.Error()}
 	}
-	who.EveryTeam = cfg.Auth == nil
+	if s.claims != "" {
+		if _, err := wire.ParseObject([]byte(s.claims)); err != nil {
+			return policy.Principal{}, &usageError{"--claims: write a JSON object: " + err.Error()}
+		}
+	}
+	who.EveryTeam, who.Claims = cfg.Auth == nil, s.claims
+	who.ClaimsUnknown = s.claims == "" && cfg.Auth.MayIssue(who.Subject)
 	return who, nil
 }

@@ -28,20 +28,19 @@ func (a *app) validateCommand() *cobra.Command {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	var as string
-	from := &origin{app: a}
+	from, asking := &origin{app: a}, &somebody{}
 	command := &cobra.Command{
 		Use: "explain NAME", Short: "Say whether somebody sees a prompt, and which rule decides",
 		Args: takes(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], as, from) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], asking, from) },
 	}
-	command.Flags().StringVar(&as, "as", "", "who asks, for example user:alice,group:payments; without an auth block: anybody")
+	asking.flags(command, "who asks, for example user:alice,group:payments; without an auth block: anybody")
 	from.flags(command)
 	return command
 }
 
 // explain says what the policy makes of a name, and whether it is listed where that is known.
-func (a *app) explain(ctx context.Context, name, as string, from *origin) error {
+func (a *app) explain(ctx context.Context, name string, asking *somebody, from *origin) error {
 	if err := from.check(); err != nil {
 		return err
 	}
@@ -49,7 +48,7 @@ func (a *app) explain(ctx context.Context, name, as string, from *origin) error 
 	if err != nil {
 		return err
 	}
-	who, err := explained(cfg, as)
+	who, err := explained(cfg, asking)
 	if err != nil {
 		return err
 	}
@@ -61,10 +60,12 @@ func (a *app) explain(ctx context.Context, name, as string, from *origin) error 
 	})
 }
 
-func explained(cfg *config.Config, as string) (policy.Principal, error) {
+func explained(cfg *config.Config, asking *somebody) (policy.Principal, error) {
 	switch {
-	case as != "":
-		return parseAs(cfg, as)
+	case asking.as != "":
+		return asking.principal(cfg)
+	case asking.claims != "":
+		return policy.Principal{}, errClaims
 	case cfg.Auth != nil:
 		return policy.Principal{}, &usageError{"the configuration has an auth block: say who asks with --as"}
 	}

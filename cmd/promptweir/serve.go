@@ -250,7 +250,7 @@ func stdioCredential(cfg *config.Config, as string) (gateway.Credential, error) 
 	token := os.Getenv("PROMPTWEIR_TOKEN")
 	switch {
 	case as != "":
-		who, err := parseAs(cfg, as)
+		who, err := (&somebody{as: as, claims: "{}"}).principal(cfg)
 		return gateway.As(who), err
 	case token == "" && cfg.Auth != nil:
 		return nil, &usageError{"the configuration has an auth block: say who the client is with --as or PROMPTWEIR_TOKEN"}

@@ -48,7 +48,7 @@ func (p *Policy) facts(who Principal, rules []byte) (facts config.PrincipalFacts
 	if len(reads) == 0 {
 		return facts, string(rules)
 	}
-	facts = config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims)
+	facts = who.facts()
 	slices.Sort(reads)
 	values := slices.Clone(rules)
 	for _, read := range slices.Compact(reads) { // which they are follows from the rules

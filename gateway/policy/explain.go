@@ -11,7 +11,8 @@ import (
 // Decision is whether a principal may see an entry, and why.
 type Decision struct {
 	Visible bool
-	// Depends means that it depends on the prompt's definition, which was not given: Visible is false then.
+	// Depends means that it depends on the prompt's definition or the principal's claims, which were not given: Visible is
+	// false then.
 	Depends bool
 	// Rule is where the block that decides begins, as PATH:LINE; empty where no block shows the entry to
 	// the principal and none hides it.
@@ -39,7 +40,7 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	if t == nil {
 		return Decision{Reason: fmt.Sprintf("no team %q has an upstream %q", team, upstream)}
 	}
-	e := explanation{who: who, team: team, name: name, facts: config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims)}
+	e := explanation{who: who, team: team, name: name, facts: who.facts()}
 	e.entry = subject{team: team, upstream: upstream, name: name, definition: definition}
 	// An audience of its own: to explain must not push out those in use.
 	e.audience = &Audience{policy: p, rules: string(p.rulesFor(who))}
@@ -93,13 +94,25 @@ func (e *explanation) when(b *block) (counts bool, because string) {
 	counts, err := b.When.Holds(e.entry.read(), e.facts)
 	switch {
 	case errors.Is(err, config.ErrUnknown):
-		return false, because + "depends on the prompt's definition, which is not known here"
+		return false, because + "depends on " + e.missing(b.When)
 	case err != nil:
 		return b.otherwise, because + "cannot be evaluated: " + err.Error()
 	case counts:
 		return true, because + "holds"
 	}
 	return false, because + "does not hold"
+}
+
+// missing says what a condition depends on that is not known.
+func (e *explanation) missing(when *config.Condition) string {
+	claims := e.who.ClaimsUnknown && when.ReadsClaims()
+	switch definition := when.ReadsPrompt() && e.entry.definition == nil; {
+	case claims && definition:
+		return "the prompt's definition and the principal's claims, which are not known here"
+	case claims:
+		return "the principal's claims, which are not known here"
+	}
+	return "the prompt's definition, which is not known here"
 }
 
 // hides adds the blocks that hide the name, or would.

@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
 
 // AnonymousSubject is the subject of whoever calls without a credential.
 const AnonymousSubject = "user:anonymous"
@@ -18,11 +22,22 @@ type Principal struct {
 	Source string
 	// Claims is a JSON object with what an issuer says of the subject, of at most 12 KiB; empty where nobody does.
 	Claims string
+	// ClaimsUnknown means that the issuer may say anything: somebody spoke of the principal, who was not there.
+	ClaimsUnknown bool
 	// Expires is when the credential ends to be good; zero means that it does not end.
 	Expires time.Time
 	// Anonymous means that there was no credential. Without EveryTeam the principal is then in no team,
 	// whatever the members of a team say.
 	Anonymous bool
+}
+
+// facts are what conditions may read of the principal.
+func (p Principal) facts() config.PrincipalFacts {
+	facts := config.NewPrincipalFacts(p.Subject, p.Groups, p.Claims)
+	if p.ClaimsUnknown {
+		return facts.WithoutClaims()
+	}
+	return facts
 }
 
 // Key says whose a token is, as a comparable value: two principals with one key are the same caller. What the
