@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-
-	"github.com/zclconf/go-cty/cty"
 )
 
 // maxExpression bounds a forbidden pattern, in bytes.
@@ -58,14 +56,16 @@ func (f fields) screens() (all []Screen) {
 func (f fields) screen() Screen {
 	f.items(schema{attributes: []string{"content", "max_size", "patterns", "invisible", "action"}})
 	s := Screen{Label: f.label(), Action: ScreenReject, Place: f.place()}
-	for _, name := range []string{"content", "patterns"} {
-		if v, ok := f.eval(name, shown, cty.List(cty.String)); ok && v.LengthInt() == 0 {
+	mistakes := len(f.diags)
+	s.Content = list(f, "content", shown, oneOf([]string{"text", "image", "audio", "resource", "resource_link"}))
+	s.Patterns = list(f, "patterns", shown, parseForbidden)
+	sound := len(f.diags) == mistakes
+	for name, empty := range map[string]bool{"content": len(s.Content) == 0, "patterns": len(s.Patterns) == 0} {
+		if empty && f.has(name) && sound {
 			f.error(f.at(name), "Invalid "+name, "An empty list forbids nothing or everything; write what is meant, or remove it.")
 		}
 	}
-	s.Content = list(f, "content", shown, oneOf([]string{"text", "image", "audio", "resource", "resource_link"}))
 	f.count("max_size", maxCount, &s.MaxSize)
-	s.Patterns = list(f, "patterns", shown, parseForbidden)
 	f.flag("invisible", &s.Invisible)
 	field(f, "action", shown, &s.Action, oneOf([]ScreenAction{ScreenReject, ScreenStrip, ScreenWarn}))
 	if !f.has("content") && !f.has("max_size") && !f.has("patterns") && !f.has("invisible") {

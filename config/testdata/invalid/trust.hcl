@@ -29,6 +29,24 @@ team "a" {
       GONE    = file("trusted/a/gone")   # ERROR: Cannot read file; "trusted/a/gone": no such file
     }
   }
+  upstream "u12" {
+    url = "https://api.internal.example.com"
+    tls {
+      ca_file = "secret"                 # ERROR: Team "a" may not use the file "secret"
+    }
+    oauth {
+      token_url        = "https://elsewhere.example.com" # ERROR: Team "a" may not use the host "elsewhere.example.com"
+      client_id        = env("B_CLIENT") # ERROR: may not use the environment variable "B_CLIENT"
+      private_key_file = "secret"        # ERROR: Team "a" may not use the file "secret"
+    }
+  }
+  prompt "u1.x" {
+    title     = file("secret")           # ERROR: may not use the file "secret"
+    arguments = { y = env("B_VALUE") }   # ERROR: may not use the environment variable "B_VALUE"
+  }
+  screen "s" {
+    patterns = [env("B_WORD")]           # ERROR: may not use the environment variable "B_WORD"
+  }
   upstream "u10" {
     command = ["npx"]
     env     = merge({ NODE_ENV = "production" }, { NODE_OPTIONS = "--import=data:,hunter2" }) # ERROR: "NODE_OPTIONS" decides which code
