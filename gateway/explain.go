@@ -93,7 +93,7 @@ func (e *edition) listedPrompt(source *catalog.Source, own string) (prompt *cata
 				return &prompt, true
 			}
 		}
-		return nil, e.listed(i, e.states[i])
+		return nil, e.whole(i, e.states[i])
 	}
 	return nil, false
 }

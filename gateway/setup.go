@@ -26,6 +26,8 @@ type setup struct {
 	byName     map[string]*upstream.Connector
 	// restored are lists that were kept from before the connector was made, by upstream; nil where there is none.
 	restored map[string][]jsontext.Value
+	// partial are the upstreams of which lists from another time do not say all.
+	partial map[string]bool
 
 	intake     *intake
 	policy     *policy.Policy
@@ -49,7 +51,7 @@ func (g *Gateway) newSetup(cfg *config.Config, before *setup) (*setup, error) {
 	}
 	s := &setup{
 		cfg: cfg, upstreams: cfg.Upstreams(),
-		byName: map[string]*upstream.Connector{}, restored: map[string][]jsontext.Value{},
+		byName: map[string]*upstream.Connector{}, restored: map[string][]jsontext.Value{}, partial: map[string]bool{},
 		intake: newIntake(cfg), policy: policy.New(cfg).Reporting(g.reportCondition), teamLimits: map[string]*config.Limit{},
 		identity: identity.New(cfg, g.opts.Logger), sealer: sealer, asking: sealer.For(statePurpose),
 		hosts:      newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
@@ -63,6 +65,9 @@ func (g *Gateway) newSetup(cfg *config.Config, before *setup) (*setup, error) {
 		connector, definitions := g.connector(u, before)
 		s.connectors = append(s.connectors, connector)
 		s.byName[u.Name] = connector
+		if list, ok := g.opts.Lists.of(u); ok && list.Partial {
+			s.partial[u.Name] = true
+		}
 		if definitions != nil {
 			s.restored[u.Name] = definitions
 		}
@@ -165,7 +170,7 @@ func (s *setup) unlisted(all []taken, states []*upstream.State) (reports []catal
 	by, listed := map[string]taken{}, map[string]bool{}
 	for i, u := range s.upstreams {
 		reports = append(reports, all[i].reports...)
-		by[u.Name], listed[u.Name] = all[i], s.listed(i, states[i])
+		by[u.Name], listed[u.Name] = all[i], s.whole(i, states[i])
 	}
 	return append(reports, s.intake.unmatched(by, func(u string) bool { return listed[u] })...)
 }
@@ -183,4 +188,9 @@ func (s *setup) states() []*upstream.State {
 // another process.
 func (s *setup) listed(i int, state *upstream.State) bool {
 	return state.Listed || s.restored[s.upstreams[i].Name] != nil
+}
+
+// whole reports whether all that a listed upstream offers is known.
+func (s *setup) whole(i int, state *upstream.State) bool {
+	return state.Listed || s.listed(i, state) && !s.partial[s.upstreams[i].Name]
 }
