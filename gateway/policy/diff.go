@@ -36,6 +36,8 @@ func Diff(before, after *config.Config) []Change {
 	d := &differ{}
 	d.gateway(before, after)
 	d.hides("", before.Hides, after.Hides)
+	d.screens("", before.Gateway.Screens, after.Gateway.Screens)
+	d.locks(before, after)
 	was, is := byName(before.Teams), byName(after.Teams)
 	for _, name := range unionOfNames(before.Teams, after.Teams) {
 		old, now := was[name], is[name]
@@ -44,6 +46,7 @@ func Diff(before, after *config.Config) []Change {
 		d.exposes(name, old.Exposes, now.Exposes)
 		d.hides(name, old.Hides, now.Hides)
 		d.shapes(name, old.Shapes, now.Shapes)
+		d.screens(name, old.Screens, now.Screens)
 	}
 	return d.changes
 }
@@ -91,6 +94,9 @@ func (d *differ) gateway(before, after *config.Config) {
 		d.add(Less, config.Place{}, "callers without a credential see nothing any more")
 	case before.Auth != nil && !before.Auth.Anonymous && after.Auth.Anonymous:
 		d.add(More, config.Place{}, `callers without a credential see what is exposed to "*"`)
+	}
+	if before.Auth != nil && after.Auth != nil {
+		d.callers(before.Auth, after.Auth)
 	}
 	if was, is := before.Gateway.Separator, after.Gateway.Separator; was != is {
 		d.add(Other, config.Place{}, "separator %q instead of %q: the names of all prompts with a prefix change", is, was)
