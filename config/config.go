@@ -27,6 +27,8 @@ const (
 	DefaultTimeout = 10 * time.Second
 	// DefaultRefresh is how often an upstream that cannot notify is listed again.
 	DefaultRefresh = 5 * time.Minute
+	// MinRefresh is how often it may be listed at most, whatever the configuration or the server says.
+	MinRefresh = 10 * time.Second
 	// DefaultConcurrency bounds the calls in flight to one upstream.
 	DefaultConcurrency = 256
 	// DefaultAttempts is how often a call is tried in all: once, and not again.

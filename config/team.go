@@ -142,7 +142,7 @@ func (l *loader) upstream(f fields, team string) Upstream {
 		f.error(f.at("protocol"), "Protocol does not fit", "That revision has no HTTP+SSE; change protocol or transport.")
 	}
 	field(f, "timeout", shown, &u.Timeout, parseDuration)
-	field(f, "refresh", shown, &u.Refresh, parseDuration)
+	field(f, "refresh", shown, &u.Refresh, parseRefresh)
 	f.count("concurrency", maxCount, &u.Concurrency)
 	f.number("rate", minRate, maxRate, &u.Rate)
 	f.count("max_prompts", maxCount, &u.MaxPrompts)
@@ -190,6 +190,15 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, errors.New(`is not more than zero; write it like "10s"`)
 	}
 	return d, nil
+}
+
+// parseRefresh is parseDuration for how often a server is listed.
+func parseRefresh(s string) (time.Duration, error) {
+	d, err := parseDuration(s)
+	if err == nil && d < MinRefresh {
+		return 0, fmt.Errorf(`is less than %s, as often as a server may be listed; write it like "5m"`, MinRefresh)
+	}
+	return d, err
 }
 
 // prefix reads the namespace of an upstream and claims it for the team.

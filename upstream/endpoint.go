@@ -30,11 +30,8 @@ const (
 	readyBound = 2 * time.Second
 	// steadyTime is how long a session or a stream must have lasted for the next to come without growing backoff.
 	steadyTime = 3 * time.Second
-	// minRetry and maxRetry bound the time until a list that was refused is asked for again.
-	minRetry = 10 * time.Second
+	// maxRetry bounds the time until a list that was refused is asked for again.
 	maxRetry = 30 * time.Second
-	// minPoll bounds how often a server may make its list be asked for by the time it gives it to live.
-	minPoll = 10 * time.Second
 )
 
 // endpoint keeps one address of an upstream connected and its prompts known.
@@ -315,18 +312,18 @@ func (e *endpoint) rest(ctx context.Context, f *feed) error {
 	}
 }
 
-// pollInterval is the time that the server gives its list to live but at least minPoll, or else the refresh
-// attribute. After a list that was refused it is what of that attribute lies between minRetry and maxRetry. It is
-// jittered upwards, so that upstreams do not all list at once.
+// pollInterval is the time that the server gives its list to live, or else the refresh attribute; after a list that was
+// refused, that attribute, but maxRetry at most. It is never less than [config.MinRefresh], and jittered upwards, so that
+// upstreams do not all list at once.
 func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 	interval := e.upstream.Refresh
 	switch {
 	case refused:
-		interval = min(max(interval, minRetry), maxRetry)
+		interval = min(interval, maxRetry)
 	case ttl > 0:
-		interval = max(ttl, minPoll)
+		interval = ttl
 	}
-	return time.Duration(float64(interval) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
+	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
 }
 
 // list takes the list once. It returns an error only where the session is of no more use.

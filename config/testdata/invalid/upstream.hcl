@@ -19,6 +19,7 @@ team "a" {
   }
   upstream "d" {
     url         = "https://user:pw@d.example.com" # ERROR: Invalid upstream URL; (sensitive) has a user or password
+    refresh     = "9900ms"               # ERROR: is less than 10s, as often as a server may be listed
     concurrency = 0                      # ERROR: must be a whole number from 1
     max_prompts = -1                     # ERROR: must be a whole number from 1
     max_message = "4MiB"                 # ERROR: max_message must be a number
