@@ -50,3 +50,22 @@ func TestAStreamThatPanicsEndsAlone(t *testing.T) {
 		t.Errorf("the log does not tell of the panic: %s", log.String())
 	}
 }
+
+func TestQuietStreamsShowThatTheyAreAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written bytes.Buffer
+		conn, _ := net.Pipe()
+		defer conn.Close()
+		g := &Gateway{closing: make(chan struct{})}
+		out := &eventStream{w: &written, control: chunked{conn}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*keepAlive+time.Second)
+		defer cancel()
+		who := &caller{by: &setup{replaced: make(chan struct{})}}
+		if g.stream(ctx, out, who, &subscriber{wake: make(chan struct{}, 1)}, func() { t.Error("a change is told") }) {
+			t.Error("the stream ended before its client went")
+		}
+		if got := written.String(); got != strings.Repeat(": keep-alive\n\n", 3) {
+			t.Errorf("in %s it said %q", 3*keepAlive, got)
+		}
+	})
+}

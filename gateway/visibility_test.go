@@ -51,8 +51,43 @@ func TestEachSeesItsOwnAndWhatIsExposed(t *testing.T) {
 	if n, m := len(billing.heard("prompts/get")), len(find.heard("prompts/get")); n != 2*(2+1+1) || m != 2 {
 		t.Errorf("upstreams were asked %d and %d times", n, m)
 	}
-	if cacheScope := string(s.modern("ann").call("prompts/list", "").result(t, "cacheScope")); cacheScope != `"private"` {
-		t.Errorf("cacheScope %s of a list that is one caller's", cacheScope)
+}
+
+func TestEachPageHasTheSameCacheScope(t *testing.T) {
+	up, down := newPeer(t, "up", "a", "b", "c"), newPeer(t, "down", "d")
+	teams := "gateway { page_size = 1 }\n" + team("eng", `"user:ann"`, "", up, down)
+	for auth, want := range map[string]string{
+		"":                                `"public"`, // everybody sees the same
+		"auth {\n" + token("ann") + "}\n": `"private"`,
+		"auth {\nanonymous = true\n" + token("ann") + "}\n": `"private"`,
+	} {
+		s := serve(t, auth+teams)
+		callers := []*client{s.modern("ann")}
+		if strings.Contains(auth, "anonymous") {
+			callers = append(callers, s.modern(""))
+		}
+		for _, healthy := range []bool{true, false} {
+			if !healthy {
+				down.stop()
+				eventually(t, "it is degraded", func() bool {
+					return strings.Contains(callers[0].call("prompts/list", "").body, "promptweir/partial")
+				})
+			}
+			for _, c := range callers {
+				for params := ""; ; {
+					page := c.call("prompts/list", params)
+					if got := string(page.result(t, "cacheScope")); got != want {
+						t.Errorf("with %q, healthy %v: cacheScope %s, want %s: %s", auth, healthy, got, want, page.body)
+					}
+					cursor := page.result(t, "nextCursor")
+					if cursor == nil {
+						break
+					}
+					params = `{"cursor":` + string(cursor) + `}`
+				}
+			}
+		}
+		down.restart()
 	}
 }
 
