@@ -16,7 +16,7 @@ import (
 const (
 	// maxResumes bounds how often the stream with a response is taken up again, and maxMisses how often in a row that
 	// may come to nothing because the server is not there.
-	maxResumes = 100
+	maxResumes = 1000
 	maxMisses  = 5
 	// maxEventID bounds what goes back in a header.
 	maxEventID = 1 << 10

@@ -109,6 +109,40 @@ func TestStreamThatEndsBeforeItsResponseIsResumed(t *testing.T) {
 	})
 }
 
+// A server may ask and hang up: the answer reaches it, and its response the caller, however long the person took.
+func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Second)
+		id := begins(p, `id: asked`+"\nretry: 2000\n"+`data: {"jsonrpc":"2.0","id":"q","method":"roots/list"}`+"\n\n")
+		answered := false
+		p.Handle("", func(w http.ResponseWriter, r *upstreamtest.Request) { // responses have no method
+			answered = string(r.Body) == `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`
+			w.WriteHeader(http.StatusAccepted)
+		})
+		resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) {
+			if answered {
+				stream(w, "id: done\n"+response(id))
+				return
+			}
+			stream(w, "")
+		})
+		client := upstream.Client{
+			Capabilities: jsontext.Value(`{"roots":{}}`),
+			Ask: func(context.Context, string, jsontext.Value) (jsontext.Value, error) {
+				time.Sleep(time.Minute)
+				return jsontext.Value(`{"roots":[]}`), nil
+			},
+		}
+		if _, err := c.CallFor(t.Context(), client, wire.PromptsGet, "p", nil); err != nil || !answered {
+			t.Errorf("CallFor() = %v, answered %v", err, answered)
+		}
+		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
+			t.Errorf("asked %d times, want once", n)
+		}
+	})
+}
+
 func TestStreamThatCannotBeResumed(t *testing.T) {
 	t.Parallel()
 	ended := func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "") }
