@@ -17,8 +17,8 @@ import (
 )
 
 // Admin serves the operators' side: a page that says how all is, /healthz, /readyz, /metrics, which is the handler given,
-// and POST /-/reload. Host and Origin are checked as on the MCP endpoint. The page, what /readyz says beyond its status, and
-// the reload are for operators only.
+// POST /-/reload, and what Options.Debug serves. Host and Origin are checked as on the MCP endpoint. The page, what /readyz
+// says beyond its status, the reload and the debugging are for operators only.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", g.operatorsOnly(newPageHandler(g.Ready)))
@@ -26,6 +26,9 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	mux.HandleFunc("GET /readyz", g.serveReady)
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("POST /-/reload", g.operatorsOnly(g.serveReload))
+	if g.opts.Debug != nil {
+		mux.HandleFunc("/debug/", g.operatorsOnly(g.opts.Debug.ServeHTTP))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.setup().adminHosts.check(r); err != nil {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)

@@ -81,6 +81,17 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
+func TestDebuggingIsForOperatorsAndOnlyWhereItIsServed(t *testing.T) {
+	send(t, http.MethodGet, serve(t, "").admin+"/debug/x", "", nil).is(t, http.StatusNotFound)
+	s := beginWith(t, "", gateway.Options{Debug: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "debugging "+r.URL.Path) // a test's own client
+	})})
+	send(t, http.MethodGet, s.admin+"/debug/x", "", nil).is(t, http.StatusOK, "debugging /debug/x")
+	for _, refused := range []headers{{"X-Forwarded-For", "192.0.2.1"}, {"Host", "evil.example.com"}, {"Origin", "http://evil.example.com"}} {
+		send(t, http.MethodGet, s.admin+"/debug/x", "", refused).is(t, http.StatusForbidden, "forbidden")
+	}
+}
+
 func TestNoUpstreamIsTheGatewayItself(t *testing.T) {
 	own := httptest.NewServer(http.NotFoundHandler())
 	defer own.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type Options struct {
 	Lists Lists
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
+	// Debug is served under /debug/ by [Gateway.Admin], to operators only; nil where there is nothing.
+	Debug http.Handler
 }
 
 // Gateway is a configuration at work. What follows from the configuration is in its [setup], which a reload replaces;

@@ -77,8 +77,15 @@ type servedProcess struct {
 // serve starts promptweir serve and waits until it listens. It is killed at the test's end if it still runs.
 func serve(t *testing.T, config string, env ...string) *servedProcess {
 	t.Helper()
+	return serveWith(t, nil, config, env...)
+}
+
+// serveWith is serve with more flags.
+func serveWith(t *testing.T, flags []string, config string, env ...string) *servedProcess {
+	t.Helper()
+	flags = append([]string{"serve", "--config", config, "--log-format", "json"}, flags...)
 	// Not t.Context(): the process outlives it until the cleanup below.
-	command := exec.CommandContext(context.Background(), program(t, "promptweir"), "serve", "--config", config, "--log-format", "json")
+	command := exec.CommandContext(context.Background(), program(t, "promptweir"), flags...)
 	p := &servedProcess{Cmd: command, eof: make(chan struct{})}
 	p.Env = append(os.Environ(), env...)
 	stderr, err := p.StderrPipe()
@@ -127,6 +134,28 @@ func (p *servedProcess) logged() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
+}
+
+// page asks the admin listener for a page.
+func (p *servedProcess) page(t *testing.T, path string, headers ...string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
 }
 
 // stop tells the process to end and returns its exit code.

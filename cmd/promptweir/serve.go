@@ -36,16 +36,19 @@ const (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	return &cobra.Command{
+	var profiled bool
+	command := &cobra.Command{
 		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM", Args: takes(cobra.NoArgs),
 		Long: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.\n\n" +
 			"The configuration is loaded again when one of its files changes, on SIGHUP, and on POST /-/reload at the admin listener.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), profiled) },
 	}
+	command.Flags().BoolVar(&profiled, "pprof", false, "serve profiles of the gateway to its operators, under /debug/ at the admin listener")
+	return command
 }
 
 // serve listens, then says where, then serves; it stops in the reverse order of its start.
-func (a *app) serve(ctx context.Context) error {
+func (a *app) serve(ctx context.Context, profiled bool) error {
 	logger, err := a.logger()
 	if err != nil {
 		return err
@@ -62,7 +65,11 @@ func (a *app) serve(ctx context.Context) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	g, err := gateway.New(cfg, a.serving(cfg, files, logger))
+	options := a.serving(cfg, files, logger)
+	if profiled {
+		options.Debug = startProfiling()
+	}
+	g, err := gateway.New(cfg, options)
 	if err != nil {
 		return err
 	}

@@ -249,28 +249,15 @@ team "greeters" {
   upstream "greeter" { command = [%q] }
   upstream "absent" { command = ["no-such-command"] }
 }`, program(t, "greeter"))}))
-	page := func(path string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		var text strings.Builder
-		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-			text.WriteString(lines.Text() + "\n")
-		}
-		return response.StatusCode, text.String()
-	}
+	page := func(path string) (int, string) { return p.page(t, path) }
 	eventually(t, "ready", func() bool { status, _ := page("/readyz"); return status == http.StatusOK })
 	if _, text := page("/readyz"); !strings.Contains(text, `"name": "absent"`) || !strings.Contains(text, `"reason": "unreachable"`) {
 		t.Errorf("/readyz does not name the upstream that is down:\n%s", text)
 	}
-	if status, _ := page("/healthz"); status != http.StatusOK {
-		t.Errorf("/healthz answers %d", status)
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/": http.StatusOK, "/debug/pprof/": http.StatusNotFound, "/debug/fgprof": http.StatusNotFound} {
+		if status, _ := page(path); status != want {
+			t.Errorf("%s answers %d, want %d", path, status, want)
+		}
 	}
 	p.get(t, "greeter.hello", "", "who", "metrics")
 	status, text := page("/metrics")
@@ -293,5 +280,31 @@ team "greeters" {
 	p.stop(t, syscall.SIGTERM)
 	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
 		t.Errorf("healthcheck of nobody exits with %d", code)
+	}
+}
+
+func TestProfilesAreServedWhereTheyAreAskedFor(t *testing.T) {
+	p := serveWith(t, []string{"--pprof"}, configure(t, map[string]string{}))
+	holds := func(path, want string) bool {
+		status, text := p.page(t, path)
+		return status == http.StatusOK && strings.Contains(text, want)
+	}
+	for path, want := range map[string]string{
+		"/debug/pprof/":                         "full goroutine stack dump",
+		"/debug/pprof/cmdline":                  "--pprof",
+		"/debug/pprof/goroutine?debug=1":        "serveUntil",
+		"/debug/pprof/mutex?debug=1":            "sampling period=100",
+		"/debug/fgprof?seconds=1&format=folded": "serveUntil",
+		"/debug/pprof/profile?seconds=1":        "",
+		"/debug/pprof/trace?seconds=0.1":        "go 1.",
+		"/debug/pprof/symbol":                   "num_symbols",
+	} {
+		if !holds(path, want) {
+			t.Errorf("%s does not hold %q", path, want)
+		}
+	}
+	eventually(t, "something has blocked", func() bool { return holds("/debug/pprof/block?debug=1", " @ 0x") })
+	if status, _ := p.page(t, "/debug/pprof/", "X-Forwarded-For", "192.0.2.1"); status != http.StatusForbidden {
+		t.Errorf("for callers from elsewhere: %d", status)
 	}
 }
