@@ -459,6 +459,12 @@ func TestProvidersThatSayNonsense(t *testing.T) {
 		}
 	}
 	good := `{"issuer":"https://idp.example.com","jwks_uri":"https://idp.example.com/keys"}`
+	key := p.Key()
+	public, _ := json.Marshal(key.Public())
+	saying := func(member string) string {
+		return `{"keys":[` + strings.TrimSuffix(string(public), "}") + "," + member + `}]}`
+	}
+	accepted(t, issuers(jwtBlock(p)).Through(inMemory{says(good, saying(`"key_ops":["verify"]`))}), p.Token("alice"))
 	for name, handler := range map[string]http.Handler{
 		"for another issuer":  elsewhere,
 		"no JSON":             says("<html>", ""),
@@ -470,6 +476,10 @@ func TestProvidersThatSayNonsense(t *testing.T) {
 		"a private key":       says(good, string(private)),
 		"an endless document": says(good, strings.Repeat(" ", 2<<20)),
 		"a weak key":          says(good, string(weak)),
+		"a key for secrets":   says(good, strings.Replace(saying(`"x":1`), `"use":"sig"`, `"use":"enc"`, 1)),
+		"a key that wraps":    says(good, saying(`"key_ops":["wrapKey","encrypt"]`)),
+		"a key for nothing":   says(good, saying(`"key_ops":[]`)),
+		"a key for nonsense":  says(good, saying(`"key_ops":"verify"`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused(t, issuers(jwtBlock(p)).Through(inMemory{handler}), p.Token("alice"), identity.ErrUnavailable)

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -315,7 +316,7 @@ func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 	var keys []jose.JSONWebKey
 	for _, raw := range list.Keys {
 		var key jose.JSONWebKey
-		if key.UnmarshalJSON(raw) == nil && verifies(key) && len(keys) < maxKeys {
+		if key.UnmarshalJSON(raw) == nil && verifies(key) && mayVerify(raw) && len(keys) < maxKeys {
 			keys = append(keys, key)
 		}
 	}
@@ -330,4 +331,13 @@ func verifies(key jose.JSONWebKey) bool {
 		return false
 	}
 	return key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig")
+}
+
+// mayVerify reports whether a key is for signatures, as far as it says what it is for (RFC 7517, section 4.3).
+func mayVerify(raw []byte) bool {
+	var key struct {
+		Operations []string `json:"key_ops"`
+	}
+	err := json.Unmarshal(raw, &key)
+	return err == nil && (key.Operations == nil || slices.Contains(key.Operations, "verify"))
 }
