@@ -19,7 +19,7 @@ import (
 )
 
 // Bounds of a when expression. With them an evaluation takes time in proportion to the expression and to what it reads:
-// there is no loop in a loop, no arithmetic, and no function whose result can be much larger than its arguments.
+// there is no loop in a loop, no arithmetic, and nothing whose result can be much larger than what it is made of.
 const (
 	// maxCondition bounds an expression, in bytes.
 	maxCondition = 4096
@@ -29,6 +29,8 @@ const (
 	maxElements = 256
 	// maxGroups bounds a principal's groups for that.
 	maxGroups = 1000
+	// maxParts bounds a template, since each of its parts may be all that can be read.
+	maxParts = 16
 	// maxExponent bounds the exponent of a number that an expression can read: written out, it would be as many digits.
 	maxExponent = 400
 )
@@ -419,6 +421,13 @@ func (w *conditionWalker) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	case *hclsyntax.ForExpr:
 		if w.loops++; w.loops > 1 {
 			w.error(n.Range(), "Loop in a loop", "A for may not stand inside of another in when; use contains or a pattern.")
+		}
+	case *hclsyntax.TemplateExpr:
+		switch {
+		case len(n.Parts) > 1 && w.loops > 0:
+			w.error(n.Range(), "Template in a loop", "Text may not be put together inside of a for in when; compare its parts.")
+		case len(n.Parts) > maxParts:
+			w.error(n.Range(), "Template too long", "Text in when may be put together of at most %d parts.", maxParts)
 		}
 	case *hclsyntax.BinaryOpExpr:
 		switch n.Op {

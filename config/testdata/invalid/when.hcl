@@ -69,4 +69,14 @@ team "a" {
     when {                               # ERROR: Unexpected block; when is an attribute
     }
   }
+  expose "put together" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = length([for a in prompt.arguments : "${a.name} ${prompt.title}"]) == 0 # ERROR: Template in a loop
+  }
+  expose "long" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = "${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}" == "" # ERROR: Template too long; at most 16 parts
+  }
 }
