@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-speed bench-fanout soak check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench pgo bench-speed bench-fanout soak check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -52,6 +52,12 @@ bench: ## run the benchmarks six times, summarise them, and show how they grow w
 
 # Benchmarks that wait between two turns for longer than a turn takes, so that they run a fixed number.
 TURNS := BenchmarkPublish|BenchmarkChange
+
+pgo: build ## profile the gateway under load for the compiler: cmd/promptweir/default.pgo, which go build uses by itself
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	rm -rf bin/profiles && mkdir -p bin/profiles
+	bin/speed -profiles bin/profiles -only '^(get 0.3|get 10|list|page|completion)'
+	go tool pprof -proto bin/profiles/*.pprof >cmd/promptweir/default.pgo
 
 bench-speed: build ## requests per second and CPU beside a bare handler, a reverse proxy and the Go SDK: SPEED='-only ^get'
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference

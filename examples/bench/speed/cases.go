@@ -34,7 +34,7 @@ func cases() []benchmark {
 		{"get, upstream takes 20 ms", usual, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
 		{"get, upstream takes 20 ms", 128, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
 		{"get, upstream takes 20 ms", 2000, getCase(getting{}, "-legacy", "-delay", "20ms")},
-		{"get with token and 1000 rules beside none", usual, policyCase},
+		{"get with identity and 1000 rules beside none", usual, policyCase},
 		{"completion, legacy", usual, completionCase},
 		{"initialize", usual, initializeCase},
 	}
@@ -140,7 +140,7 @@ func stdioCase(ctx context.Context, st *stage) ([]contestant, error) {
 	return over.ready(ctx, wire.PromptsGet, func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
 }
 
-// policyCase is what identity and policy cost: a caller with a token, and a thousand rules.
+// policyCase is what identity and policy cost: callers with a token and with a JWT, and a thousand rules.
 func policyCase(ctx context.Context, st *stage) ([]contestant, error) {
 	up, err := st.reference(ctx, "upstream", "-legacy")
 	if err != nil {
@@ -150,25 +150,34 @@ func policyCase(ctx context.Context, st *stage) ([]contestant, error) {
 	for i := range 500 {
 		fmt.Fprintf(&rules, "expose \"e%d\" {\n prompts = [\"up.x%d_*\"]\n to = [\"group:g%d\"]\n}\nhide \"h%d\" {\n prompts = [\"up.y%d_*\"]\n}\n", i, i, i, i, i)
 	}
+	issuer, err := st.newIssuer(ctx, map[string]any{"sub": "member", "groups": []string{"g1", "g2"}})
+	if err != nil {
+		return nil, err
+	}
 	at := fmt.Sprintf("url = %q", up.endpoint)
-	with, err := st.gateway(ctx, settingsOf{upstream: at, pageSize: 100, tokens: []string{"member"}, more: rules.String()})
-	if err != nil {
-		return nil, err
+	var contestants []contestant
+	for _, one := range []struct {
+		name, token string
+		settings    settingsOf
+	}{
+		{"promptweir, token and rules", "member", settingsOf{tokens: []string{"member"}, more: rules.String()}},
+		{"promptweir, JWT and rules", issuer.token, settingsOf{issuer: issuer.url, more: rules.String()}},
+		{"promptweir, anonymous", "", settingsOf{}},
+	} {
+		one.settings.upstream, one.settings.pageSize = at, 100
+		gateway, err := st.gateway(ctx, one.settings)
+		if err != nil {
+			return nil, err
+		}
+		c, err := connect(ctx, gateway, false, one.token)
+		if err != nil {
+			return nil, err
+		}
+		contestants = append(contestants, contestant{one.name, gateway.Process, load.Request{
+			Address: gateway.address(), Want: someText, Raw: c.each(wire.PromptsGet, `"name":"up.p00001"`),
+		}})
 	}
-	without, err := st.gateway(ctx, settingsOf{upstream: at, pageSize: 100})
-	if err != nil {
-		return nil, err
-	}
-	c, err := connect(ctx, with, false, "member")
-	if err != nil {
-		return nil, err
-	}
-	contestants := []contestant{{"promptweir, policy", with.Process, load.Request{
-		Address: with.address(), Want: someText, Raw: c.each(wire.PromptsGet, `"name":"up.p00001"`),
-	}}}
-	plain, err := entrants{{"promptweir, none", without, "up.p00001", false}}.ready(ctx, wire.PromptsGet,
-		func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
-	return append(contestants, plain...), err
+	return contestants, nil
 }
 
 func completionCase(ctx context.Context, st *stage) ([]contestant, error) {

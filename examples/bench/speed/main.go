@@ -7,12 +7,17 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // settings are the flags.
@@ -21,6 +26,8 @@ type settings struct {
 	turns  int
 	length time.Duration
 	only   *regexp.Regexp
+	// profiles is a folder for CPU profiles of the gateway; nothing is measured then.
+	profiles string
 }
 
 func main() {
@@ -29,6 +36,7 @@ func main() {
 	flag.IntVar(&s.turns, "turns", 5, "how often each is measured")
 	flag.DurationVar(&s.length, "length", 700*time.Millisecond, "how long each time")
 	only := flag.String("only", "", "measure the cases whose name matches this `expression`")
+	flag.StringVar(&s.profiles, "profiles", "", "write a CPU profile of the gateway for each case into this `folder`, and measure nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -43,16 +51,24 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
-	fmt.Println(heading())
-	for _, c := range cases() {
+	if s.profiles == "" {
+		fmt.Println(heading())
+	}
+	for i, c := range cases() {
 		if !s.only.MatchString(c.name) {
+			continue
+		}
+		if s.profiles != "" {
+			if err := profile(ctx, s, c, filepath.Join(s.profiles, fmt.Sprintf("%02d.pprof", i))); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
 			continue
 		}
 		if err := measure(ctx, s, c); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	if s.only.MatchString(startupName) {
+	if s.profiles == "" && s.only.MatchString(startupName) {
 		return startup(ctx, s)
 	}
 	return nil
@@ -85,4 +101,50 @@ func measure(ctx context.Context, s settings, c benchmark) error {
 		fmt.Println(line(c, contestants[i].name, rows[i], rows[len(rows)-1], i == len(rows)-1))
 	}
 	return nil
+}
+
+// profileLength is how long the gateway is profiled in each case.
+const profileLength = 5 * time.Second
+
+// profile keeps the gateway of a case busy and writes what it spends its time on.
+func profile(ctx context.Context, s settings, c benchmark, path string) error {
+	st := &stage{bin: s.bin, flags: []string{"--pprof"}}
+	defer st.close()
+	contestants, err := c.set(ctx, st)
+	if err != nil {
+		return err
+	}
+	admin, err := contestants[0].process.Attr("admin")
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		_, err := contestants[0].take(ctx, c.connections, profileLength+2*time.Second)
+		return err
+	})
+	group.Go(func() error {
+		return download(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%.0f", admin, profileLength.Seconds()), path)
+	})
+	return group.Wait()
+}
+
+func download(ctx context.Context, url, path string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, response.Status)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
 }

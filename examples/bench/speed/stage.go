@@ -25,7 +25,9 @@ const settled = 60 * time.Second
 
 // stage are the processes of a case.
 type stage struct {
-	bin   string
+	bin string
+	// flags are more flags of the gateway.
+	flags []string
 	stops []func()
 }
 
@@ -81,8 +83,10 @@ type settingsOf struct {
 	// upstream are the attributes that say where it is; more blocks may follow in the team.
 	upstream, more string
 	pageSize       int
-	// tokens are the labels of bearer tokens, each its own secret and the first a member of the team; none means no auth.
+	// tokens are the labels of bearer tokens, each its own secret and the first a member of the team, and issuer is whose
+	// JWTs are good, of which the subject member is in the team. Neither means no auth.
 	tokens []string
+	issuer string
 }
 
 func (s settingsOf) text() string {
@@ -98,6 +102,10 @@ func (s settingsOf) text() string {
 		}
 		b.WriteString("}\n")
 	}
+	if s.issuer != "" {
+		members = `"user:member"`
+		fmt.Fprintf(&b, "auth {\n  jwt \"bench\" {\n    issuer = %q\n    audience = %q\n    groups_claim = \"groups\"\n  }\n}\n", s.issuer, audience)
+	}
 	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n    concurrency = 4096\n    timeout = \"60s\"\n  }\n%s}\n", members, s.upstream, s.more)
 	return b.String()
 }
@@ -108,7 +116,7 @@ func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	p, err := st.start(ctx, "promptweir", "serve", "--config", path)
+	p, err := st.start(ctx, "promptweir", append([]string{"serve", "--config", path}, st.flags...)...)
 	if err != nil {
 		return program{}, err
 	}
