@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
 // fencesOf returns the fenced blocks of a Markdown file, by the language that each begins with.
@@ -37,6 +38,22 @@ func fencesOf(t *testing.T, file string) map[string][]string {
 		t.Fatalf("the block of %q is not closed", language)
 	}
 	return blocks
+}
+
+// The commands that stand for themselves: the others need what make run starts.
+func TestTheCommandsOfTheREADMEPrintWhatItSays(t *testing.T) {
+	bin, ran := t.TempDir(), 0
+	proctest.Build(t, bin, "./cmd/promptweir")
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, c := range commandsOf(t, "../README.md") {
+		if strings.HasPrefix(c.line, "promptweir ") {
+			c.runs(t, proctest.Root(), c.line)
+			ran++
+		}
+	}
+	if ran == 0 {
+		t.Error("the README shows no such command")
+	}
 }
 
 func TestTheConfigurationsOfTheREADMELoad(t *testing.T) {

@@ -55,7 +55,9 @@ type command struct{ line, prints string }
 func commandsOf(t *testing.T, file string) (commands []command) {
 	t.Helper()
 	for _, block := range fencesOf(t, file)["console"] {
+		margin := len(block) - len(strings.TrimLeft(block, " ")) // of a block in a list
 		for line := range strings.Lines(block) {
+			line = line[min(margin, len(line)-1):]
 			if typed, ok := strings.CutPrefix(line, "$ "); ok {
 				commands = append(commands, command{line: strings.TrimSpace(typed)})
 				continue
