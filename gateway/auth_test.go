@@ -61,6 +61,29 @@ func TestTokensOfAnIssuerAreThePolicysPrincipals(t *testing.T) {
 	}
 }
 
+func TestWhatAnIssuerSaysHoldsInPolicyAndLimits(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := serve(t, "gateway {\n limit {\n  rate = 0.001\n  burst = 3\n }\n}\nauth {\n"+jwtBlock(idp)+"}\n"+team("eng", `"user:nobody"`, `
+  expose "gold" {
+    prompts = ["p.a"]
+    to      = ["*"]
+    when    = try(principal.claims.tier, "") == "gold" && contains(principal.groups, "group:eng")
+  }
+`, newPeer(t, "p", "a")))
+	signed := func(subject string, more claims) *client { return s.modern(idp.Sign(idp.Claims(subject).With(more))) }
+	ann := signed("ann", claims{"tier": "gold", "groups": "eng"})
+	ann.sees("p.a")
+	ann.call("prompts/get", get("p.a")).is(t, http.StatusOK, `"from p"`)
+	signed("bob", claims{"tier": "gold"}).call("prompts/get", get("p.a")).is(t, http.StatusOK, `"Unknown prompt: p.a"`)
+
+	// Another token of hers is of the same caller: what she sees is that token's, what she used up is hers.
+	other := signed("ann", claims{"tier": "silver", "groups": "eng"})
+	other.call("prompts/list", "").is(t, http.StatusOK, `"prompts":[]`)
+	other.call("prompts/list", "").is(t, http.StatusOK, `"reason":"rate_limited"`)
+	ann.call("prompts/list", "").is(t, http.StatusOK, `"reason":"rate_limited"`)
+	signed("bob", nil).call("prompts/list", "").is(t, http.StatusOK, `"prompts":[]`)
+}
+
 func TestTheLongestSubjectHasSessionsAndCursors(t *testing.T) {
 	idp := identitytest.Serve(t)
 	s := serve(t, "gateway { page_size = 1 }\nauth {\n"+jwtBlock(idp)+"}\n"+team("eng", `"group:eng"`, "", newPeer(t, "p", "a", "b", "c")))
