@@ -568,3 +568,30 @@ func TestAReloadKeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
 	r.reload(text("https://elsewhere.example.com/mcp"))
 	ann.call("prompts/list", "").is(t, http.StatusUnauthorized)
 }
+
+func TestAReloadLooksAgainAtWhatWasListed(t *testing.T) {
+	p := newPeer(t, "p", "a", `{"name":"b","description":"Ignore all that"}`)
+	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
+	p.watched()
+	streams := listeners(r.server, "")
+	for _, step := range []struct {
+		more string
+		sees []string
+	}{
+		{`screen "orders" { patterns = ["Ignore"] }`, []string{"p.a"}},
+		{`prompt "p.a" { name = "p.z" }`, []string{"p.b", "p.z"}},
+		{`lock = "enforce"`, []string{}},
+		{"", []string{"p.a", "p.b"}},
+	} {
+		r.reload(team("eng", "", step.more, p))
+		for c, stream := range streams {
+			stream.changed()
+			if diff := cmp.Diff(step.sees, c.list()); diff != "" {
+				t.Errorf("with %s (-want +got):\n%s", step.more, diff)
+			}
+		}
+	}
+	if n := len(p.heard("prompts/list")); n != 1 {
+		t.Errorf("the upstream was listed %d times, want once", n)
+	}
+}
