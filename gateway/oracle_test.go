@@ -2,8 +2,10 @@ package gateway_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -92,4 +94,30 @@ func (c *client) sameAsNone(name string) {
 			c.t.Errorf("%s %s of %s (-none +hidden):\n%s", c.revision, r.method, name, diff)
 		}
 	}
+}
+
+// How long the refusal takes says nothing either: what nobody has, and what this caller may not see, in turns.
+func BenchmarkUnknownPrompt(b *testing.B) {
+	s, _, _ := twoTeams(b, "auth {\n"+token("ann", "payments")+token("bob")+"}")
+	handler := s.Handler()
+	bob := s.modern("bob")
+	took := map[string]time.Duration{}
+	names := []string{"billing.nothing", "billing.ledger"}
+	requests := map[string]*http.Request{}
+	for _, name := range names {
+		body, h := bob.envelope("1", "prompts/get", get(name))
+		requests[name] = newHTTPRequest(b.Context(), b, http.MethodPost, bob.url, body, h)
+		requests[name].Body = nil
+	}
+	for b.Loop() {
+		for _, name := range names {
+			r := requests[name].Clone(b.Context())
+			r.Body, _ = requests[name].GetBody()
+			begun := time.Now()
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			took[name] += time.Since(begun)
+		}
+	}
+	b.ReportMetric(float64(took[names[0]])/float64(b.N), "ns/nobody's")
+	b.ReportMetric(float64(took[names[1]])/float64(b.N), "ns/somebody's")
 }

@@ -10,7 +10,7 @@ import (
 
 // twoTeams are payments with ann and search with bob. Payments shows its reviews to everybody; its wip is hidden from
 // all, by itself and, for debug, by the gateway.
-func twoTeams(t *testing.T, auth string) (s *server, billing, find *peer) {
+func twoTeams(t testing.TB, auth string) (s *server, billing, find *peer) {
 	billing = newPeer(t, "billing", "review_pr", "wip_x", "debug_y", `{"name":"ledger","arguments":[{"name":"year","required":true}]}`)
 	find = newPeer(t, "find", "query")
 	return serve(t, auth+`
