@@ -115,3 +115,15 @@ func TestScreensHoldForTheContentOfQuestions(t *testing.T) {
 		}
 	}
 }
+
+// A call whose questions are rejected waits for nobody: it would keep its server from others.
+func TestACallWhoseQuestionsAreRejectedEnds(t *testing.T) {
+	s := serve(t, team("eng", "", curiousUpstream(t, "stdio-legacy", "timeout = \"2s\"")+`screen "small" { max_size = 180 }`))
+	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == 4 })
+	ann := s.meet(t, "ann", latest, "http")
+	for i := range 6 { // of which the server has four at a time
+		if _, err := ann.get(t.Context(), "stdio-legacy.elicit"); err == nil || !strings.Contains(err.Error(), "rejected") {
+			t.Fatalf("get %d: %v, want one that is rejected", i, err)
+		}
+	}
+}
