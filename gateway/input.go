@@ -47,7 +47,7 @@ func errState() *wire.Error {
 type requestState struct {
 	// A retry must have the same as the get that was asked back.
 	Principal, Prompt, Params string
-	// Owner is the upstream that asked.
+	// Owner is the server that asked, see [edition.server].
 	Owner string
 	// Expires is in seconds since 1970.
 	Expires int64
@@ -80,7 +80,7 @@ func (e *edition) turn(r *request, entry *catalog.Entry) (turn, error) {
 	if err != nil || json.Unmarshal(content, &state) != nil {
 		return turn{}, errState()
 	}
-	at := slices.IndexFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == state.Owner })
+	at := slices.IndexFunc(entry.Owners, func(o catalog.Owner) bool { return e.server(o.Upstream) == state.Owner })
 	switch {
 	case !state.fits(r, entry):
 		return turn{}, errState()
@@ -94,6 +94,16 @@ func (e *edition) turn(r *request, entry *catalog.Entry) (turn, error) {
 		params = r.params.With(memberState, state.Own)
 	}
 	return turn{edition: e, params: params, owners: entry.Owners[at : at+1]}, nil
+}
+
+// server names the server that an upstream is: a reload may give the upstream's label to another one, which must not get to
+// see the state and the answers that are for this one.
+func (e *edition) server(u string) string {
+	connector, ok := e.byName[u]
+	if !ok {
+		return ""
+	}
+	return digest([]byte(source(connector.Upstream())))
 }
 
 // fits reports whether a state was given out for this caller, prompt and arguments, not too long ago.
@@ -234,7 +244,7 @@ func (e *edition) asked(r *request, entry *catalog.Entry, got outcome, result wi
 	}
 	sealed, err := json.Marshal(requestState{
 		Principal: r.principal.Key(), Prompt: entry.Name, Params: paramsDigest(r.params),
-		Owner: got.owner, Expires: time.Now().Add(stateLife).Unix(), Own: result.Get(memberState), Waiting: got.waiting,
+		Owner: e.server(got.owner), Expires: time.Now().Add(stateLife).Unix(), Own: result.Get(memberState), Waiting: got.waiting,
 	})
 	if err != nil {
 		return nil, err

@@ -463,6 +463,21 @@ func TestWhatIsAskedAfterAReloadIsAskedByWhoeverItMakes(t *testing.T) {
 	}
 }
 
+// What a person answers is for the server that asked.
+func TestAReloadKeepsAnswersFromAnotherServer(t *testing.T) {
+	one, two := asker(t, `"state"`), asker(t, `"state"`)
+	r := serveReloadable(t, team("eng", "", "", one), gateway.Options{})
+	call := r.capable("", `{"elicitation":{}}`)
+	state := call("prompts/get", `{"name":"up.ask"}`).state(t)
+	r.reload(team("eng", "", "", two))
+	call("prompts/get", retry("up.ask", state, "")).is(t, http.StatusOK, `"code":-32602`, `"reason":"state"`)
+	if n := len(two.heard("prompts/get")); n != 0 {
+		t.Errorf("the other server is asked %d times", n)
+	}
+	r.reload(team("eng", "", "", one))
+	call("prompts/get", retry("up.ask", state, "")).is(t, http.StatusOK, `"resultType":"complete"`)
+}
+
 // Reloads, valid and broken in turn, while clients list, get and listen. Each valid one changes what some see, and one
 // in ten also how an upstream is reached. Nothing fails, and no session is lost.
 func TestReloadUnderLoad(t *testing.T) {
