@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"regexp"
@@ -10,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 )
 
 // grants are what an allow block lets one team's file use. A nil *grants allows everything: without any
@@ -89,28 +90,33 @@ func (l *loader) reserve() {
 		if attribute == nil {
 			continue
 		}
-		walkCalls(attribute.Expr, func(call *hclsyntax.FunctionCallExpr) {
-			if len(call.Args) == 0 {
-				return
+		functions := maps.Clone(l.guarded)
+		functions["env"] = noting(func(name string) { l.reserved["env "+name] = true })
+		functions["file"] = noting(func(path string) {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(f.scope.dir, path)
 			}
-			v, diags := call.Args[0].Value(nil)
-			if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-				return
-			}
-			switch call.Name {
-			case "env":
-				l.reserved["env "+v.AsString()] = true
-			case "file":
-				path := v.AsString()
-				if !filepath.IsAbs(path) {
-					path = filepath.Join(f.scope.dir, path)
-				}
-				if actual, err := filepath.EvalSymlinks(path); err == nil {
-					l.reserved["file "+absolute(actual)] = true
-				}
+			if actual, err := filepath.EvalSymlinks(path); err == nil {
+				l.reserved["file "+absolute(actual)] = true
 			}
 		})
+		_, _ = attribute.Expr.Value(&hcl.EvalContext{Functions: functions}) // what is wrong with it was reported
 	}
+}
+
+// noting is a function whose result is not known, so that an evaluation goes every way that there is, and which notes what
+// it is called with.
+func noting(note func(name string)) function.Function {
+	return function.New(&function.Spec{
+		VarParam: &function.Parameter{Name: "name", Type: cty.String, AllowUnknown: true},
+		Type:     function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if len(args) > 0 && args[0].IsKnown() {
+				note(args[0].AsString())
+			}
+			return cty.UnknownVal(cty.String), nil
+		},
+	})
 }
 
 func absolute(path string) string {

@@ -1,4 +1,9 @@
-gateway { cursor_keys = [base64encode(env("CURSOR")), trimspace(file("keys/cursor.key"))] }
+gateway {
+  cursor_keys = flatten([
+    [for name in ["CURSOR"] : base64encode(env(name))],
+    env("NEWER", "") == "" ? [trimspace(file("${"keys"}/cursor.key"))] : [env("NEWER")],
+  ])
+}
 allow "b" {
   env   = ["*"]
   files = ["*"]
