@@ -36,8 +36,8 @@ var (
 //
 //	no capabilities            the endpoint's first session, as many calls at once as there may be
 //	the transport ties what    one session for each set, as many calls at once as there may be
-//	  is said to calls           (Streamable HTTP, until the server asks on another stream than the call's: which is
-//	                             refused, unless the session never had another call)
+//	  is said to calls           (Streamable HTTP, until the server asks on another stream than the call's, or on one
+//	                             that was taken up again: which is refused, unless the session never had another call)
 //	it does not                up to maxAlike sessions for each set, one call at a time on each
 //
 // Where calls take turns, what the server asks or logs can only be for the one call in flight. A session on which a call

@@ -200,7 +200,8 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 	if err == nil || place.id == "" || wire.Modern(r.revision) || ctx.Err() != nil || !interrupted(err) {
 		return answer, err // the modern era resumes nothing
 	}
-	if answer, err = t.resume(ctx, &place, id, said, err); err != nil {
+	// A server that cannot go on may take it for the stream that belongs to no call, where it asks others, too.
+	if answer, err = t.resume(ctx, &place, id, t.handle, err); err != nil {
 		err = &begunError{err}
 	}
 	return answer, err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -139,6 +140,46 @@ func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
 		}
 		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
 			t.Errorf("asked %d times, want once", n)
+		}
+	})
+}
+
+// A server that does not know where a stream stopped takes the GET for one of the stream that belongs to no call. What it
+// asks there may be anybody's.
+func TestQuestionOnAResumedStreamIsNotTakenForTheCalls(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Second)
+		var mu sync.Mutex
+		responses := ""
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			responses += "data: " + string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))) + "\n\n"
+			stream(w, "id: counted\nretry: 1000\ndata:\n\n")
+		})
+		resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if n == 1 {
+				stream(w, "data: "+rootsQuestion+"\n\n")
+				return
+			}
+			stream(w, responses)
+		})
+		var asked atomic.Int32
+		var calls sync.WaitGroup
+		for range 2 {
+			calls.Go(func() {
+				if err := getFor(t.Context(), c, rooted(&asked, 0)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		synctest.Wait()
+		if got := answers(p); asked.Load() != 0 || !slices.Equal(got, []string{"error"}) {
+			t.Errorf("of two calls %d were asked; the answers: %v", asked.Load(), got)
 		}
 	})
 }
