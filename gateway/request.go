@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -98,15 +99,26 @@ var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a const
 // respond carries a request out and appends the response to dst, whatever it is. Code is that of an error, else 0.
 func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) (response []byte, code int64) {
 	ctx, operation := g.metrics.start(ctx, r)
-	start := len(dst)
-	dst, err := g.result(ctx, wire.AppendResultHead(dst, r.message.ID), r, operation)
+	head := wire.AppendResultHead(dst, r.message.ID)
+	result, err := unbroken(func() ([]byte, error) { return g.result(ctx, head, r, operation) })
 	operation.end(err)
 	if err != nil {
 		wireErr := g.wireError(ctx, err)
 		r.cut = nil
-		return wire.AppendError(dst[:start], r.message.ID, wireErr), wireErr.Code
+		return wire.AppendError(head[:len(dst)], r.message.ID, wireErr), wireErr.Code
 	}
-	return append(dst, '}'), 0
+	return append(result, '}'), 0
+}
+
+// unbroken makes an error of a panic. Requests are answered by goroutines of the gateway's own, too, where a panic would
+// end everybody's and not only, as in a handler of the HTTP server, the one that it happened to.
+func unbroken[T any](do func() (T, error)) (result T, err error) {
+	defer func() {
+		if broke := recover(); broke != nil {
+			err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
+		}
+	}()
+	return do()
 }
 
 // maxParams bounds the members of a request's params.

@@ -99,7 +99,7 @@ func (ws *waits) begin(
 	go func() {
 		defer ws.work.Done()
 		defer hangUp()
-		w.outcome, w.err = call(detached, client)
+		w.outcome, w.err = unbroken(func() (outcome, error) { return call(detached, client) })
 		close(w.done)
 	}()
 	return ws.attend(ctx, w)
