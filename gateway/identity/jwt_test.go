@@ -405,6 +405,11 @@ func TestAProviderThatIsDownIsNotANo(t *testing.T) {
 		p.Rotate()
 		time.Sleep(10 * time.Second)
 		refused(t, a, p.Token("alice"), identity.ErrUnavailable) // nobody knows whether this key is one
+
+		next := issuers(jwtBlock(p))
+		next.TakeOver(a)
+		accepted(t, next, token)
+		refused(t, next, p.Token("alice"), identity.ErrUnavailable) // a reload does not tell, either
 	})
 }
 

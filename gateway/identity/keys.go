@@ -75,7 +75,7 @@ func (k *keyring) takeOver(before *keyring) {
 		return
 	}
 	before.mu.Lock()
-	k.asked = before.asked
+	k.asked, k.failed = before.asked, before.failed
 	before.mu.Unlock()
 	k.set.Store(&keySet{document: set.document, keys: set.keys, at: set.at, known: newKnown()})
 }
