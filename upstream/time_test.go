@@ -151,6 +151,35 @@ func TestServerThatCannotTellIsPolled(t *testing.T) {
 	}
 }
 
+func TestPollsStrayFromTheirTime(t *testing.T) {
+	t.Parallel()
+	var at []time.Time
+	peer := func(t testing.TB) *upstreamtest.Peer {
+		p := upstreamtest.NewPeer(t)
+		p.Handle(http.MethodGet, nil)
+		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			at = append(at, time.Now())
+			r.Result(w, `{"prompts":[]}`)
+		})
+		return p
+	}
+	inBubble(t, peer, anywhere(), func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector) {
+		time.Sleep(20 * config.DefaultRefresh)
+		synctest.Wait()
+		gaps := map[time.Duration]bool{}
+		for i := 1; i < len(at); i++ {
+			gap := at[i].Sub(at[i-1])
+			gaps[gap] = true
+			if gap < config.DefaultRefresh || gap > config.DefaultRefresh*5/4 {
+				t.Errorf("a list %s after the last, want %s and up to a quarter more", gap, config.DefaultRefresh)
+			}
+		}
+		if len(gaps) < 2 {
+			t.Errorf("lists came at the same intervals: %v", gaps)
+		}
+	})
+}
+
 func TestBrokenStreamIsReopenedAndMadeUpFor(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
