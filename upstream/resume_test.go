@@ -116,13 +116,13 @@ func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		id := begins(p, `id: asked`+"\nretry: 2000\n"+`data: {"jsonrpc":"2.0","id":"q","method":"roots/list"}`+"\n\n")
-		answered := false
+		var answered atomic.Bool
 		p.Handle("", func(w http.ResponseWriter, r *upstreamtest.Request) { // responses have no method
-			answered = string(r.Body) == `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`
+			answered.Store(string(r.Body) == `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`)
 			w.WriteHeader(http.StatusAccepted)
 		})
 		resumes(p, func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) {
-			if answered {
+			if answered.Load() {
 				stream(w, "id: done\n"+response(id))
 				return
 			}
@@ -135,8 +135,8 @@ func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
 				return jsontext.Value(`{"roots":[]}`), nil
 			},
 		}
-		if _, err := c.CallFor(t.Context(), client, wire.PromptsGet, "p", nil); err != nil || !answered {
-			t.Errorf("CallFor() = %v, answered %v", err, answered)
+		if _, err := c.CallFor(t.Context(), client, wire.PromptsGet, "p", nil); err != nil || !answered.Load() {
+			t.Errorf("CallFor() = %v, answered %v", err, answered.Load())
 		}
 		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
 			t.Errorf("asked %d times, want once", n)
