@@ -151,6 +151,37 @@ func TestServerThatCannotTellIsPolled(t *testing.T) {
 	}
 }
 
+// A server may say that its list changed on whichever stream is at hand, also one without a stream for that.
+func TestChangeToldDuringACallIsFollowed(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				p.Handle(http.MethodGet, nil)
+				p.Handle(wire.Listen, nil)
+				p.Break()
+				time.Sleep(time.Minute)
+				p.Prompts("new")
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+					w.Header().Set("Content-Type", wire.ContentSSE)
+					upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+					upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, []byte(`{"messages":[]}`))))
+				})
+				if _, err := get(t.Context(), c, "p"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if got := names(c); got != "new" {
+					t.Errorf("names = %s, want new", got)
+				}
+			})
+		})
+	}
+}
+
 func TestPollsStrayFromTheirTime(t *testing.T) {
 	t.Parallel()
 	var at []time.Time
