@@ -77,6 +77,6 @@ team "a" {
   expose "long" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = "${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}" == "" # ERROR: Template too long; at most 16 parts
+    when    = "${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}" == "" # ERROR: Template too long; Text in when may be put together of at most 16 parts
   }
 }
