@@ -39,14 +39,13 @@ func stream(w http.ResponseWriter, events string) {
 
 // resumes makes a peer answer what takes up a stream again; the stream outside of calls it does not have.
 func resumes(p *upstreamtest.Peer, answer func(w http.ResponseWriter, r *upstreamtest.Request, n int)) {
-	n := 0
+	var n atomic.Int32
 	p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 		if r.Header.Get("Last-Event-ID") == "" {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		n++
-		answer(w, r, n)
+		answer(w, r, int(n.Add(1)))
 	})
 }
 
