@@ -140,6 +140,9 @@ func (g *Gateway) client(r *request) upstream.Client {
 	if !r.modern() {
 		c.Capabilities = jsontext.Value("{}")
 	}
+	if !r.principal.Anonymous {
+		c.Caller = r.principal.Key()
+	}
 	if r.talk == nil {
 		return c
 	}

@@ -163,6 +163,22 @@ func TestAWaitingCallGoesOnForWhomItAskedOnly(t *testing.T) {
 	refused("a second time", ann("prompts/get", resumed(state, responses)))
 }
 
+// One who leaves questions unanswered keeps a server on which calls take turns from asking again in the same name, and
+// from nobody else.
+func TestNobodyHoldsAServerByNotAnswering(t *testing.T) {
+	text := curiousUpstream(t, "stdio-legacy", "timeout = \"2s\"")
+	s := serve(t, "auth {\n"+token("ann")+token("bob")+"}\n"+team("a", `"user:ann", "user:bob"`, text))
+	ann, bob := s.capable("ann", `{"elicitation":{}}`), s.capable("bob", `{"elicitation":{}}`)
+	const elicit = `{"name":"stdio-legacy.elicit","arguments":{"who":"x"}}`
+	for i := range 3 {
+		a := ann("prompts/get", elicit)
+		if asked := strings.Contains(a.body, `"input_required"`); asked != (i < 2) {
+			t.Errorf("ann's get %d: %s", i, a.body)
+		}
+	}
+	bob("prompts/get", elicit).is(t, 200, `"input_required"`)
+}
+
 func TestAWaitingCallEndsWithTheGateway(t *testing.T) {
 	p := newLegacyAsker(t, formQuestion)
 	s := serve(t, team("a", "", "", p.peer))

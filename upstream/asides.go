@@ -19,6 +19,9 @@ const (
 	// maxAsides bounds an endpoint's sessions beside its first, and maxAlike those of one set of capabilities.
 	maxAsides = 8
 	maxAlike  = 4
+	// maxHeld bounds those of them that one caller holds at a time, so that nobody who leaves questions unanswered keeps
+	// all others from being asked.
+	maxHeld = maxAlike / 2
 	// asideIdle is how long one is kept that nobody uses.
 	asideIdle = 5 * time.Minute
 	// asideRetry is how long after a failure to open one, calls go to the endpoint's first session instead.
@@ -69,6 +72,7 @@ type aside struct {
 	set     string
 	session *Session // nil until it is open
 	calls   int
+	caller  string // of the one call, where there are turns
 	// turns says that it takes one call at a time.
 	turns bool
 	end   context.CancelFunc
@@ -106,7 +110,7 @@ func (a *asides) call(ctx context.Context, client *Client, ask question) (Result
 		return ask(ctx, a.first)
 	}
 	for range 2 {
-		one, err := a.acquire(ctx, set)
+		one, err := a.acquire(ctx, set, client.Caller)
 		if err != nil {
 			return Result{}, err
 		}
@@ -135,13 +139,13 @@ func (a *asides) set(client *Client) (set string, ok bool) {
 }
 
 // acquire returns a session for a set, to be released, as soon as there is one. It returns nil where there is none to be had.
-func (a *asides) acquire(ctx context.Context, set string) (*aside, error) {
+func (a *asides) acquire(ctx context.Context, set, caller string) (*aside, error) {
 	half := time.NewTimer(left(ctx) / 2)
 	defer half.Stop()
 	a.want(set, 1)
 	defer a.want(set, -1)
 	for {
-		one, opening, news := a.take(set)
+		one, opening, news := a.take(set, caller)
 		if one != nil || news == nil {
 			return one, nil
 		}
@@ -170,9 +174,12 @@ func (a *asides) want(set string, n int) {
 
 // take returns a session that is free, or begins to open one. News is closed when it is worth another try; nil where it
 // never will be.
-func (a *asides) take(set string) (free *aside, opening bool, news <-chan struct{}) {
+func (a *asides) take(set, caller string) (free *aside, opening bool, news <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.held(set, caller) >= maxHeld {
+		return nil, false, a.news
+	}
 	alike, begun := 0, 0
 	for _, one := range a.all {
 		switch {
@@ -184,6 +191,7 @@ func (a *asides) take(set string) (free *aside, opening bool, news <-chan struct
 			alike++
 		default:
 			one.calls++
+			one.caller = caller
 			if one.idle != nil {
 				one.idle.Stop()
 			}
@@ -202,6 +210,16 @@ func (a *asides) take(set string) (free *aside, opening bool, news <-chan struct
 		return nil, false, nil
 	}
 	return nil, begun > 0, a.news
+}
+
+// held returns how many sessions of a set a caller holds of those on which calls take turns. Called with the lock.
+func (a *asides) held(set, caller string) (n int) {
+	for _, one := range a.all {
+		if caller != "" && one.turns && one.calls > 0 && one.set == set && one.caller == caller {
+			n++
+		}
+	}
+	return n
 }
 
 // makeRoom reports whether there may be one more session, for which it closes one that nobody uses. Called with the
@@ -302,7 +320,7 @@ func (a *asides) takeTurns() {
 
 // rest makes a session one that nobody uses. Called with the lock.
 func (a *asides) rest(one *aside) {
-	one.calls = 0
+	one.calls, one.caller = 0, ""
 	one.idle = time.AfterFunc(asideIdle, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -19,6 +19,9 @@ import (
 type Client struct {
 	// Capabilities are what the client declared, an object; what stands in _meta counts where they are nil.
 	Capabilities jsontext.Value
+	// Caller tells whoever makes calls from others, so that nobody holds all sessions of a server on which calls take
+	// turns. Empty is nobody in particular, and is not held to that.
+	Caller string
 	// Ask puts a server's request (elicitation, sampling, roots) to the client and returns its result, or the
 	// [*wire.Error] with which it is refused. It must return soon after ctx has ended. Nil refuses all at once. The
 	// time of the call stands still meanwhile.
