@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -215,7 +214,7 @@ func (o *operation) end(err error) {
 func failure(err error) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{attrErrorType.String(errorType(err))}
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
-		attributes = append(attributes, attrStatus.String(strconv.FormatInt(wireErr.Code, 10)))
+		attributes = append(attributes, attrStatus.String(wireErr.Label()))
 	}
 	return attributes
 }
@@ -223,7 +222,7 @@ func failure(err error) []attribute.KeyValue {
 // errorType names a failure: the JSON-RPC code, or why there was no answer.
 func errorType(err error) string {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
-		return strconv.FormatInt(wireErr.Code, 10)
+		return wireErr.Label()
 	}
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		return string(unavailable.Reason)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -116,7 +115,7 @@ func failureAttributes(err error) []attribute.KeyValue {
 		return nil
 	}
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
-		code := strconv.FormatInt(wireErr.Code, 10)
+		code := wireErr.Label()
 		return []attribute.KeyValue{attrErrorType.String(code), attrStatus.String(code)}
 	}
 	return []attribute.KeyValue{attrErrorType.String(string(reasonOrAnswer(err)))}

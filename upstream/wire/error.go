@@ -33,6 +33,15 @@ type Error struct {
 // NewError makes an error of the gateway's own.
 func NewError(code int64, message string) *Error { return &Error{Code: code, Message: message} }
 
+// Label is the code as it may stand on a metric: a number of those that JSON-RPC reserves, or "_OTHER", since a server can
+// make up any number of others.
+func (e *Error) Label() string {
+	if e.Code < -32768 || e.Code > -32000 {
+		return "_OTHER"
+	}
+	return strconv.FormatInt(e.Code, 10)
+}
+
 // WithData returns a copy of the error with data.
 func (e *Error) WithData(data jsontext.Value) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: data}

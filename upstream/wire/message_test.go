@@ -194,3 +194,11 @@ func TestHeadID(t *testing.T) {
 		}
 	}
 }
+
+func TestLabelsOfCodesAreFew(t *testing.T) {
+	for code, want := range map[int64]string{-32602: "-32602", -32000: "-32000", -32768: "-32768", -31999: "_OTHER", 0: "_OTHER", -32769: "_OTHER", 7: "_OTHER"} {
+		if got := wire.NewError(code, "").Label(); got != want {
+			t.Errorf("label of %d: %s, want %s", code, got, want)
+		}
+	}
+}
