@@ -87,10 +87,6 @@ func measure(ctx context.Context, s settings, c benchmark) error {
 		for i := range contestants {
 			i = (i + turn) % len(contestants) // none is always the first
 			sample, err := contestants[i].take(ctx, c.connections, s.length)
-			if err != nil { // a reverse proxy was seen to break off a response of a megabyte once in a hundred thousand
-				slog.WarnContext(ctx, "once more", slog.String("case", c.name), slog.Any("error", err))
-				sample, err = contestants[i].take(ctx, c.connections, s.length)
-			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", contestants[i].name, err)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -40,6 +41,9 @@ func (c contestant) take(ctx context.Context, connections int, length time.Durat
 	}
 	if err != nil {
 		return sample{}, fmt.Errorf("%w\n%s", err, c.process.Log())
+	}
+	if result.Broken > 0 {
+		slog.WarnContext(ctx, "answers broke off", slog.String("who", c.name), slog.Int("answers", result.Broken), slog.Int("of", result.Requests))
 	}
 	return sample{
 		rate: result.Rate(), p50: result.P50, p99: result.P99, memory: memory,

@@ -44,9 +44,14 @@ func Post(address, path, body string, header ...string) []byte {
 type Result struct {
 	Requests int
 	Elapsed  time.Duration
+	// Broken is how many answers broke off with their connections, which were opened again.
+	Broken int
 	// P50 and P99 are of the time from the request to the whole answer.
 	P50, P99 time.Duration
 }
+
+// maxBroken is of how many answers one may break off.
+const maxBroken = 100
 
 // Rate is in requests per second.
 func (r Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
@@ -59,7 +64,11 @@ func Run(ctx context.Context, request Request, connections int, length time.Dura
 	opening.SetLimit(64)
 	for i := range workers {
 		opening.Go(func() (err error) {
-			workers[i], err = open(ctx, request, i)
+			for range 3 { // an answer may break off here too
+				if workers[i], err = open(ctx, request, i); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+					return err
+				}
+			}
 			return err
 		})
 	}
@@ -77,7 +86,7 @@ func Run(ctx context.Context, request Request, connections int, length time.Dura
 		return Result{}, err
 	}
 	for _, w := range workers {
-		w.took = w.took[:0]
+		w.took, w.broken = w.took[:0], 0
 	}
 	begun()
 	start := time.Now()
@@ -85,14 +94,19 @@ func Run(ctx context.Context, request Request, connections int, length time.Dura
 	elapsed := time.Since(start)
 	done()
 	var took []time.Duration
+	broken := 0
 	for _, w := range workers {
 		took = append(took, w.took...)
+		broken += w.broken
+	}
+	if err == nil && broken*maxBroken > len(took) {
+		err = errors.New("too many broke off")
 	}
 	if err != nil || len(took) == 0 {
-		return Result{}, errors.Join(err, fmt.Errorf("%d answers", len(took)))
+		return Result{}, errors.Join(err, fmt.Errorf("%d answers, %d broken off", len(took), broken))
 	}
 	slices.Sort(took)
-	return Result{Requests: len(took), Elapsed: elapsed, P50: took[len(took)/2], P99: took[len(took)*99/100]}, nil
+	return Result{Requests: len(took), Elapsed: elapsed, Broken: broken, P50: took[len(took)/2], P99: took[len(took)*99/100]}, nil
 }
 
 func each(workers []*worker, until time.Time) error {
@@ -110,6 +124,7 @@ type worker struct {
 	request Request
 	next    int // of the raw requests
 	took    []time.Duration
+	broken  int
 }
 
 // open connects and asks once, to see that it is answered as it should be.
@@ -133,13 +148,30 @@ func open(ctx context.Context, request Request, first int) (*worker, error) {
 
 func (w *worker) ask(until time.Time) error {
 	for now := time.Now(); now.Before(until); {
-		if err := w.once(io.Discard); err != nil {
+		if err := w.once(io.Discard); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			if err := w.again(); err != nil {
+				return err
+			}
+			continue
+		} else if err != nil {
 			return err
 		}
 		end := time.Now()
 		w.took = append(w.took, end.Sub(now))
 		now = end
 	}
+	return nil
+}
+
+// again opens the connection again.
+func (w *worker) again() error {
+	_ = w.conn.Close()                              // the other side has
+	conn, err := net.Dial("tcp", w.request.Address) //nolint:noctx // a connection on loopback
+	if err != nil {
+		return err
+	}
+	w.conn, w.broken = conn, w.broken+1
+	w.in.Reset(conn)
 	return nil
 }
 
