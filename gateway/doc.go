@@ -9,7 +9,7 @@
 //	                        view = the edition's catalog as the audience may see it     (immutable)
 //	                                │
 //	          prompts/list ◀── page ┤                  (no upstream is asked: memory only)
-//	          prompts/get  ──────▶ owner ▶ arguments ▶ breaker ▶ upstream session ▶ raw result back
+//	          prompts/get  ──────▶ limits ▶ arguments ▶ breaker ▶ upstream session ▶ raw result back
 //	                                │          ◀── questions, progress, log messages meanwhile
 //	                                │          ──▶ answers
 //	                                │
@@ -18,8 +18,8 @@
 // There are three ways in. Over Streamable HTTP each message stands for itself and brings its session, or none. Over
 // HTTP+SSE and stdio all messages of a client are one conversation, and its session is the connection.
 //
-// A request meets its checks in this order: JSON, headers, identity, visibility, arguments, upstream. Nothing about
-// an entry is consulted before its visibility: what a caller may not see is answered, byte for byte, like what does
+// A request meets its checks in this order: JSON, headers, identity, visibility, limits, arguments, upstream. Nothing
+// about an entry is consulted before its visibility: what a caller may not see is answered, byte for byte, like what does
 // not exist.
 //
 // Promises:
@@ -27,8 +27,10 @@
 //   - Whoever lists in response to a list_changed sees the list that the notification was about, or a later one.
 //   - A notification goes only to those in whose own view something changed, and costs a slow client nobody's time:
 //     what is pending for it is one bit.
-//   - What a server asks or says during a get reaches the client that made the get and nobody else. An answer counts once,
-//     from the session that was asked or, in the modern era, from the principal that was, for the same get.
+//   - What a server asks or says during a get reaches the client that made the get and nobody else. Where neither the
+//     transport nor the server says for which, one get is in flight, and the server was heard to be done with the one
+//     before: only one that asks later still could be taken amiss. An answer counts once, from the session that was asked
+//     or, in the modern era, from the principal that was, for the same get.
 //   - No state is kept per client that another replica with the same keys would need. What is tied to this one: streams,
 //     HTTP+SSE sessions, requests in flight, their cancellation and the answers that they wait for, log levels, and which
 //     sessions were ended here.
@@ -37,5 +39,6 @@
 //     sessions and calls, others end their calls first, and streams go on unless their caller is not accepted any more.
 //
 // The parts: package catalog is the merge, the names and the pages; policy decides visibility; identity knows who calls;
-// schema holds arguments against their JSON Schemas; seal makes the tokens that clients carry.
+// schema holds arguments against their JSON Schemas; screen holds definitions and results against what must not be in
+// them; seal makes the tokens that clients carry.
 package gateway

@@ -46,7 +46,7 @@ var (
 // Where calls take turns, what the server asks or logs can only be for the one call in flight. A session on which a call
 // was given up is closed after it, and before the next call the server must have answered a ping: what it still had to
 // say about the last call is out by then, and was refused. Where no session can be had, calls go to the first one, whose
-// server was told of no capabilities.
+// server was told of no capabilities. One caller holds at most maxHeld of the sessions on which calls take turns.
 type asides struct {
 	endpoint *endpoint
 	first    *Session
