@@ -11,9 +11,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Why a token does not open.
@@ -95,7 +97,7 @@ func (b *Box) Seal(plaintext []byte) string {
 // Open returns what was sealed in token, or [ErrMalformed] or [ErrExpiredKey].
 func (b *Box) Open(token string) ([]byte, error) {
 	// The decoder, strict or not, skips line breaks: with them a token could be spelled in many ways.
-	if strings.ContainsAny(token, "\r\n") {
+	if strings.IndexByte(token, '\r') >= 0 || strings.IndexByte(token, '\n') >= 0 {
 		return nil, ErrMalformed
 	}
 	raw, err := b.base64.DecodeString(token)
@@ -116,7 +118,11 @@ func (b *Box) open(raw []byte) ([]byte, error) {
 		if b.keys[i].id != id {
 			continue
 		}
-		plaintext, err := b.keys[i].aead.Open(nil, nonce, ciphertext, nil)
+		var dst []byte
+		if len(b.keys) == 1 { // else what one key made of the ciphertext would be the next one's
+			dst = ciphertext[:0]
+		}
+		plaintext, err := b.keys[i].aead.Open(dst, nonce, ciphertext, nil)
 		if err == nil {
 			return plaintext, nil
 		}
@@ -127,9 +133,10 @@ func (b *Box) open(raw []byte) ([]byte, error) {
 
 // subkey is what one key of the ring becomes for one purpose.
 type subkey struct {
-	id       [keyIDSize]byte
-	aead     cipher.AEAD
-	nonceKey []byte
+	id   [keyIDSize]byte
+	aead cipher.AEAD
+	// nonces are what makes nonces under the subkey's own key for them, to be used again: that key is half of the work.
+	nonces *sync.Pool
 	// purpose stands before the plaintext in what the nonce is made of.
 	purpose []byte
 }
@@ -143,12 +150,13 @@ func newSubkey(key [keySize]byte, purpose string) subkey {
 	if err != nil {
 		panic(err) // only for a block of the wrong size
 	}
+	nonceKey := derive(key, "nonce", purpose, keySize)
 	return subkey{
 		// The id is the same for every purpose: it names the key of the ring.
-		id:       [keyIDSize]byte(derive(key, "id", "", keyIDSize)),
-		aead:     aead,
-		nonceKey: derive(key, "nonce", purpose, keySize),
-		purpose:  []byte(purpose),
+		id:      [keyIDSize]byte(derive(key, "id", "", keyIDSize)),
+		aead:    aead,
+		nonces:  &sync.Pool{New: func() any { return &nonceMaker{mac: hmac.New(sha256.New, nonceKey)} }},
+		purpose: []byte(purpose),
 	}
 }
 
@@ -163,9 +171,19 @@ func derive(key [keySize]byte, use, purpose string, size int) []byte {
 
 // nonce is the content's own; doc.go says why that is safe.
 func (k *subkey) nonce(plaintext []byte) [nonceSize]byte {
-	mac := hmac.New(sha256.New, k.nonceKey)
-	mac.Write(k.purpose)
-	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(plaintext))))
-	mac.Write(plaintext)
-	return [nonceSize]byte(mac.Sum(nil))
+	m, _ := k.nonces.Get().(*nonceMaker)
+	defer k.nonces.Put(m)
+	m.mac.Reset()
+	m.buffer = append(m.buffer[:0], k.purpose...)
+	m.buffer = binary.BigEndian.AppendUint64(m.buffer, uint64(len(plaintext)))
+	m.mac.Write(m.buffer)
+	m.mac.Write(plaintext)
+	m.buffer = m.mac.Sum(m.buffer[:0])
+	return [nonceSize]byte(m.buffer)
+}
+
+// nonceMaker is an HMAC, and room for what it takes and gives.
+type nonceMaker struct {
+	mac    hash.Hash
+	buffer []byte
 }

@@ -86,15 +86,15 @@ func decodeSession(b []byte) (Session, error) {
 	if len(b) < sessionHeadSize || b[0] != sessionVersion || b[1] > bitsKnown {
 		return Session{}, ErrMalformed
 	}
-	capabilities, id, expires, text := b[1], b[2:18], b[18:26], b[sessionHeadSize:]
+	capabilities, id, expires, text := b[1], b[2:18], b[18:26], string(b[sessionHeadSize:])
 	revisionSize := int(b[sessionHeadSize-1])
 	if revisionSize > len(text) {
 		return Session{}, ErrMalformed
 	}
 	s := Session{
 		ID:        [16]byte(id),
-		Revision:  string(text[:revisionSize]),
-		Principal: string(text[revisionSize:]),
+		Revision:  text[:revisionSize],
+		Principal: text[revisionSize:],
 		Expires:   time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
 	}
 	for _, flag := range s.flags() {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"mime"
+	"net/http"
 	"strings"
 	"unicode/utf8"
 )
@@ -57,6 +58,15 @@ func plainHeader(text string) bool {
 		}
 	}
 	return true
+}
+
+// Header returns a header's first value; name must be spelled canonically, as it is here. [http.Header.Get] looks at every
+// letter of it first.
+func Header(header http.Header, name string) string {
+	if values := header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
 }
 
 // MediaType returns the media type of a Content-Type header, without its parameters; empty where it cannot be read.

@@ -31,74 +31,72 @@ func (m *Message) IsResponse() bool { return m.Method == "" }
 // Parse reads one message, strictly. The error is an [*Error] with [ParseError] or [InvalidRequest]; the message
 // returned with it has the ID where that much could be read, so that the error can be addressed.
 func Parse(raw []byte) (Message, error) {
-	var m Message
-	object, err := ParseObject(raw)
+	var e envelope
+	err := scanMembers(scanner{raw: raw}, func(name string, _, value []byte) { e.take(name, value) })
 	if err != nil {
 		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
-			return m, NoBatches()
+			return Message{}, NoBatches()
 		}
-		return m, NewError(ParseError, "Parse error: "+err.Error())
+		return Message{}, NewError(ParseError, "Parse error: "+err.Error())
 	}
-	if problem := m.read(object); problem != "" {
-		var unread Message
-		_ = unread.take(Member{Name: "id", Value: object.Get("id")}) // it may stand after what is wrong
-		return unread, NewError(InvalidRequest, "Invalid request: "+problem)
+	if problem := e.check(); problem != "" {
+		return Message{ID: e.ID}, NewError(InvalidRequest, "Invalid request: "+problem)
 	}
-	return m, nil
+	return e.Message, nil
 }
 
-// read stores the members of the envelope; what it returns says what is wrong with them.
-func (m *Message) read(object Object) (problem string) {
-	for _, member := range object {
-		if problem := m.take(member); problem != "" {
-			return problem
-		}
-	}
-	if m.IsNotification() && object.Get("id") != nil {
-		return "the id of a request must not be null"
-	}
-	version, _ := object.Text("jsonrpc")
-	return m.check(version)
+// envelope is a message while it is read.
+type envelope struct {
+	Message
+
+	version string
+	// nullID is set where the id is null: an error response to a message whose id could not be read has such a one.
+	nullID bool
+	// problem is the first that was found; the id may stand after it.
+	problem string
 }
 
-// take stores one member of the envelope; what it returns says what is wrong with it.
-func (m *Message) take(member Member) (problem string) {
-	kind := member.Value.Kind()
-	switch member.Name {
+// take stores one member.
+func (e *envelope) take(name string, value jsontext.Value) {
+	ok, problem := true, ""
+	switch name {
+	case "jsonrpc":
+		e.version, _ = Text(value)
 	case "id":
-		switch kind {
+		switch value.Kind() {
 		case '"', '0':
-			m.ID = member.Value
-		case 'n': // an error response to a message whose id could not be read
+			e.ID = value
+		case 'n':
+			e.nullID = true
 		default:
-			return "id must be a string or a number"
+			ok, problem = false, "id must be a string or a number"
 		}
 	case "method":
-		text, ok := Text(member.Value)
-		if !ok || text == "" {
-			return "method must be a string"
-		}
-		m.Method = text
+		e.Method, _ = Text(value)
+		ok, problem = e.Method != "", "method must be a string"
 	case "params":
-		if kind != '{' {
-			return "params must be an object"
-		}
-		m.Params = member.Value
+		e.Params = value
+		ok, problem = value.Kind() == '{', "params must be an object"
 	case "result":
-		m.Result = member.Value
+		e.Result = value
 	case "error":
-		if kind != '{' {
-			return "error must be an object"
-		}
-		m.Error = member.Value
+		e.Error = value
+		ok, problem = value.Kind() == '{', "error must be an object"
 	}
-	return ""
+	if !ok && e.problem == "" {
+		e.problem = problem
+	}
 }
 
-// check holds the members against each other.
-func (m *Message) check(version string) (problem string) {
+// check holds the members against each other; what it returns says what is wrong with them.
+func (e *envelope) check() (problem string) {
+	m := &e.Message
 	switch {
-	case version != "2.0":
+	case e.problem != "":
+		return e.problem
+	case m.IsNotification() && e.nullID:
+		return "the id of a request must not be null"
+	case e.version != "2.0":
 		return `jsonrpc must be "2.0"`
 	case m.Method != "" && (m.Result != nil || m.Error != nil):
 		return "a message cannot be a call and a response"

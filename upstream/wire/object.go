@@ -42,26 +42,37 @@ func Members(part jsontext.Value) Object {
 	return object
 }
 
-// usualMembers is for how many members there is room before more has to be made: an envelope has as many.
+// usualMembers is for how many members there is room before more has to be made.
 const usualMembers = 4
 
 func parseObject(s scanner) (Object, error) {
-	s.space()
-	if s.peek() != '{' {
-		return nil, s.notAnObject()
-	}
-	object := make(Object, 0, usualMembers)
-	err := s.object(func(quoted, value []byte) {
-		name, _ := unquote(quoted) // it was read strictly
+	object := Object{}
+	err := scanMembers(s, func(name string, quoted, value []byte) {
+		if cap(object) == 0 {
+			object = make(Object, 0, usualMembers)
+		}
 		object = append(object, Member{Name: name, Value: value, quoted: quoted})
 	})
-	if err == nil {
-		err = s.end()
-	}
 	if err != nil {
 		return nil, err
 	}
 	return object, nil
+}
+
+// scanMembers calls member for each member of the one object that is to be read.
+func scanMembers(s scanner, member func(name string, quoted, value []byte)) error {
+	s.space()
+	if s.peek() != '{' {
+		return s.notAnObject()
+	}
+	err := s.object(func(quoted, value []byte) {
+		name, _ := unquote(quoted) // it was read strictly
+		member(name, quoted, value)
+	})
+	if err != nil {
+		return err
+	}
+	return s.end()
 }
 
 // notAnObject explains why the next value is not an object: it is something else, or no JSON at all.
