@@ -128,7 +128,7 @@ func (g *Gateway) serveBatch(w http.ResponseWriter, r *http.Request, batch []jso
 
 // batched returns the job of one message of a batch, nil for one that wants no response.
 func (g *Gateway) batched(r *http.Request, session *seal.Session, call *request) job {
-	call.client = g.clientAddress(r)
+	call.client = func() string { return g.clientAddress(r) }
 	if !call.message.IsRequest() {
 		g.noted(session, call)
 		return nil

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // hostGuard refuses requests that a browser was tricked into: each of Host and Origin, where it is present, must name
@@ -45,7 +47,7 @@ func (h hostGuard) check(r *http.Request) error {
 	if err := h.checkHost(r); err != nil {
 		return err
 	}
-	origin := r.Header.Get("Origin")
+	origin := wire.Header(r.Header, "Origin")
 	if origin == "" || slices.Contains(h.origins, origin) {
 		return nil
 	}

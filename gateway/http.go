@@ -18,8 +18,6 @@ import (
 const (
 	// maxRequest bounds the body of a client's request, in bytes.
 	maxRequest = 4 << 20
-	// readBound is how long the body of a request may take to arrive.
-	readBound = 30 * time.Second
 	// maxPromised bounds the room that is made for a body before it is there, in bytes.
 	maxPromised = 64 << 10
 	// maxPooled bounds the buffers that are kept for the next response, in bytes.
@@ -33,6 +31,9 @@ const (
 //	        _meta or header says so         modern (2026-07-28)
 //	GET     legacy stream of notifications
 //	DELETE  end of a legacy session
+//
+// How long a request may take to arrive is for the server to bound, by its ReadTimeout: it is over once the body has been
+// read, however long the response then lasts.
 //
 // Where access tokens are accepted it also serves, to anybody, who issues them: below /.well-known.
 func (g *Gateway) Handler() http.Handler {
@@ -109,11 +110,11 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	in, ok := receive(w, r)
 	if ok && in.call != nil {
-		in.call.client = g.clientAddress(r)
+		in.call.client = func() string { return g.clientAddress(r) }
 	}
 	switch {
 	case !ok:
-	case in.batch != nil && wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)):
+	case in.batch != nil && wire.Modern(wire.Header(r.Header, wire.HeaderProtocolVersion)):
 		refuse(w, http.StatusBadRequest, nil, wire.NoBatches())
 	case in.batch != nil:
 		g.serveBatch(w, r, in.batch)
@@ -129,7 +130,7 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 
 // receive reads the body of a POST, or answers why it cannot be read.
 func receive(w http.ResponseWriter, r *http.Request) (incoming, bool) {
-	if wire.MediaType(r.Header.Get("Content-Type")) != wire.ContentJSON {
+	if wire.MediaType(wire.Header(r.Header, "Content-Type")) != wire.ContentJSON {
 		refuse(w, http.StatusUnsupportedMediaType, nil, wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
 		return incoming{}, false
 	}
@@ -147,12 +148,8 @@ func receive(w http.ResponseWriter, r *http.Request) (incoming, bool) {
 	return in, true
 }
 
-// readBody reads a request's body whole. It has a deadline of its own, and none is left on the connection for a
-// response that may take longer: a server's ReadTimeout would end streams.
+// readBody reads a request's body whole.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readBound)) // a connection without deadlines has no bound
-	defer control.SetReadDeadline(time.Time{})             //nolint:errcheck // see above
 	if r.ContentLength < 0 || r.ContentLength > maxPromised {
 		return io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	}
@@ -169,10 +166,13 @@ func refuseBody(w http.ResponseWriter, err error) {
 	refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.ParseError, "The message did not arrive whole"))
 }
 
-// accepts reports whether a request's Accept header allows the content type. No header allows all.
+// usualAccept is what the clients that keep to the specification send.
+const usualAccept = wire.ContentJSON + ", " + wire.ContentSSE
+
+// accepts reports whether a request's Accept header allows the content type, one of the transport's. No header allows all.
 func accepts(r *http.Request, contentType string) bool {
-	values := r.Header.Values("Accept")
-	if len(values) == 0 {
+	values := r.Header["Accept"]
+	if len(values) == 0 || values[0] == usualAccept {
 		return true
 	}
 	major, _, _ := strings.Cut(contentType, "/")
@@ -200,7 +200,7 @@ func acceptsStream(w http.ResponseWriter, r *http.Request) bool {
 // isModern decides a message's era: what it says of itself in _meta, else its header. An initialize without either
 // is how the legacy era begins.
 func isModern(r *http.Request, call *request) bool {
-	return call.claimsModern() || wire.Modern(r.Header.Get(wire.HeaderProtocolVersion))
+	return call.claimsModern() || wire.Modern(wire.Header(r.Header, wire.HeaderProtocolVersion))
 }
 
 // buffers are reused between responses, so that a page of the list costs no allocation of its size.

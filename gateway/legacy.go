@@ -116,11 +116,11 @@ func (g *Gateway) serveInitialize(w http.ResponseWriter, r *http.Request, call *
 // openSession reads the session of a legacy request, or answers: 400 without one, 404 for one that is not this
 // caller's, ended or made up (2025-11-25, Transports, "Session Management").
 func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal policy.Principal) (seal.Session, bool) {
-	if header := r.Header.Get(wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
+	if header := wire.Header(r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		refuse(w, http.StatusBadRequest, nil, unsupportedVersion(header))
 		return seal.Session{}, false
 	}
-	token := r.Header.Get(wire.HeaderSessionID)
+	token := wire.Header(r.Header, wire.HeaderSessionID)
 	if token == "" {
 		refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Mcp-Session-Id is required: begin with initialize"))
 		return seal.Session{}, false
@@ -141,7 +141,7 @@ func unsupportedVersion(requested string) *wire.Error {
 
 // serveDelete ends a session on this replica.
 func (g *Gateway) serveDelete(w http.ResponseWriter, r *http.Request) {
-	if wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)) {
+	if wire.Modern(wire.Header(r.Header, wire.HeaderProtocolVersion)) {
 		refuseMethod(w, "POST", "There are no sessions in this revision")
 		return
 	}
@@ -275,7 +275,7 @@ func (l *legacySessions) stream(ctx context.Context, session *seal.Session) (_ c
 // view's fingerprint: a client that comes back with an old one missed something, and is told so at once.
 func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)):
+	case wire.Modern(wire.Header(r.Header, wire.HeaderProtocolVersion)):
 		refuseMethod(w, "POST", "This revision listens by subscriptions/listen")
 		return
 	case !acceptsStream(w, r):
@@ -290,7 +290,7 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.settle(r.Context(), who.Principal) // a gateway that just began has no news for those who come back to it
-	last, sub := r.Header.Get(wire.HeaderLastEventID), g.subscribe(who.Principal)
+	last, sub := wire.Header(r.Header, wire.HeaderLastEventID), g.subscribe(who.Principal)
 	g.serveDetached(w, r, func(ctx context.Context, out *eventStream) {
 		defer g.leave(sub)
 		ctx, end := until(ctx, who.Expires)

@@ -32,8 +32,8 @@ type request struct {
 	// nil where that cannot be.
 	talk *talk
 	ask  func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
-	// client is the address that the request came from; empty over stdio.
-	client string
+	// client returns the address that the request came from; nil over stdio.
+	client func() string
 	// screen holds what the upstream says during the request against the screen blocks; nil where there are none.
 	screen func(jsontext.Value) (said jsontext.Value, ok bool)
 	// cut is set where the transport can write a response in parts.

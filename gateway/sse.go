@@ -142,7 +142,8 @@ func (g *Gateway) serveSSEMessage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	in.call.client = g.clientAddress(r)
+	from := g.clientAddress(r) // the request is answered after it is over
+	in.call.client = func() string { return from }
 	id := in.call.message.ID
 	who, ok := g.authenticate(w, r, id)
 	if !ok {

@@ -150,6 +150,9 @@ type operation struct {
 	begun   time.Time
 }
 
+// serverSpan is made once: each would be an allocation.
+var serverSpan = trace.WithSpanKind(trace.SpanKindServer) //nolint:gochecknoglobals // a constant
+
 // start begins the server span of a request, as a child of the trace that came with it.
 func (i *instruments) start(ctx context.Context, r *request) (context.Context, *operation) {
 	r.measured = true
@@ -157,11 +160,11 @@ func (i *instruments) start(ctx context.Context, r *request) (context.Context, *
 	if !knownMethods[method] {
 		method = "_OTHER"
 	}
-	ctx, span := i.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindServer))
+	ctx, span := i.tracer.Start(ctx, method, serverSpan)
 	if span.IsRecording() {
 		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.revision), attrRequestID.String(requestID(r.message.ID)))
-		if r.client != "" {
-			span.SetAttributes(attrClient.String(r.client))
+		if r.client != nil {
+			span.SetAttributes(attrClient.String(r.client()))
 		}
 	}
 	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, r: r, begun: time.Now()}
@@ -236,6 +239,9 @@ func errorType(err error) string {
 	return "_OTHER"
 }
 
+// headerTraceParent is the header without which there is no trace (W3C Trace Context), in Go's canonical spelling.
+const headerTraceParent = "Traceparent"
+
 // extractTrace returns ctx with the caller's trace context: from _meta, which is nearer to the caller, else from
 // headers, which may be nil.
 func extractTrace(ctx context.Context, meta wire.Object, header http.Header) context.Context {
@@ -247,6 +253,9 @@ func extractTrace(ctx context.Context, meta wire.Object, header http.Header) con
 		if inMeta := (propagation.TraceContext{}).Extract(ctx, carrier); trace.SpanContextFromContext(inMeta).IsValid() {
 			return inMeta
 		}
+	}
+	if header[headerTraceParent] == nil {
+		return ctx
 	}
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 }

@@ -331,7 +331,7 @@ func (t *httpTransport) read(
 }
 
 func contentType(response *http.Response) string {
-	return wire.MediaType(response.Header.Get("Content-Type"))
+	return wire.MediaType(wire.Header(response.Header, "Content-Type"))
 }
 
 // readMessages reads a body of JSON, which has at least one message where there is no error.

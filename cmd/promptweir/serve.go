@@ -27,8 +27,10 @@ import (
 const (
 	// drainBound is how long requests in flight may take to end when the gateway is told to.
 	drainBound = 10 * time.Second
-	// headerBound and idleBound keep slow or silent clients from holding connections.
+	// headerBound, readBound and idleBound keep slow or silent clients from holding connections: the header of a request, the
+	// whole of it, and the next one on the same connection must come within so long.
 	headerBound    = 10 * time.Second
+	readBound      = 30 * time.Second
 	idleBound      = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
 	// healthBound is how long a healthcheck waits for its answer.
@@ -145,10 +147,10 @@ func listen(ctx context.Context, address string, g *gateway.Gateway) (net.Listen
 	return listener, nil
 }
 
-// newServer has no bound on a request's whole time: streams last. Bodies and events have bounds of their own.
+// newServer has no bound on how long a response takes: streams last. Writes have bounds of their own.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerBound, IdleTimeout: idleBound, MaxHeaderBytes: maxHeaderBytes,
+		Handler: handler, ReadHeaderTimeout: headerBound, ReadTimeout: readBound, IdleTimeout: idleBound, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }

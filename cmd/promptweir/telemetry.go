@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // flushBound is how long the last spans and metrics may take to leave.
@@ -89,6 +90,7 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 
 func (t *telemetry) startTraces(ctx context.Context, described *resource.Resource) error {
 	if !asked("TRACES") {
+		otel.SetTracerProvider(noop.NewTracerProvider()) // it costs less than the one that waits for another
 		return nil
 	}
 	exporter, err := autoexport.NewSpanExporter(ctx)
