@@ -25,8 +25,10 @@ type edition struct {
 	snapshot *catalog.Snapshot
 	// unlisted reports what of the upstreams' lists was not taken up, or not as they say it.
 	unlisted []catalog.Report
-	// states are in configuration order.
-	states []*upstream.State
+	// states are in configuration order, and so are the places in them of those that neither answered nor failed yet, and
+	// of these and the degraded ones: a request looks at no more than them, however many there are.
+	states             []*upstream.State
+	untried, unhealthy []int
 
 	// views are those of the audiences that asked last.
 	views *lru.Cache[*policy.Audience, *audienceView]
@@ -70,7 +72,16 @@ func newEdition(s *setup, snapshot *catalog.Snapshot, states []*upstream.State) 
 	if err != nil {
 		panic(err) // it refuses sizes below one only
 	}
-	return &edition{setup: s, snapshot: snapshot, states: states, views: views, superseded: make(chan struct{})}
+	e := &edition{setup: s, snapshot: snapshot, states: states, views: views, superseded: make(chan struct{})}
+	for i, state := range states {
+		if !state.Tried {
+			e.untried = append(e.untried, i)
+		}
+		if !state.Tried || state.Problem != nil {
+			e.unhealthy = append(e.unhealthy, i)
+		}
+	}
+	return e
 }
 
 // next returns the edition that follows. Views that somebody asked for in this one are carried over, at a cost in
@@ -308,10 +319,5 @@ func (g *Gateway) present(who policy.Principal) (*edition, *policy.Audience) {
 }
 
 func (e *edition) tried(audience *policy.Audience) bool {
-	for i, u := range e.upstreams {
-		if !e.states[i].Tried && audience.SeesTeam(u.Team) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(e.untried, func(i int) bool { return audience.SeesTeam(e.upstreams[i].Team) })
 }

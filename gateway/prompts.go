@@ -111,10 +111,8 @@ func (e *edition) names(audience *policy.Audience, u, team string) bool {
 // partial says which upstreams of the caller's view are degraded, as a JSON array, or nil where none is.
 func (g *Gateway) partial(e *edition, audience *policy.Audience) jsontext.Value {
 	var list []byte
-	for i, state := range e.states {
-		if state.Tried && state.Problem == nil {
-			continue
-		}
+	for _, i := range e.unhealthy {
+		state := e.states[i]
 		u, reason, since := e.upstreams[i], starting, g.started
 		if state.Problem != nil {
 			reason, since = state.Problem.Reason, state.Problem.Since

@@ -1,0 +1,82 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+)
+
+// drain is a client that takes a response without looking at it.
+type drain struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (d *drain) Header() http.Header    { return d.header }
+func (d *drain) WriteHeader(status int) { d.status = status }
+func (d *drain) Write(p []byte) (int, error) {
+	d.body = append(d.body, p...)
+	return len(p), nil
+}
+
+// handled returns a function that has a request handled, without a network before the gateway.
+func handled(tb testing.TB, c *client, method, params string) (once func(), last *drain) {
+	tb.Helper()
+	body, h := c.envelope("1", method, params)
+	r := newHTTPRequest(tb.Context(), tb, http.MethodPost, c.url, body, h)
+	handler, reader, d := c.Handler(), strings.NewReader(body), &drain{header: http.Header{}}
+	return func() {
+		reader.Reset(body)
+		r.Body = io.NopCloser(reader)
+		clear(d.header)
+		d.status, d.body = 0, d.body[:0]
+		handler.ServeHTTP(d, r)
+	}, d
+}
+
+// One request through all of the gateway but the HTTP server before it, metrics on and tracing off. A get and a completion
+// include the upstream, over loopback.
+func BenchmarkHandler(b *testing.B) {
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())))
+	otel.SetTracerProvider(tracenoop.NewTracerProvider())
+	b.Cleanup(func() { otel.SetMeterProvider(metricnoop.NewMeterProvider()) })
+	prompts := make([]string, 10)
+	for i := range prompts {
+		prompts[i] = fmt.Sprintf("p%d", i)
+	}
+	s := serve(b, team("eng", "", "", newPeer(b, "up", prompts...)))
+	legacy, modern := s.legacy("2025-11-25", ""), s.modern("")
+	for _, test := range []struct {
+		name   string
+		c      *client
+		method string
+		params string
+	}{
+		{"initialize", legacy, "initialize", initializeParams("2025-11-25")},
+		{"list/legacy", legacy, "prompts/list", ""},
+		{"list/modern", modern, "prompts/list", ""},
+		{"get/legacy", legacy, "prompts/get", get("up.p1")},
+		{"get/modern", modern, "prompts/get", get("up.p1")},
+		{"complete/legacy", legacy, "completion/complete", complete("up.p1")},
+		{"discover", modern, "server/discover", ""},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			once, last := handled(b, test.c, test.method, test.params)
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+			if last.status != http.StatusOK || !strings.Contains(string(last.body), `"result"`) {
+				b.Fatalf("%d %s", last.status, last.body)
+			}
+		})
+	}
+}
