@@ -32,12 +32,13 @@ func TestReadingAllocatesOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkParse is the reading of an envelope: a request as clients send it, and a response of a megabyte.
+// BenchmarkParse is the reading of an envelope: a request as clients send it, and a response of a megabyte, with escapes and without.
 func BenchmarkParse(b *testing.B) {
 	large := `{"jsonrpc":"2.0","id":1,"result":{"messages":[{"role":"user","content":{"type":"text","text":"` + strings.Repeat("All work {and} no \\\"play\\\". ", 40_000) + `"}}]}}`
-	for name, text := range map[string]string{"get": aGet, "1MB": large} {
-		b.Run(name, func(b *testing.B) {
-			raw := []byte(text)
+	plain := `{"jsonrpc":"2.0","id":1,"result":{"messages":[{"role":"user","content":{"type":"text","text":"` + strings.Repeat("All work and no play. ", 50_000) + `"}}]}}`
+	for _, test := range []struct{ name, text string }{{"get", aGet}, {"1MB", large}, {"1MB/plain", plain}} {
+		b.Run(test.name, func(b *testing.B) {
+			raw := []byte(test.text)
 			b.SetBytes(int64(len(raw)))
 			b.ReportAllocs()
 			for b.Loop() {

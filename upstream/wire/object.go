@@ -29,11 +29,22 @@ type Member struct {
 	quoted []byte
 }
 
+// NewMember returns a member. One that is needed often is made once, and then [Member.Of] with each value.
+func NewMember(name string, value jsontext.Value) Member {
+	return Member{Name: name, Value: value, quoted: Quote(name)}
+}
+
+// Of returns a member of the same name with another value.
+func (m Member) Of(value jsontext.Value) Member {
+	m.Value = value
+	return m
+}
+
 // ParseObject reads raw as one JSON object, strictly. It looks at every level but splits only the first.
 func ParseObject(raw []byte) (Object, error) { return parseObject(scanner{raw: raw}) }
 
 // Members splits a JSON object that is part of what [Parse] or [ParseObject] has read, and is therefore known to be
-// strict. Of anything else it returns nil.
+// strict. Of a value of another kind it returns nil.
 func Members(part jsontext.Value) Object {
 	object, err := parseObject(scanner{raw: part, trusted: true})
 	if err != nil {
@@ -185,7 +196,7 @@ func (o Object) With(name string, value jsontext.Value) Object {
 			return changed
 		}
 	}
-	return append(changed, Member{Name: name, Value: value, quoted: Quote(name)})
+	return append(changed, NewMember(name, value))
 }
 
 // Without returns the object less the members that drop picks. The receiver stays as it was.
@@ -201,14 +212,18 @@ func (o Object) Without(drop func(name string) bool) Object {
 
 // Append appends the object's JSON to dst.
 func (o Object) Append(dst []byte) []byte {
+	return o.AppendBy(dst, func(dst []byte, value jsontext.Value) []byte { return append(dst, value...) })
+}
+
+// AppendBy is [Object.Append], with each member's value appended by the function.
+func (o Object) AppendBy(dst []byte, appendValue func(dst []byte, value jsontext.Value) []byte) []byte {
 	dst = append(dst, '{')
 	for i, m := range o {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, m.quoted...)
-		dst = append(dst, ':')
-		dst = append(dst, m.Value...)
+		dst = append(append(dst, m.quoted...), ':')
+		dst = appendValue(dst, m.Value)
 	}
 	return append(dst, '}')
 }

@@ -17,7 +17,7 @@ type scanner struct {
 	raw   []byte
 	at    int
 	depth int
-	// trusted is set where the names of objects are known to be unique.
+	// trusted is set where what is read was read strictly before: names are not compared again, nor text looked at.
 	trusted bool
 }
 
@@ -257,12 +257,17 @@ func (s *scanner) digits() bool {
 // text reads a string.
 func (s *scanner) text() error {
 	s.at++
+	if s.trusted {
+		return s.skipText()
+	}
 	for {
 		s.plain()
 		switch c := s.peek(); {
 		case c == '"':
 			s.at++
 			return nil
+		case c == '\\' && s.at+1 < len(s.raw) && isShortEscape(s.raw[s.at+1]):
+			s.at += 2
 		case c == '\\':
 			if err := s.escape(); err != nil {
 				return err
@@ -277,6 +282,26 @@ func (s *scanner) text() error {
 				return fmt.Errorf("invalid UTF-8 at byte %d", s.at)
 			}
 			s.at += size
+		}
+	}
+}
+
+// skipText goes past the end of a string that is known to be one.
+func (s *scanner) skipText() error {
+	for start := s.at; ; {
+		quote := bytes.IndexByte(s.raw[s.at:], '"')
+		if quote < 0 {
+			s.at = len(s.raw)
+			return s.errorAt("")
+		}
+		s.at += quote
+		escapes := s.at
+		for escapes > start && s.raw[escapes-1] == '\\' {
+			escapes--
+		}
+		s.at++
+		if (s.at-1-escapes)%2 == 0 { // an odd number of backslashes makes the quote text
+			return nil
 		}
 	}
 }
@@ -323,20 +348,24 @@ func (s *scanner) escape() error {
 	return nil
 }
 
+func isShortEscape(c byte) bool {
+	switch c {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return true
+	}
+	return false
+}
+
 // unit returns the UTF-16 unit of the escape sequence at a place, and the sequence's size: 0 where there is none. The
 // unit of a short escape is 0.
 func (s *scanner) unit(at int) (unit rune, size int) {
 	if at+1 >= len(s.raw) || s.raw[at] != '\\' {
 		return 0, 0
 	}
-	switch s.raw[at+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	switch c := s.raw[at+1]; {
+	case isShortEscape(c):
 		return 0, 2
-	case 'u':
-	default:
-		return 0, 0
-	}
-	if at+6 > len(s.raw) {
+	case c != 'u' || at+6 > len(s.raw):
 		return 0, 0
 	}
 	for _, c := range s.raw[at+2 : at+6] {
