@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
@@ -107,7 +108,7 @@ func (g *Gateway) serveBatch(w http.ResponseWriter, r *http.Request, batch []jso
 	if !ok {
 		return
 	}
-	session, ok := g.openSession(w, r, who.Principal)
+	session, ok := g.openSession(w, r, who.Principal, time.Now())
 	if !ok {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
@@ -46,6 +47,8 @@ type Gateway struct {
 	opts    Options
 	logger  *slog.Logger
 	metrics *instruments
+	// info is the gateway's Implementation.
+	info jsontext.Value
 
 	schemas   *schemas // of arguments
 	limits    *limits
@@ -83,7 +86,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{
-		opts: opts, logger: opts.Logger, metrics: newInstruments(),
+		opts: opts, logger: opts.Logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		changed: make(chan struct{}, 1), setups: make(chan *setup), reloads: make(chan chan<- error),
 		started: time.Now(), closing: make(chan struct{}), over: make(chan struct{}),
 	}

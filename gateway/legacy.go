@@ -34,7 +34,7 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, call *requ
 		g.serveInitialize(w, r, call)
 		return
 	}
-	session, ok := g.openSession(w, r, who.Principal)
+	session, ok := g.openSession(w, r, who.Principal, call.begun)
 	if !ok {
 		return
 	}
@@ -115,7 +115,7 @@ func (g *Gateway) serveInitialize(w http.ResponseWriter, r *http.Request, call *
 
 // openSession reads the session of a legacy request, or answers: 400 without one, 404 for one that is not this
 // caller's, ended or made up (2025-11-25, Transports, "Session Management").
-func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal policy.Principal) (seal.Session, bool) {
+func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal policy.Principal, now time.Time) (seal.Session, bool) {
 	if header := wire.Header(r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		refuse(w, http.StatusBadRequest, nil, unsupportedVersion(header))
 		return seal.Session{}, false
@@ -126,7 +126,7 @@ func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal 
 		return seal.Session{}, false
 	}
 	session, err := g.setup().sealer.OpenSession(token)
-	if err != nil || session.Principal != principal.Key() || !session.Expires.After(time.Now()) || g.sessions.hasEnded(session.ID) {
+	if err != nil || session.Principal != principal.Key() || !session.Expires.After(now) || g.sessions.hasEnded(session.ID) {
 		refuse(w, http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
 		return seal.Session{}, false
 	}
@@ -149,7 +149,7 @@ func (g *Gateway) serveDelete(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	session, ok := g.openSession(w, r, who.Principal)
+	session, ok := g.openSession(w, r, who.Principal, time.Now())
 	if !ok {
 		return
 	}
@@ -285,7 +285,7 @@ func (g *Gateway) serveLegacyStream(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	session, ok := g.openSession(w, r, who.Principal)
+	session, ok := g.openSession(w, r, who.Principal, time.Now())
 	if !ok {
 		return
 	}

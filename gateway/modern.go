@@ -186,7 +186,7 @@ func subscribed(method string, id jsontext.Value, params wire.Object) []byte {
 
 // closure is the response that ends a subscription gracefully.
 func (g *Gateway) closure(id jsontext.Value) []byte {
-	meta := wire.Object{}.With(wire.MetaSubscriptionID, id).With(wire.MetaServerInfo, g.serverInfo())
+	meta := wire.Object{}.With(wire.MetaSubscriptionID, id).With(wire.MetaServerInfo, g.info)
 	result := wire.Object{}.With("resultType", wire.Quote(wire.ResultComplete)).With("_meta", meta.JSON())
 	return wire.AppendResult(nil, id, result.JSON())
 }

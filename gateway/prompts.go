@@ -70,7 +70,7 @@ func (g *Gateway) appendListMeta(dst []byte, r *request, e *edition, partial jso
 		}
 		dst = append(append(dst, `,"resultType":"complete","cacheScope":"`...), scope...)
 		dst = strconv.AppendInt(append(dst, `","ttlMs":`...), ttl, 10)
-		meta = meta.With(wire.MetaServerInfo, g.serverInfo())
+		meta = meta.With(wire.MetaServerInfo, g.info)
 	}
 	if partial != nil {
 		meta = meta.With(metaPartial, partial)
@@ -359,7 +359,7 @@ func (g *Gateway) appendResult(
 		if !stated {
 			object = object.With("resultType", wire.Quote(wire.ResultComplete))
 		}
-		meta = meta.With(wire.MetaServerInfo, g.serverInfo())
+		meta = meta.With(wire.MetaServerInfo, g.info)
 	} else {
 		object = object.Without(func(name string) bool { return name == "resultType" })
 	}
@@ -369,5 +369,5 @@ func (g *Gateway) appendResult(
 	case before != nil:
 		object = object.Without(func(name string) bool { return name == "_meta" })
 	}
-	return object.Append(dst), nil
+	return object.AppendBy(dst, r.cut.splice), nil
 }

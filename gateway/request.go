@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,6 +17,8 @@ import (
 
 // request is one client's request after its transport has checked it.
 type request struct {
+	// begun is when it had been read.
+	begun   time.Time
 	message wire.Message
 	params  wire.Object
 	meta    wire.Object // of the params
@@ -51,9 +54,9 @@ type cut struct {
 	part jsontext.Value
 }
 
-// splice appends JSON to dst, or notes that it belongs there. A nil cut takes nothing.
+// splice appends JSON to dst, or notes that it belongs there. A cut takes one part, and a nil one nothing.
 func (c *cut) splice(dst []byte, part jsontext.Value) []byte {
-	if c == nil || len(part) < minCut {
+	if c == nil || c.part != nil || len(part) < minCut {
 		return append(dst, part...)
 	}
 	c.at, c.part = len(dst), part
@@ -63,7 +66,7 @@ func (c *cut) splice(dst []byte, part jsontext.Value) []byte {
 // readRequest reads one message. Beside an error the request has the message's id, where that much could be read.
 func readRequest(raw []byte) (*request, *wire.Error) {
 	message, err := wire.Parse(raw)
-	r := &request{message: message}
+	r := &request{begun: time.Now(), message: message}
 	if err != nil {
 		return r, asWireError(err)
 	}
@@ -243,9 +246,8 @@ func capabilities(revision string) jsontext.Value {
 	return declared.JSON()
 }
 
-// serverInfo is the gateway's Implementation.
-func (g *Gateway) serverInfo() jsontext.Value {
-	version := g.opts.Version
+// serverInfo is the Implementation of a gateway of the version.
+func serverInfo(version string) jsontext.Value {
 	if version == "" {
 		version = "0"
 	}
@@ -257,7 +259,7 @@ func (g *Gateway) initialization(revision string) jsontext.Value {
 	result := wire.Object{}.
 		With("protocolVersion", wire.Quote(revision)).
 		With("capabilities", capabilities(revision)).
-		With("serverInfo", g.serverInfo())
+		With("serverInfo", g.info)
 	if text := g.setup().cfg.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}
@@ -273,7 +275,7 @@ func (g *Gateway) discovery() jsontext.Value {
 		With("resultType", wire.Quote(wire.ResultComplete)).
 		With("supportedVersions", supportedVersions()).
 		With("capabilities", capabilities(wire.Rev20260728)).
-		With("_meta", wire.Object{}.With(wire.MetaServerInfo, g.serverInfo()).JSON())
+		With("_meta", wire.Object{}.With(wire.MetaServerInfo, g.info).JSON())
 	if text := g.setup().cfg.Gateway.Instructions; text != "" {
 		result = result.With("instructions", wire.Quote(text))
 	}

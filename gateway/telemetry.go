@@ -147,7 +147,6 @@ type operation struct {
 	metrics *instruments
 	method  string
 	r       *request
-	begun   time.Time
 }
 
 // serverSpan is made once: each would be an allocation.
@@ -167,7 +166,7 @@ func (i *instruments) start(ctx context.Context, r *request) (context.Context, *
 			span.SetAttributes(attrClient.String(r.client()))
 		}
 	}
-	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, r: r, begun: time.Now()}
+	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, r: r}
 }
 
 // errRefused stands for whatever kept a request from being begun: its headers, its credential, its session.
@@ -211,7 +210,7 @@ func (o *operation) end(err error) {
 		option = metric.WithAttributes(attributes...)
 	}
 	o.span.End()
-	o.metrics.duration.Record(o.ctx, time.Since(o.begun).Seconds(), option)
+	o.metrics.duration.Record(o.ctx, time.Since(o.r.begun).Seconds(), option)
 }
 
 func failure(err error) []attribute.KeyValue {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -174,7 +175,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 	}
 	httpRequest := t.newPost(ctx, wire.AppendRequest(nil, r.id, r.method, r.params))
 	if r.revision != t.agreed.Load().revision || wire.Modern(r.revision) {
-		httpRequest.Header = httpRequest.Header.Clone()
+		httpRequest.Header = maps.Clone(httpRequest.Header) // nobody changes a header's values in place
 		t.describe(httpRequest.Header, r)
 	}
 	said := r.said
@@ -196,10 +197,10 @@ func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.M
 		}
 		return err
 	})
-	place.stopped = time.Now()
 	if err == nil || place.id == "" || wire.Modern(r.revision) || ctx.Err() != nil || !interrupted(err) {
 		return answer, err // the modern era resumes nothing
 	}
+	place.stopped = time.Now()
 	// A server that cannot go on may take it for the stream that belongs to no call, where it asks others, too.
 	if answer, err = t.resume(ctx, &place, id, t.handle, err); err != nil {
 		err = &begunError{err}
@@ -272,7 +273,7 @@ func (t *httpTransport) newPost(ctx context.Context, body []byte) *http.Request 
 	r.Body, r.ContentLength = io.NopCloser(reader), int64(len(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	if trace.SpanContextFromContext(ctx).IsValid() {
-		r.Header = r.Header.Clone()
+		r.Header = maps.Clone(r.Header)
 		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	}
 	return r

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -15,6 +16,15 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 	wire.MetaProtocolVersion, wire.MetaClientInfo, wire.MetaClientCapabilities, wire.MetaLogLevel,
 	wire.MetaSubscriptionID, wire.MetaProgressToken,
 	wire.MetaTraceParent, wire.MetaTraceState, wire.MetaBaggage,
+}
+
+// ownMeta are the members of _meta that the gateway says itself, without their values.
+var ownMeta = struct{ revision, info, capabilities, logLevel, progress wire.Member }{ //nolint:gochecknoglobals // a constant
+	revision:     wire.NewMember(wire.MetaProtocolVersion, nil),
+	info:         wire.NewMember(wire.MetaClientInfo, nil),
+	capabilities: wire.NewMember(wire.MetaClientCapabilities, nil),
+	logLevel:     wire.NewMember(wire.MetaLogLevel, nil),
+	progress:     wire.NewMember(wire.MetaProgressToken, nil),
 }
 
 // emptyObject is both the JSON of "no capabilities" and of "no members".
@@ -36,23 +46,28 @@ func outgoingParams(
 	if declared.Kind() != '{' {
 		declared = jsontext.Value(emptyObject)
 	}
-	meta := given.Without(func(name string) bool { return slices.Contains(hopMeta, name) })
+	var meta wire.Object
+	for _, member := range given {
+		if !slices.Contains(hopMeta, member.Name) {
+			meta = append(meta, member)
+		}
+	}
 	if wire.Modern(revision) {
-		meta = meta.With(wire.MetaProtocolVersion, wire.Quote(revision)).
-			With(wire.MetaClientInfo, self).
-			With(wire.MetaClientCapabilities, declared)
+		meta = append(slices.Grow(meta, 3), ownMeta.revision.Of(wire.Quote(revision)), ownMeta.info.Of(self), ownMeta.capabilities.Of(declared))
 		if client.LogLevel != "" {
-			meta = meta.With(wire.MetaLogLevel, wire.Quote(client.LogLevel))
+			meta = append(meta, ownMeta.logLevel.Of(wire.Quote(client.LogLevel)))
 		}
 	}
 	if client.Progress {
-		meta = meta.With(wire.MetaProgressToken, wire.NumberID(token))
+		meta = append(meta, ownMeta.progress.Of(wire.NumberID(token)))
 	}
-	trace := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, trace)
-	for _, key := range []string{wire.MetaTraceParent, wire.MetaTraceState} {
-		if value := trace[key]; value != "" {
-			meta = meta.With(key, wire.Quote(value))
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		carrier := propagation.MapCarrier{}
+		propagation.TraceContext{}.Inject(ctx, carrier)
+		for _, key := range []string{wire.MetaTraceParent, wire.MetaTraceState} {
+			if value := carrier[key]; value != "" {
+				meta = append(meta, wire.NewMember(key, wire.Quote(value)))
+			}
 		}
 	}
 	switch {
