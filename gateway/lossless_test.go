@@ -426,6 +426,9 @@ func (g *generator) result(modern bool) members {
 		return g.object(members{g.known("role", g.pick(`"user"`, `"assistant"`, g.text())), g.known("content", g.content().json())})
 	}
 	must := members{g.known("messages", g.list(g.IntN(4), message))}
+	for i := range max(0, g.IntN(8)-5) { // as large as what is not copied
+		must = append(must, g.known(fmt.Sprintf("large%d", i), `"`+strings.Repeat(`\n{\"é `, 6_000)+`"`))
+	}
 	var own []jsonMember
 	if modern && g.maybe() {
 		must = append(must, g.known("resultType", g.pick(`"complete"`, `"complet\u0065"`)))
@@ -467,7 +470,7 @@ func TestWhatTheGeneratorMakes(t *testing.T) {
 			all.WriteString(made.json())
 		}
 	}
-	for _, part := range []string{`"includeContext"`, `"schema":{ "type" : "string" }`, `"hologram"`, `"resource","uri"`, `12345678901234567890`, `-32001`, `"arguments":{}`, `\ud83d\ude00`, `1e400`, `"_meta":{}`} {
+	for _, part := range []string{`"includeContext"`, `"schema":{ "type" : "string" }`, `"hologram"`, `"resource","uri"`, `12345678901234567890`, `-32001`, `"arguments":{}`, `"large1"`, `\ud83d\ude00`, `1e400`, `"_meta":{}`} {
 		if !strings.Contains(all.String(), part) {
 			t.Errorf("never made: %s", part)
 		}
