@@ -89,7 +89,7 @@ func (l *loader) jwt(f fields) JWT {
 		Name: f.label(), Place: f.place(), SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway,
 	}
 	for _, name := range []string{"issuer", "audience"} {
-		if !f.has(name) {
+		if f.lacks(name) {
 			f.error(f.block.DefRange(), "Missing "+name, "%s", missingJWT[name])
 		}
 	}
@@ -185,7 +185,7 @@ func checkAs(s string) error {
 // serverTLS reads the tls block of the gateway and the files it names.
 func (f fields) serverTLS() *ServerTLS {
 	f.items(schema{attributes: []string{"cert_file", "key_file", "client_ca_file", "as"}})
-	if !f.has("cert_file") && !f.has("key_file") {
+	if f.lacks("cert_file") && f.lacks("key_file") {
 		f.error(f.block.DefRange(), "Missing cert_file", "A server shows a certificate: set cert_file and key_file.")
 	}
 	var pair TLS

@@ -275,7 +275,7 @@ func list[T any](f fields, name string, u use, parse func(string) (T, error)) []
 func required[T any](f fields, name string, parse func(string) (T, error)) []T {
 	before := len(f.diags)
 	values := list(f, name, shown, parse)
-	if len(values) == 0 && len(f.diags) == before {
+	if len(values) == 0 && len(f.diags) == before && (f.has(name) || f.lacks(name)) {
 		f.error(f.at(name), "Missing "+name, "A block %q without %s has no effect; write %s = [\"…\"].", f.block.Type, name, name)
 	}
 	return values

@@ -40,7 +40,7 @@ func (l *loader) endpoint(f fields, u *Upstream) {
 
 // oneWay reports an upstream that is reached in no way or in several.
 func (l *loader) oneWay(f fields) {
-	ways := slices.DeleteFunc([]string{"url", "urls", "command"}, func(name string) bool { return !f.has(name) })
+	ways := slices.DeleteFunc([]string{"url", "urls", "command"}, f.lacks)
 	if len(ways) == 0 {
 		f.error(f.block.DefRange(), "No way to the upstream", "Set url to reach it by HTTP, or command to start it.")
 		return

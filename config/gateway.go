@@ -202,7 +202,7 @@ func (l *loader) token(f fields) Token {
 			f.error(f.labelRange(), "Invalid token label", "%q %s.", t.Subject, err)
 		}
 	}
-	if !f.has("sha256") {
+	if f.lacks("sha256") {
 		f.error(f.block.DefRange(), "Missing sha256", "Set sha256 to the hash of the token: %s prints it.", hashToken)
 	}
 	if field(f, "sha256", secret, &t.SHA256, parseHash) {

@@ -46,9 +46,9 @@ func (f fields) limit() *Limit {
 	b.count("burst", maxCount, &l.Burst)
 	b.count("concurrency", maxCount, &l.Concurrency)
 	switch {
-	case !b.has("rate") && !b.has("concurrency"):
+	case b.lacks("rate") && b.lacks("concurrency"):
 		b.error(b.block.DefRange(), "Nothing to limit", "A block \"limit\" needs rate, in requests per second, or concurrency.")
-	case !b.has("rate") && b.has("burst"):
+	case b.lacks("rate") && b.has("burst"):
 		b.error(b.at("burst"), "burst without rate", "burst is how many requests of a rate may come at once; set rate or remove burst.")
 	}
 	return l

@@ -73,6 +73,7 @@ type loader struct {
 	prefixes   map[string]claim   // who owns which namespace
 	shapes     []shaped           // all prompt blocks
 	reserved   map[string]bool    // what the cursor keys are made from, see reserve
+	meant      map[intent]bool    // what names that do not exist were most likely meant to be
 }
 
 // source is one file.
@@ -109,6 +110,7 @@ func newLoader(path string, opts Options) *loader {
 		taken:    map[string]Place{},
 		prefixes: map[string]claim{},
 		reserved: map[string]bool{},
+		meant:    map[intent]bool{},
 	}
 }
 

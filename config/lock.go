@@ -246,7 +246,7 @@ func (l *loader) parseLock(path string, content []byte) Lock {
 func (l *loader) lockedPrompt(f fields) LockedPrompt {
 	f.items(schema{attributes: []string{"upstream", "sha256", "definition"}})
 	for _, name := range []string{"upstream", "sha256", "definition"} {
-		if !f.has(name) {
+		if f.lacks(name) {
 			f.error(f.block.DefRange(), "Missing "+name, "A prompt in a lock file needs it; write the file anew with: promptweir lock")
 		}
 	}

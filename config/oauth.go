@@ -26,14 +26,14 @@ type OAuth struct {
 func (f fields) oauth(u *Upstream) *OAuth {
 	f.items(schema{attributes: []string{"token_url", "client_id", "client_secret", "private_key_file", "issuer", "scopes", "resource"}})
 	for _, name := range []string{"token_url", "client_id", "client_secret"} {
-		if !f.has(name) && (name != "client_secret" || !f.has("private_key_file")) {
+		if f.lacks(name) && (name != "client_secret" || f.lacks("private_key_file")) {
 			f.error(f.block.DefRange(), "Missing "+name, "A block %q needs token_url, client_id and client_secret, or private_key_file instead of the secret; set %s.", f.block.Type, name)
 		}
 	}
 	if f.has("client_secret") && f.has("private_key_file") {
 		f.error(f.at("private_key_file"), "Two credentials", "A client has a secret or a key that signs for it; remove one of the two.")
 	}
-	if f.has("issuer") && !f.has("private_key_file") {
+	if f.has("issuer") && f.lacks("private_key_file") {
 		f.error(f.at("issuer"), "issuer without private_key_file", "It is whom the client's signature is for, and there is none; remove it.")
 	}
 	o := &OAuth{Resource: resource(u)}

@@ -27,7 +27,23 @@ func (s schema) names() []string { return slices.Concat(s.attributes, s.single, 
 func (f fields) items(s schema) {
 	f.checkAttributes(f.block.Body.Attributes, s, f.block.Type+".")
 	f.checkBlocks(f.block.Body.Blocks, s, f.block.Type+".")
+	for name := range f.block.Body.Attributes {
+		f.meant[intent{f.block, nearest(name, s.names())}] = true
+	}
+	for _, b := range f.block.Body.Blocks {
+		f.meant[intent{f.block, nearest(b.Type, s.names())}] = true
+	}
 }
+
+// intent is a name that somebody meant to write into a block.
+type intent struct {
+	block *hclsyntax.Block
+	name  string
+}
+
+// lacks reports whether an attribute is not there, under a misspelt name neither: that was reported, and is one mistake.
+// To be called after items.
+func (f fields) lacks(name string) bool { return !f.has(name) && !f.meant[intent{f.block, name}] }
 
 func (l *loader) checkAttributes(attributes hclsyntax.Attributes, s schema, prefix string) {
 	for name, a := range attributes {

@@ -68,7 +68,7 @@ func (f fields) screen() Screen {
 	f.count("max_size", maxCount, &s.MaxSize)
 	f.flag("invisible", &s.Invisible)
 	field(f, "action", shown, &s.Action, oneOf([]ScreenAction{ScreenReject, ScreenStrip, ScreenWarn}))
-	if !f.has("content") && !f.has("max_size") && !f.has("patterns") && !f.has("invisible") {
+	if f.lacks("content") && f.lacks("max_size") && f.lacks("patterns") && f.lacks("invisible") {
 		f.error(f.block.DefRange(), "Nothing to look for", "A block \"screen\" needs content, max_size, patterns or invisible.")
 	}
 	if s.Action == ScreenStrip && (f.has("content") || f.has("max_size")) {

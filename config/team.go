@@ -175,7 +175,7 @@ func (l *loader) breaker(f fields, b *Breaker) {
 
 func (l *loader) retry(f fields, u *Upstream) {
 	f.items(schema{attributes: []string{"attempts"}})
-	if !f.has("attempts") {
+	if f.lacks("attempts") {
 		f.error(f.block.DefRange(), "Missing attempts", "A block %q without attempts has no effect; write attempts = 3 to try a call three times in all.", f.block.Type)
 	}
 	f.count("attempts", maxAttempts, &u.Attempts)
