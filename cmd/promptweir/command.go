@@ -95,6 +95,10 @@ func newRoot(std streams) *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			_, err := a.logger() // a command that logs nothing refuses the flags of the log, too, where they are wrong
+			return err
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return &usageError{fmt.Sprintf("unknown command %q", args[0])}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,7 +29,23 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
+}
+
+// exits is exec for a script that wants a certain exit code: exits CODE COMMAND [ARG…].
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	code := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		failed, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = strconv.Itoa(failed.ExitCode())
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
 }
 
 // newGreeter is an MCP server with prompts that tests want: hello, which needs who; wip_bye; pid, which tells the
