@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -284,35 +285,36 @@ func TestRefusedListKeepsTheLastAndIsAskedForAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(w http.ResponseWriter, r *upstreamtest.Request)
 		want   upstream.Reason
+		says   string
 	}{
 		"repeated cursor": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":[],"nextCursor":"again"}`)
-		}, upstream.Degraded},
+		}, upstream.Degraded, "repeats a cursor"},
 		"too many pages": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
-		}, upstream.Degraded},
+		}, upstream.Degraded, "more than 1000 pages"},
 		"too many prompts": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":[{},{},{},{}]}`)
-		}, upstream.Degraded},
+		}, upstream.Degraded, "more than max_prompts = 3"},
 		"too slow": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			time.Sleep(9 * time.Second)
 			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
-		}, upstream.Degraded},
+		}, upstream.Degraded, "longer than 2m0s"},
 		"no array": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":{}}`)
-		}, upstream.BadResponse},
+		}, upstream.BadResponse, "prompts is not an array"},
 		"null": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":null}`)
-		}, upstream.BadResponse},
+		}, upstream.BadResponse, "prompts is not an array"},
 		"cursor that is no string": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":[],"nextCursor":5}`)
-		}, upstream.BadResponse},
+		}, upstream.BadResponse, "nextCursor is not a string"},
 		"error": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Error(w, http.StatusOK, `{"code":-32603,"message":"no"}`)
-		}, upstream.Degraded},
-		"denied":  {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) }, upstream.Denied},
-		"fails":   {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) }, upstream.Unreachable},
-		"silence": {func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }, upstream.Timeout},
+		}, upstream.Degraded, "no"},
+		"denied":  {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) }, upstream.Denied, "403"},
+		"fails":   {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) }, upstream.Unreachable, "502"},
+		"silence": {func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }, upstream.Timeout, "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -324,6 +326,9 @@ func TestRefusedListKeepsTheLastAndIsAskedForAgain(t *testing.T) {
 				state := c.State()
 				if !state.Connected || !state.Listed || names(c) != "p" || state.Problem == nil || state.Problem.Reason != test.want {
 					t.Fatalf("State() = %+v, problem %+v, want %s", state, state.Problem, test.want)
+				}
+				if !strings.Contains(state.Problem.Err.Error(), test.says) {
+					t.Errorf("the problem is %v, want %q in it", state.Problem.Err, test.says)
 				}
 				if time.Since(state.Problem.Since) < 40*time.Second {
 					t.Errorf("Since = %s, want when it began", time.Since(state.Problem.Since))
@@ -360,33 +365,41 @@ func TestRefusedListIsAskedForEveryTenToThirtySeconds(t *testing.T) {
 	}
 }
 
-// failing is a network that is not there.
-type failing struct{ attempts *atomic.Int64 }
+// failing is a network that is not there. It notes when it was tried.
+type failing struct{ at *[]time.Time }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
-	f.attempts.Add(1)
+	*f.at = append(*f.at, time.Now())
 	return nil, errors.New("no network")
 }
 
 func TestReconnectBacksOffToTenSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var attempts atomic.Int64
+		var at []time.Time
 		c := upstream.New(anywhere(), upstream.Options{}, func() {})
-		upstream.UseTransport(c, failing{&attempts})
+		upstream.UseTransport(c, failing{&at})
 		run(t, c)
-		time.Sleep(2 * time.Second)
-		if n := attempts.Load(); n < 3 || n > 12 {
-			t.Errorf("%d attempts in two seconds", n)
-		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		_, err := get(t.Context(), c, "p")
 		if u, ok := errors.AsType[*upstream.Unavailable](err); !ok || u.RetryAfter <= 0 || u.RetryAfter > 10*time.Second {
 			t.Errorf("get = %#v", err)
 		}
-		before := attempts.Load()
-		time.Sleep(5 * time.Minute)
-		if n := attempts.Load() - before; n < 30 || n > 95 {
-			t.Errorf("%d attempts in five minutes", n)
+		gaps := map[time.Duration]bool{}
+		for i := 1; i < len(at); i++ {
+			gap, least, most := at[i].Sub(at[i-1]), 3*time.Second, 10*time.Second
+			if i <= 5 { // 0.2 s, and then twice as long each time
+				middle := 200 * time.Millisecond << (i - 1)
+				least, most = middle/2, middle*3/2
+			}
+			if gap < least || gap > most {
+				t.Errorf("attempt %d came after %s, want %s to %s", i+1, gap, least, most)
+			}
+			gaps[gap] = true
+		}
+		if len(at) < 30 || len(gaps) < len(at)/2 {
+			t.Errorf("%d attempts in five minutes, after %d different times", len(at), len(gaps))
 		}
 	})
 }
