@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,31 +66,9 @@ func TestNothingTellsWhatExists(t *testing.T) {
 					c.call("prompts/get", get("p.open")).is(t, http.StatusOK, `"rate_limited"`)
 				}
 				for _, name := range names {
-					c.sameAsNone(name)
+					c.asker().sameAsNone(t, name)
 				}
 			}
-		}
-	}
-}
-
-// sameAsNone compares the answers to requests for a name with those for one of the same length that nobody has.
-func (c *client) sameAsNone(name string) {
-	c.t.Helper()
-	none := strings.Repeat("x", len(name))
-	for _, r := range []struct{ method, params string }{
-		{"prompts/get", `{"name":"%"}`},
-		{"prompts/get", `{"name":"%","arguments":[]}`},
-		{"prompts/get", `{"name":"%","arguments":{"x":"2","year":7}}`},
-		{"completion/complete", complete("%")},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"},"argument":{"name":"x","value":""}}`},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"}}`},
-	} {
-		ask := func(name string) string {
-			body, h := c.envelope("1", r.method, strings.ReplaceAll(r.params, "%", name))
-			return strings.ReplaceAll(send(c.t, http.MethodPost, c.url, body, h).whole(), name, "NAME")
-		}
-		if diff := cmp.Diff(ask(none), ask(name)); diff != "" {
-			c.t.Errorf("%s %s of %s (-none +hidden):\n%s", c.revision, r.method, name, diff)
 		}
 	}
 }

@@ -94,33 +94,71 @@ func TestEachPageHasTheSameCacheScope(t *testing.T) {
 func TestWhatIsInvisibleDoesNotExist(t *testing.T) {
 	s, billing, _ := twoTeams(t, "auth {\n"+token("ann", "payments")+token("bob")+"}")
 	billing.stop() // nor does health show
-	same := func(c *client, hidden string) {
-		t.Helper()
-		made := strings.Repeat("x", len(hidden))
-		for _, request := range []struct{ method, params string }{
-			{"prompts/get", `{"name":"%"}`},
-			{"prompts/get", `{"name":"%","arguments":[]}`},
-			{"prompts/get", `{"name":"%","arguments":{}}`},
-			{"completion/complete", complete("%")},
-			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"}}`},
-		} {
-			ask := func(name string) string {
-				body, h := c.envelope("1", request.method, strings.ReplaceAll(request.params, "%", name))
-				a := send(t, http.MethodPost, c.url, body, h)
-				return strings.ReplaceAll(a.whole(), name, "NAME")
-			}
-			if diff := cmp.Diff(ask(made), ask(hidden)); diff != "" {
-				t.Errorf("%s %s: %s (-made up +hidden):\n%s", c.revision, request.method, hidden, diff)
-			}
+	stdio, legacyStdio, sse := s.stdio("user:bob"), s.stdio("user:bob"), s.initialized("2024-11-05", "bob")
+	legacyStdio.request(`0`, "initialize", `"protocolVersion":"2025-06-18"`)
+	legacyStdio.expect(`"protocolVersion":"2025-06-18"`)
+	for name, ask := range map[string]asking{
+		"modern": s.modern("bob").asker(),
+		"legacy": s.legacy("2025-06-18", "bob").asker(),
+		"modern over stdio": func(method, params string) string {
+			stdio.request(`1`, method, params[1:len(params)-1]+","+meta)
+			return stdio.next()
+		},
+		"legacy over stdio": func(method, params string) string {
+			legacyStdio.request(`1`, method, params[1:len(params)-1])
+			return legacyStdio.next()
+		},
+		"HTTP+SSE": func(method, params string) string {
+			sse.request(`1`, method, params[1:len(params)-1])
+			return sse.expect()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask.sameAsNone(t, "billing.ledger")
+			ask.sameAsNone(t, "billing.wip_x")
+			ask.sameAsNone(t, "billing.debug_y")
+		})
+	}
+	ann := s.modern("ann").asker()
+	ann.sameAsNone(t, "find.query")
+	ann.sameAsNone(t, "billing.wip_x")
+}
+
+// asking asks with a method and its params, an object, and returns all of the answer.
+type asking func(method, params string) string
+
+// asker asks over HTTP. Status and headers are part of the answer.
+func (c *client) asker() asking {
+	return func(method, params string) string {
+		body, h := c.envelope("1", method, params)
+		return send(c.t, http.MethodPost, c.url, body, h).whole()
+	}
+}
+
+// sameAsNone compares the answers to requests for a name with those for one of the same length that nobody has.
+func (ask asking) sameAsNone(t *testing.T, hidden string) {
+	t.Helper()
+	made := strings.Repeat("x", len(hidden))
+	for _, request := range []struct{ method, params string }{
+		{"prompts/get", `{"name":"%"}`},
+		{"prompts/get", `{"name":"%","arguments":[]}`},
+		{"prompts/get", `{"name":"%","arguments":{}}`},
+		{"prompts/get", `{"name":"%","arguments":{"x":"2","year":7}}`},
+		{"completion/complete", complete("%")},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"},"argument":{"name":"x","value":""}}`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"}}`},
+	} {
+		answer := func(name string) string {
+			return strings.ReplaceAll(ask(request.method, strings.ReplaceAll(request.params, "%", name)), name, "NAME")
+		}
+		none := answer(made)
+		if !strings.Contains(none, "-32602") || !strings.Contains(none, "NAME") {
+			t.Errorf("%s of what nobody has: %s", request.method, none)
+		}
+		if diff := cmp.Diff(none, answer(hidden)); diff != "" {
+			t.Errorf("%s %s (-made up +hidden):\n%s", request.method, hidden, diff)
 		}
 	}
-	for _, c := range []*client{s.modern("bob"), s.legacy("2025-06-18", "bob")} {
-		same(c, "billing.ledger")
-		same(c, "billing.wip_x")
-		same(c, "billing.debug_y")
-	}
-	same(s.modern("ann"), "find.query")
-	same(s.modern("ann"), "billing.wip_x")
 }
 
 func TestAuthentication(t *testing.T) {
