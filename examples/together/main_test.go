@@ -1,13 +1,60 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// asMain makes the test binary the command.
+const asMain = "TOGETHER_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestSignalsEndAllInAnOrderlyWay(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			const script = `trap 'echo asked; exit 0' TERM; echo ready; i=0; while [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done`
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "sh", "-c", script, "+", "sh", "-c", script)
+			cmd.Env = append(os.Environ(), asMain+"=1")
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			said := map[string]int{}
+			for lines := bufio.NewScanner(stdout); lines.Scan(); { // ends when nobody is left who could say anything
+				said[lines.Text()]++
+				if lines.Text() == "ready" && said["ready"] == 2 {
+					if err := cmd.Process.Signal(signal); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("together ends with %v", err)
+			}
+			if diff := cmp.Diff(map[string]int{"ready": 2, "asked": 2}, said); diff != "" {
+				t.Errorf("said (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
 
 func TestCommandsAreCutAtPlus(t *testing.T) {
 	for args, want := range map[string][][]string{
