@@ -67,12 +67,17 @@ func (a *app) listCommand() *cobra.Command {
 	q := &question{origin: origin{app: a}}
 	command := &cobra.Command{
 		Use: "list", Short: "List the prompts of a configuration or of a running gateway", Args: takes(cobra.NoArgs),
+		Long: "List the prompts of a configuration or of a running gateway.\n\n" +
+			"With --config alone, connects to the upstreams, prints what they list, and leaves. With --as, what that principal sees: by --state, or with --live by asking the upstreams.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := q.check(); err != nil {
 				return err
 			}
 			if q.url == "" && !q.known() {
-				return &usageError{"say where the lists of the configuration's upstreams come from: " + remedy}
+				if q.as != "" { // the question of a reviewer, on whose machine nothing is to be started unasked
+					return &usageError{"say where the lists of the configuration's upstreams come from: " + remedy}
+				}
+				q.live = true
 			}
 			definitions, err := q.list(cmd.Context())
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 const remedy = "--state PATH looks in saved lists, --live asks the upstreams"
 
 // origin is where a command that reads a configuration has the upstreams' lists from. Nothing is started or contacted
-// unless that was asked for: the configuration may be somebody else's, to be reviewed.
+// unless that was asked for, as list does without --as: the configuration may be somebody else's, to be reviewed.
 type origin struct {
 	*app
 
