@@ -3,14 +3,17 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,8 +90,11 @@ const minMasked = 8
 
 // masker hides the values of a child's environment in what the child writes to its stderr.
 func masker(env map[string]config.Secret) *strings.Replacer {
+	values := slices.SortedFunc(maps.Values(env), func(a, b config.Secret) int { // what another begins with comes after it
+		return cmp.Compare(len(b.Reveal()), len(a.Reveal()))
+	})
 	var pairs []string
-	for _, value := range env {
+	for _, value := range values {
 		if len(value.Reveal()) >= minMasked {
 			pairs = append(pairs, value.Reveal(), value.String())
 		}

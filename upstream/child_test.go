@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"regexp"
@@ -94,6 +95,24 @@ func TestChildIsLoggedAndLeavesWhenAsked(t *testing.T) {
 	}
 	if pid := number(t, log, "pid"); exists(pid) {
 		t.Errorf("process %d is still there", pid)
+	}
+}
+
+func TestWhatAChildSaysOfItsEnvironmentIsMasked(t *testing.T) {
+	t.Parallel()
+	u := upstreamtest.Child(t, "telling", "script")
+	u.Command = []string{"sh", "-c", `echo "mode $MODE, tokens $SHORT, $LONG" >&2`}
+	u.Env["MODE"] = config.NewSecret("fast")
+	u.Env["SHORT"] = config.NewSecret("hunter2-abc")
+	for i := range 8 { // in whatever order they come
+		u.Env[fmt.Sprint("LONG", i)] = config.NewSecret("hunter2-abc" + strings.Repeat("x", i))
+	}
+	u.Env["LONG"] = config.NewSecret("hunter2-abcdefgh")
+	var log lockedBuffer
+	run(t, upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {}))
+	upstreamtest.Eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "mode fast") })
+	if want := `mode fast, tokens (sensitive), (sensitive)"`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log lacks %s:\n%s", want, log.String())
 	}
 }
 
