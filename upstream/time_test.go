@@ -404,6 +404,21 @@ func TestReconnectBacksOffToTenSeconds(t *testing.T) {
 	})
 }
 
+func TestReconnectBeginsAnewAfterAGoodSession(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		for i := range 8 {
+			time.Sleep(time.Minute)
+			p.Forget()
+			p.Break()
+			time.Sleep(2 * time.Second) // the stream is tried again, and with it the session is found to be lost
+			if n := len(p.Seen(wire.Initialize)); n != i+2 || !c.State().Connected {
+				t.Fatalf("two seconds after the session was lost for time %d: %d sessions in all, state %+v", i+1, n, c.State())
+			}
+		}
+	})
+}
+
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
