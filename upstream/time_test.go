@@ -483,6 +483,8 @@ func TestBreaker(t *testing.T) {
 		}
 		for name, counted := range map[string]func(){
 			"timeout": func() { p.Handle(wire.PromptsGet, hang); want(upstream.Timeout) },
+			"408":     func() { p.Status(wire.PromptsGet, 408); want(upstream.BadResponse) },
+			"500":     func() { p.Status(wire.PromptsGet, 500); want(upstream.BadResponse) },
 			"502":     func() { p.Status(wire.PromptsGet, 502); want(upstream.Unreachable) },
 			"broken stream": func() {
 				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
