@@ -47,6 +47,14 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 	return cfg, Diagnostics{l.diags, l.byPath}
 }
 
+// AdminListen reads where the gateway of a configuration has its admin listener. Mistakes elsewhere do not matter: a gateway
+// that runs may have been loaded before they were made.
+func AdminListen(path string, opts Options) string {
+	l := newLoader(path, opts)
+	l.read(path)
+	return l.decode().Admin.Listen
+}
+
 // loader is the state of one Load: what was read and what was found wrong.
 type loader struct {
 	options Options

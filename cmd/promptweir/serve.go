@@ -335,11 +335,7 @@ func (a *app) adminListen() (string, error) {
 	if a.config == "" {
 		return config.DefaultAdminListen, nil
 	}
-	cfg, err := a.load(true)
-	if err != nil {
-		return "", err
-	}
-	host, port, err := net.SplitHostPort(cfg.Admin.Listen)
+	host, port, err := net.SplitHostPort(config.AdminListen(a.config, config.Options{AllowUnsetEnv: true}))
 	if err != nil {
 		return "", err
 	}

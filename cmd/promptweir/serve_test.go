@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -280,6 +282,35 @@ team "greeters" {
 	p.stop(t, syscall.SIGTERM)
 	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
 		t.Errorf("healthcheck of nobody exits with %d", code)
+	}
+}
+
+func TestHealthcheckFindsTheGatewayInItsConfiguration(t *testing.T) {
+	alive := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" {
+			http.NotFound(w, r)
+		}
+	}))
+	port := alive.Listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
+	for _, host := range []string{"127.0.0.1", "0.0.0.0", ""} {
+		for _, more := range []string{"", "nonsense {}", "team {", `team "t" { upstream "u" {} }`} { // written after the gateway had started
+			folder := t.TempDir()
+			for name, text := range map[string]string{
+				"gateway.hcl": fmt.Sprintf("admin { listen = \"%s:%d\" }\n", host, port), "more.hcl": more,
+			} {
+				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if code := run(t.Context(), []string{"healthcheck", "--config", folder}, streams{out: t.Output(), err: t.Output()}); code != exitDone {
+				t.Errorf("listening on %q, beside %q: exit code %d", host, more, code)
+			}
+		}
+	}
+	alive.Close()
+	folder := configure(t, map[string]string{"admin.hcl": ""})
+	if code := run(t.Context(), []string{"healthcheck", "--config", folder}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
+		t.Errorf("of nobody: exit code %d", code)
 	}
 }
 
