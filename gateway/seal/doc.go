@@ -8,7 +8,7 @@
 //   - Equal contents give equal tokens, on every replica: equal pages have equal bytes.
 //   - Exactly one string opens: no other spelling of a token, padded, wrapped or re-encoded, does.
 //   - A token sealed for one purpose does not open for another.
-//   - Nothing here blocks, looks at a clock or changes after it is made: all of it is safe for
+//   - Nothing here blocks or looks at a clock, and nothing of what it answers changes after it is made: all of it is safe for
 //     concurrent use.
 //
 // What a token is made of, before strict unpadded base64url:

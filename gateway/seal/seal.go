@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/crc32"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +42,7 @@ type Sealer struct {
 	ring     [][keySize]byte
 	cursors  *Box
 	sessions *Box
+	opened   openedSessions
 }
 
 // New returns a sealer whose first key seals and whose keys all open. Without keys it draws a fresh one,
@@ -54,7 +56,7 @@ func New(keys [][32]byte) (*Sealer, error) {
 			return nil, fmt.Errorf("key %d of %d is all zeros: use 32 random bytes", i+1, len(keys))
 		}
 	}
-	s := &Sealer{ring: slices.Clone(keys)}
+	s := &Sealer{ring: slices.Clone(keys), opened: openedSessions{seed: maphash.MakeSeed()}}
 	s.cursors = s.For("cursor")
 	s.sessions = s.For("session")
 	return s, nil

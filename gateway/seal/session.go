@@ -3,7 +3,10 @@ package seal
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -65,11 +68,35 @@ func (s *Sealer) OpenSession(token string) (Session, error) {
 	if len(token) > MaxSession {
 		return Session{}, ErrMalformed
 	}
+	slot := s.opened.slot(token)
+	if known := slot.Load(); known != nil && known.token == token {
+		return known.session, nil
+	}
 	plaintext, err := s.sessions.Open(token)
 	if err != nil {
 		return Session{}, err
 	}
-	return decodeSession(plaintext)
+	session, err := decodeSession(plaintext)
+	if err == nil {
+		slot.Store(&openedSession{strings.Clone(token), session})
+	}
+	return session, err
+}
+
+// openedSessions are some of the tokens that were opened before: a client sends its own with each request, and to find it
+// here takes a tenth of the time. Where two fall into one slot, the later one stays.
+type openedSessions struct {
+	seed  maphash.Seed
+	slots [4096]atomic.Pointer[openedSession]
+}
+
+type openedSession struct {
+	token   string
+	session Session
+}
+
+func (o *openedSessions) slot(token string) *atomic.Pointer[openedSession] {
+	return &o.slots[maphash.String(o.seed, token)%uint64(len(o.slots))]
 }
 
 func (s *Session) encode() []byte {

@@ -135,3 +135,58 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+// Whether a token was opened before, and what other tokens were since, changes nothing.
+func TestSessionsOpenAgain(t *testing.T) {
+	s := sealer(t, key(1))
+	var tokens []string
+	for i := range 10_000 {
+		session := alices()
+		session.ID[0], session.ID[1] = byte(i), byte(i>>8)
+		token, err := s.SealSession(session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	for range 2 {
+		for i, token := range tokens {
+			for range 2 {
+				opened, err := s.OpenSession(token)
+				if err != nil || opened.ID[0] != byte(i) || opened.ID[1] != byte(i>>8) || opened.Principal != "user:alice" {
+					t.Fatalf("token %d opens as %+v, %v", i, opened, err)
+				}
+			}
+		}
+	}
+	known := tokens[0]
+	if got := testing.AllocsPerRun(100, func() { _, _ = s.OpenSession(known) }); got != 0 {
+		t.Errorf("to open a token again allocates %v times", got)
+	}
+	for i := range known {
+		for _, c := range []string{"", "A", "=", "\n"} {
+			if other := known[:i] + c + known[i+1:]; other != known {
+				if opened, err := s.OpenSession(other); err == nil {
+					t.Errorf("%q opens as %+v", other, opened)
+				}
+			}
+		}
+	}
+	if _, err := sealer(t, key(2)).OpenSession(known); !errors.Is(err, seal.ErrExpiredKey) {
+		t.Errorf("another key's sealer: %v", err)
+	}
+}
+
+func BenchmarkOpenSession(b *testing.B) {
+	s := sealer(b, key(1))
+	token, err := s.SealSession(alices())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.OpenSession(token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
