@@ -71,7 +71,7 @@ func (g *Gateway) countRefused(r *http.Request, err error, reason string) {
 // credential is what a request brings: a token and, without one, the certificate of its connection. It holds on to nothing
 // else of the request.
 func credential(r *http.Request) Credential {
-	credentials := r.Header.Values("Authorization")
+	credentials := r.Header["Authorization"]
 	if len(credentials) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		certificate := r.TLS.VerifiedChains[0][0]
 		return func(_ context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {

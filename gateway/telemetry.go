@@ -146,6 +146,7 @@ type operation struct {
 	span    trace.Span
 	metrics *instruments
 	method  string
+	success metric.MeasurementOption // nil where it was not made before
 	r       *request
 }
 
@@ -156,7 +157,8 @@ var serverSpan = trace.WithSpanKind(trace.SpanKindServer) //nolint:gochecknoglob
 func (i *instruments) start(ctx context.Context, r *request) (context.Context, *operation) {
 	r.measured = true
 	method := r.message.Method
-	if !knownMethods[method] {
+	success, known := i.succeeded[operationKind{method, r.revision}]
+	if !known && !knownMethods[method] {
 		method = "_OTHER"
 	}
 	ctx, span := i.tracer.Start(ctx, method, serverSpan)
@@ -166,7 +168,7 @@ func (i *instruments) start(ctx context.Context, r *request) (context.Context, *
 			span.SetAttributes(attrClient.String(r.client()))
 		}
 	}
-	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, r: r}
+	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, success: success, r: r}
 }
 
 // errRefused stands for whatever kept a request from being begun: its headers, its credential, its session.
@@ -199,8 +201,8 @@ func (o *operation) target(name string) {
 }
 
 func (o *operation) end(err error) {
-	option, ok := o.metrics.succeeded[operationKind{o.method, o.r.revision}]
-	if err != nil || !ok {
+	option := o.success
+	if err != nil || option == nil {
 		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(o.r.revision)}
 		if err != nil {
 			attributes = append(attributes, failure(err)...)
