@@ -11,8 +11,10 @@ import (
 	"io"
 	"log"
 	"math/big"
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,4 +156,45 @@ func TestTLS(t *testing.T) {
 		mustGet(t, c, "p")
 		mustGet(t, c, "p")
 	})
+}
+
+// A TLS server that speaks HTTP/2 is spoken to in it, one that does not in HTTP/1.1.
+func TestHTTPVersionsOverTLS(t *testing.T) {
+	t.Parallel()
+	ours := newAuthority(t)
+	pair, err := tls.X509KeyPair(pemPair(ours.pair(x509.ExtKeyUsageServerAuth, "mcp.example")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		http2 bool
+		want  string
+	}{{true, "HTTP/2.0"}, {false, "HTTP/1.1"}} {
+		t.Run(test.want, func(t *testing.T) {
+			t.Parallel()
+			peer := upstreamtest.NewPeer(t)
+			var spoken sync.Map // the versions of the requests
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				spoken.Store(r.Proto, true)
+				peer.ServeHTTP(w, r)
+			}))
+			server.TLS, server.EnableHTTP2 = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, test.http2
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			u := upstreamtest.HTTP("secured", server.URL)
+			u.TLS = &config.TLS{CAs: config.NewSecret(ours.pem), ServerName: "mcp.example"}
+			c := start(t, u, upstream.Options{})
+			upstreamtest.Eventually(t, "connected", func() bool { return c.State().Connected })
+			mustGet(t, c, "p")
+			spoken.Range(func(version, _ any) bool {
+				if version != test.want {
+					t.Errorf("a request came in %s, want %s", version, test.want)
+				}
+				return true
+			})
+			if _, ok := spoken.Load(test.want); !ok {
+				t.Errorf("no request came in %s", test.want)
+			}
+		})
+	}
 }
