@@ -27,3 +27,39 @@ func TestViewsOfAudiencesThatAreForgottenAreForgotten(t *testing.T) {
 		t.Errorf("of %d views the next edition has %d, and not that of who asked last", maxViews, next.views.Len())
 	}
 }
+
+// lookUp finds the view of whoever asks, as each list does.
+func lookUp(g *Gateway, who policy.Principal) {
+	e, audience := g.present(who)
+	e.view(audience)
+}
+
+// someone is a principal who is not everybody.
+func someone() policy.Principal {
+	return policy.Principal{Subject: "user:ann", Groups: []string{"group:eng", "group:staff"}}
+}
+
+// Whoever has asked before finds the view that was made then.
+func TestLookingUpAViewAllocatesNothing(t *testing.T) {
+	g, err := New(&config.Config{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := someone()
+	if got := testing.AllocsPerRun(100, func() { lookUp(g, who) }); got > 0 {
+		t.Errorf("looking up a view allocates %v times", got)
+	}
+}
+
+// BenchmarkViewLookup finds a view that was made before: no allocations.
+func BenchmarkViewLookup(b *testing.B) {
+	g, err := New(&config.Config{}, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	who := someone()
+	b.ReportAllocs()
+	for b.Loop() {
+		lookUp(g, who)
+	}
+}

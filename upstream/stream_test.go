@@ -95,15 +95,35 @@ func FuzzEventStream(f *testing.F) {
 	})
 }
 
-// BenchmarkReadStream is the reading of an answer that came as an event stream.
-func BenchmarkReadStream(b *testing.B) {
-	text := ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
+// anAnswer is a get's, as an event stream.
+func anAnswer() string {
+	return ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
 		strings.Repeat("All work and no play. ", 14) + "\"}}]}}\n\n"
+}
+
+func readAnswer(tb testing.TB, text string) {
+	tb.Helper()
+	if _, err := upstream.ReadStream(strings.NewReader(text), "7", 1<<20, func(wire.Message) {}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// An answer that comes as an event stream costs the room for its lines.
+func TestReadingAStreamAllocatesLittle(t *testing.T) {
+	const most = 32
+	text := anAnswer()
+	if got := testing.AllocsPerRun(100, func() { readAnswer(t, text) }); got > most {
+		t.Errorf("reading an answer allocates %v times, want at most %v", got, most)
+	}
+}
+
+// BenchmarkReadStream is the reading of an answer that came as an event stream: 32 allocations, one of them the
+// benchmark's own reader.
+func BenchmarkReadStream(b *testing.B) {
+	text := anAnswer()
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := upstream.ReadStream(strings.NewReader(text), "7", 1<<20, func(wire.Message) {}); err != nil {
-			b.Fatal(err)
-		}
+		readAnswer(b, text)
 	}
 }

@@ -303,6 +303,7 @@ func TestKeyIsOfTheCallerAndNotOfItsGroups(t *testing.T) {
 	}
 }
 
+// BenchmarkAllows is asked for each entry by each list that is made, and for each get: no allocations.
 func BenchmarkAllows(b *testing.B) {
 	p := policy.New(company())
 	audience, grants := p.Audience(principal("bob")), p.Grants("payments", "billing", "billing.invoice", nil)
@@ -314,6 +315,7 @@ func BenchmarkAllows(b *testing.B) {
 	}
 }
 
+// BenchmarkAudience is asked for each request: 1 allocation, of the rules that count for the caller.
 func BenchmarkAudience(b *testing.B) {
 	p := policy.New(company())
 	who := principal("carol,payments,auditors,staff")
