@@ -1,11 +1,13 @@
 // Command reference is what the gateway is measured beside, and in front of: reference upstream, a server that answers
 // constants; reference proxy URL, a reverse proxy that understands nothing; reference page FILE, a handler that writes a
-// page that was encoded before; reference sdk URL, the gateway as one builds it on the official Go SDK.
+// page that was encoded before; reference sdk URL, the gateway as one builds it on the official Go SDK. With -tls=FILE, an
+// upstream serves TLS and writes the certificate to the file, and the proxy trusts the one in the file.
 package main
 
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -37,8 +39,10 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("want upstream, proxy URL, page FILE or sdk URL")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	u := &upstream{}
+	u, certificate, version := &upstream{}, "", ""
 	u.flags(flags)
+	flags.StringVar(&certificate, "tls", "", "speak TLS with the certificate in this `file`, which the upstream makes and the proxy trusts")
+	flags.StringVar(&version, "http", "1.1", "the only `version` of HTTP that the upstream speaks over TLS, 1.1 or 2")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -48,52 +52,71 @@ func run(ctx context.Context, args []string) error {
 		if u.stdio {
 			return u.serveStdio(os.Stdin, os.Stdout)
 		}
-		return serve(ctx, u)
+		server := newServer(u)
+		if certificate != "" {
+			if err := secure(server, certificate, version); err != nil {
+				return err
+			}
+		}
+		return serve(ctx, server)
 	case "proxy":
 		target, err := url.Parse(flags.Arg(0))
 		if err != nil {
 			return err
 		}
-		return serve(ctx, proxy(target))
+		trust, err := trusting(certificate)
+		if err != nil {
+			return err
+		}
+		return serve(ctx, newServer(proxy(target, trust)))
 	case "page":
 		page, err := os.ReadFile(flags.Arg(0))
 		if err != nil {
 			return err
 		}
-		return serve(ctx, pageHandler(page))
+		return serve(ctx, newServer(pageHandler(page)))
 	case "sdk":
 		handler, err := sdkGateway(ctx, flags.Arg(0))
 		if err != nil {
 			return err
 		}
-		return serve(ctx, handler)
+		return serve(ctx, newServer(handler))
 	}
 	return fmt.Errorf("no %q", args[0])
 }
 
-func serve(ctx context.Context, handler http.Handler) error {
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+}
+
+func serve(ctx context.Context, server *http.Server) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	scheme, run := "http", func() error { return server.Serve(listener) }
+	if server.TLSConfig != nil {
+		scheme, run = "https", func() error { return server.ServeTLS(listener, "", "") }
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	slog.InfoContext(ctx, "listening", slog.String("endpoint", fmt.Sprintf("http://%s/mcp", listener.Addr())))
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	slog.InfoContext(ctx, "listening", slog.String("endpoint", fmt.Sprintf("%s://%s/mcp", scheme, listener.Addr())))
+	if err := run(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-// proxy is tuned: connections are kept for all who call at once, and copies use buffers again.
-func proxy(target *url.URL) http.Handler {
+// proxy is tuned: connections are kept for all who call at once, and copies use buffers again. Where the target speaks
+// HTTP/2 over TLS, so does the proxy.
+func proxy(target *url.URL, trust *tls.Config) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
 		},
 		Transport: &http.Transport{
 			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, IdleConnTimeout: time.Minute, DisableCompression: true,
+			TLSClientConfig: trust, ForceAttemptHTTP2: true,
 		},
 		BufferPool: &pool{sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,10 @@ func cases() []benchmark {
 		{"get 0.3 KB, 2026-07-28 client, legacy upstream", usual, getCase(getting{modern: true, unlike: true}, "-legacy")},
 		{"get 10 KB, legacy", usual, getCase(getting{}, "-legacy", "-size", "10000")},
 		{"get 1 MB, legacy", usual, getCase(getting{}, "-legacy", "-size", "1000000")},
-		{"get 0.3 KB, stdio beside HTTP upstream", usual, stdioCase},
+		{"get 0.3 KB, upstream over TLS, HTTP/2", usual, getCase(getting{http: "2"}, "-legacy")},
+		{"get 0.3 KB, upstream over TLS, HTTP/1.1", usual, getCase(getting{http: "1.1"}, "-legacy")},
+		{"get 0.3 KB, stdio beside HTTP upstream", usual, stdioCase("-legacy")},
+		{"get 10 KB, stdio beside HTTP upstream", usual, stdioCase("-legacy", "-size", "10000")},
 		{"get 0.3 KB, legacy", 256, getCase(getting{}, "-legacy")},
 		{"get 0.3 KB, legacy", 2000, getCase(getting{}, "-legacy")},
 		{"get, upstream takes 20 ms", usual, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
@@ -53,21 +57,30 @@ type getting struct {
 	unlike              bool // the upstream is of the other era, so that no proxy could stand between
 	withSDK, withDirect bool
 	directLast          bool // the upstream itself is the yardstick
+	// http is the version of HTTP that the upstream speaks over TLS; empty where there is no TLS.
+	http string
 }
 
 const someText = `"messages":[{`
 
 func getCase(g getting, upstreamArgs ...string) func(context.Context, *stage) ([]contestant, error) {
 	return func(ctx context.Context, st *stage) ([]contestant, error) {
-		up, err := st.reference(ctx, append([]string{"upstream"}, upstreamArgs...)...)
+		certificate := ""
+		if g.http != "" {
+			var err error
+			if certificate, err = st.file("certificate.pem", nil); err != nil {
+				return nil, err
+			}
+		}
+		up, err := st.reference(ctx, slices.Concat([]string{"upstream", "-tls", certificate, "-http", g.http}, upstreamArgs)...)
 		if err != nil {
 			return nil, err
 		}
-		gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: 100})
+		gateway, err := st.gateway(ctx, settingsOf{upstream: at(up, certificate), pageSize: 100})
 		if err != nil {
 			return nil, err
 		}
-		proxy, err := st.reference(ctx, "proxy", up.endpoint)
+		proxy, err := st.reference(ctx, "proxy", "-tls", certificate, up.endpoint)
 		if err != nil {
 			return nil, err
 		}
@@ -89,6 +102,15 @@ func getCase(g getting, upstreamArgs ...string) func(context.Context, *stage) ([
 		}
 		return all.ready(ctx, wire.PromptsGet, func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
 	}
+}
+
+// at returns the settings of an upstream with the certificate in a file; "" is no TLS.
+func at(up program, certificate string) string {
+	text := fmt.Sprintf("url = %q", up.endpoint)
+	if certificate != "" {
+		text += fmt.Sprintf("\n    tls { ca_file = %q }", certificate)
+	}
+	return text
 }
 
 // entrant is a program on its way to be a contestant.
@@ -117,27 +139,31 @@ func (all entrants) ready(ctx context.Context, method string, params func(entran
 }
 
 // stdioCase compares an upstream that is a child process with the same one over HTTP.
-func stdioCase(ctx context.Context, st *stage) ([]contestant, error) {
-	up, err := st.reference(ctx, "upstream", "-legacy")
-	if err != nil {
-		return nil, err
-	}
-	program, err := filepath.Abs(filepath.Join(st.bin, "reference"))
-	if err != nil {
-		return nil, err
-	}
-	over := entrants{}
-	for name, where := range map[string]string{"stdio": fmt.Sprintf("command = [%q, \"upstream\", \"-legacy\", \"-stdio\"]", program), "HTTP": fmt.Sprintf("url = %q", up.endpoint)} {
-		gateway, err := st.gateway(ctx, settingsOf{upstream: where, pageSize: 100})
+func stdioCase(upstreamArgs ...string) func(context.Context, *stage) ([]contestant, error) {
+	return func(ctx context.Context, st *stage) ([]contestant, error) {
+		args := append([]string{"upstream"}, upstreamArgs...)
+		up, err := st.reference(ctx, args...)
 		if err != nil {
 			return nil, err
 		}
-		e := entrant{"promptweir, " + name, gateway, "up.p00001", false}
-		if over = append(over, e); name == "stdio" {
-			over[0], over[len(over)-1] = over[len(over)-1], over[0]
+		program, err := filepath.Abs(filepath.Join(st.bin, "reference"))
+		if err != nil {
+			return nil, err
 		}
+		command := append(append([]string{program}, args...), "-stdio")
+		var over entrants
+		for _, one := range []struct{ name, upstream string }{
+			{"promptweir, stdio", `command = ["` + strings.Join(command, `", "`) + `"]`},
+			{"promptweir, HTTP", at(up, "")},
+		} {
+			gateway, err := st.gateway(ctx, settingsOf{upstream: one.upstream, pageSize: 100})
+			if err != nil {
+				return nil, err
+			}
+			over = append(over, entrant{one.name, gateway, "up.p00001", false})
+		}
+		return over.ready(ctx, wire.PromptsGet, func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
 	}
-	return over.ready(ctx, wire.PromptsGet, func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
 }
 
 // policyCase is what identity and policy cost: callers with a token and with a JWT, and a thousand rules.
@@ -154,7 +180,6 @@ func policyCase(ctx context.Context, st *stage) ([]contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := fmt.Sprintf("url = %q", up.endpoint)
 	var contestants []contestant
 	for _, one := range []struct {
 		name, token string
@@ -164,7 +189,7 @@ func policyCase(ctx context.Context, st *stage) ([]contestant, error) {
 		{"promptweir, JWT and rules", issuer.token, settingsOf{issuer: issuer.url, more: rules.String()}},
 		{"promptweir, anonymous", "", settingsOf{}},
 	} {
-		one.settings.upstream, one.settings.pageSize = at, 100
+		one.settings.upstream, one.settings.pageSize = at(up, ""), 100
 		gateway, err := st.gateway(ctx, one.settings)
 		if err != nil {
 			return nil, err
@@ -197,7 +222,7 @@ func besideProxy(ctx context.Context, st *stage, method string, params func(entr
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: 100})
+	gateway, err := st.gateway(ctx, settingsOf{upstream: at(up, ""), pageSize: 100})
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +240,7 @@ func listCase(prompts int) func(context.Context, *stage) ([]contestant, error) {
 		if err != nil {
 			return nil, err
 		}
-		gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: prompts})
+		gateway, err := st.gateway(ctx, settingsOf{upstream: at(up, ""), pageSize: prompts})
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +287,7 @@ func drainCase(audiences int) func(context.Context, *stage) ([]contestant, error
 			tokens = append(tokens, fmt.Sprintf("member%d", i))
 			fmt.Fprintf(&rules, "expose \"e%d\" {\n prompts = [\"*\"]\n to = [\"group:of-member%d\"]\n}\n", i, i)
 		}
-		gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = %q", up.endpoint), pageSize: 100, tokens: tokens, more: rules.String()})
+		gateway, err := st.gateway(ctx, settingsOf{upstream: at(up, ""), pageSize: 100, tokens: tokens, more: rules.String()})
 		if err != nil {
 			return nil, err
 		}
