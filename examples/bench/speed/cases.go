@@ -28,7 +28,11 @@ func cases() []benchmark {
 		{"get 0.3 KB, 2026-07-28", usual, getCase(getting{modern: true})},
 		{"get 0.3 KB, 2026-07-28 client, legacy upstream", usual, getCase(getting{modern: true, unlike: true}, "-legacy")},
 		{"get 10 KB, legacy", usual, getCase(getting{}, "-legacy", "-size", "10000")},
+		{"get 10 KB, legacy, answered by SSE", usual, getCase(getting{}, "-legacy", "-sse", "-size", "10000")},
+		{"get 10 KB, 2026-07-28", usual, getCase(getting{modern: true}, "-size", "10000")},
 		{"get 1 MB, legacy", usual, getCase(getting{}, "-legacy", "-size", "1000000")},
+		{"get 1 MB, legacy, answered by SSE", usual, getCase(getting{}, "-legacy", "-sse", "-size", "1000000")},
+		{"get 1 MB, 2026-07-28", usual, getCase(getting{modern: true}, "-size", "1000000")},
 		{"get 0.3 KB, upstream over TLS, HTTP/2", usual, getCase(getting{http: "2"}, "-legacy")},
 		{"get 0.3 KB, upstream over TLS, HTTP/1.1", usual, getCase(getting{http: "1.1"}, "-legacy")},
 		{"get 0.3 KB, stdio beside HTTP upstream", usual, stdioCase("-legacy")},
@@ -38,7 +42,8 @@ func cases() []benchmark {
 		{"get, upstream takes 20 ms", usual, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
 		{"get, upstream takes 20 ms", 128, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
 		{"get, upstream takes 20 ms", 2000, getCase(getting{}, "-legacy", "-delay", "20ms")},
-		{"get with identity and 1000 rules beside none", usual, policyCase},
+		{"get with identity and 1000 rules beside none", usual, policyCase(wire.PromptsGet, `"name":"up.p00001"`, someText)},
+		{"list of 100 with identity and 1000 rules beside none", usual, policyCase(wire.PromptsList, "", `p00099"`)},
 		{"completion, legacy", usual, completionCase},
 		{"initialize", usual, initializeCase},
 	}
@@ -167,42 +172,49 @@ func stdioCase(upstreamArgs ...string) func(context.Context, *stage) ([]contesta
 }
 
 // policyCase is what identity and policy cost: callers with a token and with a JWT, and a thousand rules.
-func policyCase(ctx context.Context, st *stage) ([]contestant, error) {
-	up, err := st.reference(ctx, "upstream", "-legacy")
-	if err != nil {
-		return nil, err
+func policyCase(method, params, want string) func(context.Context, *stage) ([]contestant, error) {
+	return func(ctx context.Context, st *stage) ([]contestant, error) {
+		up, err := st.reference(ctx, "upstream", "-legacy", "-prompts", "100")
+		if err != nil {
+			return nil, err
+		}
+		issuer, err := st.newIssuer(ctx, map[string]any{"sub": "member", "groups": []string{"g1", "g2"}})
+		if err != nil {
+			return nil, err
+		}
+		var contestants []contestant
+		for _, one := range []struct {
+			name, token string
+			settings    settingsOf
+		}{
+			{"promptweir, token and rules", "member", settingsOf{tokens: []string{"member"}, more: thousandRules()}},
+			{"promptweir, JWT and rules", issuer.token, settingsOf{issuer: issuer.url, more: thousandRules()}},
+			{"promptweir, anonymous", "", settingsOf{}},
+		} {
+			one.settings.upstream, one.settings.pageSize = at(up, ""), 100
+			gateway, err := st.gateway(ctx, one.settings)
+			if err != nil {
+				return nil, err
+			}
+			c, err := connect(ctx, gateway, false, one.token)
+			if err != nil {
+				return nil, err
+			}
+			contestants = append(contestants, contestant{one.name, gateway.Process, load.Request{
+				Address: gateway.address(), Want: want, Raw: c.each(method, params),
+			}})
+		}
+		return contestants, nil
 	}
+}
+
+// thousandRules are a team's, of which none is about the prompts that are asked for.
+func thousandRules() string {
 	var rules strings.Builder
 	for i := range 500 {
 		fmt.Fprintf(&rules, "expose \"e%d\" {\n prompts = [\"up.x%d_*\"]\n to = [\"group:g%d\"]\n}\nhide \"h%d\" {\n prompts = [\"up.y%d_*\"]\n}\n", i, i, i, i, i)
 	}
-	issuer, err := st.newIssuer(ctx, map[string]any{"sub": "member", "groups": []string{"g1", "g2"}})
-	if err != nil {
-		return nil, err
-	}
-	var contestants []contestant
-	for _, one := range []struct {
-		name, token string
-		settings    settingsOf
-	}{
-		{"promptweir, token and rules", "member", settingsOf{tokens: []string{"member"}, more: rules.String()}},
-		{"promptweir, JWT and rules", issuer.token, settingsOf{issuer: issuer.url, more: rules.String()}},
-		{"promptweir, anonymous", "", settingsOf{}},
-	} {
-		one.settings.upstream, one.settings.pageSize = at(up, ""), 100
-		gateway, err := st.gateway(ctx, one.settings)
-		if err != nil {
-			return nil, err
-		}
-		c, err := connect(ctx, gateway, false, one.token)
-		if err != nil {
-			return nil, err
-		}
-		contestants = append(contestants, contestant{one.name, gateway.Process, load.Request{
-			Address: gateway.address(), Want: someText, Raw: c.each(wire.PromptsGet, `"name":"up.p00001"`),
-		}})
-	}
-	return contestants, nil
+	return rules.String()
 }
 
 func completionCase(ctx context.Context, st *stage) ([]contestant, error) {
