@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench pgo bench-speed bench-fanout soak check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-fanout pgo soak check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -43,29 +43,47 @@ fmt: ## format all Go code
 fuzz: ## run each fuzz target for a while: make fuzz FUZZTIME=1m
 	bash .ci/fuzz $(FUZZTIME)
 
-bench: ## run the benchmarks six times, summarise them, and show how they grow with the catalog
+bench: ## all measurements, in less than ten minutes; bin/bench.md keeps what they print
 	@mkdir -p bin
-	go test -run '^$$' -bench . -skip '$(TURNS)' -benchtime 0.3s -benchmem -count 6 ./... >bin/bench.txt
-	go test -run '^$$' -bench '$(TURNS)' -benchtime 40x -benchmem -count 6 ./gateway >>bin/bench.txt
-	$(TOOL) benchstat bin/bench.txt
-	go run ./examples/bench/growth <bin/bench.txt
+	@bash -o pipefail -c "$(MAKE) -s --no-print-directory bench-go bench-speed bench-fanout | tee bin/bench.md"
 
-# Benchmarks that wait between two turns for longer than a turn takes, so that they run a fixed number.
+# What is measured by which Go, where and when: $(call ABOUT,title).
+define ABOUT
+	@printf '\n## %s\n\n%s, %s, %s cores, %s, commit %s\n\n' '$(1)' "$$(date -u '+%F %R UTC')" "$$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" \
+		"$$(nproc)" "$$(go env GOVERSION)" "$$(git describe --always --dirty --exclude='*' 2>/dev/null)"
+endef
+
+# Benchmarks that wait between two turns for longer than a turn takes, so that they run a fixed number, and those that
+# weigh what was made in one turn. Both take long to set up: they run three times, and only their growth is shown.
 TURNS := BenchmarkPublish|BenchmarkChange
+WEIGHED := Memory
+
+bench-go: ## the Go benchmarks, six times each, summarised, and how they grow with the catalog
+	@mkdir -p bin
+	$(call ABOUT,Go benchmarks)
+	@go test -run '^$$' -bench . -skip '$(TURNS)|$(WEIGHED)' -benchtime 0.1s -benchmem -count 6 ./... >bin/bench.txt
+	@echo '```' && $(TOOL) benchstat bin/bench.txt && echo '```'
+	@go test -run '^$$' -bench '$(TURNS)' -benchtime 20x -benchmem -count 3 ./gateway >>bin/bench.txt
+	@go test -run '^$$' -bench '$(WEIGHED)' -benchtime 1x -count 3 ./gateway/... >>bin/bench.txt
+	@echo && echo '```' && go run ./examples/bench/growth <bin/bench.txt && echo '```'
+
+bench-speed: build ## requests per second and CPU beside a bare handler, a reverse proxy and the Go SDK: SPEED='-only ^get'
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	$(call ABOUT,Speed)
+	@bin/speed $(SPEED)
+
+FANOUT ?= -rounds 5
+bench-fanout: build ## 1 000 and 10 000 listening clients of both eras: FANOUT='-rounds 20' for more changes
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/fanout ./examples/bench/bare
+	$(call ABOUT,Fan-out)
+	@set -e; for listeners in 1000 10000; do for era in '' -legacy; do \
+		echo '```'; bin/fanout -listeners $$listeners $$era $(FANOUT); echo '```'; echo; done; done
 
 pgo: build ## profile the gateway under load for the compiler: cmd/promptweir/default.pgo, which go build uses by itself
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
 	rm -rf bin/profiles && mkdir -p bin/profiles
 	bin/speed -profiles bin/profiles -only '^(get 0.3|get 10|list|page|completion)'
 	go tool pprof -proto bin/profiles/*.pprof >cmd/promptweir/default.pgo
-
-bench-speed: build ## requests per second and CPU beside a bare handler, a reverse proxy and the Go SDK: SPEED='-only ^get'
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
-	bin/speed $(SPEED)
-
-bench-fanout: build ## 10 000 listening clients: FANOUT='-legacy -listeners 1000' for others
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/fanout ./examples/bench/bare
-	bin/fanout $(FANOUT)
 
 soak: ## a minute of upstreams that change, die and return, under the race detector: SOAK='-for 10m' for longer
 	go build -race -o bin/ ./examples/bench/soak

@@ -34,7 +34,7 @@ func main() {
 	s := settings{}
 	flag.StringVar(&s.bin, "bin", "bin", "`folder` of the programs promptweir and reference")
 	flag.IntVar(&s.turns, "turns", 5, "how often each is measured")
-	flag.DurationVar(&s.length, "length", 700*time.Millisecond, "how long each time")
+	flag.DurationVar(&s.length, "length", 500*time.Millisecond, "how long each time")
 	only := flag.String("only", "", "measure the cases whose name matches this `expression`")
 	flag.StringVar(&s.profiles, "profiles", "", "write a CPU profile of the gateway for each case into this `folder`, and measure nothing")
 	flag.Parse()
