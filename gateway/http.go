@@ -20,6 +20,8 @@ const (
 	maxRequest = 4 << 20
 	// maxPromised bounds the room that is made for a body before it is there, in bytes.
 	maxPromised = 64 << 10
+	// maxCounted is up to how many bytes the HTTP server finds out by itself how long a response is.
+	maxCounted = 2 << 10
 	// maxPooled bounds the buffers that are kept for the next response, in bytes.
 	maxPooled = 1 << 20
 )
@@ -90,7 +92,9 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
 	}
 	header := w.Header()
 	header["Content-Type"] = contentJSON
-	header["Content-Length"] = []string{strconv.Itoa(length)}
+	if length > maxCounted {
+		header["Content-Length"] = []string{strconv.Itoa(length)}
+	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeBound)) // one without deadlines has no bound
 	w.WriteHeader(status)
 	for _, part := range parts {
@@ -123,7 +127,7 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.serveLegacy(w, r, in.call)
 	}
-	if in.call != nil && in.call.message.IsRequest() && !in.call.measured {
+	if in.call != nil && in.call.message.IsRequest() && in.call.operation.r == nil {
 		g.metrics.measure(extractTrace(r.Context(), in.call.meta, r.Header), in.call, errRefused)
 	}
 }
@@ -210,9 +214,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gocheck
 // there is to be said before makes it a stream of events.
 func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call *request, status int) {
 	buffer, _ := buffers.Get().(*[]byte)
-	if call.talk == nil { // no event stream, of which the response would be a line
-		call.cut = &cut{}
-	}
+	call.cut.wanted = call.talk == nil // else it may become a line of an event stream
 	response, code, stream := g.respondOver(ctx, w, (*buffer)[:0], call)
 	if stream != nil {
 		stream.event("", response)
@@ -227,7 +229,7 @@ func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call 
 	}
 	// A write that failed may still be under way: HTTP/2 returns from it when the client resets the stream.
 	parts := [][]byte{response}
-	if c := call.cut; c != nil && c.part != nil {
+	if c := &call.cut; c.part != nil {
 		parts = [][]byte{response[:c.at], c.part, response[c.at:]}
 	}
 	if err := writeJSON(w, status, parts...); err == nil {

@@ -39,10 +39,10 @@ type request struct {
 	client func() string
 	// screen holds what the upstream says during the request against the screen blocks; nil where there are none.
 	screen func(jsontext.Value) (said jsontext.Value, ok bool)
-	// cut is set where the transport can write a response in parts.
-	cut *cut
-	// measured is set once the request has a span.
-	measured bool
+	// cut takes the large part of a response.
+	cut cut
+	// operation is what is measured of it, once that has begun.
+	operation operation
 }
 
 // minCut is from how many bytes on it pays to write a result from where it is.
@@ -50,13 +50,15 @@ const minCut = 32 << 10
 
 // cut is the large part of a response that is not copied into it, and where it belongs.
 type cut struct {
-	at   int
-	part jsontext.Value
+	// wanted is set where the transport can write a response in parts.
+	wanted bool
+	at     int
+	part   jsontext.Value
 }
 
-// splice appends JSON to dst, or notes that it belongs there. A cut takes one part, and a nil one nothing.
+// splice appends JSON to dst, or notes that it belongs there. A cut takes one part, where it is wanted.
 func (c *cut) splice(dst []byte, part jsontext.Value) []byte {
-	if c == nil || c.part != nil || len(part) < minCut {
+	if !c.wanted || c.part != nil || len(part) < minCut {
 		return append(dst, part...)
 	}
 	c.at, c.part = len(dst), part
@@ -107,7 +109,7 @@ func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) (response
 	operation.end(err)
 	if err != nil {
 		wireErr := g.wireError(ctx, err)
-		r.cut = nil
+		r.cut = cut{}
 		return wire.AppendError(head[:len(dst)], r.message.ID, wireErr), wireErr.Code
 	}
 	return append(result, '}'), 0

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
@@ -41,6 +42,8 @@ const scope = "github.com/promptweir/promptweir/gateway"
 // names of the configuration.
 type instruments struct {
 	tracer trace.Tracer
+	// silent says that nobody takes spans, so that none need be begun.
+	silent bool
 	// duration is how long a request took, in seconds (mcp.server.operation.duration).
 	duration metric.Float64Histogram
 	// refused counts credentials that let nobody in.
@@ -73,7 +76,9 @@ func newInstruments() *instruments {
 			succeeded[operationKind{method, revision}] = metric.WithAttributeSet(attribute.NewSet(attrMethod.String(method), attrRevision.String(revision)))
 		}
 	}
-	return &instruments{tracer: otel.Tracer(scope), duration: duration, refused: refused, succeeded: succeeded}
+	tracer := otel.Tracer(scope)
+	_, silent := tracer.(noop.Tracer)
+	return &instruments{tracer: tracer, silent: silent, duration: duration, refused: refused, succeeded: succeeded}
 }
 
 // report takes errors about instruments: these are about invalid names only, and the API returns a working no-op
@@ -155,20 +160,23 @@ var serverSpan = trace.WithSpanKind(trace.SpanKindServer) //nolint:gochecknoglob
 
 // start begins the server span of a request, as a child of the trace that came with it.
 func (i *instruments) start(ctx context.Context, r *request) (context.Context, *operation) {
-	r.measured = true
 	method := r.message.Method
 	success, known := i.succeeded[operationKind{method, r.revision}]
 	if !known && !knownMethods[method] {
 		method = "_OTHER"
 	}
-	ctx, span := i.tracer.Start(ctx, method, serverSpan)
+	var span trace.Span = noop.Span{}
+	if !i.silent {
+		ctx, span = i.tracer.Start(ctx, method, serverSpan)
+	}
 	if span.IsRecording() {
 		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.revision), attrRequestID.String(requestID(r.message.ID)))
 		if r.client != nil {
 			span.SetAttributes(attrClient.String(r.client()))
 		}
 	}
-	return ctx, &operation{ctx: ctx, span: span, metrics: i, method: method, success: success, r: r}
+	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success, r: r}
+	return ctx, &r.operation
 }
 
 // errRefused stands for whatever kept a request from being begun: its headers, its credential, its session.

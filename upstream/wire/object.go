@@ -46,6 +46,9 @@ func ParseObject(raw []byte) (Object, error) { return parseObject(scanner{raw: r
 // Members splits a JSON object that is part of what [Parse] or [ParseObject] has read, and is therefore known to be
 // strict. Of a value of another kind it returns nil.
 func Members(part jsontext.Value) Object {
+	if part.Kind() != '{' {
+		return nil
+	}
 	object, err := parseObject(scanner{raw: part, trusted: true})
 	if err != nil {
 		return nil
