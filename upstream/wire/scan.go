@@ -316,9 +316,10 @@ const (
 func (s *scanner) plain() {
 	for s.at+8 <= len(s.raw) {
 		eight := binary.LittleEndian.Uint64(s.raw[s.at:])
-		quote, backslash := eight^(eachByte*'"'), eight^(eachByte*'\\')
+		// With this bit the other way round a quote follows the control characters, and nothing else comes before it.
+		low, backslash := eight^(eachByte*('"'^' ')), eight^(eachByte*'\\')
 		// The high bit of a byte is set where it is special, and above such a byte also where a borrow came from it.
-		special := (eight | (eight - eachByte*' ') | (quote - eachByte) | (backslash - eachByte)) & eachHighBit
+		special := (eight | (low - eachByte*(' '+1)) | (backslash - eachByte)) & eachHighBit
 		if special != 0 {
 			s.at += bits.TrailingZeros64(special) / 8
 			return
