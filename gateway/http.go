@@ -39,12 +39,19 @@ const (
 //
 // Where access tokens are accepted it also serves, to anybody, who issues them: below /.well-known.
 func (g *Gateway) Handler() http.Handler {
+	path, endpoint := g.setup().cfg.Gateway.Path, g.guarded(g.serveHTTP) // a reload that changes the path is refused
 	mux := http.NewServeMux()
-	mux.Handle(g.setup().cfg.Gateway.Path, g.guarded(g.serveHTTP))
+	mux.Handle(path, endpoint)
 	mux.Handle(ssePath, g.guarded(g.serveSSE))
 	mux.HandleFunc(wellKnown, g.serveMetadata)
 	mux.HandleFunc(wellKnown+"/", g.serveMetadata)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == path { // as nearly always
+			endpoint.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // guarded serves requests that name this gateway, and refuses others.

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -24,16 +26,40 @@ type Audience struct {
 // Audience returns the audience that a principal belongs to: the same pointer for all who belong to it, as long as it
 // is among the 10 000 asked for last.
 func (p *Policy) Audience(who Principal) *Audience {
-	rules := p.rulesFor(who)
-	facts, key := p.facts(who, rules)
-	if kept, ok := p.audiences.Get(key); ok {
+	slot := p.placed.slot(who)
+	known := slot.Load()
+	if known == nil || !known.who.equal(who) {
+		rules := p.rulesFor(who)
+		facts, key := p.facts(who, rules)
+		known = &placement{who, key, string(rules), facts}
+		slot.Store(known)
+	}
+	if kept, ok := p.audiences.Get(known.key); ok {
 		return kept
 	}
-	fresh := &Audience{p, string(rules), facts}
-	if kept, ok, _ := p.audiences.PeekOrAdd(key, fresh); ok { // somebody else was faster
+	fresh := &Audience{p, known.rules, known.facts}
+	if kept, ok, _ := p.audiences.PeekOrAdd(known.key, fresh); ok { // somebody else was faster
 		return kept
 	}
 	return fresh
+}
+
+// placements remember to which audience some principals belong. Where two fall into one slot, the later one stays.
+type placements struct {
+	seed  maphash.Seed
+	slots [1024]atomic.Pointer[placement]
+}
+
+// placement is what makes a principal's audience.
+type placement struct {
+	who   Principal
+	key   string
+	rules string
+	facts config.PrincipalFacts
+}
+
+func (p *placements) slot(who Principal) *atomic.Pointer[placement] {
+	return &p.slots[maphash.String(p.seed, who.Subject)%uint64(len(p.slots))]
 }
 
 // facts returns what the blocks that bear on a principal may read, and what is equal for all principals of its audience: the

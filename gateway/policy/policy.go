@@ -22,6 +22,7 @@
 package policy
 
 import (
+	"hash/maphash"
 	"slices"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -47,6 +48,7 @@ type Policy struct {
 
 	// audiences are those asked for last, decisions those made last.
 	audiences *lru.Cache[string, *Audience]
+	placed    placements
 	decisions *lru.Cache[decision, bool]
 	// reads are what of every principal the hide blocks read.
 	reads []string
@@ -83,6 +85,7 @@ func New(cfg *config.Config) *Policy {
 	}
 	p := &Policy{
 		audiences:  audiences,
+		placed:     placements{seed: maphash.MakeSeed()},
 		decisions:  decisions,
 		teams:      map[string]*team{},
 		hides:      newBlocks(cfg.Hides, true),

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
@@ -38,6 +39,12 @@ func (p Principal) facts() config.PrincipalFacts {
 		return facts.WithoutClaims()
 	}
 	return facts
+}
+
+// equal reports whether the policy is told the same of both.
+func (p Principal) equal(q Principal) bool {
+	return p.Subject == q.Subject && slices.Equal(p.Groups, q.Groups) && p.EveryTeam == q.EveryTeam && p.Anonymous == q.Anonymous &&
+		p.Claims == q.Claims && p.ClaimsUnknown == q.ClaimsUnknown
 }
 
 // Key says whose a token is, as a comparable value: two principals with one key are the same caller. What the
