@@ -104,27 +104,31 @@ func (a *asides) tell() {
 }
 
 // call makes a call on the session that its client needs. One that turns out to be lost is replaced once.
-func (a *asides) call(ctx context.Context, client *Client, ask question) (Result, error) {
-	set, ok := a.set(client)
-	if !ok {
-		return ask(ctx, a.first)
+func (a *asides) call(ctx context.Context, k *call) error {
+	if set, ok := a.set(&k.client); ok {
+		return a.callOn(ctx, set, k)
 	}
+	return k.on(ctx, a.first)
+}
+
+// callOn makes a call on a session of a set.
+func (a *asides) callOn(ctx context.Context, set string, k *call) error {
 	for range 2 {
-		one, err := a.acquire(ctx, set, client.Caller)
+		one, err := a.acquire(ctx, set, k.client.Caller)
 		if err != nil {
-			return Result{}, err
+			return err
 		}
 		if one == nil {
-			return ask(ctx, a.first)
+			return k.on(ctx, a.first)
 		}
-		result, err := ask(ctx, one.session)
+		err = k.on(ctx, one.session)
 		lost := errors.Is(err, errSessionLost)
 		a.release(one, lost)
 		if !lost || answerBegun(err) {
-			return result, err
+			return err
 		}
 	}
-	return Result{}, errFresh
+	return errFresh
 }
 
 // set returns what a client declares to a server that has to know it when a session begins. Ok is false where the first
@@ -135,7 +139,10 @@ func (a *asides) set(client *Client) (set string, ok bool) {
 		declared = declare(client.Capabilities, a.first.Revision)
 	}
 	logs := client.LogLevel != "" && client.Tell != nil && !a.first.transport.ties()
-	return string(declared.JSON()), len(declared) > 0 || logs
+	if len(declared) == 0 && !logs {
+		return "", false
+	}
+	return string(declared.JSON()), true
 }
 
 // acquire returns a session for a set, to be released, as soon as there is one. It returns nil where there is none to be had.
@@ -158,7 +165,7 @@ func (a *asides) acquire(ctx context.Context, set, caller string) (*aside, error
 		case <-late:
 			return nil, nil
 		case <-ctx.Done():
-			return nil, unavailable(a.endpoint.upstream, Overloaded, 0, errTurns)
+			return nil, unavailable(a.endpoint.upstream.Name, Overloaded, 0, errTurns)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -44,51 +43,76 @@ func (c *Connector) CallFor(ctx context.Context, client Client, method, name str
 		return Result{}, ErrRetired
 	}
 	ctx, finish := c.metrics.start(ctx, method, name)
-	result, err := c.call(ctx, &client, method, name, params)
-	finish(result.Revision, err)
-	return result, c.explain(err)
+	k := &call{Connector: c, caller: ctx, client: client, method: method, name: name, params: params}
+	err := k.make()
+	finish(k.result.Revision, err)
+	return k.result, c.explain(err)
 }
 
-func (c *Connector) call(caller context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
-	ctx, cancel := withBudget(caller, c.upstream.Timeout)
+// call is one call while it is made: what is asked, for whom, and what came of it. Its attempts come one after the other.
+// What stands here does not stand on the stacks of calls that wait, of which there may be thousands.
+type call struct {
+	*Connector
+
+	caller       context.Context //nolint:containedctx // ends when whoever makes the call goes
+	client       Client
+	method, name string
+	params       wire.Object
+	slot         slot
+	// late says that much of the time went by before the peer could be asked.
+	late   bool
+	result Result
+}
+
+// make makes the call.
+func (k *call) make() error {
+	ctx, cancel := withBudget(k.caller, k.upstream.Timeout)
 	defer cancel()
 	begun := time.Now()
-	if err := c.admit(ctx); err != nil {
-		if gone := caller.Err(); gone != nil {
-			return Result{}, &gaveUpError{gone}
+	if err := k.admit(ctx); err != nil {
+		if gone := k.caller.Err(); gone != nil {
+			return &gaveUpError{gone}
 		}
-		return Result{}, err
+		return err
 	}
-	taken := &slot{slots: c.slots, held: true}
-	defer taken.release()
-	if ask := client.Ask; ask != nil {
-		client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-			defer taken.lend()()
+	k.slot.slots, k.slot.held = k.slots, true
+	defer k.slot.release()
+	if ask := k.client.Ask; ask != nil {
+		k.client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+			defer k.slot.lend()()
 			return ask(ctx, method, params)
 		}
 	}
-	late := time.Since(begun) > c.upstream.Timeout/2
-	candidates, fit := c.candidates(method, name, params)
-	ask := func(ctx context.Context, s *Session) (Result, error) {
-		share := left(ctx)
-		result, err := s.callFor(ctx, client, method, name, params)
-		switch gone := caller.Err(); {
-		case answered(err):
-		case gone != nil:
-			err = &gaveUpError{gone}
-		case !errors.Is(err, context.DeadlineExceeded):
-		case late: // it had its time, but not from the peer
-			err = unavailable(c.upstream, Overloaded, 0, errOverloaded)
-		case share < c.upstream.Timeout/fairShare:
-			err = &hurriedError{err}
-		}
-		return result, err
-	}
-	result, err := c.askInTurn(ctx, candidates, max(fit, c.upstream.Attempts), client, ask)
-	if gone := caller.Err(); gone != nil && !answered(err) {
+	k.late = time.Since(begun) > k.upstream.Timeout/2
+	err := k.askInTurn(ctx)
+	if gone := k.caller.Err(); gone != nil && !answered(err) {
 		err = &gaveUpError{gone}
 	}
-	return result, err
+	return err
+}
+
+// on makes one attempt on a session.
+func (k *call) on(ctx context.Context, s *Session) (err error) {
+	share := left(ctx)
+	if k.result, err = s.callFor(ctx, &k.client, k.method, k.name, k.params); err == nil {
+		return nil
+	}
+	return k.blame(err, share)
+}
+
+// blame says whose fault it is that an attempt with its share of the time brought no result.
+func (k *call) blame(err error, share time.Duration) error {
+	switch gone := k.caller.Err(); {
+	case answered(err):
+	case gone != nil:
+		return &gaveUpError{gone}
+	case !errors.Is(err, context.DeadlineExceeded):
+	case k.late: // it had its time, but not from the peer
+		return unavailable(k.upstream.Name, Overloaded, 0, errOverloaded)
+	case share < k.upstream.Timeout/fairShare:
+		return &hurriedError{err}
+	}
+	return err
 }
 
 // admit waits, as long as ctx lasts, for the time and then for the slot to call in. The slot is to be released.
@@ -97,7 +121,7 @@ func (c *Connector) admit(ctx context.Context) error {
 		return err
 	}
 	if c.slots.Acquire(ctx, 1) != nil {
-		return unavailable(c.upstream, Overloaded, 0, errOverloaded)
+		return unavailable(c.upstream.Name, Overloaded, 0, errOverloaded)
 	}
 	if c.retired.Load() { // while it waited
 		c.slots.Release(1)
@@ -156,7 +180,7 @@ func (c *Connector) waitForRate(ctx context.Context) error {
 		return nil
 	}
 	turn.Cancel() // the next call may have it
-	return unavailable(c.upstream, Overloaded, wait, errRate)
+	return unavailable(c.upstream.Name, Overloaded, wait, errRate)
 }
 
 // candidates returns the endpoints to ask for a prompt, best first, and how many of them are fit to answer. Of those
@@ -191,20 +215,22 @@ func (c *Connector) candidates(method, name string, params wire.Object) (ordered
 }
 
 // askInTurn asks one candidate after another until one answers and, where none does and retries are wanted, again from
-// the first, each time after a pause. The first so many attempts are promising: each leaves time to the next. The error
-// is the first one's, who was the most likely to answer.
-func (c *Connector) askInTurn(ctx context.Context, candidates []*endpoint, promising int, client *Client, ask question) (Result, error) {
+// the first, each time after a pause. The first attempts are promising, as many as candidates are fit or attempts are
+// configured: each leaves time to the next. The error is the first one's, who was the most likely to answer.
+func (k *call) askInTurn(ctx context.Context) error {
 	var (
 		first error
 		asked bool // one of them; else there is nothing that a pause could mend
 	)
-	for i := range max(len(candidates), c.upstream.Attempts) {
-		if retry := i - len(candidates); retry >= 0 && (!asked || !c.rest(ctx, retry)) {
+	candidates, fit := k.candidates(k.method, k.name, k.params)
+	promising := max(fit, k.upstream.Attempts)
+	for i := range max(len(candidates), k.upstream.Attempts) {
+		if retry := i - len(candidates); retry >= 0 && (!asked || !k.rest(ctx, retry)) {
 			break
 		}
-		result, err := attempt(ctx, candidates[i%len(candidates)], i < promising-1, client, ask)
+		err := k.attempt(ctx, candidates[i%len(candidates)], i < promising-1)
 		if !unanswered(err) {
-			return result, err
+			return err
 		}
 		if first == nil {
 			first = err
@@ -214,17 +240,17 @@ func (c *Connector) askInTurn(ctx context.Context, candidates []*endpoint, promi
 		}
 		asked = asked || reason(err) != BreakerOpen
 	}
-	return Result{}, first
+	return first
 }
 
 // attempt asks one endpoint, in half of the time that is left where there is more to try.
-func attempt(ctx context.Context, e *endpoint, more bool, client *Client, ask question) (Result, error) {
+func (k *call) attempt(ctx context.Context, e *endpoint, more bool) error {
 	if more {
 		var cancel context.CancelFunc
 		ctx, cancel = withBudget(ctx, left(ctx)/2)
 		defer cancel()
 	}
-	return e.call(ctx, client, ask)
+	return e.call(ctx, k)
 }
 
 // rest waits before a retry, for a jittered time and then for the rate. It reports false where ctx does not last that
@@ -235,8 +261,8 @@ func (c *Connector) rest(ctx context.Context, retry int) bool {
 	return wait < left(ctx) && sleep(ctx, wait) == nil && c.waitForRate(ctx) == nil
 }
 
-func unavailable(u config.Upstream, reason Reason, retryAfter time.Duration, err error) error {
-	return &Unavailable{Upstream: u.Name, Reason: reason, RetryAfter: max(retryAfter, 0), Err: err}
+func unavailable(upstream string, reason Reason, retryAfter time.Duration, err error) error {
+	return &Unavailable{Upstream: upstream, Reason: reason, RetryAfter: max(retryAfter, 0), Err: err}
 }
 
 // explain turns the lack of an answer into [*Unavailable]; an answer stays what it is, and so does a caller's end.
@@ -257,5 +283,5 @@ func (c *Connector) explain(err error) error {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		retryAfter = status.retryAfter
 	}
-	return unavailable(c.upstream, reason(err), retryAfter, err)
+	return unavailable(c.upstream.Name, reason(err), retryAfter, err)
 }

@@ -224,7 +224,7 @@ func (c *child) write() {
 	}
 }
 
-func (c *child) roundTrip(ctx context.Context, r request) (wire.Message, error) {
+func (c *child) roundTrip(ctx context.Context, r *request) error {
 	return c.await(ctx, r, c.send)
 }
 

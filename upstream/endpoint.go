@@ -59,7 +59,7 @@ type live struct {
 	// asides are the sessions for clients that can be asked.
 	asides *asides
 	// breaker is the session's: a new session begins with a closed one.
-	breaker *gobreaker.CircuitBreaker[Result]
+	breaker *gobreaker.CircuitBreaker[struct{}]
 	// opened is when the breaker opened, in Unix nanoseconds.
 	opened atomic.Int64
 	// suspect asks for a sign of life, because a call brought no answer.
@@ -398,35 +398,40 @@ func (e *endpoint) fit(method string) bool {
 		(method != wire.Complete || l.session.Completes())
 }
 
-// question is what a call does on a session.
-type question func(context.Context, *Session) (Result, error)
-
 // call asks on the present session, and where that is lost on the next: nothing was processed, and the caller need
 // not notice.
-func (e *endpoint) call(ctx context.Context, client *Client, ask question) (Result, error) {
-	l, result, err := e.callOnce(ctx, nil, client, ask)
+func (e *endpoint) call(ctx context.Context, k *call) error {
+	l, err := e.callOnce(ctx, nil, k)
 	if errors.Is(err, errSessionLost) && !answerBegun(err) {
-		_, result, err = e.callOnce(ctx, l, client, ask)
+		_, err = e.callOnce(ctx, l, k)
 	}
-	return result, err
+	return err
 }
 
 // callOnce asks on the present session, through its breaker, but not on one that is known to be lost. It returns what
 // it asked on.
-func (e *endpoint) callOnce(ctx context.Context, lost *live, client *Client, ask question) (*live, Result, error) {
+func (e *endpoint) callOnce(ctx context.Context, lost *live, k *call) (*live, error) {
 	l := e.present(ctx, lost)
 	if l.session == nil || l == lost {
-		return l, Result{}, unavailable(e.upstream, Unreachable, time.Until(l.retryAt), errNoSession)
+		return l, unavailable(e.upstream.Name, Unreachable, time.Until(l.retryAt), errNoSession)
 	}
-	result, err := l.breaker.Execute(func() (Result, error) { return l.asides.call(ctx, client, ask) })
+	_, err := l.breaker.Execute(func() (none struct{}, err error) { return none, l.asides.call(ctx, k) })
+	if err == nil {
+		return l, nil
+	}
+	return l, e.suspect(l, err)
+}
+
+// suspect takes up what is wrong with a session.
+func (e *endpoint) suspect(l *live, err error) error {
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		reopens := time.Unix(0, l.opened.Load()).Add(e.upstream.Breaker.Cooldown)
-		return l, result, unavailable(e.upstream, BreakerOpen, time.Until(reopens), err)
+		return unavailable(e.upstream.Name, BreakerOpen, time.Until(reopens), err)
 	}
 	if suspicious(err) {
 		signal(l.suspect)
 	}
-	return l, result, err
+	return err
 }
 
 // present returns what calls are made on now. Where that is about to be replaced, it waits until it is or ctx ends.
@@ -444,8 +449,8 @@ func (e *endpoint) present(ctx context.Context, lost *live) *live {
 	}
 }
 
-func (e *endpoint) newBreaker(l *live) *gobreaker.CircuitBreaker[Result] {
-	return gobreaker.NewCircuitBreaker[Result](gobreaker.Settings{
+func (e *endpoint) newBreaker(l *live) *gobreaker.CircuitBreaker[struct{}] {
+	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:    e.upstream.Name,
 		Timeout: e.upstream.Breaker.Cooldown,
 		ReadyToTrip: func(counts gobreaker.Counts) bool {

@@ -70,7 +70,7 @@ func (e *exchange) resolve(id []byte, r reply) {
 }
 
 // await sends a request, by send, and waits for its response.
-func (e *exchange) await(ctx context.Context, r request, send func(context.Context, []byte) error) (wire.Message, error) {
+func (e *exchange) await(ctx context.Context, r *request, send func(context.Context, []byte) error) error {
 	id := string(wire.NumberID(r.id))
 	response := make(chan reply, 1)
 	e.mu.Lock()
@@ -82,21 +82,22 @@ func (e *exchange) await(ctx context.Context, r request, send func(context.Conte
 		e.mu.Unlock()
 	}()
 	if err := send(ctx, wire.AppendRequest(nil, r.id, r.method, r.params)); err != nil {
-		return wire.Message{}, err
+		return err
 	}
+	var came reply
 	select {
-	case r := <-response:
-		return r.message, r.err
+	case came = <-response:
 	case <-e.gone:
 		select {
-		case r := <-response: // among its last words
-			return r.message, r.err
+		case came = <-response: // among its last words
 		default:
-			return wire.Message{}, e.cause
+			return e.cause
 		}
 	case <-ctx.Done():
-		return wire.Message{}, ctx.Err()
+		return ctx.Err()
 	}
+	r.answer = came.message
+	return came.err
 }
 
 // end says that nothing more will come. It is called once.

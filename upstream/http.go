@@ -167,49 +167,65 @@ func (t *httpTransport) brokenBy() error { return errSessionLost }
 
 func (t *httpTransport) lose() { t.once.Do(func() { close(t.gone) }) }
 
-func (t *httpTransport) roundTrip(ctx context.Context, r request) (answer wire.Message, err error) {
-	if t.agreed.Load().revision == "" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.openBound)
-		defer cancel()
+func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
+	if t.agreed.Load().revision != "" {
+		return t.carry(ctx, r)
 	}
-	httpRequest := t.newPost(ctx, wire.AppendRequest(nil, r.id, r.method, r.params))
+	ctx, cancel := context.WithTimeout(ctx, t.openBound)
+	defer cancel()
+	return t.carry(ctx, r)
+}
+
+// carry makes a round trip as long as ctx lasts.
+func (t *httpTransport) carry(ctx context.Context, r *request) error {
+	err := t.do(t.pack(ctx, r), func(response *http.Response, body *countedBody) error { return t.unpack(response, body, r) })
+	if err == nil || r.place.id == "" || wire.Modern(r.revision) || ctx.Err() != nil || !interrupted(err) {
+		return err // the modern era resumes nothing
+	}
+	return t.carryOn(ctx, r, err)
+}
+
+// carryOn takes up an answer that broke off. A server that cannot go on may take it for the stream that belongs to no call,
+// where it asks others, too.
+func (t *httpTransport) carryOn(ctx context.Context, r *request, broke error) (err error) {
+	r.place.stopped = time.Now()
+	if r.answer, err = t.resume(ctx, &r.place, string(wire.NumberID(r.id)), t.handle, broke); err != nil {
+		return &begunError{err}
+	}
+	return nil
+}
+
+// pack makes a request the POST that carries it.
+func (t *httpTransport) pack(ctx context.Context, r *request) *http.Request {
+	post := t.newPost(ctx, wire.AppendRequest(nil, r.id, r.method, r.params))
 	if r.revision != t.agreed.Load().revision || wire.Modern(r.revision) {
-		httpRequest.Header = maps.Clone(httpRequest.Header) // nobody changes a header's values in place
-		t.describe(httpRequest.Header, r)
+		post.Header = maps.Clone(post.Header) // nobody changes a header's values in place
+		t.describe(post.Header, r)
 	}
-	said := r.said
+	return post
+}
+
+// unpack takes a request's answer out of the response to its POST.
+func (t *httpTransport) unpack(response *http.Response, body *countedBody, r *request) (err error) {
+	id, said := string(wire.NumberID(r.id)), r.said
 	if said == nil {
 		said = t.handle
 	}
-	id := string(wire.NumberID(r.id))
-	var place bookmark
-	err = t.do(httpRequest, func(response *http.Response, body *countedBody) error {
-		if response.StatusCode != http.StatusOK {
-			answer, err = t.refusal(response, body, id)
-			return err
-		}
-		if r.method == wire.Initialize {
-			t.settle("", response.Header.Get(wire.HeaderSessionID))
-		}
-		if answer, err = t.read(response, body, &place, id, said); err != nil && body.read > 0 {
-			err = &begunError{err}
-		}
+	if response.StatusCode != http.StatusOK {
+		r.answer, err = t.refusal(response, body, id)
 		return err
-	})
-	if err == nil || place.id == "" || wire.Modern(r.revision) || ctx.Err() != nil || !interrupted(err) {
-		return answer, err // the modern era resumes nothing
 	}
-	place.stopped = time.Now()
-	// A server that cannot go on may take it for the stream that belongs to no call, where it asks others, too.
-	if answer, err = t.resume(ctx, &place, id, t.handle, err); err != nil {
+	if r.method == wire.Initialize {
+		t.settle("", response.Header.Get(wire.HeaderSessionID))
+	}
+	if r.answer, err = t.read(response, body, &r.place, id, said); err != nil && body.read > 0 {
 		err = &begunError{err}
 	}
-	return answer, err
+	return err
 }
 
 // describe sets the headers that say what is in a request.
-func (t *httpTransport) describe(header http.Header, r request) {
+func (t *httpTransport) describe(header http.Header, r *request) {
 	if r.revision != "" {
 		header.Set(wire.HeaderProtocolVersion, r.revision)
 	}

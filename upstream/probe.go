@@ -136,18 +136,18 @@ func (s *Session) negotiateInSilence(ctx context.Context) (agreement, error) {
 
 // discover asks a modern server what it is. It returns errLegacy for a server that is not modern.
 func (s *Session) discover(ctx context.Context) (agreement, error) {
-	r := request{
+	r := &request{
 		id: s.ids.Add(1), method: wire.Discover, revision: wire.Rev20260728,
 		params: outgoingParams(ctx, wire.Rev20260728, s.self, &Client{}, 0, nil),
 	}
-	response, err := s.transport.roundTrip(ctx, r)
-	if err == nil && response.Error != nil {
-		err = peerError(response.Error)
+	err := s.transport.roundTrip(ctx, r)
+	if err == nil && r.answer.Error != nil {
+		err = peerError(r.answer.Error)
 	}
 	if err != nil {
 		return agreement{}, probeError(err)
 	}
-	result, err := wire.ParseObject(response.Result)
+	result, err := wire.ParseObject(r.answer.Result)
 	if err != nil {
 		return agreement{}, errLegacy
 	}
@@ -228,14 +228,15 @@ func (s *Session) initialize(ctx context.Context, protocol string) (agreement, e
 		With("protocolVersion", wire.Quote(wanted)).
 		With("capabilities", s.declared.JSON()).
 		With("clientInfo", s.self)
-	response, err := s.transport.roundTrip(ctx, request{id: s.ids.Add(1), method: wire.Initialize, params: params.JSON()})
-	if err == nil && response.Error != nil {
-		err = peerError(response.Error)
+	r := &request{id: s.ids.Add(1), method: wire.Initialize, params: params.JSON()}
+	err := s.transport.roundTrip(ctx, r)
+	if err == nil && r.answer.Error != nil {
+		err = peerError(r.answer.Error)
 	}
 	if err != nil {
 		return agreement{}, fmt.Errorf("%s: %w", wire.Initialize, err)
 	}
-	result, err := wire.ParseObject(response.Result)
+	result, err := wire.ParseObject(r.answer.Result)
 	if err != nil {
 		return agreement{}, &protocolError{problem: wire.Initialize + ": " + err.Error()}
 	}

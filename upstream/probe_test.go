@@ -22,17 +22,18 @@ type answer struct {
 	err     error
 }
 
-func (s scripted) roundTrip(ctx context.Context, r request) (wire.Message, error) {
+func (s scripted) roundTrip(ctx context.Context, r *request) error {
 	a, ok := s[r.method]
 	if !ok {
 		<-ctx.Done()
-		return wire.Message{}, ctx.Err()
+		return ctx.Err()
 	}
 	select {
 	case <-time.After(a.after):
-		return a.message, a.err
+		r.answer = a.message
+		return a.err
 	case <-ctx.Done():
-		return wire.Message{}, ctx.Err()
+		return ctx.Err()
 	}
 }
 

@@ -38,8 +38,8 @@ type transport interface {
 	// listen begins the exchange: from here on what the peer says that is no response goes to handle, which must not
 	// block. It is called once, before anything else.
 	listen(handle func(wire.Message))
-	// roundTrip sends a request and returns the response with its id.
-	roundTrip(ctx context.Context, r request) (wire.Message, error)
+	// roundTrip sends a request and takes the response with its id.
+	roundTrip(ctx context.Context, r *request) error
 	// send sends a message that no response belongs to.
 	send(ctx context.Context, message []byte) error
 	// standalone carries what a legacy peer says outside of calls, until ctx ends or it breaks. It calls ready once
@@ -57,7 +57,7 @@ type transport interface {
 	close()
 }
 
-// request is a request on its way to a transport.
+// request is a request on its way to a transport, and what came back.
 type request struct {
 	id     int64
 	method string
@@ -69,6 +69,10 @@ type request struct {
 	// said takes, where it is set, what the peer says that is no response but certainly belongs to this request. It must
 	// not block. Only Streamable HTTP can tell.
 	said func(wire.Message)
+	// answer is the response, once there is one.
+	answer wire.Message
+	// place is how far the stream with the response was read. Only Streamable HTTP has any.
+	place bookmark
 }
 
 // Result is what a server answered to a request.
@@ -153,7 +157,7 @@ func (s *Session) Call(ctx context.Context, method, name string, params wire.Obj
 
 // callFor is Call on behalf of a client, which the server may talk to until it has answered.
 func (s *Session) callFor(ctx context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
-	r := request{id: s.ids.Add(1), method: method, name: name, revision: s.Revision}
+	r := &request{id: s.ids.Add(1), method: method, name: name, revision: s.Revision}
 	r.params = outgoingParams(ctx, s.Revision, s.self, client, r.id, params)
 	if !client.hears() {
 		return s.exchange(ctx, r)
@@ -170,26 +174,29 @@ func (s *Session) callFor(ctx context.Context, client *Client, method, name stri
 }
 
 // exchange sends a request and makes its response a result.
-func (s *Session) exchange(ctx context.Context, r request) (Result, error) {
-	response, err := s.transport.roundTrip(ctx, r)
-	if err != nil {
-		if ctx.Err() != nil {
-			s.abandon()
-			s.giveUp(r.id)
-			if answerBegun(err) {
-				return Result{}, &begunError{context.Cause(ctx)}
-			}
-			return Result{}, context.Cause(ctx)
-		}
+func (s *Session) exchange(ctx context.Context, r *request) (Result, error) {
+	err := s.transport.roundTrip(ctx, r)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Result{}, s.leave(ctx, r, err)
+	case err != nil:
 		return Result{}, err
-	}
-	if response.Error != nil {
-		return Result{}, peerError(response.Error)
-	}
-	if response.Result.Kind() != '{' {
+	case r.answer.Error != nil:
+		return Result{}, peerError(r.answer.Error)
+	case r.answer.Result.Kind() != '{':
 		return Result{}, &protocolError{problem: "the result is not an object"}
 	}
-	return Result{JSON: response.Result, Revision: s.Revision}, nil
+	return Result{JSON: r.answer.Result, Revision: s.Revision}, nil
+}
+
+// leave lets the server know that nobody waits for a request any more, and returns why.
+func (s *Session) leave(ctx context.Context, r *request, err error) error {
+	s.abandon()
+	s.giveUp(r.id)
+	if answerBegun(err) {
+		return &begunError{context.Cause(ctx)}
+	}
+	return context.Cause(ctx)
 }
 
 // abandon notes that the server may still be at work for somebody who has gone.

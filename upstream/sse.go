@@ -132,7 +132,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
-func (t *sseTransport) roundTrip(ctx context.Context, r request) (wire.Message, error) {
+func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 	if t.agreed() == "" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.openBound)
