@@ -57,43 +57,54 @@ type requestState struct {
 	Waiting string
 }
 
-// turn is what one get of perhaps several asks of the upstreams.
+// turn is what a completion, or one get of perhaps several, asks of the upstreams, and what that brought.
 type turn struct {
-	// edition is the one in which the caller sees the prompt.
+	// edition is the one in which the caller sees the entry.
 	edition *edition
+	entry   *catalog.Entry
+	method  string
 	params  wire.Object
 	owners  []catalog.Owner
 	// waiting names the call that waits for what the get brings; empty for a new one.
 	waiting string
+	got     outcome
 }
 
 // turn returns what a get asks. For a retry these are the params with the upstream's own state, and the one owner that
 // asked, or the call that waits.
-func (e *edition) turn(r *request, entry *catalog.Entry) (turn, error) {
-	value := r.params.Get(memberState)
-	if !r.modern() || (value == nil && r.params.Get(memberResponses) == nil) {
-		return turn{edition: e, params: r.params, owners: entry.Owners}, nil
+func (e *edition) turn(r *request, entry *catalog.Entry) (*turn, error) {
+	t := &turn{edition: e, entry: entry, method: wire.PromptsGet, params: r.params, owners: entry.Owners}
+	if r.modern() && (r.params.Get(memberState) != nil || r.params.Get(memberResponses) != nil) {
+		return t, t.retry(r)
 	}
+	return t, nil
+}
+
+// retry makes a turn of a get one that goes on with what was asked before.
+func (t *turn) retry(r *request) error {
+	value := r.params.Get(memberState)
 	token, _ := wire.Text(value)
 	var state requestState
-	content, err := e.asking.Open(token)
+	content, err := t.edition.asking.Open(token)
 	if err != nil || json.Unmarshal(content, &state) != nil {
-		return turn{}, errState()
+		return errState()
 	}
-	at := slices.IndexFunc(entry.Owners, func(o catalog.Owner) bool { return e.server(o.Upstream) == state.Owner })
+	at := slices.IndexFunc(t.owners, func(o catalog.Owner) bool { return t.edition.server(o.Upstream) == state.Owner })
 	switch {
-	case !state.fits(r, entry):
-		return turn{}, errState()
+	case !state.fits(r, t.entry):
+		return errState()
 	case state.Waiting != "":
-		return turn{waiting: state.Waiting}, nil
+		t.waiting = state.Waiting
+		return nil
 	case at < 0:
-		return turn{}, errState()
+		return errState()
 	}
-	params := r.params.Without(func(name string) bool { return name == memberState })
+	t.owners = t.owners[at : at+1]
+	t.params = r.params.Without(func(name string) bool { return name == memberState })
 	if state.Own != nil {
-		params = r.params.With(memberState, state.Own)
+		t.params = r.params.With(memberState, state.Own)
 	}
-	return turn{edition: e, params: params, owners: entry.Owners[at : at+1]}, nil
+	return nil
 }
 
 // server names the server that an upstream is: a reload may give the upstream's label to another one, which must not get to
@@ -126,22 +137,58 @@ func paramsDigest(params wire.Object) string {
 }
 
 // ask sends a get to the owner of an entry, and to the client what is asked on the way.
-func (g *Gateway) ask(ctx context.Context, r *request, t turn) (outcome, error) {
-	call := func(ctx context.Context, client upstream.Client) (outcome, error) {
-		return t.edition.askOwners(ctx, client, t.owners, wire.PromptsGet, func(own string) wire.Object {
-			return t.params.With("name", wire.Quote(own))
-		})
-	}
-	switch client := g.client(r); {
+func (g *Gateway) ask(ctx context.Context, r *request, t *turn) (err error) {
+	switch {
 	case t.waiting != "":
-		return g.waits.resume(ctx, r, t.waiting)
+		t.got, err = g.waits.resume(ctx, r, t.waiting)
+		return err
 	case !r.modern():
 		return g.askInRounds(ctx, r, t)
 	case r.talk != nil && len(r.declared) > 0:
-		return g.waits.begin(ctx, r, client, call)
+		aside := *t // it may go on when this turn is over
+		t.got, err = g.waits.begin(ctx, r, g.client(r), func(ctx context.Context, client *upstream.Client) (outcome, error) {
+			err := aside.ask(ctx, client)
+			return aside.got, err
+		})
+		return err
 	default:
-		return call(ctx, client)
+		return t.ask(ctx, g.client(r))
 	}
+}
+
+// ask sends a request to the first healthy owner of an entry, and to the next where one did not answer at all, nor asked the
+// client anything.
+func (t *turn) ask(ctx context.Context, client *upstream.Client) error {
+	var first error
+	for _, owner := range t.edition.healthyFirst(t.owners) {
+		err := t.askOwner(ctx, client, owner)
+		if err == nil || !unanswered(err) {
+			t.got.owner = owner.Upstream
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// unanswered reports whether another owner may be asked.
+func unanswered(err error) bool {
+	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
+	return ok && unavailable.Unanswered()
+}
+
+func (t *turn) askOwner(ctx context.Context, client *upstream.Client, owner catalog.Owner) (err error) {
+	name, params := "", t.params // what names the target in Mcp-Name and on spans: only a get has that
+	switch t.method {
+	case wire.PromptsGet:
+		name, params = owner.Name, params.With("name", wire.Quote(owner.Name))
+	case wire.Complete:
+		params = params.With("ref", params.Object("ref").With("name", wire.Quote(owner.Name)).JSON())
+	}
+	t.got.result, err = t.edition.byName[owner.Upstream].CallFor(ctx, client, t.method, name, params)
+	return err
 }
 
 const (
@@ -153,36 +200,43 @@ const (
 
 // askInRounds makes a get of a legacy client's. Where a modern upstream asks for input, the client is asked, and the
 // upstream again with the answers.
-func (g *Gateway) askInRounds(ctx context.Context, r *request, t turn) (outcome, error) {
+func (g *Gateway) askInRounds(ctx context.Context, r *request, t *turn) error {
+	client := g.client(r)
 	for round := range maxRounds {
-		got, err := t.edition.askOwners(ctx, g.client(r), t.owners, wire.PromptsGet, func(own string) wire.Object {
-			return t.params.With("name", wire.Quote(own))
-		})
-		if errors.Is(err, upstream.ErrRetired) && round > 0 { // begun again, it would ask the same questions
+		err := t.ask(ctx, client)
+		if err != nil && round > 0 && errors.Is(err, upstream.ErrRetired) { // begun again, it would ask the same questions
 			err = &upstream.Unavailable{Upstream: t.owners[0].Upstream, Reason: starting, Err: err}
 		}
-		if err != nil || !wire.Modern(got.result.Revision) {
-			return got, err
+		if err != nil || !wire.Modern(t.got.result.Revision) {
+			return err
 		}
-		result, err := wire.ParseObject(got.result.JSON)
-		if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
-			return got, err
+		if again, err := t.answer(ctx, r); !again || err != nil {
+			return err
 		}
-		if err := mayAsk(r, got.owner, result); err != nil {
-			return outcome{}, err
-		}
-		answers, err := answers(ctx, r, result.Object(memberRequests))
-		if err != nil {
-			return outcome{}, err
-		}
-		t = t.next(got.owner, result, answers)
 	}
-	return outcome{}, wire.NewError(wire.InternalError, "The upstream asks for input again and again")
+	return wire.NewError(wire.InternalError, "The upstream asks for input again and again")
 }
 
-// next is the turn after one that ended in questions.
-func (t turn) next(owner string, result, answers wire.Object) turn {
-	t.owners = slices.DeleteFunc(slices.Clone(t.owners), func(o catalog.Owner) bool { return o.Upstream != owner })
+// answer reports whether a turn has to be taken again, with the answers to what a modern upstream has asked.
+func (t *turn) answer(ctx context.Context, r *request) (again bool, err error) {
+	result, err := wire.ParseObject(t.got.result.JSON)
+	if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
+		return false, err
+	}
+	if err := mayAsk(r, t.got.owner, result); err != nil {
+		return false, err
+	}
+	answers, err := answers(ctx, r, result.Object(memberRequests))
+	if err != nil {
+		return false, err
+	}
+	t.next(result, answers)
+	return true, nil
+}
+
+// next makes a turn that ended in questions the next one.
+func (t *turn) next(result, answers wire.Object) {
+	t.owners = slices.DeleteFunc(slices.Clone(t.owners), func(o catalog.Owner) bool { return o.Upstream != t.got.owner })
 	t.params = t.params.Without(func(name string) bool { return name == memberState || name == memberResponses })
 	if len(answers) > 0 {
 		t.params = t.params.With(memberResponses, answers.JSON())
@@ -190,7 +244,6 @@ func (t turn) next(owner string, result, answers wire.Object) turn {
 	if state := result.Get(memberState); state != nil {
 		t.params = t.params.With(memberState, state)
 	}
-	return t
 }
 
 // answers puts a modern upstream's questions to a legacy client.

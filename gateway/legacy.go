@@ -25,34 +25,43 @@ const sessionLife = 24 * time.Hour
 
 // serveLegacy handles a message of the legacy era over HTTP.
 func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, call *request) {
-	who, ok := g.authenticate(w, r, call.message.ID)
+	ctx, end, ok := g.admitLegacy(w, r, call)
 	if !ok {
 		return
+	}
+	defer end()
+	g.serveRequest(ctx, w, call, http.StatusOK)
+}
+
+// admitLegacy returns the context of a request that is to be carried out, and what is to be called when it is over. It handles
+// all else.
+func (g *Gateway) admitLegacy(w http.ResponseWriter, r *http.Request, call *request) (ctx context.Context, end func(), ok bool) {
+	who, ok := g.authenticate(w, r, call.message.ID)
+	if !ok {
+		return nil, nil, false
 	}
 	call.principal = who.Principal
 	if call.message.Method == wire.Initialize && call.message.IsRequest() {
 		g.serveInitialize(w, r, call)
-		return
+		return nil, nil, false
 	}
 	session, ok := g.openSession(w, r, who.Principal, call.begun)
 	if !ok {
-		return
+		return nil, nil, false
 	}
 	call.revision = session.Revision
 	if !call.message.IsRequest() {
 		g.noted(&session, call)
 		w.WriteHeader(http.StatusAccepted)
-		return
+		return nil, nil, false
 	}
-	ctx := extractTrace(r.Context(), call.meta, r.Header)
+	ctx, end = extractTrace(r.Context(), call.meta, r.Header), func() {}
 	switch call.message.Method {
 	case wire.PromptsGet, wire.Complete, wire.SetLogLevel: // all else is answered on the spot
-		var end func()
 		ctx, end, _ = g.calls.begin(ctx, callKey(&session, call.message.ID))
-		defer end()
 		g.connect(&session, call)
 	}
-	g.serveRequest(ctx, w, call, http.StatusOK)
+	return ctx, end, true
 }
 
 // connect gives a request of a session the ways to its client.

@@ -61,16 +61,15 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	if err := g.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
-	got, err := e.askOwners(ctx, upstream.Client{}, entry.Owners, wire.PromptsGet, func(own string) wire.Object {
-		return supply(entry, params).With("name", wire.Quote(own))
-	})
+	t := &turn{edition: e, entry: entry, method: wire.PromptsGet, params: supply(entry, params), owners: entry.Owners}
+	err := t.ask(ctx, &upstream.Client{})
 	if err == nil {
-		got.result, err = g.screened(ctx, e, entry, got.result)
+		t.got.result, err = g.screened(ctx, e, entry, t.got.result)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return g.appendResult(nil, &request{revision: wire.LatestLegacy}, got.result, noQuestions)
+	return g.appendResult(nil, &request{revision: wire.LatestLegacy}, t.got.result, noQuestions)
 }
 
 // Problems returns the upstreams that have no fresh list, by name, with the reason.

@@ -185,79 +185,60 @@ func untilAsked(ctx context.Context, dst []byte, r *request, o *operation, answe
 
 // get appends the result of prompts/get to dst.
 func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
-	name, ok := r.params.Text("name")
-	if !ok {
-		return dst, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
-	}
-	e, audience := g.settle(ctx, r.principal)
-	entry := e.entry(audience, name)
-	if entry == nil {
-		return dst, unknownPrompt(name)
-	}
-	o.target(entry.Name)
-	end, err := g.limited(r, e, audience, entry)
+	t, end, err := g.admitGet(ctx, r, o)
 	if err != nil {
 		return dst, err
 	}
 	defer end()
-	if err := g.checkArguments(ctx, entry, r.params.Get("arguments")); err != nil {
+	if err := g.ask(ctx, r, t); err != nil {
 		return dst, err
 	}
-	turn, err := e.turn(r, entry)
-	if err != nil {
-		return dst, err
-	}
-	r.screen = g.screening(ctx, e, entry)
-	turn.params = supply(entry, turn.params)
-	got, err := g.ask(ctx, r, turn)
-	if err != nil {
-		return dst, err
-	}
-	dst, err = g.appendOutcome(ctx, dst, r, e, entry, got)
+	dst, err = g.appendOutcome(ctx, dst, r, t)
 	if err != nil { // nobody is asked, so that nobody comes back
-		g.waits.abandon(got.waiting, r.principal.Key())
+		g.waits.abandon(t.got.waiting, r.principal.Key())
 	}
 	return dst, err
 }
 
+// admitGet returns what a get asks of the upstreams, where it may. End is to be called when it is over.
+func (g *Gateway) admitGet(ctx context.Context, r *request, o *operation) (t *turn, end func(), err error) {
+	name, ok := r.params.Text("name")
+	if !ok {
+		return nil, nil, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
+	}
+	e, audience := g.settle(ctx, r.principal)
+	entry := e.entry(audience, name)
+	if entry == nil {
+		return nil, nil, unknownPrompt(name)
+	}
+	o.target(entry.Name)
+	end, err = g.limited(r, e, audience, entry)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := g.checkArguments(ctx, entry, r.params.Get("arguments")); err != nil {
+		end()
+		return nil, nil, err
+	}
+	t, err = e.turn(r, entry)
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	r.screen = g.screening(ctx, e, entry)
+	t.params = supply(entry, t.params)
+	return t, end, nil
+}
+
 // appendOutcome appends what a get brought, screened.
-func (g *Gateway) appendOutcome(
-	ctx context.Context, dst []byte, r *request, e *edition, entry *catalog.Entry, got outcome,
-) ([]byte, error) {
-	result, err := g.screened(ctx, e, entry, got.result)
+func (g *Gateway) appendOutcome(ctx context.Context, dst []byte, r *request, t *turn) ([]byte, error) {
+	result, err := g.screened(ctx, t.edition, t.entry, t.got.result)
 	if err != nil {
 		return dst, err
 	}
 	return g.appendResult(dst, r, result, func(result wire.Object) (wire.Object, error) {
-		return e.asked(r, entry, got, result)
+		return t.edition.asked(r, t.entry, t.got, result)
 	})
-}
-
-// askOwners sends a request to the first healthy owner of an entry, and to the next where one did not answer at all, nor
-// asked the client anything.
-func (e *edition) askOwners(
-	ctx context.Context, client upstream.Client, owners []catalog.Owner, method string, params func(own string) wire.Object,
-) (outcome, error) {
-	var first error
-	for _, owner := range e.healthyFirst(owners) {
-		result, err := e.byName[owner.Upstream].CallFor(ctx, client, method, prompt(method, owner.Name), params(owner.Name))
-		unavailable, ok := errors.AsType[*upstream.Unavailable](err)
-		if !ok || !unavailable.Unanswered() {
-			return outcome{result: result, owner: owner.Upstream}, err
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return outcome{}, first
-}
-
-// prompt is what names a method's target in Mcp-Name and on spans: only a get has one.
-func prompt(method, name string) string {
-	if method == wire.PromptsGet {
-		return name
-	}
-	return ""
 }
 
 // healthyFirst returns the owners in configuration order, those without a session last.
@@ -314,19 +295,18 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 		return g.appendResult(dst, r, none, noQuestions)
 	}
 	r.screen = g.screening(ctx, e, entry)
-	got, err := e.askOwners(ctx, g.client(r), owners, wire.Complete, func(own string) wire.Object {
-		return params.With("ref", ref.With("name", wire.Quote(own)).JSON())
-	})
+	t := &turn{edition: e, entry: entry, method: wire.Complete, params: params, owners: owners}
+	err = t.ask(ctx, g.client(r))
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
-		got.result, err = none, nil
+		t.got.result, err = none, nil
 	}
 	if err == nil {
-		got.result, err = g.screened(ctx, e, entry, got.result)
+		t.got.result, err = g.screened(ctx, e, entry, t.got.result)
 	}
 	if err != nil {
 		return dst, err
 	}
-	return g.appendResult(dst, r, got.result, noQuestions)
+	return g.appendResult(dst, r, t.got.result, noQuestions)
 }
 
 // noQuestions is for methods that may not ask the client for input.

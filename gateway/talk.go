@@ -135,8 +135,8 @@ func (r *request) token() jsontext.Value {
 }
 
 // client is the request's client as an upstream may talk to it.
-func (g *Gateway) client(r *request) upstream.Client {
-	c := upstream.Client{Capabilities: r.meta.Get(wire.MetaClientCapabilities)}
+func (g *Gateway) client(r *request) *upstream.Client {
+	c := &upstream.Client{Capabilities: r.meta.Get(wire.MetaClientCapabilities)}
 	if !r.modern() {
 		c.Capabilities = jsontext.Value("{}")
 	}

@@ -78,7 +78,7 @@ type pendingQuestion struct {
 
 // begin makes a call during which the client of r may be asked, and returns its result or the questions.
 func (ws *waits) begin(
-	ctx context.Context, r *request, client upstream.Client, call func(context.Context, upstream.Client) (outcome, error),
+	ctx context.Context, r *request, client *upstream.Client, call func(context.Context, *upstream.Client) (outcome, error),
 ) (outcome, error) {
 	detached, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	w := &waiting{

@@ -33,17 +33,17 @@ const (
 // last has half of the time that is left. The name is the prompt's for prompts/get and empty otherwise: a completion's
 // is in its params.
 func (c *Connector) Call(ctx context.Context, method, name string, params wire.Object) (Result, error) {
-	return c.CallFor(ctx, Client{}, method, name, params)
+	return c.CallFor(ctx, &Client{}, method, name, params)
 }
 
 // CallFor is [Connector.Call] on behalf of a client, which the server may talk to until the call has ended. The
 // upstream's timeout stands still while the client is being asked. Once something was asked, no other endpoint is.
-func (c *Connector) CallFor(ctx context.Context, client Client, method, name string, params wire.Object) (Result, error) {
+func (c *Connector) CallFor(ctx context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
 	if c.retired.Load() {
 		return Result{}, ErrRetired
 	}
 	ctx, finish := c.metrics.start(ctx, method, name)
-	k := &call{Connector: c, caller: ctx, client: client, method: method, name: name, params: params}
+	k := &call{Connector: c, caller: ctx, client: *client, method: method, name: name, params: params}
 	err := k.make()
 	finish(k.result.Revision, err)
 	return k.result, c.explain(err)

@@ -89,7 +89,7 @@ func TestStreamThatEndsBeforeItsResponseIsResumed(t *testing.T) {
 			stream(w, events)
 		})
 		var told []string
-		client := upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told = append(told, string(params)) }}
+		client := &upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told = append(told, string(params)) }}
 		begun := time.Now()
 		if _, err := c.CallFor(t.Context(), client, wire.PromptsGet, "p", nil); err != nil {
 			t.Fatal(err)
@@ -127,7 +127,7 @@ func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
 			}
 			stream(w, "")
 		})
-		client := upstream.Client{
+		client := &upstream.Client{
 			Capabilities: jsontext.Value(`{"roots":{}}`),
 			Ask: func(context.Context, string, jsontext.Value) (jsontext.Value, error) {
 				time.Sleep(time.Minute)
@@ -327,7 +327,7 @@ func TestSDKServerThatEndsItsStreams(t *testing.T) {
 			c := start(t, u, upstream.Options{})
 			waitForNames(t, c, "a slow")
 			told := make(chan string, 10)
-			client := upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told <- string(params) }}
+			client := &upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told <- string(params) }}
 			result, err := c.CallFor(t.Context(), client, wire.PromptsGet, "slow", object(t, `{"name":"slow"}`))
 			<-closed
 			if err != nil || !strings.Contains(string(result.JSON), "after all") {
