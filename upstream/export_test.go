@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -19,8 +20,55 @@ func UseTransport(c *Connector, transport http.RoundTripper) {
 	}
 }
 
-// ReadStream reads an event stream as a session over Streamable HTTP does that waits for the response with the id.
-func ReadStream(stream io.Reader, id string, maxMessage int, handle func(wire.Message)) (wire.Message, error) {
+// StreamReader returns what reads an event stream as a session over Streamable HTTP does that waits for the response with
+// an id.
+func StreamReader(maxMessage int) func(stream io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
 	t := newHTTPTransport(&httpClient{maxMessage: maxMessage}, time.Second)
-	return t.readStream(stream, &bookmark{}, id, handle)
+	return func(stream io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
+		return t.readStream(stream, &bookmark{}, id, said)
+	}
+}
+
+// Event is one of an event stream.
+type Event struct {
+	Kind, Data string
+	// Place is the id that the stream would be gone on with from, and Rest after how long, at the event.
+	Place string
+	Rest  time.Duration
+}
+
+// Events reads an event stream to its end. The error is nil where that stands between two events.
+func Events(stream io.Reader, maxMessage int) ([]Event, error) {
+	var (
+		place bookmark
+		read  []event
+		all   []Event
+	)
+	events := eventReader{source: stream, maxMessage: maxMessage, place: &place}
+	defer events.close()
+	for {
+		e, err := events.next()
+		if err != nil {
+			for i := range read { // only now, because what was read may be kept
+				all[i].Data = string(read[i].data)
+			}
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return all, err
+		}
+		read = append(read, e)
+		all = append(all, Event{Kind: e.kind, Place: place.id, Rest: place.retry})
+	}
+}
+
+// RoomLeft returns how much room is kept for what a stream says next, in bytes, when all that it said was read.
+func RoomLeft(stream io.Reader) int {
+	events := eventReader{source: stream, maxMessage: 64 << 20, place: new(bookmark)}
+	defer events.close()
+	for {
+		if _, err := events.next(); err != nil {
+			return len(events.room.bytes)
+		}
+	}
 }

@@ -1,14 +1,12 @@
 package upstream
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"net"
 	"net/http"
@@ -19,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tmaxmax/go-sse"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
@@ -400,42 +397,22 @@ func sort(messages []wire.Message, id string, said func(wire.Message)) (answer w
 	return answer, ok
 }
 
-// events yields those of a stream until it ends.
-func (c *httpClient) events(body io.Reader) iter.Seq2[sse.Event, error] {
-	return func(yield func(sse.Event, error) bool) {
-		for event, err := range sse.Read(body, &sse.ReadConfig{MaxEventSize: c.maxMessage}) {
-			switch {
-			case errors.Is(err, bufio.ErrTooLong):
-				err = c.tooLarge()
-			case err != nil:
-				err = fmt.Errorf("event stream: %w", err)
-			}
-			if !yield(event, err) {
-				return
-			}
-		}
-	}
-}
-
-// isMessage reports whether an event carries a message: others are for keeping the stream alive or resuming it.
-func isMessage(event sse.Event) bool {
-	return event.Data != "" && (event.Type == "" || event.Type == "message")
-}
-
 // readStream hands each message of an event stream on, to said, until the response with the id has come. An empty id
 // matches none: the stream is read to its end. The bookmark goes with it.
 func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, said func(wire.Message)) (wire.Message, error) {
-	for event, err := range t.events(&retryReader{Reader: body, place: place}) {
-		if err != nil {
+	events := eventReader{source: body, maxMessage: t.maxMessage, place: place}
+	defer events.close()
+	for {
+		event, err := events.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return wire.Message{}, errClosed
+		case err != nil:
 			return wire.Message{}, err
-		}
-		if event.LastEventID != "" {
-			place.reach(event.LastEventID)
-		}
-		if !isMessage(event) {
+		case !event.isMessage():
 			continue
 		}
-		messages, err := wire.ParseAll([]byte(event.Data), t.agreed.Load().revision)
+		messages, err := wire.ParseAll(event.data, t.agreed.Load().revision)
 		if err != nil {
 			return wire.Message{}, &protocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
 		}
@@ -443,7 +420,6 @@ func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, s
 			return answer, nil
 		}
 	}
-	return wire.Message{}, errClosed
 }
 
 // refusal makes sense of a status other than 200: a JSON-RPC error in the body that names the request is the peer's

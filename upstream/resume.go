@@ -1,11 +1,8 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -76,48 +73,4 @@ func (t *httpTransport) resume(ctx context.Context, place *bookmark, id string, 
 func interrupted(err error) bool {
 	_, nonsense := errors.AsType[*protocolError](err)
 	return !nonsense && !errors.Is(err, errSessionLost)
-}
-
-// retryReader notes in a bookmark what the retry fields of the event stream say that is read through it, which
-// [sse.Read] keeps to itself.
-type retryReader struct {
-	io.Reader
-
-	place *bookmark
-	// line is how the present line begins, as far as it can matter.
-	line []byte
-}
-
-const (
-	retryField = "retry:"
-	// maxRetryLine is more than a field can have that is worth reading.
-	maxRetryLine = len(retryField) + 20
-)
-
-func (r *retryReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	for rest := p[:n]; len(rest) > 0; {
-		end := bytes.IndexAny(rest, "\r\n")
-		part := rest
-		if end >= 0 {
-			part = rest[:end]
-		}
-		r.line = append(r.line, part[:min(len(part), maxRetryLine-len(r.line))]...)
-		if end < 0 {
-			break
-		}
-		r.note()
-		rest = rest[end+1:]
-	}
-	return n, err
-}
-
-// note takes the line that has ended.
-func (r *retryReader) note() {
-	text, ok := strings.CutPrefix(string(r.line), retryField)
-	r.line = r.line[:0]
-	milliseconds, err := strconv.ParseUint(strings.TrimPrefix(text, " "), 10, 63)
-	if ok && err == nil {
-		r.place.retry = time.Duration(min(milliseconds, uint64(longestRest.Milliseconds()))) * time.Millisecond
-	}
 }

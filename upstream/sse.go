@@ -80,25 +80,29 @@ func (t *sseTransport) read(ctx context.Context) error {
 }
 
 func (t *sseTransport) readStream(body io.Reader) error {
-	for event, err := range t.events(body) {
+	events := eventReader{source: body, maxMessage: t.maxMessage, place: new(bookmark)} // none goes on from there
+	defer events.close()
+	for {
+		event, err := events.next()
 		switch {
+		case errors.Is(err, io.EOF):
+			return errClosed
 		case err != nil:
 			return err
 		case t.endpoint == "":
-			if event.Type != "endpoint" {
-				return &protocolError{problem: fmt.Sprintf("the stream begins with the event %q and not with its endpoint", event.Type)}
+			if event.kind != "endpoint" {
+				return &protocolError{problem: fmt.Sprintf("the stream begins with the event %q and not with its endpoint", event.kind)}
 			}
-			if t.endpoint, err = sameOrigin(t.url, event.Data); err != nil {
+			if t.endpoint, err = sameOrigin(t.url, string(event.data)); err != nil {
 				return err
 			}
 			close(t.opened)
-		case isMessage(event):
-			if err := t.take([]byte(event.Data)); err != nil {
+		case event.isMessage():
+			if err := t.take(event.data); err != nil {
 				return &protocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
 			}
 		}
 	}
-	return errClosed
 }
 
 // sameOrigin resolves a reference against a URL. It must not lead elsewhere: the credentials that the server is given

@@ -2,13 +2,21 @@ package upstream_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/tmaxmax/go-sse"
 
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -18,7 +26,8 @@ const response7 = `{"jsonrpc":"2.0","id":7,"result":{"b":2.50,"a":"\u00e9"}}`
 
 // streamed reads a stream and returns the response to 7 and what else was said.
 func streamed(stream io.Reader, maxMessage int) (answer wire.Message, said []wire.Message, err error) {
-	answer, err = upstream.ReadStream(stream, "7", maxMessage, func(m wire.Message) { said = append(said, m) })
+	read := upstream.StreamReader(maxMessage)
+	answer, err = read(stream, "7", func(m wire.Message) { said = append(said, m) })
 	return answer, said, err
 }
 
@@ -95,35 +104,176 @@ func FuzzEventStream(f *testing.F) {
 	})
 }
 
+// FuzzEvents holds the reader of event streams against another one, and holds it to what that does not do: events that
+// are not finished are none, and it is all the same how the bytes arrive.
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte("data: a\n\n"), uint64(1))
+	f.Add([]byte(": x\r\nid: 1\r\nevent: message\r\ndata: a\r\ndata:\r\ndata\r\n\r\nid\n\ndata: b\n\n"), uint64(2))
+	f.Add([]byte("\ufeffdata\rdata:\rretry: 99999999999999999999\r\rid: \x00\rdata:  b\r\r\n"), uint64(3))
+	f.Add([]byte("\ufeff\nid: a\ndatA: b\n\n\ufeffdata: b\nretry: 5\n\ndata: c"), uint64(4))
+	f.Add(bytes.Repeat([]byte("data: "+strings.Repeat("x", 300)+"\n\n"), 20), uint64(5))
+	f.Add(bytes.Repeat([]byte("data: "+strings.Repeat("x", 30)+"\n"), 200), uint64(6))
+	f.Fuzz(func(t *testing.T, stream []byte, seed uint64) {
+		finished := append(bytes.Clone(stream), "\n\n"...)
+		got, err := upstream.Events(bytes.NewReader(finished), 1<<20)
+		if err != nil {
+			t.Fatalf("%q: %v", finished, err)
+		}
+		blank := bytes.TrimLeft(stream, "\r\n") // behind blank lines a byte order mark is none, but the other takes it for one
+		if len(blank) == len(stream) || !bytes.HasPrefix(blank, []byte("\ufeff")) {
+			if diff := cmp.Diff(otherEvents(t, finished), got, cmpopts.IgnoreFields(upstream.Event{}, "Rest")); diff != "" {
+				t.Errorf("%q (-other +this):\n%s", finished, diff)
+			}
+		}
+		begun, err := upstream.Events(bytes.NewReader(stream), 1<<20)
+		if len(begun) > len(got) || (err == nil && len(begun) < len(got)) || !slices.Equal(begun, got[:min(len(begun), len(got))]) {
+			t.Errorf("%q: events %+v, %v, with an end %+v", stream, begun, err, got)
+		}
+		maxMessage := 1 + int(seed%100)
+		at, errAt := upstream.Events(bytes.NewReader(stream), maxMessage)
+		for name, slowly := range map[string]io.Reader{
+			"byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
+			"in pieces":    iotest.DataErrReader(&pieces{bytes.NewReader(stream), rand.New(rand.NewPCG(seed, 0))}),
+		} {
+			events, err := upstream.Events(slowly, maxMessage)
+			if !slices.Equal(at, events) || fmt.Sprint(errAt) != fmt.Sprint(err) {
+				t.Errorf("%q %s, at most %d bytes: %+v, %v, at once %+v, %v", stream, name, maxMessage, events, err, at, errAt)
+			}
+		}
+	})
+}
+
+// pieces reads as much at once as comes to it.
+type pieces struct {
+	io.Reader
+
+	rand *rand.Rand
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	return p.Reader.Read(b[:min(len(b), 1+p.rand.IntN(30))])
+}
+
+// otherEvents reads a stream with another implementation.
+func otherEvents(t *testing.T, stream []byte) (all []upstream.Event) {
+	t.Helper()
+	place := ""
+	for e, err := range sse.Read(bytes.NewReader(stream), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
+		if err != nil {
+			t.Fatalf("%q: %v", stream, err)
+		}
+		switch id := e.LastEventID; {
+		case strings.ContainsFunc(id, unicode.IsControl), len(id) > 1<<10: // not for a header
+			place = ""
+		case id != "":
+			place = id
+		}
+		all = append(all, upstream.Event{Kind: e.Type, Data: e.Data, Place: place})
+	}
+	return all
+}
+
+func TestEvents(t *testing.T) {
+	large := strings.Repeat("All work and no play. ", 100_000)
+	for name, test := range map[string]struct {
+		stream string
+		want   []upstream.Event
+		broken bool
+	}{
+		"fields": {
+			stream: "event: a\nid: 1\nretry: 1500\ndata: b\n\ndata:c\n\n",
+			want:   []upstream.Event{{"a", "b", "1", 1500 * time.Millisecond}, {"", "c", "1", 1500 * time.Millisecond}},
+		},
+		"data whose lines are joined": {
+			stream: "data\ndata: a\nevent: x\ndata:\n: y\nretry\ndata:  b\nid: 1\n\n",
+			want:   []upstream.Event{{"x", "\na\n\n b", "1", 0}},
+		},
+		"no data":     {stream: "id: 1\n\nevent: a\n\ndata\n\n", want: []upstream.Event{{Place: "1"}, {Kind: "a", Place: "1"}, {Place: "1"}}},
+		"no events":   {stream: "\n\r\n\r: a\n\nb: c\n\nretry: 5\n\nid: \x00\n\n"},
+		"other names": {stream: "Data: a\n data: a\ndata : a\n\n"},
+		"what is no time": {
+			stream: "retry: 7\nretry: \nretry: -1\nretry: +1\nretry: 1.5\nretry: 1 \nretry:  1\nretry: 99999999999999999999\ndata\n\n",
+			want:   []upstream.Event{{Rest: 7 * time.Millisecond}},
+		},
+		"a time that is too long":       {stream: "retry: 9999999999\ndata\n\n", want: []upstream.Event{{Rest: time.Hour}}},
+		"an id that fits in no header":  {stream: "id: 1\ndata\n\nid: \x01\ndata\n\n", want: []upstream.Event{{Place: "1"}, {}}},
+		"an id that is taken back":      {stream: "id: 1\nid\ndata\n\n", want: []upstream.Event{{}}},
+		"a byte order mark":             {stream: "\ufeffdata: \ufeff\n\n\ufeffdata\n\n", want: []upstream.Event{{Data: "\ufeff"}}},
+		"one on the second line":        {stream: "\n\ufeffdata: a\n\n"},
+		"an end within a line":          {stream: "data: a\n\ndata: b", want: []upstream.Event{{Data: "a"}}, broken: true},
+		"an end within an event":        {stream: "data: a\n\nid: 1\ndata: b\n", want: []upstream.Event{{Data: "a"}}, broken: true},
+		"an end after a comment":        {stream: "data: a\n\n: b\n", want: []upstream.Event{{Data: "a"}}},
+		"a large event between others":  {stream: "data: a\n\ndata: " + large + "\n\ndata: b\n\n", want: []upstream.Event{{Data: "a"}, {Data: large}, {Data: "b"}}},
+		"comments that are never ended": {stream: strings.Repeat(": hello\n", 1_000_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := upstream.Events(strings.NewReader(test.stream), 3<<20)
+			if diff := cmp.Diff(test.want, got); diff != "" || test.broken != errors.Is(err, io.ErrUnexpectedEOF) || !test.broken && err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// An event has a size with all of its lines, up to the one that ends it; what stands before it and after is its own.
+func TestEventsThatAreTooLarge(t *testing.T) {
+	const stream = "\n: what goes before\ndata: 0123456789\r\nid: 1\r\n\r\n"
+	size := len("data: 0123456789\r\nid: 1\r\n\r")
+	for maxMessage, fits := range map[int]bool{size: true, size - 1: false} {
+		got, err := upstream.Events(strings.NewReader(stream+stream), maxMessage)
+		if fits != (err == nil) || fits != (len(got) == 2) || (err != nil && !strings.Contains(err.Error(), "max_message")) {
+			t.Errorf("at most %d bytes: %+v, %v", maxMessage, got, err)
+		}
+	}
+}
+
+// A stream that stays open keeps little, however large its events were.
+func TestAStreamKeepsLittleRoom(t *testing.T) {
+	for _, size := range []int{0, 5_000, 50_000, 5_000_000} {
+		large := "data: " + strings.Repeat("x", size) + "\n\n"
+		if got := upstream.RoomLeft(strings.NewReader(large + "data: y\n\n" + large + ": still here")); got > 4<<10 {
+			t.Errorf("after %d bytes: room for %d", size, got)
+		}
+	}
+}
+
 // anAnswer is a get's, as an event stream.
 func anAnswer() string {
 	return ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
 		strings.Repeat("All work and no play. ", 14) + "\"}}]}}\n\n"
 }
 
-func readAnswer(tb testing.TB, text string) {
+// readAnswers returns what reads it from streams of one session.
+func readAnswers(tb testing.TB) (text string, once func()) {
 	tb.Helper()
-	if _, err := upstream.ReadStream(strings.NewReader(text), "7", 1<<20, func(wire.Message) {}); err != nil {
-		tb.Fatal(err)
+	text, read := anAnswer(), upstream.StreamReader(1<<20)
+	return text, func() {
+		if _, err := read(strings.NewReader(text), "7", func(wire.Message) {}); err != nil {
+			tb.Fatal(err)
+		}
 	}
 }
 
-// An answer that comes as an event stream costs the room for its lines.
+// An answer that comes as an event stream costs the room for its data, whatever that is read into.
 func TestReadingAStreamAllocatesLittle(t *testing.T) {
-	const most = 32
-	text := anAnswer()
-	if got := testing.AllocsPerRun(100, func() { readAnswer(t, text) }); got > most {
+	const most = 4
+	_, once := readAnswers(t)
+	got := testing.AllocsPerRun(1, once)
+	for range 50 { // rooms that are kept are sometimes thrown away
+		got = min(got, testing.AllocsPerRun(1, once))
+	}
+	if got > most {
 		t.Errorf("reading an answer allocates %v times, want at most %v", got, most)
 	}
 }
 
-// BenchmarkReadStream is the reading of an answer that came as an event stream: 32 allocations, one of them the
-// benchmark's own reader.
+// BenchmarkReadStream is the reading of an answer that came as an event stream: 4 allocations, two of them the
+// benchmark's own.
 func BenchmarkReadStream(b *testing.B) {
-	text := anAnswer()
+	text, once := readAnswers(b)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		readAnswer(b, text)
+		once()
 	}
 }
