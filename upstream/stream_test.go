@@ -237,16 +237,12 @@ func TestAStreamKeepsLittleRoom(t *testing.T) {
 	}
 }
 
-// anAnswer is a get's, as an event stream.
-func anAnswer() string {
-	return ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
-		strings.Repeat("All work and no play. ", 14) + "\"}}]}}\n\n"
-}
-
-// readAnswers returns what reads it from streams of one session.
-func readAnswers(tb testing.TB) (text string, once func()) {
+// readAnswers returns what reads an answer, to a get, from streams of one session.
+func readAnswers(tb testing.TB, lines int) (text string, once func()) {
 	tb.Helper()
-	text, read := anAnswer(), upstream.StreamReader(1<<20)
+	text = ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
+		strings.Repeat("All work and no play. ", lines) + "\"}}]}}\n\n"
+	read := upstream.StreamReader(4 << 20)
 	return text, func() {
 		if _, err := read(strings.NewReader(text), "7", func(wire.Message) {}); err != nil {
 			tb.Fatal(err)
@@ -257,23 +253,29 @@ func readAnswers(tb testing.TB) (text string, once func()) {
 // An answer that comes as an event stream costs the room for its data, whatever that is read into.
 func TestReadingAStreamAllocatesLittle(t *testing.T) {
 	const most = 4
-	_, once := readAnswers(t)
-	got := testing.AllocsPerRun(1, once)
-	for range 50 { // rooms that are kept are sometimes thrown away
-		got = min(got, testing.AllocsPerRun(1, once))
-	}
-	if got > most {
-		t.Errorf("reading an answer allocates %v times, want at most %v", got, most)
+	for _, lines := range []int{14, 450} {
+		_, once := readAnswers(t, lines)
+		got := testing.AllocsPerRun(1, once)
+		for range 50 { // rooms that are kept are sometimes thrown away
+			got = min(got, testing.AllocsPerRun(1, once))
+		}
+		if got > most {
+			t.Errorf("reading an answer of %d lines allocates %v times, want at most %v", lines, got, most)
+		}
 	}
 }
 
 // BenchmarkReadStream is the reading of an answer that came as an event stream: 4 allocations, two of them the
-// benchmark's own.
+// benchmark's own, and one as large as the data. With 1 MB they are more where the rooms are thrown away in between.
 func BenchmarkReadStream(b *testing.B) {
-	text, once := readAnswers(b)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		once()
+	for _, lines := range []int{14, 450, 45_000} {
+		text, once := readAnswers(b, lines)
+		b.Run(fmt.Sprint(len(text), " bytes"), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+		})
 	}
 }
