@@ -7,7 +7,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -225,6 +227,37 @@ func TestEventsThatAreTooLarge(t *testing.T) {
 			t.Errorf("at most %d bytes: %+v, %v", maxMessage, got, err)
 		}
 	}
+}
+
+// Streams that are read at the same time use the same rooms, one after the other: what was read is still there later.
+func TestAnswersOfManyStreamsAreKeptApart(t *testing.T) {
+	read := upstream.StreamReader(1 << 20)
+	var reading sync.WaitGroup
+	for i := range 8 {
+		reading.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			var (
+				got  []jsontext.Value
+				want []string
+			)
+			for n := range 50 {
+				var said []wire.Message
+				text := strings.Repeat(fmt.Sprint(i, n, " "), 1+random.IntN(20_000))
+				stream := fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{\"a\":%[1]q}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\ndata: \"result\":%[1]q}\n\n", text)
+				answer, err := read(iotest.HalfReader(strings.NewReader(stream)), "7", func(m wire.Message) { said = append(said, m) })
+				if err != nil || len(said) != 1 {
+					t.Errorf("%v, said %d messages, want 1", err, len(said))
+					return
+				}
+				got = append(got, said[0].Params, answer.Result)
+				want = append(want, fmt.Sprintf(`{"a":%q}`, text), strconv.Quote(text))
+			}
+			if !slices.EqualFunc(got, want, func(value jsontext.Value, text string) bool { return string(value) == text }) {
+				t.Error("an answer is another one's")
+			}
+		})
+	}
+	reading.Wait()
 }
 
 // A stream that stays open keeps little, however large its events were.
