@@ -280,10 +280,18 @@ func listCase(prompts int) func(context.Context, *stage) ([]contestant, error) {
 			}
 			all = append(all, entrant{"Go SDK gateway", sdk, "", false})
 		}
-		contestants, err := append(all, entrant{"bare handler", page, "", false}).ready(ctx, wire.PromptsList,
-			func(entrant) string { return "" }, fmt.Sprintf(`p%05d"`, prompts-1))
-		return contestants, err
+		contestants, err := all.ready(ctx, wire.PromptsList, func(entrant) string { return "" }, fmt.Sprintf(`p%05d"`, prompts-1))
+		if err != nil {
+			return nil, err
+		}
+		return append(contestants, bare(page, contestants[0].request)), nil
 	}
+}
+
+// bare is a handler that writes a page, asked the very same as the gateway: what names a session has to be read by both.
+func bare(page program, request load.Request) contestant {
+	request.Address = page.address()
+	return contestant{"bare handler", page.Process, request}
 }
 
 // drainCase asks for all pages of a long list, as so many audiences, beside a handler that writes one of them.
@@ -329,7 +337,6 @@ func drainCase(audiences int) func(context.Context, *stage) ([]contestant, error
 		if err != nil {
 			return nil, err
 		}
-		bare, err := entrants{{"bare handler", page, "", false}}.ready(ctx, wire.PromptsList, func(entrant) string { return "" }, `"prompts":[`)
-		return append([]contestant{{"promptweir", gateway.Process, drains}}, bare...), err
+		return []contestant{{"promptweir", gateway.Process, drains}, bare(page, drains)}, nil
 	}
 }
