@@ -29,7 +29,8 @@
 //   - Each endpoint has its own session, breaker and list; rate, concurrency and timeout are the upstream's. With a
 //     prompt on several endpoints, a call fails only when none of them answers in its timeout.
 //   - What a call asks is never asked twice once something of an answer has come. A response stream of the legacy era
-//     whose events have ids is gone on with where it stopped, within the call's time.
+//     whose events have ids is gone on with where it stopped, within the call's time. A connection that an HTTP server closes
+//     just when a request goes out on it is no answer: within a second the request goes out again, three times at most.
 //   - Errors keep apart a peer that answered no ([*wire.Error]) from one that did not answer ([*Unavailable]).
 //     Only the second kind counts in the breaker, and of it only what the peer can help: not a caller's own end,
 //     not the wait for a turn or a slot, not an attempt that had hardly any time.

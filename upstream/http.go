@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,6 +32,10 @@ const (
 	maxIgnored = 64 << 10        // bytes of an unwanted body that are read to keep its connection
 	// lingerBound is how long they are waited for.
 	lingerBound = 20 * time.Millisecond
+	// maxStale is how often a request goes out again because its connection was closed, and staleBound how soon that must
+	// have been: later the server may have been at work on it.
+	maxStale   = 3
+	staleBound = time.Second
 )
 
 // httpClient is what the sessions of one endpoint share: its connections, and what goes on every request.
@@ -173,13 +178,26 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	return t.carry(ctx, r)
 }
 
-// carry makes a round trip as long as ctx lasts.
+// carry makes a round trip as long as ctx lasts. A server gives up connections that it has not heard from for a while, and
+// may do so just when a request goes out on one: that is no answer of the server's, so the request goes out again.
 func (t *httpTransport) carry(ctx context.Context, r *request) error {
-	err := t.do(t.pack(ctx, r), func(response *http.Response, body *countedBody) error { return t.unpack(response, body, r) })
+	begun := time.Now()
+	err := t.post(ctx, r)
+	for range maxStale {
+		if _, closed := errors.AsType[*closedError](err); !closed || r.method == wire.Initialize || r.said != nil || ctx.Err() != nil || time.Since(begun) > staleBound {
+			break
+		}
+		err = t.post(ctx, r)
+	}
 	if err == nil || r.place.id == "" || wire.Modern(r.revision) || ctx.Err() != nil || !interrupted(err) {
 		return err // the modern era resumes nothing
 	}
 	return t.carryOn(ctx, r, err)
+}
+
+// post sends a request and takes its answer.
+func (t *httpTransport) post(ctx context.Context, r *request) error {
+	return t.do(t.pack(ctx, r), func(response *http.Response, body *countedBody) error { return t.unpack(response, body, r) })
 }
 
 // carryOn takes up an answer that broke off. A server that cannot go on may take it for the stream that belongs to no call,
@@ -253,6 +271,9 @@ func (b *countedBody) Read(p []byte) (int, error) {
 // credentials elsewhere.
 func (c *httpClient) do(r *http.Request, read func(*http.Response, *countedBody) error) error {
 	response, err := c.network.RoundTrip(r)
+	if err != nil && isClosed(err) {
+		return &closedError{withoutURL(err)}
+	}
 	if err != nil {
 		return withoutURL(err)
 	}
@@ -266,6 +287,18 @@ func (c *httpClient) do(r *http.Request, read func(*http.Response, *countedBody)
 	defer linger.Stop()
 	_, _ = io.CopyN(io.Discard, body, maxIgnored)
 	return nil
+}
+
+// closedError is that the connection was closed on which a request went out, before anything came back.
+type closedError struct{ cause error }
+
+func (e *closedError) Error() string { return e.cause.Error() }
+
+func (e *closedError) Unwrap() error { return e.cause }
+
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), "server closed idle connection") // which net/http keeps to itself
 }
 
 // withoutURL takes the URL and the host's name out of an error, because they may hold what is sensitive.
