@@ -212,22 +212,25 @@ func (g *Gateway) admitGet(ctx context.Context, r *request, o *operation) (t *tu
 		return nil, nil, unknownPrompt(name)
 	}
 	o.target(entry.Name)
-	end, err = g.limited(r, e, audience, entry)
+	release, err := g.limited(r, e, audience, entry)
 	if err != nil {
 		return nil, nil, err
 	}
+	defer func() {
+		if t == nil { // it may not, or something broke
+			release()
+		}
+	}()
 	if err := g.checkArguments(ctx, entry, r.params.Get("arguments")); err != nil {
-		end()
 		return nil, nil, err
 	}
-	t, err = e.turn(r, entry)
+	admitted, err := e.turn(r, entry)
 	if err != nil {
-		end()
 		return nil, nil, err
 	}
 	r.screen = g.screening(ctx, e, entry)
-	t.params = supply(entry, t.params)
-	return t, end, nil
+	admitted.params = supply(entry, admitted.params)
+	return admitted, release, nil
 }
 
 // appendOutcome appends what a get brought, screened.

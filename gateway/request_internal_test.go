@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -31,6 +35,42 @@ func TestARequestThatPanicsEndsAlone(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "out of range") {
 		t.Errorf("the log does not tell of the panic: %s", log.String())
+	}
+}
+
+// A place among the requests in flight that is never given back would be everybody's loss.
+func TestAGetThatPanicsLeavesItsPlaceToTheNext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	err := os.WriteFile(path, []byte(`
+		gateway {
+		  limit { concurrency = 1 }
+		}
+		team "eng" {
+		  members = []
+		  upstream "up" { url = "http://127.0.0.1:1/mcp" }
+		}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := config.Load(path, config.Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	definition := jsontext.Value(`{"name":"p","arguments":[{"name":"a","schema":{}}]}`)
+	g, err := New(cfg, Options{Lists: Lists{"up": {Definitions: []jsontext.Value{definition}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.schemas = nil // to look one up breaks
+	for range 2 {
+		r, refusal := readRequest([]byte(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"up.p","arguments":{"a":"x"}}}`))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		r.revision, r.principal = wire.LatestLegacy, policy.Principal{Subject: "user:ann", EveryTeam: true}
+		if response, _ := g.respond(t.Context(), nil, r); !strings.Contains(string(response), "Internal error") {
+			t.Errorf("got %s, want what there is for whoever panics", response)
+		}
 	}
 }
 
