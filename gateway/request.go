@@ -212,7 +212,11 @@ func (g *Gateway) wireError(ctx context.Context, err error) *wire.Error {
 		g.logger.ErrorContext(ctx, "request failed", slog.Any("error", err))
 		return wire.NewError(wire.InternalError, "Internal error")
 	}
-	g.logger.WarnContext(ctx, "no answer from upstream", slog.String("upstream", unavailable.Upstream),
+	level := slog.LevelWarn
+	if unavailable.Reason == upstream.BreakerOpen { // of which the breaker has said that it is
+		level = slog.LevelDebug
+	}
+	g.logger.Log(ctx, level, "no answer from upstream", slog.String("upstream", unavailable.Upstream),
 		slog.String("reason", string(unavailable.Reason)), slog.Any("error", unavailable.Err))
 	message := fmt.Sprintf("Upstream %s did not answer: %s", unavailable.Upstream, unavailable.Reason)
 	if unavailable.Upstream == "" {
