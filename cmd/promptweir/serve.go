@@ -335,6 +335,9 @@ func (a *app) adminListen() (string, error) {
 	if a.config == "" {
 		return config.DefaultAdminListen, nil
 	}
+	if _, err := os.Stat(a.config); err != nil { // else it would be somebody else's health
+		return "", err
+	}
 	host, port, err := net.SplitHostPort(config.AdminListen(a.config, config.Options{AllowUnsetEnv: true}))
 	if err != nil {
 		return "", err

@@ -308,6 +308,11 @@ func TestHealthcheckFindsTheGatewayInItsConfiguration(t *testing.T) {
 		}
 	}
 	alive.Close()
+	missing := streams{out: t.Output(), err: &strings.Builder{}}
+	code := run(t.Context(), []string{"healthcheck", "--config", filepath.Join(t.TempDir(), "missing.hcl")}, missing)
+	if said := fmt.Sprint(missing.err); code != exitFailed || !strings.Contains(said, "missing.hcl") {
+		t.Errorf("of a configuration that is not there: exit code %d, %s", code, said)
+	}
 	folder := configure(t, map[string]string{"admin.hcl": ""})
 	if code := run(t.Context(), []string{"healthcheck", "--config", folder}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
 		t.Errorf("of nobody: exit code %d", code)
