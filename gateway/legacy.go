@@ -58,8 +58,8 @@ func (g *Gateway) admitLegacy(w http.ResponseWriter, r *http.Request, call *requ
 	ctx, end = extractTrace(r.Context(), call.meta, r.Header), func() {}
 	switch call.message.Method {
 	case wire.PromptsGet, wire.Complete, wire.SetLogLevel: // all else is answered on the spot
-		ctx, end, _ = g.calls.begin(ctx, callKey(&session, call.message.ID))
 		g.connect(&session, call)
+		ctx, end, _ = g.calls.begin(ctx, callKey(&session, call.message.ID))
 	}
 	return ctx, end, true
 }
