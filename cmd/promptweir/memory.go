@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
@@ -18,6 +20,10 @@ const (
 	leastGarbage = 32 << 20
 	// usualPercent is Go's own measure: as much garbage as there is in use.
 	usualPercent = 100
+	// largePercent is the measure for a large catalog, from so many bytes in use on: what it weighs counts for more than what
+	// it costs to go through it a little more often.
+	largePercent = 70
+	largeHeap    = 128 << 20
 	// memoryShare is how much of the memory that a container allows Go may take before it collects more eagerly.
 	memoryShare = 0.9
 )
@@ -51,11 +57,31 @@ func pace(last int) {
 
 // collectorPercent is the measure for so many bytes in use, in steps of a fifth: each change stops the world for a moment.
 func collectorPercent(live uint64) int {
+	if live >= largeHeap {
+		return largePercent
+	}
 	percent := usualPercent
 	for percent < 10*usualPercent && uint64(percent)*live/100 < leastGarbage {
 		percent += percent / 5
 	}
 	return percent
+}
+
+// tidyInterval is how often tidyUp looks.
+const tidyInterval = time.Second
+
+// tidyUp gives back to the operating system, once, what the start took and nobody needs any more: a large catalog is read in a
+// second, and leaves as much behind as it weighs.
+func tidyUp(ctx context.Context, ready func() bool) error {
+	for !ready() {
+		select {
+		case <-time.After(tidyInterval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	debug.FreeOSMemory()
+	return nil
 }
 
 // liveHeap is what was in use after the last collection, in bytes.

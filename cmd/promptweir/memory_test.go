@@ -1,15 +1,17 @@
 package main
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 func TestTheCollectorWaitsForGarbage(t *testing.T) {
 	for live, want := range map[uint64][2]uint64{ // bytes in use, and the least and the most garbage that may be left
-		2 << 20: {20 << 20, 32 << 20}, 10 << 20: {32 << 20, 50 << 20}, 30 << 20: {32 << 20, 40 << 20}, 200 << 20: {200 << 20, 200 << 20}, 0: {0, 0},
+		2 << 20: {20 << 20, 32 << 20}, 10 << 20: {32 << 20, 50 << 20}, 30 << 20: {32 << 20, 40 << 20}, 120 << 20: {120 << 20, 120 << 20}, 200 << 20: {140 << 20, 140 << 20}, 0: {0, 0},
 	} {
 		garbage := uint64(collectorPercent(live)) * live / 100
 		if garbage < want[0] || garbage > want[1] {
@@ -36,4 +38,18 @@ func TestTheMeasureFollowsWhatIsInUse(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(inUse)
+}
+
+func TestTidyingUpWaitsForTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, looks := time.Now(), 0
+		if err := tidyUp(t.Context(), func() bool { looks++; return looks == 3 }); err != nil || time.Since(begun) != 2*tidyInterval {
+			t.Errorf("tidyUp() = %v after %v", err, time.Since(begun))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*tidyInterval)
+		defer cancel()
+		if err := tidyUp(ctx, func() bool { return false }); err != nil || ctx.Err() == nil {
+			t.Errorf("tidyUp() = %v before its context ended", err)
+		}
+	})
 }
