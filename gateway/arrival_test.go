@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func TestOnlyTheArrivalOfARequestIsBounded(t *testing.T) {
 		return false
 	})
 	s := serve(t, team("eng", "", "", p))
-	bounded := httptest.NewUnstartedServer(s.Handler())
+	bounded := unstarted(s.Gateway)
 	bounded.Config.ReadTimeout = bound
 	bounded.Start()
 	t.Cleanup(func() {

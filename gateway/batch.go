@@ -124,7 +124,7 @@ func (g *Gateway) serveBatch(w http.ResponseWriter, r *http.Request, batch []jso
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	_ = writeJSON(w, http.StatusOK, responses) // the client has gone
+	_ = writeWhole(r.Context(), w, http.StatusOK, responses) // the client has gone
 }
 
 // batched returns the job of one message of a batch, nil for one that wants no response.

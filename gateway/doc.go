@@ -40,5 +40,5 @@
 //
 // The parts: package catalog is the merge, the names and the pages; policy decides visibility; identity knows who calls;
 // schema holds arguments against their JSON Schemas; screen holds definitions and results against what must not be in
-// them; seal makes the tokens that clients carry.
+// them; seal makes the tokens that clients carry; httpconn makes the HTTP server's connections cheap.
 package gateway

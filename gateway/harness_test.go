@@ -21,6 +21,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/httpconn"
 )
 
 // patience is how long a test waits for what must happen. Nothing waits that long when all is well.
@@ -135,7 +136,8 @@ func beginLoaded(t testing.TB, cfg *config.Config, opts gateway.Options) *server
 		t.Fatal(err)
 	}
 	stop := run(t, g)
-	listener := httptest.NewServer(g.Handler())
+	listener := unstarted(g)
+	listener.Start()
 	admin := httptest.NewServer(g.Admin(http.NotFoundHandler()))
 	t.Cleanup(func() {
 		g.Drain()
@@ -144,6 +146,13 @@ func beginLoaded(t testing.TB, cfg *config.Config, opts gateway.Options) *server
 		admin.Close()
 	})
 	return &server{Gateway: g, t: t, url: listener.URL + "/mcp", admin: admin.URL, stop: stop}
+}
+
+// unstarted is an HTTP server of a gateway's, on the connections that the program has too.
+func unstarted(g *gateway.Gateway) *httptest.Server {
+	s := httptest.NewUnstartedServer(g.Handler())
+	s.Listener = httpconn.Listen(s.Config, s.Listener)
+	return s
 }
 
 // run runs a gateway until stop is called, or until the test ends.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -22,6 +23,8 @@ const (
 	maxPromised = 64 << 10
 	// maxCounted is up to how many bytes the HTTP server finds out by itself how long a response is.
 	maxCounted = 2 << 10
+	// maxBuffered is up to how many bytes a response fits, with its header, into the buffer of the HTTP server.
+	maxBuffered = 3 << 10
 	// maxPooled bounds the buffers that are kept for the next response, in bytes.
 	maxPooled = 1 << 20
 )
@@ -93,13 +96,9 @@ func refuse(w http.ResponseWriter, status int, id jsontext.Value, err *wire.Erro
 var contentJSON = []string{wire.ContentJSON} //nolint:gochecknoglobals // a constant
 
 func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
-	length := 0
-	for _, part := range parts {
-		length += len(part)
-	}
 	header := w.Header()
 	header["Content-Type"] = contentJSON
-	if length > maxCounted {
+	if length := length(parts); length > maxCounted {
 		header["Content-Length"] = []string{strconv.Itoa(length)}
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeBound)) // one without deadlines has no bound
@@ -110,6 +109,22 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
 		}
 	}
 	return nil
+}
+
+func length(parts [][]byte) (sum int) {
+	for _, part := range parts {
+		sum += len(part)
+	}
+	return sum
+}
+
+// writeWhole is writeJSON for a response that may be large: it leaves at once. Ctx is the request's.
+func writeWhole(ctx context.Context, w http.ResponseWriter, status int, parts ...[]byte) error {
+	if length(parts) <= maxBuffered {
+		return writeJSON(w, status, parts...)
+	}
+	held := httpconn.Hold(ctx)
+	return errors.Join(writeJSON(w, status, parts...), held.Send(w))
 }
 
 // servePost handles what was sent at once: its JSON first, then its headers, then who sent it.
@@ -239,7 +254,7 @@ func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call 
 	if c := &call.cut; c.part != nil {
 		parts = [][]byte{response[:c.at], c.part, response[c.at:]}
 	}
-	if err := writeJSON(w, status, parts...); err == nil {
+	if err := writeWhole(ctx, w, status, parts...); err == nil {
 		keepBuffer(buffer, response)
 	}
 }

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func TestStreamsAndSlowAnswersOutliveTheServersTimeouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, g)
-	listener := httptest.NewUnstartedServer(g.Handler())
+	listener := unstarted(g)
 	listener.Config.ReadTimeout, listener.Config.WriteTimeout = short, short
 	listener.Start()
 	t.Cleanup(listener.Close)

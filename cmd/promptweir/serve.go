@@ -20,6 +20,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -95,7 +96,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
 	return serveUntil(ctx, logger, g, files, []served{
-		{endpoint, server},
+		{httpconn.Listen(server, endpoint), server},
 		{admin, newServer(g.Admin(telemetry.metrics), logger)},
 	})
 }

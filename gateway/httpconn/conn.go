@@ -1,0 +1,93 @@
+// Package httpconn makes the connections of an HTTP/1.1 server cheaper than package net/http, which cannot know what comes
+// next, makes them by itself:
+//
+//   - The server sets some six deadlines for each request, nearly all of which are moved on before they pass. Here moving
+//     one on is remembering it; see deadline.
+//   - The server writes through a buffer of 4 KiB, so that a larger response leaves in two system calls, and wakes its
+//     reader for the first. [Hold] lets it leave in one.
+//
+// A response of 25 KB over loopback takes a fifth less time so (BenchmarkResponse).
+package httpconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Listen returns the server's listener in place of l, for [http.Server.Serve] or ServeTLS. It sets ConnContext.
+func Listen(server *http.Server, l net.Listener) net.Listener {
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if c, ok := c.(*Conn); ok { // over TLS it is another: there is no buffer to get round
+			return context.WithValue(ctx, connKey{}, c)
+		}
+		return ctx
+	}
+	return listener{l}
+}
+
+type listener struct{ net.Listener }
+
+// Accept implements [net.Listener].
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{Conn: c}, nil
+}
+
+type connKey struct{}
+
+// Conn is a connection of an HTTP server.
+type Conn struct {
+	net.Conn
+
+	read, write deadline
+	// held is what waits for [Held.Send]; nil where nothing does. Whoever writes uses it, and nobody else.
+	held *Held
+}
+
+// Read implements [net.Conn].
+func (c *Conn) Read(p []byte) (n int, err error) {
+	err = c.read.during(c.Conn.SetReadDeadline, func() (err error) {
+		n, err = c.Conn.Read(p)
+		return err
+	})
+	return n, err
+}
+
+// Write implements [net.Conn].
+func (c *Conn) Write(p []byte) (n int, err error) {
+	if c.held != nil {
+		c.held.keep(p)
+		return len(p), nil
+	}
+	err = c.write.during(c.Conn.SetWriteDeadline, func() error {
+		some, err := c.Conn.Write(p[n:])
+		n += some
+		return err
+	})
+	return n, err
+}
+
+// CloseWrite lets the server say its last words to a client that is still sending, as it does to a [net.TCPConn].
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// SetDeadline implements [net.Conn].
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements [net.Conn].
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.read.set(t, c.Conn.SetReadDeadline) }
+
+// SetWriteDeadline implements [net.Conn].
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.write.set(t, c.Conn.SetWriteDeadline) }
