@@ -18,12 +18,12 @@ const (
 	// leastGarbage is how many bytes are left lying before they are collected, however few are in use: a gateway with
 	// little in use would otherwise collect hundreds of times a second.
 	leastGarbage = 32 << 20
-	// usualPercent is Go's own measure: as much garbage as there is in use.
-	usualPercent = 100
-	// largePercent is the measure for a large catalog, from so many bytes in use on: what it weighs counts for more than what
-	// it costs to go through it a little more often.
-	largePercent = 70
-	largeHeap    = 128 << 20
+	// mostGarbage is up to how many bytes twice as much is left as there is in use, where Go leaves as much: with
+	// thousands of requests in flight, to go through them and their stacks costs more than the memory does.
+	mostGarbage = 128 << 20
+	// leastPercent and mostPercent bound the measure. Of a large catalog, what it weighs counts for more than what it costs
+	// to go through it a little more often.
+	leastPercent, mostPercent = 70, 1000
 	// memoryShare is how much of the memory that a container allows Go may take before it collects more eagerly.
 	memoryShare = 0.9
 )
@@ -57,11 +57,9 @@ func pace(last int) {
 
 // collectorPercent is the measure for so many bytes in use, in steps of a fifth: each change stops the world for a moment.
 func collectorPercent(live uint64) int {
-	if live >= largeHeap {
-		return largePercent
-	}
-	percent := usualPercent
-	for percent < 10*usualPercent && uint64(percent)*live/100 < leastGarbage {
+	garbage := min(max(2*live, leastGarbage), mostGarbage)
+	percent := leastPercent
+	for percent < mostPercent && uint64(percent)*live/100 < garbage {
 		percent += percent / 5
 	}
 	return percent

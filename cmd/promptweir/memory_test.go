@@ -10,12 +10,12 @@ import (
 )
 
 func TestTheCollectorWaitsForGarbage(t *testing.T) {
-	for live, want := range map[uint64][2]uint64{ // bytes in use, and the least and the most garbage that may be left
-		2 << 20: {20 << 20, 32 << 20}, 10 << 20: {32 << 20, 50 << 20}, 30 << 20: {32 << 20, 40 << 20}, 120 << 20: {120 << 20, 120 << 20}, 200 << 20: {140 << 20, 140 << 20}, 0: {0, 0},
+	for live, want := range map[uint64][2]uint64{ // MiB in use, and the least and the most garbage that may be left
+		0: {0, 0}, 2: {20, 32}, 10: {32, 40}, 30: {60, 72}, 60: {120, 144}, 120: {128, 154}, 200: {140, 140}, 1000: {700, 700},
 	} {
-		garbage := uint64(collectorPercent(live)) * live / 100
+		garbage := uint64(collectorPercent(live<<20)) * live / 100
 		if garbage < want[0] || garbage > want[1] {
-			t.Errorf("with %d bytes in use, %d of garbage are left, want %d to %d", live, garbage, want[0], want[1])
+			t.Errorf("with %d MiB in use, %d of garbage are left, want %d to %d", live, garbage, want[0], want[1])
 		}
 	}
 }
@@ -27,10 +27,10 @@ func TestTheMeasureFollowsWhatIsInUse(t *testing.T) {
 	if got := debug.SetGCPercent(100); got <= 100 {
 		t.Errorf("GOGC is %d with next to nothing in use", got)
 	}
-	inUse := make([]byte, 100<<20)
+	inUse := make([]byte, 200<<20)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
-		if got := debug.SetGCPercent(usualPercent); got == usualPercent && liveHeap() > uint64(len(inUse)) {
+		if got := debug.SetGCPercent(leastPercent); got == leastPercent && liveHeap() > uint64(len(inUse)) {
 			break
 		}
 		if time.Now().After(deadline) {
