@@ -531,6 +531,7 @@ func FuzzBearer(f *testing.F) {
 	})
 }
 
+// A token that was verified before: 0 allocations.
 func BenchmarkKnownJWT(b *testing.B) {
 	p := identitytest.Serve(b)
 	a := issuers(jwtBlock(p))
