@@ -4,11 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/cancel"
 )
 
-// budget is the time that a call, or one attempt of it, may take. It stands still while a person is being asked. When
-// it is used up its context ends, and [context.DeadlineExceeded] is the cause.
+// budget is the time that a call, or one attempt of it, may take, and the context that ends when it is used up, with
+// [context.DeadlineExceeded]. It stands still while a person is being asked.
 type budget struct {
+	cancel.Context
+
 	outer *budget // that of the call which the attempt is part of, or nil
 
 	mu    sync.Mutex // guards what follows
@@ -22,15 +26,28 @@ type budget struct {
 // budgetKey finds the innermost budget in a context.
 type budgetKey struct{}
 
-func withBudget(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// newBudget makes a context that lasts for a time at most. Its end is to be called.
+func newBudget(ctx context.Context, d time.Duration) *budget {
 	outer, _ := ctx.Value(budgetKey{}).(*budget)
-	ctx, cancel := context.WithCancelCause(ctx)
 	b := &budget{outer: outer, until: time.Now().Add(d)}
-	b.timer = time.AfterFunc(d, func() { cancel(context.DeadlineExceeded) })
-	return context.WithValue(ctx, budgetKey{}, b), func() {
-		b.timer.Stop()
-		cancel(nil)
+	b.Begin(ctx)
+	b.timer = time.AfterFunc(d, b.useUp)
+	return b
+}
+
+func (b *budget) useUp() { b.End(context.DeadlineExceeded) }
+
+func (b *budget) end() {
+	b.timer.Stop()
+	b.End(context.Canceled)
+}
+
+// Value implements [context.Context].
+func (b *budget) Value(key any) any {
+	if key == (budgetKey{}) {
+		return b
 	}
+	return b.Context.Value(key)
 }
 
 // left is how much of a context's budget there still is.

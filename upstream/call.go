@@ -66,8 +66,8 @@ type call struct {
 
 // make makes the call.
 func (k *call) make() error {
-	ctx, cancel := withBudget(k.caller, k.upstream.Timeout)
-	defer cancel()
+	ctx := newBudget(k.caller, k.upstream.Timeout)
+	defer ctx.end()
 	begun := time.Now()
 	if err := k.admit(ctx); err != nil {
 		if gone := k.caller.Err(); gone != nil {
@@ -246,9 +246,9 @@ func (k *call) askInTurn(ctx context.Context) error {
 // attempt asks one endpoint, in half of the time that is left where there is more to try.
 func (k *call) attempt(ctx context.Context, e *endpoint, more bool) error {
 	if more {
-		var cancel context.CancelFunc
-		ctx, cancel = withBudget(ctx, left(ctx)/2)
-		defer cancel()
+		half := newBudget(ctx, left(ctx)/2)
+		defer half.end()
+		ctx = half
 	}
 	return e.call(ctx, k)
 }
