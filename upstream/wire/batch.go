@@ -18,7 +18,7 @@ func IsBatch(raw []byte) bool { return jsontext.Value(raw).Kind() == '[' }
 // ParseBatch splits a batch into its messages, as strictly as [Parse] reads one. Each is still to be read by Parse,
 // because one that is wrong takes nothing from the others. The error is an [*Error] as Parse returns it.
 func ParseBatch(raw []byte) ([]jsontext.Value, error) {
-	messages, err := parseArray(scanner{raw: raw})
+	messages, err := parseArray(&scanner{raw: raw})
 	if err != nil {
 		return nil, NewError(ParseError, "Parse error: "+err.Error())
 	}
@@ -32,8 +32,8 @@ func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 // must be one. The error is that of [Parse].
 func ParseAll(raw []byte, revision string) ([]Message, error) {
 	if !IsBatch(raw) || !Batches(revision) {
-		message, err := Parse(raw)
-		return []Message{message}, err
+		messages := make([]Message, 1)
+		return messages, messages[0].parse(raw)
 	}
 	batch, err := ParseBatch(raw)
 	if err != nil {
@@ -41,7 +41,7 @@ func ParseAll(raw []byte, revision string) ([]Message, error) {
 	}
 	messages := make([]Message, len(batch))
 	for i := range batch {
-		if messages[i], err = Parse(batch[i]); err != nil {
+		if err = messages[i].parse(batch[i]); err != nil {
 			return nil, err
 		}
 	}

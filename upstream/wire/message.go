@@ -31,23 +31,32 @@ func (m *Message) IsResponse() bool { return m.Method == "" }
 // Parse reads one message, strictly. The error is an [*Error] with [ParseError] or [InvalidRequest]; the message
 // returned with it has the ID where that much could be read, so that the error can be addressed.
 func Parse(raw []byte) (Message, error) {
-	var e envelope
-	err := scanMembers(scanner{raw: raw}, func(name string, _, value []byte) { e.take(name, value) })
-	if err != nil {
+	var m Message
+	err := m.parse(raw)
+	return m, err
+}
+
+// parse is [Parse] into what is there already.
+func (m *Message) parse(raw []byte) error {
+	e := envelope{Message: m}
+	s := scanner{raw: raw}
+	if err := s.members(e.take); err != nil {
+		*m = Message{}
 		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
-			return Message{}, NoBatches()
+			return NoBatches()
 		}
-		return Message{}, NewError(ParseError, "Parse error: "+err.Error())
+		return NewError(ParseError, "Parse error: "+err.Error())
 	}
 	if problem := e.check(); problem != "" {
-		return Message{ID: e.ID}, NewError(InvalidRequest, "Invalid request: "+problem)
+		*m = Message{ID: m.ID}
+		return NewError(InvalidRequest, "Invalid request: "+problem)
 	}
-	return e.Message, nil
+	return nil
 }
 
 // envelope is a message while it is read.
 type envelope struct {
-	Message
+	*Message
 
 	version string
 	// nullID is set where the id is null: an error response to a message whose id could not be read has such a one.
@@ -57,13 +66,13 @@ type envelope struct {
 }
 
 // take stores one member.
-func (e *envelope) take(name string, value jsontext.Value) {
+func (e *envelope) take(name string, _, value []byte) {
 	ok, problem := true, ""
 	switch name {
 	case "jsonrpc":
 		e.version, _ = Text(value)
 	case "id":
-		switch value.Kind() {
+		switch jsontext.Value(value).Kind() {
 		case '"', '0':
 			e.ID = value
 		case 'n':
@@ -76,12 +85,12 @@ func (e *envelope) take(name string, value jsontext.Value) {
 		ok, problem = e.Method != "", "method must be a string"
 	case "params":
 		e.Params = value
-		ok, problem = value.Kind() == '{', "params must be an object"
+		ok, problem = jsontext.Value(value).Kind() == '{', "params must be an object"
 	case "result":
 		e.Result = value
 	case "error":
 		e.Error = value
-		ok, problem = value.Kind() == '{', "error must be an object"
+		ok, problem = jsontext.Value(value).Kind() == '{', "error must be an object"
 	}
 	if !ok && e.problem == "" {
 		e.problem = problem
@@ -90,7 +99,7 @@ func (e *envelope) take(name string, value jsontext.Value) {
 
 // check holds the members against each other; what it returns says what is wrong with them.
 func (e *envelope) check() (problem string) {
-	m := &e.Message
+	m := e.Message
 	switch {
 	case e.problem != "":
 		return e.problem

@@ -41,7 +41,7 @@ func (m Member) Of(value jsontext.Value) Member {
 }
 
 // ParseObject reads raw as one JSON object, strictly. It looks at every level but splits only the first.
-func ParseObject(raw []byte) (Object, error) { return parseObject(scanner{raw: raw}) }
+func ParseObject(raw []byte) (Object, error) { return parseObject(&scanner{raw: raw}) }
 
 // Members splits a JSON object that is part of what [Parse] or [ParseObject] has read, and is therefore known to be
 // strict. Of a value of another kind it returns nil.
@@ -49,7 +49,7 @@ func Members(part jsontext.Value) Object {
 	if part.Kind() != '{' {
 		return nil
 	}
-	object, err := parseObject(scanner{raw: part, trusted: true})
+	object, err := parseObject(&scanner{raw: part, trusted: true})
 	if err != nil {
 		return nil
 	}
@@ -59,9 +59,9 @@ func Members(part jsontext.Value) Object {
 // usualMembers is for how many members there is room before more has to be made.
 const usualMembers = 4
 
-func parseObject(s scanner) (Object, error) {
+func parseObject(s *scanner) (Object, error) {
 	object := Object{}
-	err := scanMembers(s, func(name string, quoted, value []byte) {
+	err := s.members(func(name string, quoted, value []byte) {
 		if cap(object) == 0 {
 			object = make(Object, 0, usualMembers)
 		}
@@ -73,8 +73,8 @@ func parseObject(s scanner) (Object, error) {
 	return object, nil
 }
 
-// scanMembers calls member for each member of the one object that is to be read.
-func scanMembers(s scanner, member func(name string, quoted, value []byte)) error {
+// members calls member for each member of the one object that is to be read.
+func (s *scanner) members(member func(name string, quoted, value []byte)) error {
 	s.space()
 	if s.peek() != '{' {
 		return s.notAnObject()
@@ -251,10 +251,10 @@ func Quote(s string) jsontext.Value {
 
 // ParseArray splits the elements of a JSON array that is part of an already parsed value.
 func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {
-	return parseArray(scanner{raw: raw, trusted: true})
+	return parseArray(&scanner{raw: raw, trusted: true})
 }
 
-func parseArray(s scanner) (elements []jsontext.Value, err error) {
+func parseArray(s *scanner) (elements []jsontext.Value, err error) {
 	s.space()
 	if s.peek() != '[' {
 		return nil, errors.New("not a JSON array")

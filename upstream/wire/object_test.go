@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -79,6 +80,33 @@ func TestStrictReading(t *testing.T) {
 	reject("{\"a\":\"\n\"}", "invalid character")
 	reject("\ufeff{}", "invalid character")
 	reject(`{"a":1`, "EOF")
+}
+
+func TestNamesAreHeldAgainstThoseOfTheirOwnObject(t *testing.T) {
+	for outer := range 20 {
+		for inner := range 20 {
+			object := func(n int, last string) string {
+				var names strings.Builder
+				for i := range n {
+					fmt.Fprintf(&names, `"n%d":%d,`, i, i)
+				}
+				return "{" + names.String() + last + "}"
+			}
+			good := object(outer, `"in":`+object(inner, `"in":1,"i\u006e2":2`)+`,"m":[{"n0":1},{"n0":1}]`)
+			if _, err := wire.ParseObject([]byte(good)); err != nil {
+				t.Fatalf("ParseObject(%s): %v", good, err)
+			}
+			for _, bad := range []string{
+				object(outer, `"in":`+object(inner, `"in":1,"in":2`)), object(outer, `"in":`+object(inner, `"i\u006e":1,"in":2`)),
+				object(outer, `"in":`+object(inner, `"in":1,"i\u006e":2`)), object(outer, `"in":`+object(inner, `"m":1`)+`,"in":1`),
+				object(outer, `"in":`+object(inner, `"m":1`)+`,"i\u006e":1`),
+			} {
+				if _, err := wire.ParseObject([]byte(bad)); err == nil || !strings.Contains(err.Error(), "duplicate") {
+					t.Fatalf("ParseObject(%s): %v, want a duplicate name", bad, err)
+				}
+			}
+		}
+	}
 }
 
 const odd = `{"\u006eame":"n","big":12345678901234567890,"half":2.50,"e":1e3,"esc":"\u00e9\/","in":{ "b" : 1,"a":[ ] }}`

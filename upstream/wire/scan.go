@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/bits"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // scanner reads JSON strictly (RFC 8259, and of RFC 7493 that names are unique and text is Unicode) in one pass, as a
@@ -19,6 +17,10 @@ type scanner struct {
 	depth int
 	// trusted is set where what is read was read strictly before: names are not compared again, nor text looked at.
 	trusted bool
+	// names are where the names begin that were read of the objects that the scanner is in. They stand here because a
+	// set of names at each level would make up most of the stack.
+	names [maxFew]int
+	known int
 }
 
 // errorAt says what is wrong where the scanner stands.
@@ -92,7 +94,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 	if empty, err := s.open('}'); empty || err != nil {
 		return err
 	}
-	var names nameSet
+	names := nameSet{outer: s.known}
 	for {
 		start := s.at
 		if s.peek() != '"' {
@@ -102,7 +104,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 			return err
 		}
 		quoted := s.raw[start:s.at]
-		if !s.trusted && !names.add(quoted) {
+		if !s.trusted && !names.add(s, start) {
 			return fmt.Errorf("duplicate name %s in an object", clip(quoted))
 		}
 		if s.space(); !s.took(':') {
@@ -117,6 +119,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 			member(quoted, s.raw[start:s.at:s.at])
 		}
 		if last, err := s.next('}'); last || err != nil {
+			s.known = names.outer
 			return err
 		}
 	}
@@ -181,39 +184,47 @@ func clip(text []byte) []byte {
 	return text
 }
 
-// nameSet are the names of an object's members. The zero value is empty.
+// maxFew bounds the names that are compared one by one.
+const maxFew = 16
+
+// nameSet are the names of an object's members: those that a scanner knows, less those of the objects around it, until
+// there are too many or one is spelled with an escape.
 type nameSet struct {
-	few  [8][]byte
-	n    int
-	many map[string]struct{}
+	outer int
+	many  map[string]struct{}
 }
 
-// add reports whether a name, as it is spelled in JSON, was not there yet.
-func (n *nameSet) add(quoted []byte) bool {
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = jsontext.AppendUnquote(nil, quoted) // it was read strictly
-	}
-	if n.many != nil {
-		_, there := n.many[string(name)]
-		n.many[string(name)] = struct{}{}
-		return !there
-	}
-	for _, other := range n.few[:n.n] {
-		if bytes.Equal(other, name) {
-			return false
+// add reports whether the name that was read last, from start on, was not there yet.
+func (n *nameSet) add(s *scanner, start int) bool {
+	quoted := s.raw[start:s.at]
+	escaped := bytes.IndexByte(quoted, '\\') >= 0
+	if n.many == nil && !escaped {
+		for _, other := range s.names[n.outer:s.known] {
+			if bytes.HasPrefix(s.raw[other:], quoted) { // up to the quote that ends both
+				return false
+			}
+		}
+		if s.known < maxFew {
+			s.names[s.known] = start
+			s.known++
+			return true
 		}
 	}
-	if n.n < len(n.few) {
-		n.few[n.n] = name
-		n.n++
-		return true
+	return n.addToMany(s, quoted)
+}
+
+func (n *nameSet) addToMany(s *scanner, quoted []byte) bool {
+	if n.many == nil {
+		n.many = map[string]struct{}{}
+		for _, other := range s.names[n.outer:s.known] {
+			name, _, _ := bytes.Cut(s.raw[other+1:], []byte{'"'})
+			n.many[string(name)] = struct{}{}
+		}
 	}
-	n.many = map[string]struct{}{string(name): {}}
-	for _, other := range n.few {
-		n.many[string(other)] = struct{}{}
-	}
-	return true
+	name, _ := unquote(quoted) // it was read strictly
+	_, there := n.many[name]
+	n.many[name] = struct{}{}
+	return !there
 }
 
 func (s *scanner) literal(text string) error {
