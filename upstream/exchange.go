@@ -24,7 +24,7 @@ type exchange struct {
 
 // reply is the response to a request, or why it cannot be taken.
 type reply struct {
-	message wire.Message
+	message *wire.Message
 	err     error
 }
 
@@ -48,9 +48,10 @@ func (e *exchange) take(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, message := range messages {
+	for i := range messages {
+		message := &messages[i]
 		if message.Method != "" {
-			e.handle(message)
+			e.handle(*message)
 			continue
 		}
 		e.resolve(message.ID, reply{message: message})

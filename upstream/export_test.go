@@ -25,7 +25,11 @@ func UseTransport(c *Connector, transport http.RoundTripper) {
 func StreamReader(maxMessage int) func(stream io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
 	t := newHTTPTransport(&httpClient{maxMessage: maxMessage}, time.Second)
 	return func(stream io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
-		return t.readStream(stream, &bookmark{}, id, said)
+		answer, err := t.readStream(stream, &bookmark{}, id, said)
+		if err != nil {
+			return wire.Message{}, err
+		}
+		return *answer, nil
 	}
 }
 

@@ -169,22 +169,18 @@ func (t *httpTransport) brokenBy() error { return errSessionLost }
 
 func (t *httpTransport) lose() { t.once.Do(func() { close(t.gone) }) }
 
-func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
-	if t.agreed.Load().revision != "" {
-		return t.carry(ctx, r)
-	}
-	ctx, cancel := context.WithTimeout(ctx, t.openBound)
-	defer cancel()
-	return t.carry(ctx, r)
-}
-
-// carry makes a round trip as long as ctx lasts. A server gives up connections that it has not heard from for a while, and
+// roundTrip implements [transport]. A server gives up connections that it has not heard from for a while, and
 // may do so just when a request goes out on one: that is no answer of the server's, so the request goes out again.
-func (t *httpTransport) carry(ctx context.Context, r *request) error {
+func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
+	if t.agreed.Load().revision == "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.openBound)
+		defer cancel()
+	}
 	begun := time.Now()
 	err := t.post(ctx, r)
 	for range maxStale {
-		if _, closed := errors.AsType[*closedError](err); !closed || r.method == wire.Initialize || r.said != nil || ctx.Err() != nil || time.Since(begun) > staleBound {
+		if !wasClosed(err) || r.method == wire.Initialize || r.said != nil || ctx.Err() != nil || time.Since(begun) > staleBound {
 			break
 		}
 		err = t.post(ctx, r)
@@ -197,7 +193,16 @@ func (t *httpTransport) carry(ctx context.Context, r *request) error {
 
 // post sends a request and takes its answer.
 func (t *httpTransport) post(ctx context.Context, r *request) error {
-	return t.do(t.pack(ctx, r), func(response *http.Response, body *countedBody) error { return t.unpack(response, body, r) })
+	came, err := t.open(t.pack(ctx, r))
+	if err != nil {
+		return err
+	}
+	defer came.Body.Close()
+	if err := t.unpack(came, r); err != nil {
+		return err
+	}
+	came.drain()
+	return nil
 }
 
 // carryOn takes up an answer that broke off. A server that cannot go on may take it for the stream that belongs to no call,
@@ -221,19 +226,19 @@ func (t *httpTransport) pack(ctx context.Context, r *request) *http.Request {
 }
 
 // unpack takes a request's answer out of the response to its POST.
-func (t *httpTransport) unpack(response *http.Response, body *countedBody, r *request) (err error) {
+func (t *httpTransport) unpack(came *response, r *request) (err error) {
 	id, said := string(wire.NumberID(r.id)), r.said
 	if said == nil {
 		said = t.handle
 	}
-	if response.StatusCode != http.StatusOK {
-		r.answer, err = t.refusal(response, body, id)
+	if came.StatusCode != http.StatusOK {
+		r.answer, err = t.refusal(came, id)
 		return err
 	}
 	if r.method == wire.Initialize {
-		t.settle("", response.Header.Get(wire.HeaderSessionID))
+		t.settle("", came.Header.Get(wire.HeaderSessionID))
 	}
-	if r.answer, err = t.read(response, body, &r.place, id, said); err != nil && body.read > 0 {
+	if r.answer, err = t.read(came, &r.place, id, said); err != nil && came.read > 0 {
 		err = &begunError{err}
 	}
 	return err
@@ -252,40 +257,57 @@ func (t *httpTransport) describe(header http.Header, r *request) {
 	}
 }
 
-// countedBody knows how much of it has been read, and whether that was all.
-type countedBody struct {
-	io.ReadCloser
+// response is what came back for a request. It reads its own body, and knows how much of it has been read and whether
+// that was all.
+type response struct {
+	*http.Response
 
 	read  int
 	ended bool
 }
 
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.read += n
-	b.ended = b.ended || errors.Is(err, io.EOF)
+func (r *response) Read(p []byte) (int, error) {
+	n, err := r.Body.Read(p)
+	r.read += n
+	r.ended = r.ended || errors.Is(err, io.EOF)
 	return n, err
 }
 
-// do makes a request and lets read look at the response, which follows no redirect: that would take the upstream's
+// drain reads what little may be left of the body: one that has been read to its end leaves its connection for the next
+// request. Some streams do not end.
+func (r *response) drain() {
+	if r.ended {
+		return
+	}
+	linger := time.AfterFunc(lingerBound, func() { _ = r.Body.Close() }) // which ends the reading
+	defer linger.Stop()
+	_, _ = io.CopyN(io.Discard, r, maxIgnored)
+}
+
+// open makes a request. The response, whose body is to be closed, follows no redirect: that would take the upstream's
 // credentials elsewhere.
-func (c *httpClient) do(r *http.Request, read func(*http.Response, *countedBody) error) error {
-	response, err := c.network.RoundTrip(r)
-	if err != nil && isClosed(err) {
-		return &closedError{withoutURL(err)}
+func (c *httpClient) open(r *http.Request) (*response, error) {
+	came, err := c.network.RoundTrip(r)
+	if err == nil {
+		return &response{Response: came}, nil
 	}
+	if isClosed(err) {
+		return nil, &closedError{withoutURL(err)}
+	}
+	return nil, withoutURL(err)
+}
+
+// do makes a request and lets read look at the response.
+func (c *httpClient) do(r *http.Request, read func(*response) error) error {
+	came, err := c.open(r)
 	if err != nil {
-		return withoutURL(err)
-	}
-	body := &countedBody{ReadCloser: response.Body}
-	defer body.Close()
-	if err := read(response, body); err != nil || body.ended {
 		return err
 	}
-	// A body that has been read to its end leaves its connection for the next request. Some streams do not end.
-	linger := time.AfterFunc(lingerBound, func() { _ = response.Body.Close() }) // which ends the reading
-	defer linger.Stop()
-	_, _ = io.CopyN(io.Discard, body, maxIgnored)
+	defer came.Body.Close()
+	if err := read(came); err != nil {
+		return err
+	}
+	came.drain()
 	return nil
 }
 
@@ -295,6 +317,11 @@ type closedError struct{ cause error }
 func (e *closedError) Error() string { return e.cause.Error() }
 
 func (e *closedError) Unwrap() error { return e.cause }
+
+func wasClosed(err error) bool {
+	_, ok := errors.AsType[*closedError](err)
+	return ok
+}
 
 func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
@@ -352,38 +379,34 @@ func (c *httpClient) setHeaders(header http.Header) {
 }
 
 // read reads the response with the id from a body that is JSON or an event stream. What else is said goes to said.
-func (t *httpTransport) read(
-	response *http.Response, body *countedBody, place *bookmark, id string, said func(wire.Message),
-) (wire.Message, error) {
-	switch contentType := contentType(response); contentType {
+func (t *httpTransport) read(came *response, place *bookmark, id string, said func(wire.Message)) (*wire.Message, error) {
+	switch contentType := came.contentType(); contentType {
 	case wire.ContentJSON:
-		messages, err := t.readMessages(response.ContentLength, body)
+		messages, err := t.readMessages(came)
 		if err != nil {
-			return wire.Message{}, err
+			return nil, err
 		}
-		if answer, ok := sort(messages, id, said); ok {
+		if answer := sort(messages, id, said); answer != nil {
 			return answer, nil
 		}
-		if only := messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only be this request's
+		if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only be this request's
 			return only, nil
 		}
-		return wire.Message{}, &protocolError{problem: "the response is not the one to the request"}
+		return nil, &protocolError{problem: "the response is not the one to the request"}
 	case wire.ContentSSE:
-		return t.readStream(body, place, id, said)
+		return t.readStream(came, place, id, said)
 	default:
-		return wire.Message{}, &protocolError{
+		return nil, &protocolError{
 			problem: fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType), foreign: true,
 		}
 	}
 }
 
-func contentType(response *http.Response) string {
-	return wire.MediaType(wire.Header(response.Header, "Content-Type"))
-}
+func (r *response) contentType() string { return wire.MediaType(wire.Header(r.Header, "Content-Type")) }
 
 // readMessages reads a body of JSON, which has at least one message where there is no error.
-func (t *httpTransport) readMessages(length int64, body io.Reader) ([]wire.Message, error) {
-	raw, err := t.readAll(length, body)
+func (t *httpTransport) readMessages(came *response) ([]wire.Message, error) {
+	raw, err := t.readAll(came.ContentLength, came)
 	if err != nil {
 		return nil, err
 	}
@@ -417,39 +440,39 @@ func tooLarge(maxMessage int) error {
 	return &protocolError{problem: fmt.Sprintf("a message is larger than max_message = %d bytes", maxMessage)}
 }
 
-// sort picks the response with the id out of what the peer said at once, and hands on what is no response.
-func sort(messages []wire.Message, id string, said func(wire.Message)) (answer wire.Message, ok bool) {
-	for _, message := range messages {
-		switch {
+// sort picks the response with the id, nil where it is not there, out of what the peer said at once, and hands on what is no response.
+func sort(messages []wire.Message, id string, said func(wire.Message)) (answer *wire.Message) {
+	for i := range messages {
+		switch message := &messages[i]; {
 		case message.Method != "":
-			said(message)
+			said(*message)
 		case id != "" && string(message.ID) == id:
-			answer, ok = message, true
+			answer = message
 		}
 	}
-	return answer, ok
+	return answer
 }
 
 // readStream hands each message of an event stream on, to said, until the response with the id has come. An empty id
 // matches none: the stream is read to its end. The bookmark goes with it.
-func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, said func(wire.Message)) (wire.Message, error) {
+func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, said func(wire.Message)) (*wire.Message, error) {
 	events := eventReader{source: body, maxMessage: t.maxMessage, place: place}
 	defer events.close()
 	for {
 		event, err := events.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return wire.Message{}, errClosed
+			return nil, errClosed
 		case err != nil:
-			return wire.Message{}, err
+			return nil, err
 		case !event.isMessage():
 			continue
 		}
 		messages, err := wire.ParseAll(event.data, t.agreed.Load().revision)
 		if err != nil {
-			return wire.Message{}, &protocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
+			return nil, &protocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
 		}
-		if answer, ok := sort(messages, id, said); ok {
+		if answer := sort(messages, id, said); answer != nil {
 			return answer, nil
 		}
 	}
@@ -457,31 +480,30 @@ func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, s
 
 // refusal makes sense of a status other than 200: a JSON-RPC error in the body that names the request is the peer's
 // answer to it, whatever the status is.
-func (t *httpTransport) refusal(response *http.Response, body *countedBody, id string) (wire.Message, error) {
-	refusal := &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
-	messages, err := t.readMessages(response.ContentLength, body)
+func (t *httpTransport) refusal(came *response, id string) (*wire.Message, error) {
+	refusal := &statusError{status: came.StatusCode, retryAfter: retryAfter(came.Header)}
 	var (
-		message wire.Message
+		message = new(wire.Message)
 		answer  *wire.Error
 	)
-	if err == nil && len(messages) == 1 {
-		message = messages[0]
+	if messages, err := t.readMessages(came); err == nil && len(messages) == 1 {
+		message = &messages[0]
 	}
 	if message.Error != nil {
 		answer, _ = wire.ReadError(message.Error) // one that is none is no answer
 	}
 	named := answer != nil && string(message.ID) == id
-	lost := response.StatusCode == http.StatusNotFound && t.session() != ""
+	lost := came.StatusCode == http.StatusNotFound && t.session() != ""
 	switch {
 	case lost && (!named || answer.Code != wire.MethodNotFound):
 		t.lose()
-		return wire.Message{}, errSessionLost
+		return nil, errSessionLost
 	case named && !refusal.refuses():
 		return message, nil
-	case named, answer != nil && message.ID == nil && response.StatusCode < http.StatusInternalServerError:
+	case named, answer != nil && message.ID == nil && came.StatusCode < http.StatusInternalServerError:
 		refusal.answer = answer // above 499 an error that names no request may be a proxy's
 	}
-	return wire.Message{}, refusal
+	return nil, refusal
 }
 
 func retryAfter(header http.Header) time.Duration {
@@ -500,11 +522,11 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 }
 
 // accepted returns the error of a response that is not a good one.
-func accepted(response *http.Response, _ *countedBody) error {
-	if response.StatusCode/100 == 2 {
+func accepted(came *response) error {
+	if came.StatusCode/100 == 2 {
 		return nil
 	}
-	return &statusError{status: response.StatusCode, retryAfter: retryAfter(response.Header)}
+	return &statusError{status: came.StatusCode, retryAfter: retryAfter(came.Header)}
 }
 
 // standalone goes on where the last stream stopped, if the server can.
@@ -523,29 +545,29 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 // get opens a stream by GET, to go on from the bookmark, and reads it. It calls ready once the stream stands.
 func (t *httpTransport) get(
 	ctx context.Context, place *bookmark, id string, said func(wire.Message), ready func(),
-) (answer wire.Message, err error) {
+) (answer *wire.Message, err error) {
 	r, err := t.newRequest(ctx, http.MethodGet)
 	if err != nil {
-		return wire.Message{}, err
+		return nil, err
 	}
 	defer func() { place.stopped = time.Now() }()
 	r.Header.Set("Accept", wire.ContentSSE)
 	if place.id != "" {
 		r.Header.Set(wire.HeaderLastEventID, place.id)
 	}
-	err = t.do(r, func(response *http.Response, body *countedBody) error {
-		status := response.StatusCode
+	err = t.do(r, func(came *response) error {
+		status := came.StatusCode
 		switch {
 		case status == http.StatusNotFound && t.session() != "":
 			t.lose()
 			return errSessionLost
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
-			return &statusError{status: status, retryAfter: retryAfter(response.Header)}
-		case status != http.StatusOK, contentType(response) != wire.ContentSSE:
+			return &statusError{status: status, retryAfter: retryAfter(came.Header)}
+		case status != http.StatusOK, came.contentType() != wire.ContentSSE:
 			return errNoStream
 		}
 		ready()
-		answer, err = t.readStream(body, place, id, said)
+		answer, err = t.readStream(came, place, id, said)
 		return err
 	})
 	return answer, err
@@ -568,6 +590,6 @@ func (t *httpTransport) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), endBound)
 	defer cancel()
 	if r, err := t.newRequest(ctx, http.MethodDelete); err == nil {
-		_ = t.do(r, func(*http.Response, *countedBody) error { return nil }) // the server may not know DELETE
+		_ = t.do(r, func(*response) error { return nil }) // the server may not know DELETE
 	}
 }

@@ -30,6 +30,11 @@ var ownMeta = struct{ revision, info, capabilities, logLevel, progress wire.Memb
 // emptyObject is both the JSON of "no capabilities" and of "no members".
 const emptyObject = "{}"
 
+// setParams gives a request on behalf of a client its params.
+func (s *Session) setParams(ctx context.Context, r *request, client *Client, params wire.Object) {
+	r.params = outgoingParams(ctx, s.Revision, s.self, client, r.id, params)
+}
+
 // outgoingParams returns params as they go to a peer of the given revision: every member as it is but _meta, which
 // loses what was said to the gateway and gains what the gateway says: its revision and name, and what the client can do
 // and wants logged, where the era asks for them on each request, the token of its progress where the client wants that,

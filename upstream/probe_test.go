@@ -30,7 +30,7 @@ func (s scripted) roundTrip(ctx context.Context, r *request) error {
 	}
 	select {
 	case <-time.After(a.after):
-		r.answer = a.message
+		r.answer = &a.message
 		return a.err
 	case <-ctx.Done():
 		return ctx.Err()

@@ -47,26 +47,26 @@ func (b *bookmark) rest(ctx context.Context, least time.Duration) error {
 
 // resume takes the stream up again that ended or broke before the response with the id came: the server may have closed
 // the connection on purpose, for the client to come back. It goes on until ctx ends, or returns why it cannot.
-func (t *httpTransport) resume(ctx context.Context, place *bookmark, id string, said func(wire.Message), broke error) (wire.Message, error) {
+func (t *httpTransport) resume(ctx context.Context, place *bookmark, id string, said func(wire.Message), broke error) (*wire.Message, error) {
 	misses := 0
 	for range maxResumes {
 		if err := place.rest(ctx, min(firstRetry<<misses, lastRetry)); err != nil {
-			return wire.Message{}, err
+			return nil, err
 		}
 		answer, err := t.get(ctx, place, id, said, func() { misses = 0 })
 		switch {
 		case err == nil:
 			return answer, nil
 		case errors.Is(err, errNoStream):
-			return wire.Message{}, broke
+			return nil, broke
 		case !interrupted(err), ctx.Err() != nil:
-			return wire.Message{}, err
+			return nil, err
 		}
 		if misses++; misses > maxMisses {
-			return wire.Message{}, err
+			return nil, err
 		}
 	}
-	return wire.Message{}, broke
+	return nil, broke
 }
 
 // interrupted reports whether the error of a stream leaves it possible that the server goes on with it.

@@ -70,7 +70,7 @@ type request struct {
 	// not block. Only Streamable HTTP can tell.
 	said func(wire.Message)
 	// answer is the response, once there is one.
-	answer wire.Message
+	answer *wire.Message
 	// place is how far the stream with the response was read. Only Streamable HTTP has any.
 	place bookmark
 }
@@ -158,10 +158,15 @@ func (s *Session) Call(ctx context.Context, method, name string, params wire.Obj
 // callFor is Call on behalf of a client, which the server may talk to until it has answered.
 func (s *Session) callFor(ctx context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
 	r := &request{id: s.ids.Add(1), method: method, name: name, revision: s.Revision}
-	r.params = outgoingParams(ctx, s.Revision, s.self, client, r.id, params)
-	if !client.hears() {
-		return s.exchange(ctx, r)
+	s.setParams(ctx, r, client, params)
+	if client.hears() {
+		return s.converse(ctx, client, r)
 	}
+	return s.exchange(ctx, r)
+}
+
+// converse is exchange with a client that may hear something meanwhile.
+func (s *Session) converse(ctx context.Context, client *Client, r *request) (Result, error) {
 	s.wantsLogs(ctx, client.LogLevel)
 	d, end := s.begin(ctx, client, r.id)
 	defer end()

@@ -68,14 +68,14 @@ func (t *sseTransport) read(ctx context.Context) error {
 		return err
 	}
 	r.Header.Set("Accept", wire.ContentSSE)
-	return t.do(r, func(response *http.Response, body *countedBody) error {
-		if err := accepted(response, body); err != nil {
+	return t.do(r, func(came *response) error {
+		if err := accepted(came); err != nil {
 			return err
 		}
-		if got := contentType(response); got != wire.ContentSSE {
+		if got := came.contentType(); got != wire.ContentSSE {
 			return &protocolError{problem: fmt.Sprintf("content type %q is not an event stream", got), foreign: true}
 		}
-		return t.readStream(body)
+		return t.readStream(came)
 	})
 }
 
