@@ -237,7 +237,16 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gocheck
 func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call *request, status int) {
 	buffer, _ := buffers.Get().(*[]byte)
 	call.cut.wanted = call.talk == nil // else it may become a line of an event stream
-	response, code, stream := g.respondOver(ctx, w, (*buffer)[:0], call)
+	var (
+		response []byte
+		code     int64
+		stream   *eventStream
+	)
+	if call.talk == nil {
+		response, code = g.respond(ctx, (*buffer)[:0], call)
+	} else {
+		response, code, stream = g.respondOver(ctx, w, (*buffer)[:0], call)
+	}
 	if stream != nil {
 		stream.event("", response)
 		stream.end()
@@ -267,15 +276,11 @@ func keepBuffer(buffer *[]byte, response []byte) {
 	}
 }
 
-// respondOver carries a request out. The stream is the one that the response belongs on; nil where nothing was said
-// before it.
+// respondOver carries a request out whose client may be talked to. The stream is the one that the response belongs on; nil
+// where nothing was said before it.
 func (g *Gateway) respondOver(
 	ctx context.Context, w http.ResponseWriter, dst []byte, call *request,
 ) (response []byte, code int64, stream *eventStream) {
-	if call.talk == nil {
-		response, code = g.respond(ctx, dst, call)
-		return response, code, nil
-	}
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	write := func(write func()) {

@@ -145,22 +145,29 @@ func (g *Gateway) ask(ctx context.Context, r *request, t *turn) (err error) {
 	case !r.modern():
 		return g.askInRounds(ctx, r, t)
 	case r.talk != nil && len(r.declared) > 0:
-		aside := *t // it may go on when this turn is over
-		t.got, err = g.waits.begin(ctx, r, g.client(r), func(ctx context.Context, client *upstream.Client) (outcome, error) {
-			err := aside.ask(ctx, client)
-			return aside.got, err
-		})
-		return err
+		return g.askAside(ctx, r, t)
 	default:
 		return t.ask(ctx, g.client(r))
 	}
+}
+
+// askAside is ask for a client of the modern era that can be asked for input, see waiting.go.
+func (g *Gateway) askAside(ctx context.Context, r *request, t *turn) (err error) {
+	aside := *t // it may go on when this turn is over
+	t.got, err = g.waits.begin(ctx, r, g.client(r), func(ctx context.Context, client *upstream.Client) (outcome, error) {
+		err := aside.ask(ctx, client)
+		return aside.got, err
+	})
+	return err
 }
 
 // ask sends a request to the first healthy owner of an entry, and to the next where one did not answer at all, nor asked the
 // client anything.
 func (t *turn) ask(ctx context.Context, client *upstream.Client) error {
 	var first error
-	for _, owner := range t.edition.healthyFirst(t.owners) {
+	owners := t.edition.healthyFirst(t.owners)
+	for i := range owners {
+		owner := &owners[i]
 		err := t.askOwner(ctx, client, owner)
 		if err == nil || !unanswered(err) {
 			t.got.owner = owner.Upstream
@@ -179,16 +186,22 @@ func unanswered(err error) bool {
 	return ok && unavailable.Unanswered()
 }
 
-func (t *turn) askOwner(ctx context.Context, client *upstream.Client, owner catalog.Owner) (err error) {
-	name, params := "", t.params // what names the target in Mcp-Name and on spans: only a get has that
-	switch t.method {
-	case wire.PromptsGet:
-		name, params = owner.Name, params.With("name", wire.Quote(owner.Name))
-	case wire.Complete:
-		params = params.With("ref", params.Object("ref").With("name", wire.Quote(owner.Name)).JSON())
-	}
+func (t *turn) askOwner(ctx context.Context, client *upstream.Client, owner *catalog.Owner) (err error) {
+	name, params := t.naming(owner)
 	t.got.result, err = t.edition.byName[owner.Upstream].CallFor(ctx, client, t.method, name, params)
 	return err
+}
+
+// naming returns the params as the owner knows the prompt, and what names the target in Mcp-Name and on spans: only a get
+// has that.
+func (t *turn) naming(owner *catalog.Owner) (name string, params wire.Object) {
+	switch t.method {
+	case wire.PromptsGet:
+		return owner.Name, t.params.With("name", wire.Quote(owner.Name))
+	case wire.Complete:
+		return "", t.params.With("ref", t.params.Object("ref").With("name", wire.Quote(owner.Name)).JSON())
+	}
+	return "", t.params
 }
 
 const (

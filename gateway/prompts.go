@@ -169,14 +169,15 @@ func unknownPrompt(name string) *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
 }
 
-// answerer appends the result of a request that an upstream has to answer to dst.
-type answerer func(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error)
-
-// untilAsked lets a request be answered. Where a reload replaces the upstream before it is asked, the request begins again,
-// and finds what the new configuration makes of it.
-func untilAsked(ctx context.Context, dst []byte, r *request, o *operation, answer answerer) ([]byte, error) {
+// untilAsked appends the result of a request that an upstream has to answer to dst. Where a reload replaces the upstream
+// before it is asked, the request begins again, and finds what the new configuration makes of it.
+func (g *Gateway) untilAsked(ctx context.Context, dst []byte, r *request) (result []byte, err error) {
 	for {
-		result, err := answer(ctx, dst, r, o)
+		if r.message.Method == wire.PromptsGet {
+			result, err = g.get(ctx, dst, r)
+		} else {
+			result, err = g.complete(ctx, dst, r)
+		}
 		if !errors.Is(err, upstream.ErrRetired) {
 			return result, err
 		}
@@ -184,8 +185,8 @@ func untilAsked(ctx context.Context, dst []byte, r *request, o *operation, answe
 }
 
 // get appends the result of prompts/get to dst.
-func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
-	t, end, err := g.admitGet(ctx, r, o)
+func (g *Gateway) get(ctx context.Context, dst []byte, r *request) ([]byte, error) {
+	t, end, err := g.admitGet(ctx, r)
 	if err != nil {
 		return dst, err
 	}
@@ -201,7 +202,7 @@ func (g *Gateway) get(ctx context.Context, dst []byte, r *request, o *operation)
 }
 
 // admitGet returns what a get asks of the upstreams, where it may. End is to be called when it is over.
-func (g *Gateway) admitGet(ctx context.Context, r *request, o *operation) (t *turn, end func(), err error) {
+func (g *Gateway) admitGet(ctx context.Context, r *request) (t *turn, end func(), err error) {
 	name, ok := r.params.Text("name")
 	if !ok {
 		return nil, nil, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
@@ -211,7 +212,7 @@ func (g *Gateway) admitGet(ctx context.Context, r *request, o *operation) (t *tu
 	if entry == nil {
 		return nil, nil, unknownPrompt(name)
 	}
-	o.target(entry.Name)
+	r.operation.target(entry.Name)
 	release, err := g.limited(r, e, audience, entry)
 	if err != nil {
 		return nil, nil, err
@@ -266,7 +267,7 @@ func (e *edition) healthyFirst(owners []catalog.Owner) []catalog.Owner {
 const noCompletions = `{"completion":{"values":[]}}`
 
 // complete appends the result of completion/complete to dst.
-func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
+func (g *Gateway) complete(ctx context.Context, dst []byte, r *request) ([]byte, error) {
 	ref := r.params.Object("ref")
 	if kind, _ := ref.Text("type"); kind != "ref/prompt" {
 		return dst, wire.NewError(wire.InvalidParams, "Invalid params: ref must be a ref/prompt")
@@ -280,7 +281,7 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request, o *opera
 	if entry == nil {
 		return dst, unknownPrompt(name)
 	}
-	o.target(entry.Name)
+	r.operation.target(entry.Name)
 	end, err := g.limited(r, e, audience, entry)
 	if err != nil {
 		return dst, err

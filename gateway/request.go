@@ -103,27 +103,29 @@ var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a const
 
 // respond carries a request out and appends the response to dst, whatever it is. Code is that of an error, else 0.
 func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) (response []byte, code int64) {
-	ctx, operation := g.metrics.start(ctx, r)
+	ctx, _ = g.metrics.start(ctx, r)
 	head := wire.AppendResultHead(dst, r.message.ID)
-	result, err := unbroken(func() ([]byte, error) { return g.result(ctx, head, r, operation) })
-	operation.end(err)
+	result, err := g.result(ctx, head, r)
+	r.operation.end(err)
 	if err != nil {
-		wireErr := g.wireError(ctx, err)
-		r.cut = cut{}
-		return wire.AppendError(head[:len(dst)], r.message.ID, wireErr), wireErr.Code
+		return g.respondError(ctx, head[:len(dst)], r, err)
 	}
 	return append(result, '}'), 0
 }
 
-// unbroken makes an error of a panic. Requests are answered by goroutines of the gateway's own, too, where a panic would
-// end everybody's and not only, as in a handler of the HTTP server, the one that it happened to.
-func unbroken[T any](do func() (T, error)) (result T, err error) {
-	defer func() {
-		if broke := recover(); broke != nil {
-			err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
-		}
-	}()
-	return do()
+// respondError appends the response to a request that failed.
+func (g *Gateway) respondError(ctx context.Context, dst []byte, r *request, err error) (response []byte, code int64) {
+	wireErr := g.wireError(ctx, err)
+	r.cut = cut{}
+	return wire.AppendError(dst, r.message.ID, wireErr), wireErr.Code
+}
+
+// unbroken, deferred, makes an error of a panic. Requests are answered by goroutines of the gateway's own, too, where a
+// panic would end everybody's and not only, as in a handler of the HTTP server, the one that it happened to.
+func unbroken(err *error) {
+	if broke := recover(); broke != nil {
+		*err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
+	}
 }
 
 // maxParams bounds the members of a request's params.
@@ -149,17 +151,16 @@ func (r *request) checkSpelling() error {
 }
 
 // result appends the result of a request to dst.
-func (g *Gateway) result(ctx context.Context, dst []byte, r *request, o *operation) ([]byte, error) {
+func (g *Gateway) result(ctx context.Context, dst []byte, r *request) (result []byte, err error) {
+	defer unbroken(&err)
 	if err := r.checkSpelling(); err != nil {
 		return dst, err
 	}
 	switch r.message.Method {
 	case wire.PromptsList:
 		return g.list(ctx, dst, r)
-	case wire.PromptsGet:
-		return untilAsked(ctx, dst, r, o, g.get)
-	case wire.Complete:
-		return untilAsked(ctx, dst, r, o, g.complete)
+	case wire.PromptsGet, wire.Complete:
+		return g.untilAsked(ctx, dst, r)
 	}
 	if r.modern() {
 		if r.message.Method == wire.Discover {

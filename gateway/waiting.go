@@ -99,8 +99,9 @@ func (ws *waits) begin(
 	go func() {
 		defer ws.work.Done()
 		defer hangUp()
-		w.outcome, w.err = unbroken(func() (outcome, error) { return call(detached, client) })
-		close(w.done)
+		defer close(w.done)
+		defer unbroken(&w.err)
+		w.outcome, w.err = call(detached, client)
 	}()
 	return ws.attend(ctx, w)
 }
