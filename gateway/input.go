@@ -67,7 +67,9 @@ type turn struct {
 	owners  []catalog.Owner
 	// waiting names the call that waits for what the get brings; empty for a new one.
 	waiting string
-	got     outcome
+	// question is what the owner is asked that is being asked now.
+	question upstream.Question
+	got      outcome
 }
 
 // turn returns what a get asks. For a retry these are the params with the upstream's own state, and the one owner that
@@ -187,21 +189,21 @@ func unanswered(err error) bool {
 }
 
 func (t *turn) askOwner(ctx context.Context, client *upstream.Client, owner *catalog.Owner) (err error) {
-	name, params := t.naming(owner)
-	t.got.result, err = t.edition.byName[owner.Upstream].CallFor(ctx, client, t.method, name, params)
+	t.setQuestion(owner)
+	t.got.result, err = t.edition.byName[owner.Upstream].CallFor(ctx, client, &t.question)
 	return err
 }
 
-// naming returns the params as the owner knows the prompt, and what names the target in Mcp-Name and on spans: only a get
-// has that.
-func (t *turn) naming(owner *catalog.Owner) (name string, params wire.Object) {
+// setQuestion makes of the params what the owner is asked, who may have another name for the prompt.
+func (t *turn) setQuestion(owner *catalog.Owner) {
+	name := wire.Quote(owner.Name)
+	t.question = upstream.Question{Method: t.method}
 	switch t.method {
-	case wire.PromptsGet:
-		return owner.Name, t.params.With("name", wire.Quote(owner.Name))
+	case wire.PromptsGet: // what names the target in Mcp-Name and on spans: only a get has that
+		t.question.Name, t.question.Params = owner.Name, t.params.With("name", name)
 	case wire.Complete:
-		return "", t.params.With("ref", t.params.Object("ref").With("name", wire.Quote(owner.Name)).JSON())
+		t.question.Params = t.params.With("ref", t.params.Object("ref").With("name", name).JSON())
 	}
-	return "", t.params
 }
 
 const (

@@ -14,31 +14,44 @@ import (
 
 // serveModern handles a message of the modern era over HTTP: each request stands for itself.
 func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, call *request) {
+	ctx, ok := g.admitModern(w, r, call)
+	if !ok {
+		return
+	}
+	status := http.StatusOK
+	if !servedModern(call.message.Method) {
+		status = http.StatusNotFound
+	}
+	g.serveRequest(ctx, w, call, status)
+}
+
+// admitModern returns the context of a request that is to be carried out. It handles all else.
+func (g *Gateway) admitModern(w http.ResponseWriter, r *http.Request, call *request) (ctx context.Context, ok bool) {
 	id := call.message.ID
 	if call.message.IsRequest() {
 		if err := checkModern(call, r.Header); err != nil {
 			refuse(w, http.StatusBadRequest, id, err)
-			return
+			return nil, false
 		}
 	}
 	who, ok := g.authenticate(w, r, id)
 	if !ok {
-		return
+		return nil, false
 	}
 	call.principal = who.Principal
-	ctx := extractTrace(r.Context(), call.meta, r.Header)
+	ctx = extractTrace(r.Context(), call.meta, r.Header)
 	switch {
 	case call.message.IsNotification(): // the revision defines none over HTTP
 		w.WriteHeader(http.StatusAccepted)
+		return nil, false
 	case call.message.IsResponse():
 		refuse(w, http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Responses are not accepted in this revision"))
+		return nil, false
 	case call.message.Method == wire.Listen:
 		g.serveListen(ctx, w, r, who, call)
-	case servedModern(call.message.Method):
-		g.serveRequest(ctx, w, call, http.StatusOK)
-	default:
-		g.serveRequest(ctx, w, call, http.StatusNotFound)
+		return nil, false
 	}
+	return ctx, true
 }
 
 // servedModern reports whether a method is answered in the modern era, subscriptions/listen aside.

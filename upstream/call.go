@@ -33,17 +33,26 @@ const (
 // last has half of the time that is left. The name is the prompt's for prompts/get and empty otherwise: a completion's
 // is in its params.
 func (c *Connector) Call(ctx context.Context, method, name string, params wire.Object) (Result, error) {
-	return c.CallFor(ctx, &Client{}, method, name, params)
+	return c.CallFor(ctx, &Client{}, &Question{method, name, params})
+}
+
+// Question is what is asked of a server.
+type Question struct {
+	Method string
+	// Name is the prompt's for prompts/get, and empty otherwise.
+	Name string
+	// Params may be nil.
+	Params wire.Object
 }
 
 // CallFor is [Connector.Call] on behalf of a client, which the server may talk to until the call has ended. The
 // upstream's timeout stands still while the client is being asked. Once something was asked, no other endpoint is.
-func (c *Connector) CallFor(ctx context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
+func (c *Connector) CallFor(ctx context.Context, client *Client, q *Question) (Result, error) {
 	if c.retired.Load() {
 		return Result{}, ErrRetired
 	}
-	ctx, finish := c.metrics.start(ctx, method, name)
-	k := &call{Connector: c, caller: ctx, client: *client, method: method, name: name, params: params}
+	ctx, finish := c.metrics.start(ctx, q.Method, q.Name)
+	k := &call{Connector: c, caller: ctx, client: *client, question: q}
 	err := k.make()
 	finish(k.result.Revision, err)
 	return k.result, c.explain(err)
@@ -54,11 +63,10 @@ func (c *Connector) CallFor(ctx context.Context, client *Client, method, name st
 type call struct {
 	*Connector
 
-	caller       context.Context //nolint:containedctx // ends when whoever makes the call goes
-	client       Client
-	method, name string
-	params       wire.Object
-	slot         slot
+	caller   context.Context //nolint:containedctx // ends when whoever makes the call goes
+	client   Client
+	question *Question
+	slot     slot
 	// late says that much of the time went by before the peer could be asked.
 	late   bool
 	result Result
@@ -77,11 +85,8 @@ func (k *call) make() error {
 	}
 	k.slot.slots, k.slot.held = k.slots, true
 	defer k.slot.release()
-	if ask := k.client.Ask; ask != nil {
-		k.client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-			defer k.slot.lend()()
-			return ask(ctx, method, params)
-		}
+	if k.client.Ask != nil {
+		k.lendWhileAsking()
 	}
 	k.late = time.Since(begun) > k.upstream.Timeout/2
 	err := k.askInTurn(ctx)
@@ -91,10 +96,19 @@ func (k *call) make() error {
 	return err
 }
 
+// lendWhileAsking lets others have the call's slot while its client is asked.
+func (k *call) lendWhileAsking() {
+	ask := k.client.Ask
+	k.client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+		defer k.slot.lend()()
+		return ask(ctx, method, params)
+	}
+}
+
 // on makes one attempt on a session.
 func (k *call) on(ctx context.Context, s *Session) (err error) {
 	share := left(ctx)
-	if k.result, err = s.callFor(ctx, &k.client, k.method, k.name, k.params); err == nil {
+	if k.result, err = s.callFor(ctx, &k.client, k.question); err == nil {
 		return nil
 	}
 	return k.blame(err, share)
@@ -185,12 +199,13 @@ func (c *Connector) waitForRate(ctx context.Context) error {
 
 // candidates returns the endpoints to ask for a prompt, best first, and how many of them are fit to answer. Of those
 // that are, the one comes first that was first longest ago.
-func (c *Connector) candidates(method, name string, params wire.Object) (ordered []*endpoint, fit int) {
+func (c *Connector) candidates(q *Question) (ordered []*endpoint, fit int) {
 	if len(c.endpoints) == 1 {
 		return c.endpoints, 1
 	}
-	if method == wire.Complete {
-		name, _ = params.Object("ref").Text("name")
+	name := q.Name
+	if q.Method == wire.Complete {
+		name, _ = q.Params.Object("ref").Text("name")
 	}
 	having := slices.DeleteFunc(slices.Clone(c.endpoints), func(e *endpoint) bool { return !e.standing.Load().offer.has(name) })
 	if len(having) == 0 { // let them say so themselves
@@ -198,7 +213,7 @@ func (c *Connector) candidates(method, name string, params wire.Object) (ordered
 	}
 	var unfit []*endpoint
 	for _, e := range having {
-		if e.fit(method) {
+		if e.fit(q.Method) {
 			ordered = append(ordered, e)
 		} else {
 			unfit = append(unfit, e)
@@ -222,7 +237,7 @@ func (k *call) askInTurn(ctx context.Context) error {
 		first error
 		asked bool // one of them; else there is nothing that a pause could mend
 	)
-	candidates, fit := k.candidates(k.method, k.name, k.params)
+	candidates, fit := k.candidates(k.question)
 	promising := max(fit, k.upstream.Attempts)
 	for i := range max(len(candidates), k.upstream.Attempts) {
 		if retry := i - len(candidates); retry >= 0 && (!asked || !k.rest(ctx, retry)) {
@@ -243,14 +258,19 @@ func (k *call) askInTurn(ctx context.Context) error {
 	return first
 }
 
-// attempt asks one endpoint, in half of the time that is left where there is more to try.
+// attempt asks one endpoint, in half of the time that is left where there is more to try. It asks on the present session,
+// and where that is lost on the next: nothing was processed, and the caller need not notice.
 func (k *call) attempt(ctx context.Context, e *endpoint, more bool) error {
 	if more {
 		half := newBudget(ctx, left(ctx)/2)
 		defer half.end()
 		ctx = half
 	}
-	return e.call(ctx, k)
+	l, err := e.call(ctx, nil, k)
+	if errors.Is(err, errSessionLost) && !answerBegun(err) {
+		_, err = e.call(ctx, l, k)
+	}
+	return err
 }
 
 // rest waits before a retry, for a jittered time and then for the rate. It reports false where ctx does not last that

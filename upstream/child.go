@@ -128,7 +128,7 @@ func (c *child) start() (err error) {
 	return nil
 }
 
-func (c *child) listen(handle func(wire.Message)) {
+func (c *child) listen(handle func(*wire.Message)) {
 	c.handle = handle
 	c.work.Go(c.write)
 	c.work.Go(c.run)

@@ -108,7 +108,7 @@ func askable(method string) bool {
 
 // hear takes what the server says that is not the response to a call. Tied is the dialog of the call that it came
 // with, or nil. It must not block.
-func (s *Session) hear(m wire.Message, tied *dialog) {
+func (s *Session) hear(m *wire.Message, tied *dialog) {
 	switch {
 	case m.Method == wire.PromptsListChanged:
 		s.changed()
@@ -136,7 +136,7 @@ func (s *Session) hear(m wire.Message, tied *dialog) {
 
 // answer answers a request of a legacy server's: ping itself, what a client may answer by the client of the call that
 // it belongs to. All else is refused.
-func (s *Session) answer(m wire.Message, tied *dialog) {
+func (s *Session) answer(m *wire.Message, tied *dialog) {
 	if m.Method == wire.Ping {
 		s.post(wire.AppendResult(nil, slices.Clone(m.ID), jsontext.Value(emptyObject)))
 		return
@@ -159,7 +159,7 @@ func (s *Session) refuse(id jsontext.Value, err *wire.Error) {
 }
 
 // ask puts a question to the client in the background. It reports false where there may be no more.
-func (d *dialog) ask(m wire.Message) bool {
+func (d *dialog) ask(m *wire.Message) bool {
 	s, id := d.session, bytes.Clone(m.ID)
 	ctx, takeBack := context.WithCancel(d.ctx)
 	s.mu.Lock()
@@ -211,7 +211,7 @@ func (s *Session) reply(ctx context.Context, id, result jsontext.Value, err erro
 }
 
 // takeBack ends a question that the server does not want answered any more.
-func (s *Session) takeBack(m wire.Message) {
+func (s *Session) takeBack(m *wire.Message) {
 	params, err := wire.ParseObject(m.Params)
 	if err != nil {
 		return
@@ -224,7 +224,7 @@ func (s *Session) takeBack(m wire.Message) {
 }
 
 // progressed tells the client whose call a progress notification names, unless it came with another.
-func (s *Session) progressed(m wire.Message, tied *dialog) {
+func (s *Session) progressed(m *wire.Message, tied *dialog) {
 	params, err := wire.ParseObject(m.Params)
 	if err != nil {
 		return
@@ -239,7 +239,7 @@ func (s *Session) progressed(m wire.Message, tied *dialog) {
 }
 
 // logged tells the client whose call a log message belongs to.
-func (s *Session) logged(m wire.Message, tied *dialog) {
+func (s *Session) logged(m *wire.Message, tied *dialog) {
 	if tied == nil {
 		tied = s.concerned()
 	}
@@ -250,7 +250,7 @@ func (s *Session) logged(m wire.Message, tied *dialog) {
 
 // elicited tells the client that was asked to go to a URL that it is done there, while its call is in flight. Where
 // several were asked by one id, nobody knows which of them is meant.
-func (s *Session) elicited(m wire.Message, tied *dialog) {
+func (s *Session) elicited(m *wire.Message, tied *dialog) {
 	params, err := wire.ParseObject(m.Params)
 	if err != nil {
 		return
@@ -278,7 +278,7 @@ func elicitationID(method string, raw jsontext.Value) (string, bool) {
 	return params.Text("elicitationId")
 }
 
-func (d *dialog) tell(m wire.Message) {
+func (d *dialog) tell(m *wire.Message) {
 	if d.client.Tell != nil {
 		d.client.Tell(m.Method, bytes.Clone(m.Params))
 	}

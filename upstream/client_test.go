@@ -55,7 +55,7 @@ func answers(p *upstreamtest.Peer) (kinds []string) {
 }
 
 func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Client) error {
-	_, err := c.CallFor(ctx, client, wire.PromptsGet, "p", wire.Object{}.With("name", wire.Quote("p")))
+	_, err := c.CallFor(ctx, client, &upstream.Question{Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p"))})
 	return err
 }
 

@@ -59,7 +59,7 @@ type live struct {
 	// asides are the sessions for clients that can be asked.
 	asides *asides
 	// breaker is the session's: a new session begins with a closed one.
-	breaker *gobreaker.CircuitBreaker[struct{}]
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	// opened is when the breaker opened, in Unix nanoseconds.
 	opened atomic.Int64
 	// suspect asks for a sign of life, because a call brought no answer.
@@ -398,28 +398,32 @@ func (e *endpoint) fit(method string) bool {
 		(method != wire.Complete || l.session.Completes())
 }
 
-// call asks on the present session, and where that is lost on the next: nothing was processed, and the caller need
-// not notice.
-func (e *endpoint) call(ctx context.Context, k *call) error {
-	l, err := e.callOnce(ctx, nil, k)
-	if errors.Is(err, errSessionLost) && !answerBegun(err) {
-		_, err = e.callOnce(ctx, l, k)
-	}
-	return err
-}
-
-// callOnce asks on the present session, through its breaker, but not on one that is known to be lost. It returns what
+// call asks on the present session, through its breaker, but not on one that is known to be lost. It returns what
 // it asked on.
-func (e *endpoint) callOnce(ctx context.Context, lost *live, k *call) (*live, error) {
+func (e *endpoint) call(ctx context.Context, lost *live, k *call) (*live, error) {
 	l := e.present(ctx, lost)
 	if l.session == nil || l == lost {
 		return l, unavailable(e.upstream.Name, Unreachable, time.Until(l.retryAt), errNoSession)
 	}
-	_, err := l.breaker.Execute(func() (none struct{}, err error) { return none, l.asides.call(ctx, k) })
+	done, err := l.breaker.Allow()
+	if err == nil {
+		err = l.ask(ctx, k, done)
+	}
 	if err == nil {
 		return l, nil
 	}
 	return l, e.suspect(l, err)
+}
+
+// errBroke is what the breaker hears of a call that panics.
+var errBroke = errors.New("it broke")
+
+// ask makes a call that the breaker allows, and tells it by done how that went.
+func (l *live) ask(ctx context.Context, k *call, done func(error)) (err error) {
+	err = errBroke // which it is until it comes back
+	defer func() { done(err) }()
+	err = l.asides.call(ctx, k)
+	return err
 }
 
 // suspect takes up what is wrong with a session.
@@ -449,8 +453,8 @@ func (e *endpoint) present(ctx context.Context, lost *live) *live {
 	}
 }
 
-func (e *endpoint) newBreaker(l *live) *gobreaker.CircuitBreaker[struct{}] {
-	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+func (e *endpoint) newBreaker(l *live) *gobreaker.TwoStepCircuitBreaker[struct{}] {
+	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:    e.upstream.Name,
 		Timeout: e.upstream.Breaker.Cooldown,
 		ReadyToTrip: func(counts gobreaker.Counts) bool {

@@ -11,7 +11,7 @@ import (
 // exchange is what the transports have in common over which all that the peer says comes on one stream, whatever it
 // belongs to: responses find their requests by id.
 type exchange struct {
-	handle func(wire.Message)
+	handle func(*wire.Message)
 	// gone is closed when nothing more will be said, and cause is why.
 	gone  chan struct{}
 	cause error
@@ -51,7 +51,7 @@ func (e *exchange) take(raw []byte) error {
 	for i := range messages {
 		message := &messages[i]
 		if message.Method != "" {
-			e.handle(*message)
+			e.handle(message)
 			continue
 		}
 		e.resolve(message.ID, reply{message: message})

@@ -25,7 +25,7 @@ func UseTransport(c *Connector, transport http.RoundTripper) {
 func StreamReader(maxMessage int) func(stream io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
 	t := newHTTPTransport(&httpClient{maxMessage: maxMessage}, time.Second)
 	return func(stream io.Reader, id string, said func(wire.Message)) (wire.Message, error) {
-		answer, err := t.readStream(stream, &bookmark{}, id, said)
+		answer, err := t.readStream(stream, &bookmark{}, id, func(m *wire.Message) { said(*m) })
 		if err != nil {
 			return wire.Message{}, err
 		}

@@ -100,7 +100,7 @@ type httpTransport struct {
 	// openBound is how long each request may take by which the two sides get to know each other.
 	openBound time.Duration
 
-	handle func(wire.Message)
+	handle func(*wire.Message)
 	agreed atomic.Pointer[agreedHeaders]
 	// heard is how far standalone has read.
 	heard bookmark
@@ -147,7 +147,7 @@ func (a *agreedHeaders) setHeaders(header http.Header) {
 	}
 }
 
-func (t *httpTransport) listen(handle func(wire.Message)) { t.handle = handle }
+func (t *httpTransport) listen(handle func(*wire.Message)) { t.handle = handle }
 
 func (t *httpTransport) ties() bool { return true }
 
@@ -379,27 +379,33 @@ func (c *httpClient) setHeaders(header http.Header) {
 }
 
 // read reads the response with the id from a body that is JSON or an event stream. What else is said goes to said.
-func (t *httpTransport) read(came *response, place *bookmark, id string, said func(wire.Message)) (*wire.Message, error) {
+func (t *httpTransport) read(came *response, place *bookmark, id string, said func(*wire.Message)) (*wire.Message, error) {
 	switch contentType := came.contentType(); contentType {
 	case wire.ContentJSON:
-		messages, err := t.readMessages(came)
-		if err != nil {
-			return nil, err
-		}
-		if answer := sort(messages, id, said); answer != nil {
-			return answer, nil
-		}
-		if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only be this request's
-			return only, nil
-		}
-		return nil, &protocolError{problem: "the response is not the one to the request"}
+		return t.readJSON(came, id, said)
 	case wire.ContentSSE:
 		return t.readStream(came, place, id, said)
 	default:
-		return nil, &protocolError{
-			problem: fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType), foreign: true,
-		}
+		return nil, foreignType(contentType)
 	}
+}
+
+func foreignType(contentType string) error {
+	return &protocolError{problem: fmt.Sprintf("content type %q is neither JSON nor an event stream", contentType), foreign: true}
+}
+
+func (t *httpTransport) readJSON(came *response, id string, said func(*wire.Message)) (*wire.Message, error) {
+	messages, err := t.readMessages(came)
+	if err != nil {
+		return nil, err
+	}
+	if answer := sort(messages, id, said); answer != nil {
+		return answer, nil
+	}
+	if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only be this request's
+		return only, nil
+	}
+	return nil, &protocolError{problem: "the response is not the one to the request"}
 }
 
 func (r *response) contentType() string { return wire.MediaType(wire.Header(r.Header, "Content-Type")) }
@@ -441,11 +447,11 @@ func tooLarge(maxMessage int) error {
 }
 
 // sort picks the response with the id, nil where it is not there, out of what the peer said at once, and hands on what is no response.
-func sort(messages []wire.Message, id string, said func(wire.Message)) (answer *wire.Message) {
+func sort(messages []wire.Message, id string, said func(*wire.Message)) (answer *wire.Message) {
 	for i := range messages {
 		switch message := &messages[i]; {
 		case message.Method != "":
-			said(*message)
+			said(message)
 		case id != "" && string(message.ID) == id:
 			answer = message
 		}
@@ -455,7 +461,7 @@ func sort(messages []wire.Message, id string, said func(wire.Message)) (answer *
 
 // readStream hands each message of an event stream on, to said, until the response with the id has come. An empty id
 // matches none: the stream is read to its end. The bookmark goes with it.
-func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, said func(wire.Message)) (*wire.Message, error) {
+func (t *httpTransport) readStream(body io.Reader, place *bookmark, id string, said func(*wire.Message)) (*wire.Message, error) {
 	events := eventReader{source: body, maxMessage: t.maxMessage, place: place}
 	defer events.close()
 	for {
@@ -544,7 +550,7 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 
 // get opens a stream by GET, to go on from the bookmark, and reads it. It calls ready once the stream stands.
 func (t *httpTransport) get(
-	ctx context.Context, place *bookmark, id string, said func(wire.Message), ready func(),
+	ctx context.Context, place *bookmark, id string, said func(*wire.Message), ready func(),
 ) (answer *wire.Message, err error) {
 	r, err := t.newRequest(ctx, http.MethodGet)
 	if err != nil {

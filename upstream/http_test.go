@@ -462,7 +462,7 @@ func TestRequestsSurviveTheirConnections(t *testing.T) {
 			c := upstream.New(u, upstream.Options{}, func() {})
 			run(t, c)
 			upstreamtest.Eventually(t, "it is listed", func() bool { return c.State().Listed })
-			_, err := c.CallFor(t.Context(), &test.client, wire.PromptsGet, "p", nil)
+			_, err := c.CallFor(t.Context(), &test.client, &upstream.Question{Method: wire.PromptsGet, Name: "p"})
 			if _, unavailable := errors.AsType[*upstream.Unavailable](err); (err == nil) != test.good || unavailable == test.good {
 				t.Errorf("CallFor() = %v, want it to succeed: %v", err, test.good)
 			}

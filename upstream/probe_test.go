@@ -37,7 +37,7 @@ func (s scripted) roundTrip(ctx context.Context, r *request) error {
 	}
 }
 
-func (s scripted) listen(func(wire.Message))                {}
+func (s scripted) listen(func(*wire.Message))               {}
 func (s scripted) send(context.Context, []byte) error       { return nil }
 func (s scripted) standalone(context.Context, func()) error { return errNoStream }
 func (s scripted) ties() bool                               { return false }

@@ -47,7 +47,7 @@ func (b *bookmark) rest(ctx context.Context, least time.Duration) error {
 
 // resume takes the stream up again that ended or broke before the response with the id came: the server may have closed
 // the connection on purpose, for the client to come back. It goes on until ctx ends, or returns why it cannot.
-func (t *httpTransport) resume(ctx context.Context, place *bookmark, id string, said func(wire.Message), broke error) (*wire.Message, error) {
+func (t *httpTransport) resume(ctx context.Context, place *bookmark, id string, said func(*wire.Message), broke error) (*wire.Message, error) {
 	misses := 0
 	for range maxResumes {
 		if err := place.rest(ctx, min(firstRetry<<misses, lastRetry)); err != nil {

@@ -91,7 +91,7 @@ func TestStreamThatEndsBeforeItsResponseIsResumed(t *testing.T) {
 		var told []string
 		client := &upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told = append(told, string(params)) }}
 		begun := time.Now()
-		if _, err := c.CallFor(t.Context(), client, wire.PromptsGet, "p", nil); err != nil {
+		if _, err := c.CallFor(t.Context(), client, &upstream.Question{Method: wire.PromptsGet, Name: "p"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := resumptions(p); got != "prime e1 e2 e2" {
@@ -134,7 +134,7 @@ func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
 				return jsontext.Value(`{"roots":[]}`), nil
 			},
 		}
-		if _, err := c.CallFor(t.Context(), client, wire.PromptsGet, "p", nil); err != nil || !answered.Load() {
+		if _, err := c.CallFor(t.Context(), client, &upstream.Question{Method: wire.PromptsGet, Name: "p"}); err != nil || !answered.Load() {
 			t.Errorf("CallFor() = %v, answered %v", err, answered.Load())
 		}
 		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
@@ -328,7 +328,7 @@ func TestSDKServerThatEndsItsStreams(t *testing.T) {
 			waitForNames(t, c, "a slow")
 			told := make(chan string, 10)
 			client := &upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told <- string(params) }}
-			result, err := c.CallFor(t.Context(), client, wire.PromptsGet, "slow", object(t, `{"name":"slow"}`))
+			result, err := c.CallFor(t.Context(), client, &upstream.Question{Method: wire.PromptsGet, Name: "slow", Params: object(t, `{"name":"slow"}`)})
 			<-closed
 			if err != nil || !strings.Contains(string(result.JSON), "after all") {
 				t.Errorf("get = %s, %v", result.JSON, err)

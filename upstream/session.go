@@ -37,7 +37,7 @@ const (
 type transport interface {
 	// listen begins the exchange: from here on what the peer says that is no response goes to handle, which must not
 	// block. It is called once, before anything else.
-	listen(handle func(wire.Message))
+	listen(handle func(*wire.Message))
 	// roundTrip sends a request and takes the response with its id.
 	roundTrip(ctx context.Context, r *request) error
 	// send sends a message that no response belongs to.
@@ -68,7 +68,7 @@ type request struct {
 	revision string
 	// said takes, where it is set, what the peer says that is no response but certainly belongs to this request. It must
 	// not block. Only Streamable HTTP can tell.
-	said func(wire.Message)
+	said func(*wire.Message)
 	// answer is the response, once there is one.
 	answer *wire.Message
 	// place is how far the stream with the response was read. Only Streamable HTTP has any.
@@ -152,13 +152,13 @@ func (s *Session) Completes() bool {
 // Call sends one request and waits for its result, until ctx ends at the latest. The name is the prompt's for
 // prompts/get and empty otherwise. Errors: *wire.Error is the peer's own answer, anything else is none.
 func (s *Session) Call(ctx context.Context, method, name string, params wire.Object) (Result, error) {
-	return s.callFor(ctx, &Client{}, method, name, params)
+	return s.callFor(ctx, &Client{}, &Question{method, name, params})
 }
 
 // callFor is Call on behalf of a client, which the server may talk to until it has answered.
-func (s *Session) callFor(ctx context.Context, client *Client, method, name string, params wire.Object) (Result, error) {
-	r := &request{id: s.ids.Add(1), method: method, name: name, revision: s.Revision}
-	s.setParams(ctx, r, client, params)
+func (s *Session) callFor(ctx context.Context, client *Client, q *Question) (Result, error) {
+	r := &request{id: s.ids.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
+	s.setParams(ctx, r, client, q.Params)
 	if client.hears() {
 		return s.converse(ctx, client, r)
 	}
@@ -170,7 +170,7 @@ func (s *Session) converse(ctx context.Context, client *Client, r *request) (Res
 	s.wantsLogs(ctx, client.LogLevel)
 	d, end := s.begin(ctx, client, r.id)
 	defer end()
-	r.said = func(m wire.Message) { s.hear(m, d) }
+	r.said = func(m *wire.Message) { s.hear(m, d) }
 	result, err := s.exchange(ctx, r)
 	if err != nil && d.hasRelayed() { // it must not be asked again
 		err = &begunError{err}
@@ -417,7 +417,7 @@ func (s *Session) onAcknowledged(f func()) {
 }
 
 // handle takes what the server says outside of calls, or cannot be told to belong to one. It must not block.
-func (s *Session) handle(m wire.Message) { s.hear(m, nil) }
+func (s *Session) handle(m *wire.Message) { s.hear(m, nil) }
 
 // Options are what a session or connector needs beside its configuration. The zero value works.
 type Options struct {

@@ -44,7 +44,7 @@ func newSSETransport(client *httpClient, openBound time.Duration) *sseTransport 
 	return &sseTransport{httpClient: client, exchange: newExchange(), openBound: openBound, opened: make(chan struct{})}
 }
 
-func (t *sseTransport) listen(handle func(wire.Message)) {
+func (t *sseTransport) listen(handle func(*wire.Message)) {
 	t.handle = handle
 	ctx, hangUp := context.WithCancelCause(context.Background())
 	t.hangUp = hangUp

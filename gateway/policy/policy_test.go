@@ -294,11 +294,12 @@ func TestMalformedPrincipalsAreNobody(t *testing.T) {
 }
 
 func TestKeyIsOfTheCallerAndNotOfItsGroups(t *testing.T) {
-	if a, b := principal("alice,payments").Key(), principal("alice").Key(); a != b {
+	grouped, alone := principal("alice,payments"), principal("alice")
+	if a, b := grouped.Key(), alone.Key(); a != b {
 		t.Errorf("alice has two keys, %q and %q", a, b)
 	}
-	labelled := policy.Principal{Subject: policy.AnonymousSubject}
-	if a, b := labelled.Key(), principal("anonymous").Key(); a == b {
+	labelled, anonymous := policy.Principal{Subject: policy.AnonymousSubject}, principal("anonymous")
+	if a, b := labelled.Key(), anonymous.Key(); a == b {
 		t.Errorf("a token labelled anonymous has the key of those without one, %q", a)
 	}
 }

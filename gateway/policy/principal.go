@@ -49,7 +49,7 @@ func (p Principal) equal(q Principal) bool {
 
 // Key says whose a token is, as a comparable value: two principals with one key are the same caller. What the
 // caller may see may change meanwhile, so the groups are no part of it; for that, compare audiences.
-func (p Principal) Key() string {
+func (p *Principal) Key() string {
 	if p.Anonymous {
 		return "anonymous" // never equal to a subject, not even to that of a token with this label
 	}
