@@ -149,7 +149,7 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.serveLegacy(w, r, in.call)
 	}
-	if in.call != nil && in.call.message.IsRequest() && in.call.operation.r == nil {
+	if in.call != nil && in.call.message.IsRequest() && !in.call.operation.begun() {
 		g.metrics.measure(extractTrace(r.Context(), in.call.meta, r.Header), in.call, errRefused)
 	}
 }

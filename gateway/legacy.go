@@ -67,14 +67,18 @@ func (g *Gateway) admitLegacy(w http.ResponseWriter, r *http.Request, call *requ
 // connect gives a request of a session the ways to its client.
 func (g *Gateway) connect(session *seal.Session, call *request) {
 	call.level = g.sessions.level(session.ID)
-	call.setLevel = func(level string) { g.sessions.setLevel(session, level) }
 	call.declared = declared(session)
+	if call.message.Method == wire.SetLogLevel {
+		session := *session
+		call.setLevel = func(level string) { g.sessions.setLevel(&session, level) }
+	}
 	if !call.mayHear() {
 		return
 	}
 	call.talk = newTalk()
+	id := string(session.ID[:])
 	call.ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-		return g.questions.ask(ctx, string(session.ID[:]), call.talk.say, method, params)
+		return g.questions.ask(ctx, id, call.talk.say, method, params)
 	}
 }
 
@@ -102,7 +106,7 @@ func (g *Gateway) serveInitialize(w http.ResponseWriter, r *http.Request, call *
 		return
 	}
 	call.revision = negotiate(requested)
-	_, operation := g.metrics.start(extractTrace(r.Context(), call.meta, r.Header), call)
+	g.metrics.start(extractTrace(r.Context(), call.meta, r.Header), call)
 	session := seal.Session{
 		Revision:  call.revision,
 		Principal: call.principal.Key(),
@@ -111,7 +115,7 @@ func (g *Gateway) serveInitialize(w http.ResponseWriter, r *http.Request, call *
 	remember(&session, call.params.Object("capabilities"))
 	_, _ = rand.Read(session.ID[:]) // never fails
 	token, err := g.setup().sealer.SealSession(session)
-	operation.end(err)
+	call.end(err)
 	if err != nil {
 		g.logger.ErrorContext(r.Context(), "session not sealed", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, call.message.ID, wire.NewError(wire.InternalError, "Internal error"))

@@ -171,14 +171,14 @@ func (g *Gateway) serveListen(ctx context.Context, w http.ResponseWriter, r *htt
 // listens reports whether a subscriptions/listen request asks for changes of the list of prompts. Its span is over
 // when the stream begins.
 func (g *Gateway) listens(ctx context.Context, call *request) (wanted bool, err *wire.Error) {
-	_, operation := g.metrics.start(ctx, call)
+	g.metrics.start(ctx, call)
 	filter := call.params.Get("notifications")
 	if filter.Kind() != '{' {
 		err = wire.NewError(wire.InvalidParams, "Invalid params: notifications must be an object")
-		operation.end(err)
+		call.end(err)
 		return false, err
 	}
-	operation.end(nil)
+	call.end(nil)
 	return call.params.Object("notifications").Get("promptsListChanged").Kind() == 't', nil
 }
 

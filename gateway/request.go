@@ -103,10 +103,10 @@ var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a const
 
 // respond carries a request out and appends the response to dst, whatever it is. Code is that of an error, else 0.
 func (g *Gateway) respond(ctx context.Context, dst []byte, r *request) (response []byte, code int64) {
-	ctx, _ = g.metrics.start(ctx, r)
+	ctx = g.metrics.start(ctx, r)
 	head := wire.AppendResultHead(dst, r.message.ID)
 	result, err := g.result(ctx, head, r)
-	r.operation.end(err)
+	r.end(err)
 	if err != nil {
 		return g.respondError(ctx, head[:len(dst)], r, err)
 	}

@@ -152,14 +152,13 @@ type operation struct {
 	metrics *instruments
 	method  string
 	success metric.MeasurementOption // nil where it was not made before
-	r       *request
 }
 
 // serverSpan is made once: each would be an allocation.
 var serverSpan = trace.WithSpanKind(trace.SpanKindServer) //nolint:gochecknoglobals // a constant
 
-// start begins the server span of a request, as a child of the trace that came with it.
-func (i *instruments) start(ctx context.Context, r *request) (context.Context, *operation) {
+// start begins the server span of a request, as a child of the trace that came with it. The request's end is to be called.
+func (i *instruments) start(ctx context.Context, r *request) context.Context {
 	method := r.message.Method
 	success, known := i.succeeded[operationKind{method, r.revision}]
 	if !known && !knownMethods[method] {
@@ -175,8 +174,8 @@ func (i *instruments) start(ctx context.Context, r *request) (context.Context, *
 			span.SetAttributes(attrClient.String(r.client()))
 		}
 	}
-	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success, r: r}
-	return ctx, &r.operation
+	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success}
+	return ctx
 }
 
 // errRefused stands for whatever kept a request from being begun: its headers, its credential, its session.
@@ -184,8 +183,8 @@ var errRefused = errors.New("refused")
 
 // measure makes the span and the duration of a request that was answered on the spot.
 func (i *instruments) measure(ctx context.Context, r *request, err error) {
-	_, o := i.start(ctx, r)
-	o.end(err)
+	i.start(ctx, r)
+	r.end(err)
 }
 
 // maxRequestID bounds what of a request's id stands on its span, in bytes: a client may send one of any length.
@@ -208,10 +207,15 @@ func (o *operation) target(name string) {
 	}
 }
 
-func (o *operation) end(err error) {
+// begun reports whether the request's operation has.
+func (o *operation) begun() bool { return o.metrics != nil }
+
+// end ends the request's operation.
+func (r *request) end(err error) {
+	o := &r.operation
 	option := o.success
 	if err != nil || option == nil {
-		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(o.r.revision)}
+		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(r.revision)}
 		if err != nil {
 			attributes = append(attributes, failure(err)...)
 			o.span.SetAttributes(attributes...)
@@ -220,7 +224,7 @@ func (o *operation) end(err error) {
 		option = metric.WithAttributes(attributes...)
 	}
 	o.span.End()
-	o.metrics.duration.Record(o.ctx, time.Since(o.r.begun).Seconds(), option)
+	o.metrics.duration.Record(o.ctx, time.Since(r.begun).Seconds(), option)
 }
 
 func failure(err error) []attribute.KeyValue {

@@ -105,7 +105,7 @@ func (a *asides) tell() {
 
 // call makes a call on the session that its client needs. One that turns out to be lost is replaced once.
 func (a *asides) call(ctx context.Context, k *call) error {
-	if set, ok := a.set(&k.client); ok {
+	if set, ok := a.set(k.client); ok {
 		return a.callOn(ctx, set, k)
 	}
 	return k.on(ctx, a.first)

@@ -52,7 +52,7 @@ func (c *Connector) CallFor(ctx context.Context, client *Client, q *Question) (R
 		return Result{}, ErrRetired
 	}
 	ctx, finish := c.metrics.start(ctx, q.Method, q.Name)
-	k := &call{Connector: c, caller: ctx, client: *client, question: q}
+	k := &call{Connector: c, caller: ctx, client: client, question: q}
 	err := k.make()
 	finish(k.result.Revision, err)
 	return k.result, c.explain(err)
@@ -64,7 +64,7 @@ type call struct {
 	*Connector
 
 	caller   context.Context //nolint:containedctx // ends when whoever makes the call goes
-	client   Client
+	client   *Client
 	question *Question
 	slot     slot
 	// late says that much of the time went by before the peer could be asked.
@@ -98,17 +98,18 @@ func (k *call) make() error {
 
 // lendWhileAsking lets others have the call's slot while its client is asked.
 func (k *call) lendWhileAsking() {
-	ask := k.client.Ask
-	k.client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+	client, ask := *k.client, k.client.Ask
+	client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		defer k.slot.lend()()
 		return ask(ctx, method, params)
 	}
+	k.client = &client
 }
 
 // on makes one attempt on a session.
 func (k *call) on(ctx context.Context, s *Session) (err error) {
 	share := left(ctx)
-	if k.result, err = s.callFor(ctx, &k.client, k.question); err == nil {
+	if k.result, err = s.callFor(ctx, k.client, k.question); err == nil {
 		return nil
 	}
 	return k.blame(err, share)

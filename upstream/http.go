@@ -217,7 +217,9 @@ func (t *httpTransport) carryOn(ctx context.Context, r *request, broke error) (e
 
 // pack makes a request the POST that carries it.
 func (t *httpTransport) pack(ctx context.Context, r *request) *http.Request {
-	post := t.newPost(ctx, wire.AppendRequest(nil, r.id, r.method, r.params))
+	const around = 80 // bytes at most, but for the method
+	body := make([]byte, 0, around+len(r.method)+len(r.params))
+	post := t.newPost(ctx, wire.AppendRequest(body, r.id, r.method, r.params))
 	if r.revision != t.agreed.Load().revision || wire.Modern(r.revision) {
 		post.Header = maps.Clone(post.Header) // nobody changes a header's values in place
 		t.describe(post.Header, r)

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -34,6 +35,8 @@ const (
 // names stand on spans, never on metrics.
 type instruments struct {
 	tracer trace.Tracer
+	// silent says that nobody takes spans, so that none need be begun.
+	silent bool
 	// duration is how long a call took, in seconds (mcp.client.operation.duration).
 	duration metric.Float64Histogram
 	// transitions counts the breaker's changes of state.
@@ -63,8 +66,10 @@ func newInstruments(u config.Upstream) *instruments {
 	if err != nil {
 		otel.Handle(err)
 	}
+	tracer := otel.Tracer(scope)
+	_, silent := tracer.(noop.Tracer)
 	i := &instruments{
-		tracer: otel.Tracer(scope), duration: duration, transitions: transitions,
+		tracer: tracer, silent: silent, duration: duration, transitions: transitions,
 		common: []attribute.KeyValue{
 			attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network),
 		},
@@ -84,7 +89,10 @@ func (i *instruments) breaker(to gobreaker.State) {
 // start begins the client span of one call. The function it returns ends it and records the duration.
 func (i *instruments) start(ctx context.Context, method, prompt string) (context.Context, func(revision string, err error)) {
 	begun := time.Now()
-	ctx, span := i.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindClient))
+	var span trace.Span = noop.Span{}
+	if !i.silent {
+		ctx, span = i.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindClient))
+	}
 	if span.IsRecording() {
 		span.SetAttributes(append(slices.Clip(i.common), attrMethod.String(method))...)
 		if prompt != "" {

@@ -163,7 +163,7 @@ func AppendNotification(dst []byte, method string, params jsontext.Value) []byte
 
 func appendCall(dst []byte, method string, params jsontext.Value) []byte {
 	dst = append(dst, `"method":`...)
-	dst = append(dst, Quote(method)...)
+	dst, _ = jsontext.AppendQuote(dst, method) // the error is of invalid UTF-8, which it has replaced
 	if params != nil {
 		dst = append(dst, `,"params":`...)
 		dst = append(dst, params...)
