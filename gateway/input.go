@@ -62,12 +62,11 @@ type turn struct {
 	// edition is the one in which the caller sees the entry.
 	edition *edition
 	entry   *catalog.Entry
-	method  string
 	params  wire.Object
 	owners  []catalog.Owner
 	// waiting names the call that waits for what the get brings; empty for a new one.
 	waiting string
-	// question is what the owner is asked that is being asked now.
+	// question is what the owner is asked whose turn it is.
 	question upstream.Question
 	got      outcome
 }
@@ -75,7 +74,7 @@ type turn struct {
 // turn returns what a get asks. For a retry these are the params with the upstream's own state, and the one owner that
 // asked, or the call that waits.
 func (e *edition) turn(r *request, entry *catalog.Entry) (*turn, error) {
-	t := &turn{edition: e, entry: entry, method: wire.PromptsGet, params: r.params, owners: entry.Owners}
+	t := &turn{edition: e, entry: entry, question: upstream.Question{Method: wire.PromptsGet}, params: r.params, owners: entry.Owners}
 	if r.modern() && (r.params.Get(memberState) != nil || r.params.Get(memberResponses) != nil) {
 		return t, t.retry(r)
 	}
@@ -197,8 +196,7 @@ func (t *turn) askOwner(ctx context.Context, client *upstream.Client, owner *cat
 // setQuestion makes of the params what the owner is asked, who may have another name for the prompt.
 func (t *turn) setQuestion(owner *catalog.Owner) {
 	name := wire.Quote(owner.Name)
-	t.question = upstream.Question{Method: t.method}
-	switch t.method {
+	switch t.question.Method {
 	case wire.PromptsGet: // what names the target in Mcp-Name and on spans: only a get has that
 		t.question.Name, t.question.Params = owner.Name, t.params.With("name", name)
 	case wire.Complete:

@@ -168,8 +168,12 @@ func remember(s *seal.Session, declared wire.Object) {
 
 // declared are the capabilities that a session's client declared.
 func declared(s *seal.Session) wire.Object {
+	if !s.Elicitation && !s.Sampling && !s.Roots {
+		return nil
+	}
 	var all wire.Object
-	for _, k := range known(s) {
+	own := *s // so that the session itself can stay on the stack
+	for _, k := range known(&own) {
 		switch {
 		case !*k.has:
 		case k.part == "":
