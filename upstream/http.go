@@ -289,7 +289,7 @@ func (r *response) drain() {
 // open makes a request. The response, whose body is to be closed, follows no redirect: that would take the upstream's
 // credentials elsewhere.
 func (c *httpClient) open(r *http.Request) (*response, error) {
-	came, err := c.network.RoundTrip(r)
+	came, err := c.network.RoundTrip(r) //nolint:bodyclose // whoever opens closes
 	if err == nil {
 		return &response{Response: came}, nil
 	}

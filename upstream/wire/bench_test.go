@@ -74,8 +74,8 @@ func rename(params wire.Object) {
 	_ = wire.AppendRequest(nil, 1, wire.PromptsGet, params.With("name", wire.Quote("code")).JSON())
 }
 
-// BenchmarkRename writes a request with another name: 8 allocations, for the name, the members and the
-// params once each, for the method and for a request that grows.
+// BenchmarkRename writes a request with another name: 7 allocations, for the name, the members and the
+// params once each, and for a request that grows.
 func BenchmarkRename(b *testing.B) {
 	message, err := wire.Parse([]byte(aGet))
 	if err != nil {
