@@ -51,12 +51,13 @@ type Conn struct {
 }
 
 // Read implements [net.Conn].
-func (c *Conn) Read(p []byte) (n int, err error) {
-	err = c.read.during(c.Conn.SetReadDeadline, func() (err error) {
-		n, err = c.Conn.Read(p)
-		return err
-	})
-	return n, err
+func (c *Conn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if c.read.settles(err, c.Conn.SetReadDeadline) {
+			return n, err
+		}
+	}
 }
 
 // Write implements [net.Conn].
@@ -65,12 +66,13 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		c.held.keep(p)
 		return len(p), nil
 	}
-	err = c.write.during(c.Conn.SetWriteDeadline, func() error {
+	for {
 		some, err := c.Conn.Write(p[n:])
 		n += some
-		return err
-	})
-	return n, err
+		if c.write.settles(err, c.Conn.SetWriteDeadline) {
+			return n, err
+		}
+	}
 }
 
 // CloseWrite lets the server say its last words to a client that is still sending, as it does to a [net.TCPConn].

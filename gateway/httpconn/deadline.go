@@ -31,14 +31,11 @@ func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	return arm(t)
 }
 
-// during does what a deadline is for, again and again until it is done, fails or the deadline that is wanted has passed.
-func (d *deadline) during(arm func(time.Time) error, do func() error) error {
-	for {
-		err := do()
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || d.passed(arm) {
-			return err
-		}
-	}
+// settles reports whether an attempt that ended so was the last: it is done, has failed, or the deadline that is wanted has
+// passed. Else it is to be made again, by the caller: to be handed a function would cost two frames more on the stack of
+// each goroutine that waits for a client, which then no longer fits into the smallest.
+func (d *deadline) settles(err error, arm func(time.Time) error) bool {
+	return err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || d.passed(arm)
 }
 
 // passed reports whether the deadline that is wanted has passed, now that the armed one has, and else arms a later one.

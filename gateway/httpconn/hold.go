@@ -54,10 +54,9 @@ func (h *Held) Send(w http.ResponseWriter) error {
 	c.held = nil
 	if err == nil {
 		h.left = h.parts
-		err = c.write.during(c.Conn.SetWriteDeadline, func() error {
-			_, err := h.left.WriteTo(c.Conn)
-			return err
-		})
+		for settled := false; !settled; settled = c.write.settles(err, c.Conn.SetWriteDeadline) {
+			_, err = h.left.WriteTo(c.Conn)
+		}
 	}
 	if err != nil {
 		_ = c.Close()
