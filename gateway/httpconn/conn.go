@@ -41,7 +41,8 @@ func (l listener) Accept() (net.Conn, error) {
 
 type connKey struct{}
 
-// Conn is a connection of an HTTP server.
+// Conn is a connection of an HTTP server. One goroutine at a time may read from it and one write to it, as net/http's do: a
+// write that outlasts an armed deadline goes on in a second one.
 type Conn struct {
 	net.Conn
 

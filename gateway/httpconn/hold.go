@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// serverBuffer is the size of the buffer through which net/http writes to a connection, in bytes. What is longer is no
-// buffer of the server's but of whoever writes the response.
+// serverBuffer is the size of the buffer through which net/http writes to a connection, in bytes. What is longer is what
+// was given to Write.
 const serverBuffer = 4 << 10
 
 // Held is what a handler has written since [Hold]. A nil one holds nothing.
@@ -23,7 +23,8 @@ var pool = sync.Pool{New: func() any { return &Held{copied: make([]byte, 0, 2*se
 
 // Hold keeps what is written to the response of a request from leaving until [Held.Send], so that it leaves at once. Ctx is
 // the request's. The handler may not change what it writes before then, nor write to anything else but the response, and
-// must send. Where nothing can be held, it returns nil, with which Send does nothing.
+// must send. It writes by Write: [io.Copy], fmt.Fprint and encoders change what they wrote by themselves. Where nothing can
+// be held, it returns nil, with which Send does nothing.
 func Hold(ctx context.Context) *Held {
 	c, ok := ctx.Value(connKey{}).(*Conn)
 	if !ok || c.held != nil {
@@ -44,12 +45,14 @@ func (h *Held) keep(p []byte) {
 	h.parts = append(h.parts, p)
 }
 
-// Send ends what Hold began. After an error the connection is closed: the server does not know how far the response came.
+// Send ends what Hold began. After an error the connection is closed, and the server carries out no further request from
+// it, though one may be there already: it does not know how far the response came. The handler is done with it then.
 func (h *Held) Send(w http.ResponseWriter) error {
 	if h == nil {
 		return nil
 	}
-	err := http.NewResponseController(w).Flush()
+	server := http.NewResponseController(w)
+	err := server.Flush()
 	c := h.conn
 	c.held = nil
 	if err == nil {
@@ -60,6 +63,7 @@ func (h *Held) Send(w http.ResponseWriter) error {
 	}
 	if err != nil {
 		_ = c.Close()
+		_, _, _ = server.Hijack() // of what goes wrong beside it the server does not hear
 		return err
 	}
 	clear(h.parts)
