@@ -1,8 +1,8 @@
 // Package httpconn makes the connections of an HTTP/1.1 server cheaper than package net/http, which cannot know what comes
 // next, makes them by itself:
 //
-//   - The server sets some six deadlines for each request, nearly all of which are moved on before they pass. Here moving
-//     one on is remembering it; see deadline.
+//   - The server sets some six deadlines for each request, nearly all of which are moved on before they pass. Here that is
+//     remembered, and hardly ever told the system; see deadline.
 //   - The server writes through a buffer of 4 KiB, so that a larger response leaves in two system calls, and wakes its
 //     reader for the first. [Hold] lets it leave in one.
 //
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: c}, nil
+	return newConn(c), nil
 }
 
 type connKey struct{}
@@ -51,14 +52,20 @@ type Conn struct {
 	held *Held
 }
 
+func newConn(c net.Conn) *Conn {
+	opened := time.Now()
+	return &Conn{Conn: c, read: deadline{opened: opened}, write: deadline{opened: opened}}
+}
+
 // Read implements [net.Conn].
 func (c *Conn) Read(p []byte) (int, error) {
-	for {
+	for c.read.begin() {
 		n, err := c.Conn.Read(p)
-		if c.read.settles(err, c.Conn.SetReadDeadline) {
+		if c.read.end(err, c.Conn.SetReadDeadline) {
 			return n, err
 		}
 	}
+	return 0, os.ErrDeadlineExceeded
 }
 
 // Write implements [net.Conn].
@@ -67,13 +74,25 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		c.held.keep(p)
 		return len(p), nil
 	}
-	for {
+	for c.write.begin() {
 		some, err := c.Conn.Write(p[n:])
 		n += some
-		if c.write.settles(err, c.Conn.SetWriteDeadline) {
+		if c.write.end(err, c.Conn.SetWriteDeadline) {
 			return n, err
 		}
 	}
+	return n, os.ErrDeadlineExceeded
+}
+
+// writeAll is Write for many parts.
+func (c *Conn) writeAll(parts *net.Buffers) error {
+	for c.write.begin() {
+		_, err := parts.WriteTo(c.Conn)
+		if c.write.end(err, c.Conn.SetWriteDeadline) {
+			return err
+		}
+	}
+	return os.ErrDeadlineExceeded
 }
 
 // CloseWrite lets the server say its last words to a client that is still sending, as it does to a [net.TCPConn].

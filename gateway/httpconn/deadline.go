@@ -7,41 +7,56 @@ import (
 	"time"
 )
 
-// soon is how far ahead a deadline is armed after reading was broken off, as net/http does at the end of each request by
-// a deadline long ago: so far that those that follow are all later, and so near that a connection on which nothing
-// follows is not kept long from its own.
+// soon is how far ahead a deadline is armed after reading was broken off, as net/http does at the end of a request by a
+// deadline long ago: so far that those that follow are all later, and so near that a connection on which nothing follows
+// is not kept long from its own.
 const soon = 5 * time.Second
 
-// deadline is one of a connection's two. What is armed below is never later than what is wanted; where it passes first,
-// it is moved on and the connection asked again. So only a deadline that is earlier than the one before costs anything.
+// deadline is one of a connection's two. What is armed below is never later than what is wanted, or nobody waits below;
+// where it passes first, it is moved on and the connection asked again. So a deadline that is later than the one before
+// costs nothing, nor does one that breaks off what has not begun.
 type deadline struct {
+	opened time.Time // the connection
+
 	mu            sync.Mutex // guards what follows
 	wanted, armed time.Time  // zero is never
+	// over says that what is wanted has passed, for it was before the connection was opened.
+	over bool
+	// waiting says that the connection below is being asked.
+	waiting bool
 }
 
 // set wants a deadline, and arms it where what is armed would pass too late.
 func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.wanted = t
-	if t.IsZero() || (!d.armed.IsZero() && !t.Before(d.armed)) {
+	d.wanted, d.over = t, !t.IsZero() && t.Before(d.opened)
+	if t.IsZero() || (!d.armed.IsZero() && !t.Before(d.armed)) || (d.over && !d.waiting) {
 		return nil
 	}
 	d.armed = t
 	return arm(t)
 }
 
-// settles reports whether an attempt that ended so was the last: it is done, has failed, or the deadline that is wanted has
-// passed. Else it is to be made again, by the caller: to be handed a function would cost two frames more on the stack of
-// each goroutine that waits for a client, which then no longer fits into the smallest.
-func (d *deadline) settles(err error, arm func(time.Time) error) bool {
-	return err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || d.passed(arm)
-}
-
-// passed reports whether the deadline that is wanted has passed, now that the armed one has, and else arms a later one.
-func (d *deadline) passed(arm func(time.Time) error) bool {
+// begin reports whether the connection may be asked. If so, end is to be called with what came of it.
+func (d *deadline) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.waiting = !d.over
+	return d.waiting
+}
+
+// end reports whether that is what comes of it. Else the deadline that passed was only the armed one, and a later one is now.
+func (d *deadline) end(err error, arm func(time.Time) error) bool {
+	passed := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = false
+	return !passed || d.over || d.moveOn(arm)
+}
+
+// moveOn arms a later deadline, now that the armed one has passed. It reports whether the one that is wanted has passed too.
+func (d *deadline) moveOn(arm func(time.Time) error) (passed bool) {
 	now := time.Now()
 	if !d.wanted.IsZero() && !now.Before(d.wanted) {
 		return true

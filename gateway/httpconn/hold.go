@@ -57,9 +57,7 @@ func (h *Held) Send(w http.ResponseWriter) error {
 	c.held = nil
 	if err == nil {
 		h.left = h.parts
-		for settled := false; !settled; settled = c.write.settles(err, c.Conn.SetWriteDeadline) {
-			_, err = h.left.WriteTo(c.Conn)
-		}
+		err = c.writeAll(&h.left)
 	}
 	if err != nil {
 		_ = c.Close()

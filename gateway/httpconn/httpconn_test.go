@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,7 @@ func pair(t *testing.T) (c *Conn, below *counted, peer net.Conn) {
 	near, far := net.Pipe()
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 	below = &counted{Conn: near}
-	return &Conn{Conn: below}, below, far
+	return newConn(below), below, far
 }
 
 // longAgo is how net/http breaks off reading.
@@ -154,32 +155,54 @@ func TestAWriteGoesOnAfterADeadlineThatWasMovedOn(t *testing.T) {
 
 // The deadlines of a request as net/http sets them: idle, header, whole request, none while the handler runs, long ago to end
 // the background read, none.
-func TestTheDeadlinesOfARequestCostOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, below, peer := pair(t)
-		request := func() {
-			now := time.Now()
-			for _, d := range []time.Duration{2 * time.Minute, 10 * time.Second, 30 * time.Second, never} {
-				_ = c.SetReadDeadline(at(now, d))
-				if d != never {
-					go func() { _, _ = peer.Write([]byte("x")) }()
-					if _, err := c.Read(make([]byte, 1)); err != nil {
-						t.Fatal(err)
+func TestTheDeadlinesOfARequestAreHardlyEverArmed(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// begun is set where the background read has begun when it is broken off.
+		begun bool
+		want  int // for ten requests
+	}{{"answered at once", false, 0}, {"answered later", true, 20}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, below, peer := pair(t)
+				request := func() {
+					now := time.Now()
+					for _, d := range []time.Duration{2 * time.Minute, 10 * time.Second, 30 * time.Second} {
+						_ = c.SetReadDeadline(at(now, d))
+						go func() { _, _ = peer.Write([]byte("x")) }()
+						if _, err := c.Read(make([]byte, 1)); err != nil {
+							t.Fatal(err)
+						}
 					}
+					_ = c.SetReadDeadline(time.Time{})
+					background := func() {
+						if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+							t.Errorf("got %v, want it broken off", err)
+						}
+					}
+					if test.begun {
+						var reading sync.WaitGroup
+						reading.Go(background)
+						synctest.Wait()
+						_ = c.SetReadDeadline(longAgo())
+						reading.Wait()
+					} else {
+						_ = c.SetReadDeadline(longAgo())
+						background()
+					}
+					_ = c.SetReadDeadline(time.Time{})
 				}
-			}
-			_ = c.SetReadDeadline(longAgo())
-			_ = c.SetReadDeadline(time.Time{})
-		}
-		request()
-		before := below.deadlines
-		for range 10 {
-			request()
-		}
-		if got := below.deadlines - before; got != 20 { // one ends the read, one mends that
-			t.Errorf("%d deadlines for ten requests, want 20", got)
-		}
-	})
+				request()
+				before := below.deadlines
+				for range 10 {
+					request()
+				}
+				if got := below.deadlines - before; got != test.want {
+					t.Errorf("%d deadlines for ten requests, want %d", got, test.want)
+				}
+			})
+		})
+	}
 }
 
 // served answers by the handler over real HTTP.
