@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// leastGarbage is how many bytes are left lying before they are collected, however few are in use: a gateway with
+	// leastGarbage is about how many bytes are left lying before they are collected, however few are in use: a gateway with
 	// little in use would otherwise collect hundreds of times a second.
 	leastGarbage = 32 << 20
 	// mostGarbage is up to how many bytes twice as much is left as there is in use, where Go leaves as much: with
@@ -59,8 +59,8 @@ func pace(last int) {
 func collectorPercent(live uint64) int {
 	garbage := min(max(2*live, leastGarbage), mostGarbage)
 	percent := leastPercent
-	for percent < mostPercent && uint64(percent)*live/100 < garbage {
-		percent += percent / 5
+	for next := percent; next <= mostPercent && uint64(next)*live/100 <= garbage; next += next / 5 {
+		percent = next
 	}
 	return percent
 }
