@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,27 +117,48 @@ func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
 func (w *Watcher) differs() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.follow() // before looking: of what changes after a look, an event tells
 	differs := false
 	for path, before := range w.seen {
 		now := look(path)
 		differs = differs || !now.same(before)
 		w.seen[path] = now
 	}
-	w.follow()
 	return differs
 }
 
-// follow watches the folders whose entries decide where the paths lead, and no others.
+// maxFollow bounds how often follow begins again.
+const maxFollow = 10
+
+// follow watches the folders whose entries decide where the paths lead, and no others. Where others do by then, it begins
+// again: a folder may have come before the one that it is in was watched.
 func (w *Watcher) follow() {
 	if w.events == nil {
 		return
 	}
+	wanted := w.wanted()
+	for range maxFollow {
+		w.watch(wanted)
+		before := wanted
+		if wanted = w.wanted(); maps.Equal(wanted, before) {
+			return
+		}
+	}
+}
+
+// wanted returns the folders whose entries decide where the paths lead now.
+func (w *Watcher) wanted() map[string]bool {
 	wanted := map[string]bool{}
 	for path := range w.seen {
 		for _, folder := range foldersOf(path) {
 			wanted[folder] = true
 		}
 	}
+	return wanted
+}
+
+// watch watches these folders and no others.
+func (w *Watcher) watch(wanted map[string]bool) {
 	for folder := range w.folders {
 		if !wanted[folder] {
 			_ = w.events.Remove(folder) // it may be gone
