@@ -42,5 +42,6 @@
 //   - With an oauth block, no request goes out without an access token. One is shared by all endpoints; that the token
 //     endpoint is down is no answer, and its refusal is the upstream's.
 //
-// The package knows nothing of the gateway.
+// The package knows nothing of the gateway. The parts: package wire is JSON-RPC and MCP as bytes; cancel has contexts that cost
+// little where thousands wait.
 package upstream
