@@ -45,6 +45,8 @@ func (s *server) initialized(revision, token string) *oldClient {
 	c.request(`"init"`, "initialize", strings.Trim(initializeParams(revision), "{}")+"}")
 	c.expect(`"id":"init"`, `"protocolVersion":"`+revision+`"`)
 	c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.request(`"heard"`, "ping", "") // a post is accepted before it is taken; whoever has this answer hears of changes
+	c.expect(`"id":"heard"`)
 	return c
 }
 
