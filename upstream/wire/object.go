@@ -101,14 +101,20 @@ func (s *scanner) notAnObject() error {
 }
 
 func unquote(quoted []byte) (string, error) {
-	if len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 {
-		return intern(quoted[1 : len(quoted)-1]), nil
+	if len(quoted) >= 2 {
+		text := quoted[1 : len(quoted)-1]
+		if known := intern(text); known != "" {
+			return known, nil
+		}
+		if bytes.IndexByte(text, '\\') < 0 {
+			return string(text), nil
+		}
 	}
 	text, err := jsontext.AppendUnquote(nil, quoted)
 	return string(text), err
 }
 
-// intern returns text as a string, without a copy where it is one that stands in nearly every message.
+// intern returns text as a string, without a copy, if it is one that stands in nearly every message; else "".
 func intern(text []byte) string {
 	switch string(text) {
 	case "jsonrpc":
@@ -146,7 +152,7 @@ func intern(text []byte) string {
 	case Rev20260728:
 		return Rev20260728
 	}
-	return string(text)
+	return ""
 }
 
 // Get returns the value of the named member, or nil.

@@ -17,6 +17,8 @@ type scanner struct {
 	depth int
 	// trusted is set where what is read was read strictly before: names are not compared again, nor text looked at.
 	trusted bool
+	// escapes is set where the string that was read last has an escape; not kept where it is trusted.
+	escapes bool
 	// names are where the names begin that were read of the objects that the scanner is in. They stand here because a
 	// set of names at each level would make up most of the stack.
 	names [maxFew]int
@@ -197,8 +199,7 @@ type nameSet struct {
 // add reports whether the name that was read last, from start on, was not there yet.
 func (n *nameSet) add(s *scanner, start int) bool {
 	quoted := s.raw[start:s.at]
-	escaped := bytes.IndexByte(quoted, '\\') >= 0
-	if n.many == nil && !escaped {
+	if n.many == nil && !s.escapes {
 		for _, other := range s.names[n.outer:s.known] {
 			if bytes.HasPrefix(s.raw[other:], quoted) { // up to the quote that ends both
 				return false
@@ -271,6 +272,7 @@ func (s *scanner) text() error {
 	if s.trusted {
 		return s.skipText()
 	}
+	s.escapes = false
 	for {
 		s.plain()
 		switch c := s.peek(); {
@@ -278,8 +280,10 @@ func (s *scanner) text() error {
 			s.at++
 			return nil
 		case c == '\\' && s.at+1 < len(s.raw) && isShortEscape(s.raw[s.at+1]):
+			s.escapes = true
 			s.at += 2
 		case c == '\\':
+			s.escapes = true
 			if err := s.escape(); err != nil {
 				return err
 			}
