@@ -78,10 +78,18 @@ func credential(r *http.Request) Credential {
 			return authenticator.FromCertificate(certificate)
 		}
 	}
+	if len(credentials) == 0 {
+		return noCredential
+	}
 	authorization := strings.Join(credentials, ", ") // of two, none is good
 	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
 		return authenticator.FromHeader(ctx, authorization)
 	}
+}
+
+// noCredential is what a request brings that brings nothing.
+func noCredential(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
+	return authenticator.FromHeader(ctx, "")
 }
 
 // until returns the context of what may not go on longer than the credential that it was asked for with; one that

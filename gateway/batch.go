@@ -124,12 +124,12 @@ func (g *Gateway) serveBatch(w http.ResponseWriter, r *http.Request, batch []jso
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	_ = writeWhole(r.Context(), w, http.StatusOK, responses) // the client has gone
+	_ = writeWhole(r.Context(), w, time.Now(), http.StatusOK, responses) // the client has gone
 }
 
 // batched returns the job of one message of a batch, nil for one that wants no response.
 func (g *Gateway) batched(r *http.Request, session *seal.Session, call *request) job {
-	call.client = func() string { return g.clientAddress(r) }
+	g.cameBy(r, call)
 	if !call.message.IsRequest() {
 		g.noted(session, call)
 		return nil

@@ -36,10 +36,11 @@ func newHostGuard(listen, publicURL string, hosts, origins []string) hostGuard {
 
 // hostname is a Host header's value without its port, in lower case.
 func hostname(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		hostport = host
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil { // it has none
+		host = strings.Trim(hostport, "[]")
 	}
-	return strings.ToLower(strings.Trim(hostport, "[]"))
+	return strings.ToLower(host)
 }
 
 // check returns why the request is refused, or nil.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,12 +97,17 @@ func refuse(w http.ResponseWriter, status int, id jsontext.Value, err *wire.Erro
 var contentJSON = []string{wire.ContentJSON} //nolint:gochecknoglobals // a constant
 
 func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
+	return writeSince(w, time.Now(), status, parts...)
+}
+
+// writeSince is writeJSON for a response that was made at a time that is known.
+func writeSince(w http.ResponseWriter, made time.Time, status int, parts ...[]byte) error {
 	header := w.Header()
 	header["Content-Type"] = contentJSON
 	if length := length(parts); length > maxCounted {
 		header["Content-Length"] = []string{strconv.Itoa(length)}
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeBound)) // one without deadlines has no bound
+	_ = http.NewResponseController(w).SetWriteDeadline(made.Add(writeBound)) // one without deadlines has no bound
 	w.WriteHeader(status)
 	for _, part := range parts {
 		if _, err := w.Write(part); err != nil {
@@ -118,25 +124,25 @@ func length(parts [][]byte) (sum int) {
 	return sum
 }
 
-// writeWhole is writeJSON for a response that may be large: it leaves at once. Ctx is the request's.
-func writeWhole(ctx context.Context, w http.ResponseWriter, status int, parts ...[]byte) error {
+// writeWhole is writeSince for a response that may be large: it leaves at once. Ctx is the request's.
+func writeWhole(ctx context.Context, w http.ResponseWriter, made time.Time, status int, parts ...[]byte) error {
 	if length(parts) <= maxBuffered {
-		return writeJSON(w, status, parts...)
+		return writeSince(w, made, status, parts...)
 	}
 	held := httpconn.Hold(ctx)
-	return errors.Join(writeJSON(w, status, parts...), held.Send(w))
+	return errors.Join(writeSince(w, made, status, parts...), held.Send(w))
 }
 
 // servePost handles what was sent at once: its JSON first, then its headers, then who sent it.
 func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
-	if !accepts(r, wire.ContentJSON) || !accepts(r, wire.ContentSSE) {
+	if !accepts(r, wire.ContentJSON, wire.ContentSSE) {
 		refuse(w, http.StatusNotAcceptable, nil,
 			wire.NewError(wire.InvalidRequest, "Accept must list application/json and text/event-stream"))
 		return
 	}
 	in, ok := receive(w, r)
 	if ok && in.call != nil {
-		in.call.client = func() string { return g.clientAddress(r) }
+		g.cameBy(r, in.call)
 	}
 	switch {
 	case !ok:
@@ -149,8 +155,19 @@ func (g *Gateway) servePost(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.serveLegacy(w, r, in.call)
 	}
-	if in.call != nil && in.call.message.IsRequest() && !in.call.operation.begun() {
+	if in.call == nil {
+		return
+	}
+	if in.call.message.IsRequest() && !in.call.operation.begun() {
 		g.metrics.measure(extractTrace(r.Context(), in.call.meta, r.Header), in.call, errRefused)
+	}
+	in.call.release()
+}
+
+// cameBy notes by which HTTP request a client's came.
+func (g *Gateway) cameBy(r *http.Request, call *request) {
+	if !g.metrics.silent {
+		call.client = func() string { return g.clientAddress(r) }
 	}
 }
 
@@ -195,12 +212,17 @@ func refuseBody(w http.ResponseWriter, err error) {
 // usualAccept is what the clients that keep to the specification send.
 const usualAccept = wire.ContentJSON + ", " + wire.ContentSSE
 
-// accepts reports whether a request's Accept header allows the content type, one of the transport's. No header allows all.
-func accepts(r *http.Request, contentType string) bool {
+// accepts reports whether a request's Accept header allows the content types, of the transport's. No header allows all.
+func accepts(r *http.Request, contentTypes ...string) bool {
 	values := r.Header["Accept"]
 	if len(values) == 0 || values[0] == usualAccept {
 		return true
 	}
+	return !slices.ContainsFunc(contentTypes, func(contentType string) bool { return !allows(values, contentType) })
+}
+
+// allows reports whether an Accept header's values list the content type.
+func allows(values []string, contentType string) bool {
 	major, _, _ := strings.Cut(contentType, "/")
 	for _, value := range values {
 		for item := range strings.SplitSeq(value, ",") {
@@ -263,7 +285,7 @@ func (g *Gateway) serveRequest(ctx context.Context, w http.ResponseWriter, call 
 	if c := &call.cut; c.part != nil {
 		parts = [][]byte{response[:c.at], c.part, response[c.at:]}
 	}
-	if err := writeWhole(ctx, w, status, parts...); err == nil {
+	if err := writeWhole(ctx, w, call.answered, status, parts...); err == nil {
 		keepBuffer(buffer, response)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,8 +18,9 @@ import (
 
 // request is one client's request after its transport has checked it.
 type request struct {
-	// begun is when it had been read.
-	begun   time.Time
+	// begun is when it had been read, and answered when its response was made.
+	begun, answered time.Time
+
 	message wire.Message
 	params  wire.Object
 	meta    wire.Object // of the params
@@ -35,7 +37,7 @@ type request struct {
 	// nil where that cannot be.
 	talk *talk
 	ask  func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
-	// client returns the address that the request came from; nil over stdio.
+	// client returns the address that the request came from; nil over stdio, and where nobody takes spans.
 	client func() string
 	// screen holds what the upstream says during the request against the screen blocks; nil where there are none.
 	screen func(jsontext.Value) (said jsontext.Value, ok bool)
@@ -65,10 +67,23 @@ func (c *cut) splice(dst []byte, part jsontext.Value) []byte {
 	return dst
 }
 
+// requests are reused: of a list, nothing else costs as much memory.
+var requests = sync.Pool{New: func() any { return new(request) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// release gives the memory of a request that has been answered to the next, if it never left the goroutine that carried
+// it out. What asks an upstream may still be held there.
+func (r *request) release() {
+	if r.message.Method == wire.PromptsList && r.talk == nil {
+		*r = request{}
+		requests.Put(r)
+	}
+}
+
 // readRequest reads one message. Beside an error the request has the message's id, where that much could be read.
 func readRequest(raw []byte) (*request, *wire.Error) {
 	message, err := wire.Parse(raw)
-	r := &request{begun: time.Now(), message: message}
+	r, _ := requests.Get().(*request)
+	r.begun, r.message = time.Now(), message
 	if err != nil {
 		return r, asWireError(err)
 	}

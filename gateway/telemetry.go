@@ -50,7 +50,7 @@ type instruments struct {
 	refused metric.Int64Counter
 	// succeeded has the attributes of requests that went well: to make them for each would cost more than all else that
 	// is measured.
-	succeeded map[operationKind]metric.MeasurementOption
+	succeeded map[operationKind][]metric.RecordOption
 }
 
 // operationKind is what tells requests that went well from each other on metrics.
@@ -70,10 +70,11 @@ func newInstruments() *instruments {
 	refused, err := otel.Meter(scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
 		metric.WithDescription("Credentials that let nobody in, by reason: bad, scope or unavailable."))
 	report(err)
-	succeeded := map[operationKind]metric.MeasurementOption{}
+	succeeded := map[operationKind][]metric.RecordOption{}
 	for method := range knownMethods {
 		for _, revision := range wire.Revisions() {
-			succeeded[operationKind{method, revision}] = metric.WithAttributeSet(attribute.NewSet(attrMethod.String(method), attrRevision.String(revision)))
+			attributes := attribute.NewSet(attrMethod.String(method), attrRevision.String(revision))
+			succeeded[operationKind{method, revision}] = []metric.RecordOption{metric.WithAttributeSet(attributes)}
 		}
 	}
 	tracer := otel.Tracer(scope)
@@ -151,7 +152,7 @@ type operation struct {
 	span    trace.Span
 	metrics *instruments
 	method  string
-	success metric.MeasurementOption // nil where it was not made before
+	success []metric.RecordOption // nil where it was not made before
 }
 
 // serverSpan is made once: each would be an allocation.
@@ -213,18 +214,19 @@ func (o *operation) begun() bool { return o.metrics != nil }
 // end ends the request's operation.
 func (r *request) end(err error) {
 	o := &r.operation
-	option := o.success
-	if err != nil || option == nil {
+	options := o.success
+	if err != nil || options == nil {
 		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(r.revision)}
 		if err != nil {
 			attributes = append(attributes, failure(err)...)
 			o.span.SetAttributes(attributes...)
 			o.span.SetStatus(codes.Error, errorType(err))
 		}
-		option = metric.WithAttributes(attributes...)
+		options = []metric.RecordOption{metric.WithAttributes(attributes...)}
 	}
 	o.span.End()
-	o.metrics.duration.Record(o.ctx, time.Since(r.begun).Seconds(), option)
+	r.answered = time.Now()
+	o.metrics.duration.Record(o.ctx, r.answered.Sub(r.begun).Seconds(), options...)
 }
 
 func failure(err error) []attribute.KeyValue {
