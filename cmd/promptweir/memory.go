@@ -16,14 +16,16 @@ import (
 
 const (
 	// leastGarbage is about how many bytes are left lying before they are collected, however few are in use: a gateway with
-	// little in use would otherwise collect hundreds of times a second.
-	leastGarbage = 32 << 20
+	// little in use would otherwise collect a hundred times a second. Much more than that pushes what it and its neighbours
+	// work with out of the processor's caches: with 32 MiB, a list of 10 prompts took 4 % longer.
+	leastGarbage = 12 << 20
 	// mostGarbage is up to how many bytes twice as much is left as there is in use, where Go leaves as much: with
 	// thousands of requests in flight, to go through them and their stacks costs more than the memory does.
 	mostGarbage = 128 << 20
 	// leastPercent and mostPercent bound the measure. Of a large catalog, what it weighs counts for more than what it costs
-	// to go through it a little more often.
-	leastPercent, mostPercent = 70, 1000
+	// to go through it a little more often. With next to nothing in use Go waits for a heap of 4 MiB for each 100 %: with the
+	// most, for leastGarbage.
+	leastPercent, mostPercent = 70, 300
 	// memoryShare is how much of the memory that a container allows Go may take before it collects more eagerly.
 	memoryShare = 0.9
 )

@@ -11,7 +11,7 @@ import (
 
 func TestTheCollectorWaitsForGarbage(t *testing.T) {
 	for live, want := range map[uint64][2]uint64{ // MiB in use, and the least and the most garbage that may be left
-		0: {0, 0}, 2: {16, 32}, 10: {26, 32}, 30: {50, 60}, 60: {100, 120}, 120: {106, 128}, 170: {106, 128}, 200: {140, 140}, 1000: {700, 700},
+		0: {0, 0}, 2: {5, 6}, 4: {10, 12}, 10: {16, 20}, 30: {50, 60}, 60: {100, 120}, 120: {106, 128}, 170: {106, 128}, 200: {140, 140}, 1000: {700, 700},
 	} {
 		garbage := uint64(collectorPercent(live<<20)) * live / 100
 		if garbage < want[0] || garbage > want[1] {
