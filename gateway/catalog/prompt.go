@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -41,9 +40,11 @@ type Argument struct {
 
 // ParsePrompt reads one element of an upstream's prompts/list result, strictly. The members that every client reads
 // must have the types that the protocol's schemas give them: a client that checks them would refuse the whole list
-// for one bad prompt, other teams' included. All other members may be anything. The prompt does not alias raw.
+// for one bad prompt, other teams' included. All other members may be anything. The prompt aliases raw, which
+// must stay as it is.
 func ParsePrompt(raw jsontext.Value) (Prompt, error) {
-	object, err := wire.ParseObject(wire.SingleLine(raw))
+	raw = wire.SingleLine(raw)
+	object, err := wire.ParseObject(raw)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("prompt: %w", err)
 	}
@@ -67,9 +68,13 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
 	}
 	start, end := locateName(object)
+	definition := object.JSON()
+	if len(definition) == len(raw) { // it had no space between its members: one copy is enough
+		definition = raw
+	}
 	return Prompt{
 		Name:       name,
-		Definition: object.JSON(),
+		Definition: definition,
 		Hash:       hash,
 		Arguments:  arguments,
 		nameStart:  start,
@@ -185,7 +190,7 @@ func readArgument(object wire.Object) (Argument, error) {
 			}
 		case "schema":
 			if member.Value.Kind() != 'n' { // what some serializers make of nothing
-				argument.Schema = bytes.Clone(member.Value)
+				argument.Schema = member.Value
 			}
 		}
 		if err != nil {
