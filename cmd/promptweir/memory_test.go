@@ -10,12 +10,28 @@ import (
 )
 
 func TestTheCollectorWaitsForGarbage(t *testing.T) {
-	for live, want := range map[uint64][2]uint64{ // MiB in use, and the least and the most garbage that may be left
-		0: {0, 0}, 2: {5, 6}, 4: {10, 12}, 10: {16, 20}, 30: {50, 60}, 60: {100, 120}, 120: {106, 128}, 170: {106, 128}, 200: {140, 140}, 1000: {700, 700},
+	for _, test := range []struct{ live, inPause, least, most uint64 }{ // MiB in use, becoming garbage in a pause, and to be left
+		{0, 0, 10, 12},
+		{2, 0, 10, 12},
+		{4, 0, 10, 12},
+		{10, 0, 16, 20},
+		{30, 0, 50, 60},
+		{60, 0, 100, 120},
+		{120, 0, 106, 128},
+		{170, 0, 106, 128},
+		{200, 0, 140, 140},
+		{1000, 0, 700, 700},
+		{2, 10, 10, 12},
+		{2, 50, 40, 50},
+		{30, 50, 50, 60},
+		{30, 100, 80, 100},
+		{2, 1000, 106, 128},
+		{200, 1000, 140, 140},
 	} {
-		garbage := uint64(collectorPercent(live<<20)) * live / 100
-		if garbage < want[0] || garbage > want[1] {
-			t.Errorf("with %d MiB in use, %d of garbage are left, want %d to %d", live, garbage, want[0], want[1])
+		percent := uint64(collectorPercent(test.live<<20, test.inPause<<20))
+		if garbage := percent * max(test.live, leastHeap>>20) / 100; garbage < test.least || garbage > test.most {
+			t.Errorf("with %d MiB in use and %d to come, %d of garbage are left, want %d to %d",
+				test.live, test.inPause, garbage, test.least, test.most)
 		}
 	}
 }
@@ -23,6 +39,7 @@ func TestTheCollectorWaitsForGarbage(t *testing.T) {
 func TestTheMeasureFollowsWhatIsInUse(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	runtime.GC()
 	paceCollector()
 	if got := debug.SetGCPercent(100); got <= 100 {
 		t.Errorf("GOGC is %d with next to nothing in use", got)
@@ -30,11 +47,12 @@ func TestTheMeasureFollowsWhatIsInUse(t *testing.T) {
 	inUse := make([]byte, 200<<20)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
-		if got := debug.SetGCPercent(leastPercent); got == leastPercent && liveHeap() > uint64(len(inUse)) {
+		live, _ := heap()
+		if got := debug.SetGCPercent(leastPercent); got == leastPercent && live > uint64(len(inUse)) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the measure does not follow: %d bytes are in use", liveHeap())
+			t.Fatalf("the measure does not follow: %d bytes are in use", live)
 		}
 	}
 	runtime.KeepAlive(inUse)
