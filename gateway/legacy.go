@@ -139,7 +139,7 @@ func (g *Gateway) openSession(w http.ResponseWriter, r *http.Request, principal 
 		return seal.Session{}, false
 	}
 	session, err := g.setup().sealer.OpenSession(token)
-	if err != nil || session.Principal != principal.Key() || !session.Expires.After(now) || g.sessions.hasEnded(session.ID) {
+	if err != nil || !principal.HasKey(session.Principal) || !session.Expires.After(now) || g.sessions.hasEnded(session.ID) {
 		refuse(w, http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
 		return seal.Session{}, false
 	}

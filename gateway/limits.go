@@ -52,11 +52,11 @@ func newLimits() (*limits, error) {
 
 // begin counts a request against each limit that there is, or against none of them where one is used up. What it returns
 // is to be called when the request is over.
-func (l *limits) begin(principal string, blocks ...*config.Limit) (end func(), err error) {
+func (l *limits) begin(who *policy.Principal, blocks ...*config.Limit) (end func(), err error) {
 	if !slices.ContainsFunc(blocks, func(l *config.Limit) bool { return l != nil }) {
 		return func() {}, nil
 	}
-	now := time.Now()
+	now, principal := time.Now(), who.Key()
 	var held []func()
 	var undo []func()
 	for _, block := range blocks {
@@ -129,5 +129,5 @@ func rateLimited(wait time.Duration) *wire.Error {
 // limited counts a request for an entry that its caller sees.
 func (g *Gateway) limited(r *request, e *edition, audience *policy.Audience, entry *catalog.Entry) (end func(), err error) {
 	grants, _ := entry.Tag.(policy.Grants)
-	return g.limits.begin(r.principal.Key(), e.cfg.Gateway.Limit, e.teamLimits[entry.Team], audience.Limit(grants))
+	return g.limits.begin(&r.principal, e.cfg.Gateway.Limit, e.teamLimits[entry.Team], audience.Limit(grants))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -22,7 +23,7 @@ func TestLimits(t *testing.T) {
 		narrow := &config.Limit{Concurrency: 1}
 		begin := func(who, want string, blocks ...*config.Limit) func() {
 			t.Helper()
-			end, err := l.begin(who, blocks...)
+			end, err := l.begin(&policy.Principal{Subject: who}, blocks...)
 			got := "ok"
 			if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 				got = string(wireErr.Data)
@@ -73,7 +74,7 @@ func TestALimitThatIsReadAgainGoesOn(t *testing.T) {
 	}
 	begin := func(allowed bool, block *config.Limit) func() {
 		t.Helper()
-		end, err := l.begin("ann", block)
+		end, err := l.begin(&policy.Principal{Subject: "user:ann"}, block)
 		if (err == nil) != allowed {
 			t.Errorf("%+v: %v, want allowed: %t", block, err, allowed)
 		}
@@ -94,7 +95,7 @@ func TestLimitsRememberABoundedNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range maxBuckets + 100 {
-		if _, err := l.begin(strconv.Itoa(i), &config.Limit{Concurrency: 1}); err != nil {
+		if _, err := l.begin(&policy.Principal{Subject: strconv.Itoa(i)}, &config.Limit{Concurrency: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -31,7 +31,7 @@ const metaPartial = "promptweir/partial"
 // list appends the result of prompts/list to dst: one page of the caller's view, from memory.
 func (g *Gateway) list(ctx context.Context, dst []byte, r *request) ([]byte, error) {
 	e, audience := g.settle(ctx, r.principal)
-	end, err := g.limits.begin(r.principal.Key(), e.cfg.Gateway.Limit)
+	end, err := g.limits.begin(&r.principal, e.cfg.Gateway.Limit)
 	if err != nil {
 		return dst, err
 	}

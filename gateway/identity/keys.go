@@ -128,12 +128,14 @@ func (k *keyring) known(ctx context.Context, sum [sha256.Size]byte) (policy.Prin
 	if set == nil {
 		return policy.Principal{}, false
 	}
+	now := time.Now()
 	found, ok := set.known.Get(sum)
-	if ok && time.Since(set.at) > keyLife {
+	if ok && now.Sub(set.at) > keyLife {
 		k.ask(ctx, false)
 		found, ok = k.set.Load().known.Get(sum)
+		now = time.Now()
 	}
-	if !ok || !time.Now().Before(found.expiry) {
+	if !ok || !now.Before(found.expiry) {
 		return policy.Principal{}, false
 	}
 	return found.principal, true

@@ -304,6 +304,24 @@ func TestKeyIsOfTheCallerAndNotOfItsGroups(t *testing.T) {
 	}
 }
 
+func TestHasKeyIsKeyCompared(t *testing.T) {
+	alice, bob := principal("alice"), principal("bob")
+	issued, certified := alice, alice
+	issued.Source, certified.Source = "0123456789ab", "certificate"
+	all := []policy.Principal{alice, bob, issued, certified, principal("anonymous"), {Subject: policy.AnonymousSubject}}
+	keys := []string{"", " ", issued.Source, issued.Source + " ", " " + issued.Subject}
+	for _, who := range all {
+		keys = append(keys, who.Key())
+	}
+	for _, who := range all {
+		for _, key := range keys {
+			if got := who.HasKey(key); got != (key == who.Key()) {
+				t.Errorf("HasKey(%q) of %+v = %t, its key is %q", key, who, got, who.Key())
+			}
+		}
+	}
+}
+
 // BenchmarkAllows is asked for each entry by each list that is made, and for each get: no allocations.
 func BenchmarkAllows(b *testing.B) {
 	p := policy.New(company())

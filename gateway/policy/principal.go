@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
@@ -56,5 +57,14 @@ func (p *Principal) Key() string {
 	if p.Source == "" {
 		return p.Subject
 	}
-	return p.Source + " " + p.Subject // no subject has a space in it
+	return p.Source + " " + p.Subject // neither has a space in it
+}
+
+// HasKey reports whether the key is the principal's.
+func (p *Principal) HasKey(key string) bool {
+	if p.Anonymous || p.Source == "" {
+		return key == p.Key()
+	}
+	source, subject, _ := strings.Cut(key, " ")
+	return source == p.Source && subject == p.Subject
 }
