@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// leastGarbage is about how many bytes are left lying before they are collected, however few are in use. Many more would
-	// push what the gateway and its neighbours work with out of the processor's caches: with 32 MiB, a list of 10 prompts
-	// took 4 % longer.
+	// collectorShare is how much of the processors' time the garbage collector may take, up to mostGarbage. What it takes
+	// each time depends on what is in use, and how often on how fast garbage is made: prompts of a megabyte would have one
+	// collection come after the other, and thousands of requests in flight make each of them long.
+	collectorShare = 0.02
+	// leastGarbage is about how many bytes are left lying before they are collected, however little that takes. Many more
+	// would push what the gateway and its neighbours work with out of the processor's caches: with 32 MiB, a list of 10
+	// prompts took 4 % longer.
 	leastGarbage = 12 << 20
-	// mostGarbage is up to how many bytes twice as much is left as there is in use, where Go leaves as much: with
-	// thousands of requests in flight, to go through them and their stacks costs more than the memory does.
+	// mostGarbage is up to how many bytes twice as much is left as there is in use, or more.
 	mostGarbage = 128 << 20
-	// leastPause is how much time is to pass between two collections, up to mostGarbage: prompts of a megabyte would
-	// otherwise have one come after the other.
-	leastPause = 25 * time.Millisecond
 	// leastPercent bounds the measure. Of a large catalog, what it weighs counts for more than what it costs to go through it
 	// a little more often.
 	leastPercent = 70
@@ -47,34 +47,60 @@ func limitMemory(logger *slog.Logger) {
 // instead, where it is set.
 func paceCollector() {
 	if os.Getenv("GOGC") == "" {
-		pacer{at: time.Now()}.pace()
+		readHeap().pace(0)
 	}
 }
 
-// pacer is how a collection found things.
-type pacer struct {
-	at        time.Time
-	allocated uint64 // since the start, in bytes
-	percent   int    // the measure that followed
+// heap is how a collection left things.
+type heap struct {
+	at time.Time
+	// live is what is in use, and allocated what was allocated since the start, in bytes.
+	live, allocated uint64
+	// collecting is how long processors have collected since the start.
+	collecting time.Duration
+	// due is after how many bytes of garbage the next collection is, see dueAfter.
+	due uint64
+}
+
+func readHeap() heap {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/cpu/classes/gc/total:cpu-seconds"},
+		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}, // which nobody misses
+	}
+	metrics.Read(samples)
+	collecting := samples[2].Value.Float64() - samples[3].Value.Float64()
+	return heap{
+		at: time.Now(), live: samples[0].Value.Uint64(), allocated: samples[1].Value.Uint64(),
+		collecting: time.Duration(collecting * float64(time.Second)),
+	}
 }
 
 // pace sets the measure, and again after each collection: whatever is in use then, the next may be far off.
-func (last pacer) pace() {
-	live, allocated := heap()
-	now := pacer{at: time.Now(), allocated: allocated}
-	inPause := float64(allocated-last.allocated) * float64(leastPause) / float64(max(1, now.at.Sub(last.at)))
-	now.percent = collectorPercent(live, uint64(min(inPause, mostGarbage)))
-	if now.percent != last.percent {
-		debug.SetGCPercent(now.percent)
+func (h heap) pace(percent int) {
+	now := readHeap()
+	now.due = now.dueAfter(h)
+	if next := collectorPercent(now.live, now.due); next != percent {
+		percent = next
+		debug.SetGCPercent(percent)
 	}
 	mark := &struct{ self any }{} // nothing refers to it: it goes with the next collection
-	runtime.AddCleanup(mark, pacer.pace, now)
+	runtime.AddCleanup(mark, now.pace, percent)
 }
 
-// collectorPercent is the measure for so many bytes in use, where so many become garbage in leastPause. It goes in steps of
-// a fifth: each change stops the world for a moment.
-func collectorPercent(live, inPause uint64) int {
-	garbage := min(max(2*live, leastGarbage, inPause), mostGarbage)
+// dueAfter is after how many bytes of garbage, at the pace since the last collection, the next may take as long as that one.
+// It falls by half at a time: after a lull the pace is soon what it was.
+func (h heap) dueAfter(last heap) uint64 {
+	perSecond := float64(h.allocated-last.allocated) / max(h.at.Sub(last.at), time.Microsecond).Seconds()
+	pause := (h.collecting - last.collecting).Seconds() / (collectorShare * float64(runtime.GOMAXPROCS(0)))
+	return max(uint64(min(max(perSecond*pause, 0), mostGarbage)), last.due/2)
+}
+
+// collectorPercent is the measure for so many bytes in use, where the next collection is due after so many of garbage. It
+// goes in steps of a fifth: each change stops the world for a moment.
+func collectorPercent(live, due uint64) int {
+	garbage := min(max(2*live, leastGarbage, due), mostGarbage)
 	percent := leastPercent
 	for next := percent; uint64(next)*max(live, leastHeap)/100 <= garbage; next += next / 5 {
 		percent = next
@@ -97,11 +123,4 @@ func tidyUp(ctx context.Context, ready func() bool) error {
 	}
 	debug.FreeOSMemory()
 	return nil
-}
-
-// heap returns how many bytes were in use after the last collection, and how many have been allocated since the start.
-func heap() (live, allocated uint64) {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
 }

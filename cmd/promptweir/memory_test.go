@@ -10,13 +10,12 @@ import (
 )
 
 func TestTheCollectorWaitsForGarbage(t *testing.T) {
-	for _, test := range []struct{ live, inPause, least, most uint64 }{ // MiB in use, becoming garbage in a pause, and to be left
+	for _, test := range []struct{ live, due, least, most uint64 }{ // MiB in use, of garbage that is due, and to be left
 		{0, 0, 10, 12},
 		{2, 0, 10, 12},
 		{4, 0, 10, 12},
 		{10, 0, 16, 20},
 		{30, 0, 50, 60},
-		{60, 0, 100, 120},
 		{120, 0, 106, 128},
 		{170, 0, 106, 128},
 		{200, 0, 140, 140},
@@ -28,10 +27,35 @@ func TestTheCollectorWaitsForGarbage(t *testing.T) {
 		{2, 1000, 106, 128},
 		{200, 1000, 140, 140},
 	} {
-		percent := uint64(collectorPercent(test.live<<20, test.inPause<<20))
+		percent := uint64(collectorPercent(test.live<<20, test.due<<20))
 		if garbage := percent * max(test.live, leastHeap>>20) / 100; garbage < test.least || garbage > test.most {
-			t.Errorf("with %d MiB in use and %d to come, %d of garbage are left, want %d to %d",
-				test.live, test.inPause, garbage, test.least, test.most)
+			t.Errorf("with %d MiB in use and %d due, %d of garbage are left, want %d to %d", test.live, test.due, garbage, test.least, test.most)
+		}
+	}
+}
+
+func TestWhatIsDueDependsOnThePaceAndOnWhatItTakes(t *testing.T) {
+	allowed := collectorShare * float64(runtime.GOMAXPROCS(0)) * float64(time.Second)
+	begun := time.Now()
+	for _, test := range []struct {
+		allocated  uint64        // in a second
+		collecting time.Duration // of that second, of all processors
+		before     uint64        // what was due last time
+		due        uint64
+	}{
+		{100 << 20, time.Duration(allowed), 0, 100 << 20},
+		{100 << 20, time.Duration(allowed / 10), 0, 10 << 20},
+		{10 << 20, time.Duration(2 * allowed), 0, 20 << 20},
+		{1 << 40, time.Duration(allowed), 0, mostGarbage},
+		{0, time.Duration(allowed), 0, 0},
+		{100 << 20, 0, 0, 0},
+		{100 << 20, time.Duration(allowed / 10), 12 << 20, 10 << 20},
+		{100 << 20, time.Duration(allowed / 10), 100 << 20, 50 << 20},
+	} {
+		last := heap{at: begun, allocated: 7, collecting: time.Minute, due: test.before}
+		now := heap{at: begun.Add(time.Second), allocated: 7 + test.allocated, collecting: time.Minute + test.collecting}
+		if got := now.dueAfter(last); got < test.due-test.due/1000 || got > test.due+test.due/1000 {
+			t.Errorf("%d bytes a second, %v: %d due, want %d", test.allocated, test.collecting, got, test.due)
 		}
 	}
 }
@@ -47,7 +71,7 @@ func TestTheMeasureFollowsWhatIsInUse(t *testing.T) {
 	inUse := make([]byte, 200<<20)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
-		live, _ := heap()
+		live := readHeap().live
 		if got := debug.SetGCPercent(leastPercent); got == leastPercent && live > uint64(len(inUse)) {
 			break
 		}
