@@ -23,7 +23,7 @@ const (
 	// would push what the gateway and its neighbours work with out of the processor's caches: with 32 MiB, a list of 10
 	// prompts took 4 % longer.
 	leastGarbage = 12 << 20
-	// mostGarbage is up to how many bytes twice as much is left as there is in use, or more.
+	// mostGarbage bounds what is left lying, in bytes, however much is in use and whatever the share, but for leastPercent.
 	mostGarbage = 128 << 20
 	// leastPercent bounds the measure. Of a large catalog, what it weighs counts for more than what it costs to go through it
 	// a little more often.
