@@ -13,10 +13,3 @@ func conform(t testing.TB, revision, method, body string) {
 		t.Error(err)
 	}
 }
-
-// TestSchemasAreHere says, where that is so, that the other tests compare nothing with the protocol's schemas.
-func TestSchemasAreHere(t *testing.T) {
-	if !upstreamtest.HasSchemas() {
-		t.Skip("messages are not held against the protocol's schemas: ../shared/spec/schema is not beside the repository")
-	}
-}

@@ -1,18 +1,24 @@
 package upstreamtest
 
 import (
+	"bytes"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// definitions names what the schemas call each request and notification, from either side.
+//go:generate go run ./internal/schemagen -from $MCP_SPECIFICATION -to testdata/schema 2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28
+
+// schemas has the protocol's JSON schema of each revision.
+//
+//go:embed testdata/schema/*.json
+var schemas embed.FS
+
+// definitions maps each method, of either side, to the schema definition of its request or notification.
 var definitions = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"initialize": "InitializeRequest", "ping": "PingRequest", "server/discover": "DiscoverRequest",
 	"prompts/list": "ListPromptsRequest", "prompts/get": "GetPromptRequest", "completion/complete": "CompleteRequest",
@@ -27,7 +33,7 @@ var definitions = map[string]string{ //nolint:gochecknoglobals // a constant tab
 	"notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
 }
 
-// resultDefinitions names what the schemas call each method's result.
+// resultDefinitions maps each method to the schema definition of its result.
 var resultDefinitions = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"initialize": "InitializeResult", "ping": "EmptyResult", "server/discover": "DiscoverResult",
 	"prompts/list": "ListPromptsResult", "prompts/get": "GetPromptResult", "completion/complete": "CompleteResult",
@@ -36,35 +42,14 @@ var resultDefinitions = map[string]string{ //nolint:gochecknoglobals // a consta
 	"tools/list": "ListToolsResult", "resources/list": "ListResourcesResult", "resources/templates/list": "ListResourceTemplatesResult",
 }
 
-// HasSchemas reports whether the protocol's JSON schemas are beside the repository: a clone alone does not have them,
-// and [Violation] finds nothing there.
-func HasSchemas() bool { return schemaFolder() != "" }
-
-// schemaFolder is where the schemas are, looked for from the folder in which go test runs a package.
-var schemaFolder = sync.OnceValue(func() string { //nolint:gochecknoglobals // found once
-	for folder, err := os.Getwd(); err == nil && folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err != nil {
-			continue
-		}
-		schemas := filepath.Join(folder, "..", "shared", "spec", "schema")
-		if _, err := os.Stat(schemas); err == nil {
-			return schemas
-		}
-	}
-	return ""
-})
-
-// Violation holds a message that one side sends against the JSON schema of its revision. Method is what a response
-// answers; it is of no meaning for other messages.
+// Violation returns an error if a message does not satisfy the JSON schema of its revision. For a response, method is the
+// method of the request that it answers; for any other message it is ignored.
 func Violation(revision, method string, body []byte) error {
-	if !HasSchemas() || len(body) == 0 {
-		return nil
-	}
 	var message map[string]any
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&message); err != nil {
-		return fmt.Errorf("not a JSON object: %s", body)
+		return fmt.Errorf("%s: %q is not a JSON object: %w", revision, body, err)
 	}
 	whole, part, value := parts(revision, method, message)
 	if whole == "" {
@@ -89,8 +74,8 @@ func Violation(revision, method string, body []byte) error {
 	return errors.Join(violations...)
 }
 
-// parts are the definitions that a message and its result, or a request as a whole, must meet. Without the first there
-// is none.
+// parts names the definition that a message must satisfy as a whole, and the one that its value must: its result, or for a
+// request or notification the message itself. It names none where the revision has no schema for the message.
 func parts(revision, method string, message map[string]any) (whole, part string, value any) {
 	named, isCall := message["method"].(string)
 	switch _, hasID := message["id"]; {
@@ -101,7 +86,7 @@ func parts(revision, method string, message map[string]any) (whole, part string,
 	case message["error"] != nil && revision >= "2025-11-25":
 		return "JSONRPCErrorResponse", "", nil
 	case message["error"] != nil && message["id"] == nil:
-		return "", "", nil // those revisions have no error without an id
+		return "", "", nil // these revisions do not define an error without an id
 	case message["error"] != nil:
 		return "JSONRPCError", "", nil
 	}
@@ -119,20 +104,36 @@ type definition struct{ revision, name string }
 
 var (
 	compiledMu sync.Mutex                            //nolint:gochecknoglobals // guards compiled
-	compiled   = map[definition]*jsonschema.Schema{} //nolint:gochecknoglobals // schemas are slow to compile
+	compiled   = map[definition]*jsonschema.Schema{} //nolint:gochecknoglobals // a cache: schemas are slow to compile
 )
 
+// schemaOf returns a definition of a revision. A revision or definition that is missing is an error, so that no message
+// passes unchecked.
 func schemaOf(revision, name string) (*jsonschema.Schema, error) {
 	compiledMu.Lock()
 	defer compiledMu.Unlock()
 	if schema := compiled[definition{revision, name}]; schema != nil {
 		return schema, nil
 	}
+	file, err := schemas.Open("testdata/schema/" + revision + ".json")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	document, err := jsonschema.UnmarshalJSON(file)
+	if err != nil {
+		return nil, err
+	}
 	root := "$defs"
 	if revision < "2025-11-25" {
 		root = "definitions"
 	}
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(schemaFolder(), revision+".json") + "#/" + root + "/" + name)
+	url := "mcp:///" + revision + ".json"
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(url, document); err != nil {
+		return nil, err
+	}
+	schema, err := compiler.Compile(url + "#/" + root + "/" + name)
 	if err != nil {
 		return nil, err
 	}
