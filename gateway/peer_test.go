@@ -125,6 +125,26 @@ func (p *peer) announce() {
 	}
 }
 
+// synchronize waits until the gateway has read all that was said to it on the streams so far, by asking it for something.
+func (p *peer) synchronize() {
+	p.t.Helper()
+	p.mu.Lock()
+	for stream := range p.streams {
+		stream <- `{"jsonrpc":"2.0","id":"synchronize","method":"ping"}`
+	}
+	streams := len(p.streams)
+	p.mu.Unlock()
+	eventually(p.t, p.name+" is answered on each stream", func() bool {
+		answers := 0
+		for _, call := range p.heard("") {
+			if string(call.ID) == `"synchronize"` {
+				answers++
+			}
+		}
+		return answers == streams
+	})
+}
+
 // answer sets the result of a method, or its error where text begins with "error:".
 func (p *peer) answer(method, text string) {
 	p.mu.Lock()

@@ -21,6 +21,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -288,11 +289,7 @@ func TestReadingAStreamAllocatesLittle(t *testing.T) {
 	const most = 4
 	for _, lines := range []int{14, 450} {
 		_, once := readAnswers(t, lines)
-		got := testing.AllocsPerRun(1, once)
-		for range 50 { // rooms that are kept are sometimes thrown away
-			got = min(got, testing.AllocsPerRun(1, once))
-		}
-		if got > most {
+		if got := upstreamtest.Allocs(t, once); got > most {
 			t.Errorf("reading an answer of %d lines allocates %v times, want at most %v", lines, got, most)
 		}
 	}

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 		"promptweir": main,
 		"greeter":    func() { serveGreeter(&mcp.StdioTransport{}) },
 		"greeterd":   greeterd,
+		"collector":  followLiveHeap,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 const listing = "prompts/list"
@@ -91,16 +92,6 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// fewest is how often f allocates once its pools are filled. Under the race detector a pool forgets things at random, and
-// the garbage collector empties it: the least of many runs is f's own.
-func fewest(f func()) float64 {
-	least := testing.AllocsPerRun(1, f)
-	for range 50 {
-		least = min(least, testing.AllocsPerRun(1, f))
-	}
-	return least
-}
-
 func TestCursorsAllocateLittle(t *testing.T) {
 	s := sealer(t, key(1))
 	cursor := s.SealCursor(listing, "user:alice", "billing.review_x")
@@ -112,7 +103,7 @@ func TestCursorsAllocateLittle(t *testing.T) {
 		{"SealCursor", 5, func() { s.SealCursor(listing, "user:alice", "billing.review_x") }},
 		{"OpenCursor", 2, func() { _, _ = s.OpenCursor(listing, "user:alice", cursor) }},
 	} {
-		if got := fewest(test.do); got > test.want {
+		if got := upstreamtest.Allocs(t, test.do); got > test.want {
 			t.Errorf("%s allocates %v times, want at most %v", test.name, got, test.want)
 		}
 	}
