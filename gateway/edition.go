@@ -114,8 +114,8 @@ func (e *edition) reports() []catalog.Report {
 
 // visible is the one decision for list, get, completion and notification.
 func visible(audience *policy.Audience, entry *catalog.Entry) bool {
-	grants, _ := entry.Tag.(policy.Grants) // the zero value shows an entry to nobody
-	return audience.Allows(grants)
+	visibility, _ := entry.Tag.(*policy.Visibility) // nil shows an entry to nobody
+	return audience.Sees(visibility)
 }
 
 // entry returns the entry that the audience sees under a name, or nil.

@@ -128,6 +128,6 @@ func rateLimited(wait time.Duration) *wire.Error {
 
 // limited counts a request for an entry that its caller sees.
 func (g *Gateway) limited(r *request, e *edition, audience *policy.Audience, entry *catalog.Entry) (end func(), err error) {
-	grants, _ := entry.Tag.(policy.Grants)
-	return g.limits.begin(&r.principal, e.cfg.Gateway.Limit, e.teamLimits[entry.Team], audience.Limit(grants))
+	visibility, _ := entry.Tag.(*policy.Visibility)
+	return g.limits.begin(&r.principal, e.cfg.Gateway.Limit, e.teamLimits[entry.Team], audience.Limit(visibility))
 }

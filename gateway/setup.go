@@ -52,7 +52,7 @@ func (g *Gateway) newSetup(cfg *config.Config, before *setup) (*setup, error) {
 	s := &setup{
 		cfg: cfg, upstreams: cfg.Upstreams(),
 		byName: map[string]*upstream.Connector{}, restored: map[string][]jsontext.Value{}, partial: map[string]bool{},
-		intake: newIntake(cfg), policy: policy.New(cfg).Reporting(g.reportCondition), teamLimits: map[string]*config.Limit{},
+		intake: newIntake(cfg), policy: policy.New(cfg).ReportFailures(g.reportCondition), teamLimits: map[string]*config.Limit{},
 		identity: identity.New(cfg, g.opts.Logger), sealer: sealer, asking: sealer.For(statePurpose),
 		hosts:      newHostGuard(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		adminHosts: newHostGuard(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
@@ -125,7 +125,7 @@ func (g *Gateway) restore(u config.Upstream) []jsontext.Value {
 func (s *setup) catalogOptions() catalog.Options {
 	return catalog.Options{
 		Separator: s.cfg.Gateway.Separator, Conflict: string(s.cfg.Gateway.Conflict),
-		Tag: func(e *catalog.Entry) any { return s.policy.Grants(e.Team, e.Owners[0].Upstream, e.Name, e.JSON) },
+		Tag: func(e *catalog.Entry) any { return s.policy.Visibility(e.Team, e.Owners[0].Upstream, e.Name, e.JSON) },
 	}
 }
 

@@ -3,119 +3,61 @@ package policy
 import (
 	"hash/maphash"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/promptweir/promptweir/config"
 )
 
-// maxAudiences bounds the audiences that a policy keeps.
-const maxAudiences = 10_000
+const (
+	// maxAudiences bounds the audiences that a policy keeps.
+	maxAudiences = 10_000
+	// maxDecisions bounds the decisions about gates that a policy keeps.
+	maxDecisions = 1 << 17
+)
 
-// Audience is all principals whom the policy cannot tell apart. It never changes.
+// Audience is all principals whom the policy cannot tell apart. It never changes. Make it with [Policy.Audience].
 type Audience struct {
 	policy *Policy
-	// rules is the set of rules that are for the audience, a bit each. It is a string since it is what tells
-	// one audience from another.
+	// rules is the set of rules that apply to the audience, one bit each. It is a string so that it can be part of the key
+	// that identifies an audience.
 	rules string
-	// facts are what a when reads of its principals: of what any when reads, they have the same.
+	// facts are what conditions read of the audience's principals.
 	facts config.PrincipalFacts
 }
 
-// Audience returns the audience that a principal belongs to: the same pointer for all who belong to it, as long as it
-// is among the 10 000 asked for last.
-func (p *Policy) Audience(who Principal) *Audience {
-	slot := p.placed.slot(who)
-	known := slot.Load()
-	if known == nil || !known.who.equal(who) {
-		rules := p.rulesFor(who)
-		facts, key := p.facts(who, rules)
-		known = &placement{who, key, string(rules), facts}
-		slot.Store(known)
-	}
-	if kept, ok := p.audiences.Get(known.key); ok {
-		return kept
-	}
-	fresh := &Audience{p, known.rules, known.facts}
-	if kept, ok, _ := p.audiences.PeekOrAdd(known.key, fresh); ok { // somebody else was faster
-		return kept
-	}
-	return fresh
-}
+// Sees reports whether the audience may see an entry. It is the only decision, for list, get, completion and notifications
+// alike.
+func (a *Audience) Sees(v *Visibility) bool { return a.shownBy(v) != nil }
 
-// placements remember to which audience some principals belong. Where two fall into one slot, the later one stays.
-type placements struct {
-	seed  maphash.Seed
-	slots [1024]atomic.Pointer[placement]
-}
-
-// placement is what makes a principal's audience.
-type placement struct {
-	who   Principal
-	key   string
-	rules string
-	facts config.PrincipalFacts
-}
-
-func (p *placements) slot(who Principal) *atomic.Pointer[placement] {
-	return &p.slots[maphash.String(p.seed, who.Subject)%uint64(len(p.slots))]
-}
-
-// facts returns what the blocks that bear on a principal may read, and what is equal for all principals of its audience: the
-// rules that are for them, and the values of whatever those blocks do read.
-func (p *Policy) facts(who Principal, rules []byte) (facts config.PrincipalFacts, key string) {
-	reads := slices.Clone(p.reads)
-	for _, id := range p.reading {
-		if contains(rules, id) {
-			reads = append(reads, p.rules[id].expose.reads()...)
-		}
-	}
-	if len(reads) == 0 {
-		return facts, string(rules)
-	}
-	facts = who.facts()
-	slices.Sort(reads)
-	values := slices.Clone(rules)
-	for _, read := range slices.Compact(reads) { // which they are follows from the rules
-		value := facts.Value(read)
-		values = append(strconv.AppendInt(values, int64(len(value)), 10), ' ')
-		values = append(values, value...)
-	}
-	return facts, string(values)
-}
-
-// Allows reports whether the audience may see an entry. It is the one decision, for list, get, completion and
-// notification alike. An audience and grants of two different policies allow nothing.
-func (a *Audience) Allows(g Grants) bool { return a.allowedBy(g) != nil }
-
-// allowedBy returns the first rule by which the audience may see an entry; nil means that it may not.
-func (a *Audience) allowedBy(g Grants) *rule {
-	if a.policy != g.policy {
+// shownBy returns the first rule that shows the entry to the audience, or nil if none does.
+func (a *Audience) shownBy(v *Visibility) *rule {
+	// After a reload a request may hold halves of two policies, whose rules have nothing to do with each other.
+	if v == nil || a.policy != v.policy {
 		return nil
 	}
-	if g.gated != nil && slices.ContainsFunc(g.gated.hides, a.opens) {
+	if v.conditional != nil && slices.ContainsFunc(v.conditional.hides, a.passes) {
 		return nil
 	}
-	for i, id := range g.rules {
-		if a.has(int(id)) && (g.gated == nil || a.opens(g.gated.shows[i])) {
+	for i, id := range v.rules {
+		// The gate last: only for rules that apply to the audience does it have the facts that the condition reads.
+		if a.has(int(id)) && (v.conditional == nil || a.passes(v.conditional.shows[i])) {
 			return &a.policy.rules[id]
 		}
 	}
 	return nil
 }
 
-// Limit returns that of the expose block by which the audience sees an entry; nil where it has none, or where the
-// audience is of the team's members.
-func (a *Audience) Limit(g Grants) *config.Limit {
-	if r := a.allowedBy(g); r != nil && r.expose != nil {
+// Limit returns the limit of the expose block that shows an entry to the audience. It is nil if the block has none, or if
+// the audience sees the entry as members of the team.
+func (a *Audience) Limit(v *Visibility) *config.Limit {
+	if r := a.shownBy(v); r != nil && r.expose != nil {
 		return r.expose.Limit
 	}
 	return nil
 }
 
-// SeesTeam reports whether the audience may see anything at all of what a team owns: it is of the team's members, or some
-// expose block of the team is for it, whatever that block matches at present.
+// SeesTeam reports whether the audience may see anything that a team owns: it belongs to the team, or an expose block of
+// the team names it, whatever that block matches at present.
 func (a *Audience) SeesTeam(team string) bool {
 	t, ok := a.policy.teams[team]
 	if !ok {
@@ -129,7 +71,7 @@ func (a *Audience) SeesTeam(team string) bool {
 	return false
 }
 
-// Member reports whether the audience is of a team's members.
+// Member reports whether the audience belongs to a team.
 func (a *Audience) Member(team string) bool {
 	t, ok := a.policy.teams[team]
 	return ok && t.first < t.end && a.has(t.first)
@@ -139,37 +81,43 @@ func (a *Audience) has(rule int) bool { return contains(a.rules, rule) }
 
 func contains[T string | []byte](rules T, id int) bool { return rules[id/8]&(1<<(id%8)) != 0 }
 
-// rulesFor returns the set of rules that are for a principal.
-func (p *Policy) rulesFor(who Principal) []byte {
-	set := make([]byte, (len(p.rules)+7)/8)
-	add := func(rules []int) {
-		for _, id := range rules {
-			set[id/8] |= 1 << (id % 8)
-		}
+// passes reports whether the block of a gate applies to the audience. Without a gate it always does.
+func (a *Audience) passes(g *gate) bool {
+	if g == nil {
+		return true
 	}
-	if who.EveryTeam {
-		add(p.everyTeam)
+	// Two goroutines may both decide here. They come to the same result.
+	key := decision{g, a}
+	if decided, ok := a.policy.decisions.Get(key); ok {
+		return decided
 	}
-	for selector := range who.selectors {
-		add(p.direct[selector])
-		if !who.Anonymous {
-			add(p.membership[selector])
-		}
-	}
-	return set
+	decided := a.policy.holds(g.block, g.prompt, a.facts, g.name)
+	a.policy.decisions.Add(key, decided)
+	return decided
 }
 
-// selectors yields whatever a team's members or an expose block may call the principal.
-func (p Principal) selectors(yield func(config.Selector) bool) {
-	if !yield(config.Selector{Kind: config.Anybody}) {
-		return
-	}
-	if name, ok := strings.CutPrefix(p.Subject, "user:"); ok && !yield(config.Selector{Kind: config.User, Name: name}) {
-		return
-	}
-	for _, group := range p.Groups {
-		if name, ok := strings.CutPrefix(group, "group:"); ok && !yield(config.Selector{Kind: config.Group, Name: name}) {
-			return
-		}
-	}
+// decision is a gate and the audience that it is decided for. One decision holds for the whole audience, since all of its
+// principals have the same values of whatever a condition reads.
+type decision struct {
+	gate     *gate
+	audience *Audience
+}
+
+// placementCache remembers the audiences of some principals, one in each slot: finding the rules of a principal anew for
+// each request would cost more than the rest of the decision.
+type placementCache struct {
+	seed  maphash.Seed
+	slots [1024]atomic.Pointer[placement]
+}
+
+// placement is what determines a principal's audience.
+type placement struct {
+	who   Principal
+	key   string
+	rules string
+	facts config.PrincipalFacts
+}
+
+func (p *placementCache) slot(who Principal) *atomic.Pointer[placement] {
+	return &p.slots[maphash.String(p.seed, who.Subject)%uint64(len(p.slots))]
 }

@@ -10,34 +10,15 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Sign says how a [Change] changes what is seen.
-type Sign string
-
-// The signs of changes.
-const (
-	More  Sign = "+" // more is seen, or by more
-	Less  Sign = "-" // less is seen, or by fewer
-	Other Sign = "!" // neither, or it depends
-)
-
-// Change is one thing that a configuration says otherwise than the one before about who sees what, and under which names.
-type Change struct {
-	Sign Sign `json:"sign"`
-	// Rule is where the block begins, as PATH:LINE, in the later configuration, or in the one before where it is gone
-	// from the later.
-	Rule string `json:"rule,omitempty"`
-	// Text says it in words.
-	Text string `json:"text"`
-}
-
-// Diff says what changes between two configurations, from what they say alone. The order and the labels of blocks, where
-// they stand, and how a rule is divided into blocks do not count.
+// Diff returns the changes from one configuration to another, without looking at any upstream's prompts. The order, labels
+// and places of blocks do not matter, nor does how a rule is divided into blocks.
 func Diff(before, after *config.Config) []Change {
 	d := &differ{}
 	d.gateway(before, after)
 	d.hides("", before.Hides, after.Hides)
 	d.screens("", before.Gateway.Screens, after.Gateway.Screens)
 	d.locks(before, after)
+	// A team that is in one configuration only is compared with an empty one.
 	was, is := byName(before.Teams), byName(after.Teams)
 	for _, name := range unionOfNames(before.Teams, after.Teams) {
 		old, now := was[name], is[name]
@@ -45,7 +26,7 @@ func Diff(before, after *config.Config) []Change {
 		d.members(old, now)
 		d.exposes(name, old.Exposes, now.Exposes)
 		d.hides(name, old.Hides, now.Hides)
-		d.shapes(name, old.Shapes, now.Shapes)
+		d.overrides(name, old.Shapes, now.Shapes)
 		d.screens(name, old.Screens, now.Screens)
 	}
 	return d.changes
@@ -59,7 +40,7 @@ func byName(teams []config.Team) map[string]config.Team {
 	return all
 }
 
-// unionOfNames returns the names of the teams of both configurations, in the later one's order.
+// unionOfNames returns the names of the teams of both configurations, in the order of the later one.
 func unionOfNames(before, after []config.Team) []string {
 	var names []string
 	for _, t := range slices.Concat(after, before) {
@@ -70,28 +51,14 @@ func unionOfNames(before, after []config.Team) []string {
 	return names
 }
 
-type differ struct{ changes []Change }
-
-func (d *differ) add(sign Sign, place config.Place, text string, args ...any) {
-	d.changes = append(d.changes, Change{sign, ruleAt(place), fmt.Sprintf(text, args...)})
-}
-
-// ruleAt is where a block begins, "" for one that is in no file.
-func ruleAt(place config.Place) string {
-	if place == (config.Place{}) {
-		return ""
-	}
-	return place.String()
-}
-
 func (d *differ) gateway(before, after *config.Config) {
 	switch {
 	case before.Auth == nil && after.Auth != nil:
-		d.add(Less, config.Place{}, "callers have to say who they are: nobody is in every team any more")
+		d.add(Less, config.Place{}, "callers must authenticate: they are no longer members of every team")
 	case before.Auth != nil && after.Auth == nil:
-		d.add(More, config.Place{}, "there is no auth block any more: everybody is in every team")
+		d.add(More, config.Place{}, "the auth block is removed: everybody is a member of every team")
 	case before.Auth != nil && before.Auth.Anonymous && !after.Auth.Anonymous:
-		d.add(Less, config.Place{}, "callers without a credential see nothing any more")
+		d.add(Less, config.Place{}, "callers without a credential no longer see anything")
 	case before.Auth != nil && !before.Auth.Anonymous && after.Auth.Anonymous:
 		d.add(More, config.Place{}, `callers without a credential see what is exposed to "*"`)
 	}
@@ -99,7 +66,7 @@ func (d *differ) gateway(before, after *config.Config) {
 		d.callers(before.Auth, after.Auth)
 	}
 	if was, is := before.Gateway.Separator, after.Gateway.Separator; was != is {
-		d.add(Other, config.Place{}, "separator %q instead of %q: the names of all prompts with a prefix change", is, was)
+		d.add(Other, config.Place{}, "separator %q instead of %q: all prompts with a prefix are renamed", is, was)
 	}
 	if was, is := before.Gateway.Conflict, after.Gateway.Conflict; was != is {
 		d.add(Other, config.Place{}, "conflict = %q instead of %q", is, was)
@@ -116,7 +83,7 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 	}
 	for i := range before {
 		if old := &before[i]; find(after, old.Name) == nil {
-			d.add(Less, old.Place, "upstream %q of team %q is gone", old.Name, team)
+			d.add(Less, old.Place, "upstream %q of team %q is removed", old.Name, team)
 		}
 	}
 	for i := range after {
@@ -124,13 +91,13 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 		old := find(before, now.Name)
 		switch {
 		case old == nil:
-			d.add(More, now.Place, "upstream %q of team %q is new: its members see its prompts, %s", now.Name, team, prefixed(now.Prefix))
+			d.add(More, now.Place, "upstream %q of team %q is new: the team's members see its prompts, %s", now.Name, team, prefixed(now.Prefix))
 			continue
 		case old.Address() != now.Address() || old.Transport != now.Transport:
-			d.add(Other, now.Place, "upstream %q of team %q is another server now: %s instead of %s", now.Name, team, now.Address(), old.Address())
+			d.add(Other, now.Place, "upstream %q of team %q points to another server: %s instead of %s", now.Name, team, now.Address(), old.Address())
 		}
 		if old.Prefix != now.Prefix {
-			d.add(Other, now.Place, "the prompts of upstream %q of team %q are called otherwise: %s instead of %s",
+			d.add(Other, now.Place, "the prompts of upstream %q of team %q are renamed: %s instead of %s",
 				now.Name, team, prefixed(now.Prefix), prefixed(old.Prefix))
 		}
 	}
@@ -146,7 +113,7 @@ func prefixed(prefix string) string {
 func (d *differ) members(before, after config.Team) {
 	for _, who := range before.Members {
 		if !slices.Contains(after.Members, who) {
-			d.add(Less, cmp.Or(after.Place, before.Place), "%s is not a member of team %q any more", who, before.Name)
+			d.add(Less, cmp.Or(after.Place, before.Place), "%s is no longer a member of team %q", who, before.Name)
 		}
 	}
 	for _, who := range after.Members {
@@ -157,16 +124,17 @@ func (d *differ) members(before, after config.Team) {
 }
 
 func (d *differ) exposes(team string, before, after []config.Rule) {
-	d.exposed(Less, after, before, "%s of team %q does not show %s to %s%s any more", team)
+	d.exposed(Less, after, before, "%s of team %q no longer shows %s to %s%s", team)
 	d.exposed(More, before, after, "%s of team %q shows %s to %s%s", team)
 }
 
-// exposed adds what some rules show that others do not.
+// exposed adds what rules show that none of the others shows.
 func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team string) {
 	for i := range rules {
 		r := &rules[i]
+		// By reader and pattern, since a rule may be divided into blocks in another way without changing anything.
 		for _, who := range r.To {
-			patterns := unsaid(r, others, func(other *config.Rule) bool { return slices.Contains(other.To, who) })
+			patterns := onlyIn(r, others, func(other *config.Rule) bool { return slices.Contains(other.To, who) })
 			if patterns != "" {
 				d.add(sign, r.Place, text, title("expose", r), team, patterns, who, when(r))
 			}
@@ -174,27 +142,25 @@ func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team stri
 	}
 }
 
-// hides adds what hide blocks of a team, or with "" of the gateway, change.
+// hides adds the changes of the hide blocks of a team, or of the gateway if team is empty.
 func (d *differ) hides(team string, before, after []config.Rule) {
-	whose := "of the gateway"
-	if team != "" {
-		whose = fmt.Sprintf("of team %q", team)
-	}
-	d.hidden(More, after, before, "%s %s does not remove %s%s any more", whose)
+	whose := ownerOf(team)
+	d.hidden(More, after, before, "%s %s no longer removes %s%s", whose)
 	d.hidden(Less, before, after, "%s %s removes %s from everybody%s", whose)
 }
 
+// hidden adds what rules hide that none of the others hides.
 func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose string) {
 	for i := range rules {
 		r := &rules[i]
-		if patterns := unsaid(r, others, func(*config.Rule) bool { return true }); patterns != "" {
+		if patterns := onlyIn(r, others, func(*config.Rule) bool { return true }); patterns != "" {
 			d.add(sign, r.Place, text, title("hide", r), whose, patterns, when(r))
 		}
 	}
 }
 
-// unsaid returns those of a rule's patterns that none of the others has, of those that are like it otherwise.
-func unsaid(r *config.Rule, others []config.Rule, like func(*config.Rule) bool) string {
+// onlyIn returns the rule's patterns that are in no other rule that is alike apart from its patterns.
+func onlyIn(r *config.Rule, others []config.Rule, like func(*config.Rule) bool) string {
 	var patterns []string
 	for _, pattern := range r.Prompts {
 		said := func(other config.Rule) bool {
@@ -208,7 +174,7 @@ func unsaid(r *config.Rule, others []config.Rule, like func(*config.Rule) bool) 
 	return strings.Join(patterns, ", ")
 }
 
-// when is a rule's condition as it continues a sentence.
+// when returns a rule's condition as it continues a sentence.
 func when(r *config.Rule) string {
 	if r.When == nil {
 		return ""
@@ -216,8 +182,8 @@ func when(r *config.Rule) string {
 	return " when " + r.When.String()
 }
 
-// shapes adds what prompt blocks change.
-func (d *differ) shapes(team string, before, after []config.Shape) {
+// overrides adds the changes of a team's prompt blocks.
+func (d *differ) overrides(team string, before, after []config.Shape) {
 	find := func(in []config.Shape, prompt string) config.Shape {
 		at := slices.IndexFunc(in, func(s config.Shape) bool { return s.Prompt == prompt })
 		if at < 0 {
@@ -226,21 +192,21 @@ func (d *differ) shapes(team string, before, after []config.Shape) {
 		return in[at]
 	}
 	for _, now := range after {
-		d.shape(team, now.Place, find(before, now.Prompt), now)
+		d.override(team, now.Place, find(before, now.Prompt), now)
 	}
 	for _, old := range before {
-		if now := find(after, old.Prompt); now.Place == (config.Place{}) {
-			d.shape(team, old.Place, old, now)
+		if now := find(after, old.Prompt); now.Place == (config.Place{}) { // find made it up
+			d.override(team, old.Place, old, now)
 		}
 	}
 }
 
-func (d *differ) shape(team string, place config.Place, old, now config.Shape) {
+func (d *differ) override(team string, place config.Place, old, now config.Shape) {
 	if was, is := cmp.Or(old.Name, old.Prompt), cmp.Or(now.Name, now.Prompt); was != is {
-		d.add(Other, place, "prompt %q of team %q is called %q instead of %q", now.Prompt, team, is, was)
+		d.add(Other, place, "prompt %q of team %q is renamed: %q instead of %q", now.Prompt, team, is, was)
 	}
-	old.Name, old.Place = now.Name, now.Place
+	old.Name, old.Place = now.Name, now.Place // which are reported above, or do not matter
 	if !reflect.DeepEqual(old, now) {
-		d.add(Other, place, "prompt %q of team %q is described, or takes arguments, otherwise", now.Prompt, team)
+		d.add(Other, place, "prompt %q of team %q has a different description or different arguments", now.Prompt, team)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-func TestDiffSaysWhatChanges(t *testing.T) {
+func TestDiff_ReportsEachChange(t *testing.T) {
 	when := conditions(t, `prompt.title == "T"`)
 	tests := map[string]struct {
 		change func(*config.Config)
@@ -20,33 +20,33 @@ func TestDiffSaysWhatChanges(t *testing.T) {
 		"order, labels and blocks": {func(c *config.Config) {
 			slices.Reverse(c.Teams)
 			slices.Reverse(c.Teams[3].Exposes)
-			r := &c.Teams[3].Exposes[2] // which says two things, and is cut in two
+			r := &c.Teams[3].Exposes[2] // which names two, and is split
 			r.Label = "renamed"
 			c.Teams[3].Exposes[2].To = selectors("user:bob")
-			c.Teams[3].Exposes = append(c.Teams[3].Exposes, rule("payments.hcl:40", "cut off", "billing.invoice", "team:search"),
+			c.Teams[3].Exposes = append(c.Teams[3].Exposes, rule("payments.hcl:40", "split off", "billing.invoice", "team:search"),
 				rule("payments.hcl:41", "", "billing.review_*", "*"))
 		}, nil},
-		"an audience more and one less": {func(c *config.Config) {
+		"one reader added and one removed": {func(c *config.Config) {
 			c.Teams[0].Exposes[1].To = selectors("team:search", "group:legal")
 		}, []policy.Change{
-			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" does not show billing.invoice to user:bob any more`},
+			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" no longer shows billing.invoice to user:bob`},
 			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to group:legal`},
 		}},
-		"a pattern more": {func(c *config.Config) {
+		"a pattern added": {func(c *config.Config) {
 			c.Teams[1].Exposes[0].Prompts = append(c.Teams[1].Exposes[0].Prompts, pattern("web.find"))
 		}, []policy.Change{
 			{policy.More, "search.hcl:5", `expose "for the readers" of team "search" shows web.find to team:readers`},
 			{policy.More, "search.hcl:5", `expose "for the readers" of team "search" shows web.find to group:auditors`},
 		}},
 		"members": {func(c *config.Config) { c.Teams[2].Members = selectors("user:raj") }, []policy.Change{
-			{policy.Less, "", `user:rita is not a member of team "readers" any more`},
+			{policy.Less, "", `user:rita is no longer a member of team "readers"`},
 			{policy.More, "", `user:raj is a member of team "readers"`},
 		}},
 		"hides": {func(c *config.Config) {
 			c.Hides = nil
 			c.Teams[1].Hides = []config.Rule{rule("search.hcl:9", "", "web.old_*")}
 		}, []policy.Change{
-			{policy.More, "gateway.hcl:9", `hide "no debug prompts" of the gateway does not remove *.debug_* any more`},
+			{policy.More, "gateway.hcl:9", `hide "no debug prompts" of the gateway no longer removes *.debug_*`},
 			{policy.Less, "search.hcl:9", `hide of team "search" removes web.old_* from everybody`},
 		}},
 		"upstreams": {func(c *config.Config) {
@@ -56,25 +56,25 @@ func TestDiffSaysWhatChanges(t *testing.T) {
 			}
 			c.Teams[1].Upstreams[0].URLs = []string{"https://web.example.com/mcp"}
 		}, []policy.Change{
-			{policy.Less, "", `upstream "notes" of team "payments" is gone`},
-			{policy.Other, "payments.hcl:4", `the prompts of upstream "billing" of team "payments" are called otherwise: with the prefix "pay" instead of without a prefix`},
-			{policy.More, "payments.hcl:8", `upstream "ledger" of team "payments" is new: its members see its prompts, with the prefix "ledger"`},
-			{policy.Other, "", `upstream "web" of team "search" is another server now: https://web.example.com/mcp instead of `},
+			{policy.Less, "", `upstream "notes" of team "payments" is removed`},
+			{policy.Other, "payments.hcl:4", `the prompts of upstream "billing" of team "payments" are renamed: with the prefix "pay" instead of without a prefix`},
+			{policy.More, "payments.hcl:8", `upstream "ledger" of team "payments" is new: the team's members see its prompts, with the prefix "ledger"`},
+			{policy.Other, "", `upstream "web" of team "search" points to another server: https://web.example.com/mcp instead of `},
 		}},
-		"a team that goes": {func(c *config.Config) { c.Teams = slices.Delete(c.Teams, 3, 4) }, []policy.Change{
-			{policy.Less, "", `upstream "door" of team "open" is gone`},
-			{policy.Less, "open.hcl:1", `user:eve is not a member of team "open" any more`},
-			{policy.Less, "open.hcl:1", `user:anonymous is not a member of team "open" any more`},
+		"a team removed": {func(c *config.Config) { c.Teams = slices.Delete(c.Teams, 3, 4) }, []policy.Change{
+			{policy.Less, "", `upstream "door" of team "open" is removed`},
+			{policy.Less, "open.hcl:1", `user:eve is no longer a member of team "open"`},
+			{policy.Less, "open.hcl:1", `user:anonymous is no longer a member of team "open"`},
 		}},
 		"no auth": {func(c *config.Config) { c.Auth = nil }, []policy.Change{
-			{policy.More, "", "there is no auth block any more: everybody is in every team"},
+			{policy.More, "", "the auth block is removed: everybody is a member of every team"},
 		}},
 		"no callers without a credential": {func(c *config.Config) { c.Auth = &config.Auth{} }, []policy.Change{
-			{policy.Less, "", "callers without a credential see nothing any more"},
+			{policy.Less, "", "callers without a credential no longer see anything"},
 		}},
 		"a when": {func(c *config.Config) { c.Teams[0].Exposes[1].When = when[0] }, []policy.Change{
-			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" does not show billing.invoice to team:search any more`},
-			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" does not show billing.invoice to user:bob any more`},
+			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" no longer shows billing.invoice to team:search`},
+			{policy.Less, "payments.hcl:21", `expose "invoices" of team "payments" no longer shows billing.invoice to user:bob`},
 			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to team:search when prompt.title == "T"`},
 			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to user:bob when prompt.title == "T"`},
 		}},
@@ -84,11 +84,11 @@ func TestDiffSaysWhatChanges(t *testing.T) {
 				{Prompt: "billing.c", Title: &c.Teams[0].Name, Place: place("payments.hcl:60")},
 			}
 		}, []policy.Change{
-			{policy.Other, "payments.hcl:50", `prompt "billing.a" of team "payments" is called "billing.b" instead of "billing.a"`},
-			{policy.Other, "payments.hcl:60", `prompt "billing.c" of team "payments" is described, or takes arguments, otherwise`},
+			{policy.Other, "payments.hcl:50", `prompt "billing.a" of team "payments" is renamed: "billing.b" instead of "billing.a"`},
+			{policy.Other, "payments.hcl:60", `prompt "billing.c" of team "payments" has a different description or different arguments`},
 		}},
 		"names": {func(c *config.Config) { c.Gateway.Separator, c.Gateway.Conflict = "/", config.ConflictFirst }, []policy.Change{
-			{policy.Other, "", `separator "/" instead of "": the names of all prompts with a prefix change`},
+			{policy.Other, "", `separator "/" instead of "": all prompts with a prefix are renamed`},
 			{policy.Other, "", `conflict = "first" instead of ""`},
 		}},
 	}
@@ -101,8 +101,8 @@ func TestDiffSaysWhatChanges(t *testing.T) {
 	}
 }
 
-func TestDiffIsSilentOnlyWhereEverybodySeesTheSame(t *testing.T) {
-	differ, whens := 0, randomConditions(t)
+func TestDiff_IsEmptyOnlyIfVisibilityIsEqual(t *testing.T) {
+	empty, whens := 0, randomConditions(t)
 	for seed := range uint64(3000) {
 		before, after := newWorld(seed, whens), newWorld(seed, whens)
 		before.cfg.Auth, after.cfg.Auth = &config.Auth{}, &config.Auth{}
@@ -113,18 +113,18 @@ func TestDiffIsSilentOnlyWhereEverybodySeesTheSame(t *testing.T) {
 		for _, e := range before.entries {
 			for _, who := range before.principals {
 				if was, is := visible(&before.cfg, who, e), visible(&after.cfg, who, e); was != is {
-					t.Fatalf("seed %d: %v of %v is visible %v instead of %v, and nothing is said", seed, e, who, is, was)
+					t.Fatalf("seed %d: %v is visible to %v: %v, before %v, and Diff is empty", seed, e, who, is, was)
 				}
 			}
 		}
-		differ++
+		empty++
 	}
-	if differ == 0 || differ == 3000 {
-		t.Errorf("nothing was said of %d of 3000: the test tests nothing", differ)
+	if empty == 0 || empty == 3000 {
+		t.Errorf("%d of 3000 diffs are empty: the test tests nothing", empty)
 	}
 }
 
-// mutate takes one thing away from a configuration, or something that does not count.
+// mutate removes one thing from a configuration, or changes something that does not matter.
 func mutate(w *world, seed uint64) {
 	team := &w.cfg.Teams[int(seed)%len(w.cfg.Teams)]
 	switch {
@@ -146,7 +146,7 @@ func mutate(w *world, seed uint64) {
 	}
 }
 
-func TestReadersAreWhoSeesAnEntry(t *testing.T) {
+func TestReaders_AgreeWithVisibility(t *testing.T) {
 	whens := randomConditions(t)
 	for seed := range uint64(500) {
 		w := newWorld(seed, whens)
@@ -158,7 +158,7 @@ func TestReadersAreWhoSeesAnEntry(t *testing.T) {
 				if who.Anonymous || who.EveryTeam {
 					continue
 				}
-				may, does := false, false // by what depends on more of the principal, and without
+				may, does := false, false // with a condition on the principal, and without
 				for _, r := range readers {
 					name := r.Who.String()
 					if name == "*" || name == who.Subject || slices.Contains(who.Groups, name) {

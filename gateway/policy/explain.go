@@ -11,99 +11,109 @@ import (
 // Decision is whether a principal may see an entry, and why.
 type Decision struct {
 	Visible bool
-	// Depends means that it depends on the prompt's definition or the principal's claims, which were not given: Visible is
-	// false then.
+	// Depends means that the decision depends on the prompt's definition or the principal's claims, which were not given.
+	// Visible is false then.
 	Depends bool
-	// Rule is where the block that decides begins, as PATH:LINE; empty where no block shows the entry to
-	// the principal and none hides it.
+	// Rule is where the block that decides begins, as PATH:LINE. It is empty if no block shows the entry to the principal
+	// and none hides it.
 	Rule string
-	// Reason says it in words.
+	// Reason says in words why.
 	Reason string
-	// Chain is everything that bears on the entry, in order of precedence.
+	// Chain is every block that bears on the entry, in order of precedence.
 	Chain []Step
 }
 
-// Step is one thing that bears on an entry.
+// Step is one block that bears on an entry.
 type Step struct {
-	// Rule is where the step's block begins, as PATH:LINE.
+	// Rule is where the block begins, as PATH:LINE.
 	Rule string
 	// Text says what the block does.
 	Text string
-	// Decides marks the one step that made the decision; there is none where no block did.
+	// Decides marks the step that made the decision. There is none if no block did.
 	Decides bool
 }
 
-// Explain says what [Audience.Allows] answers for the principal's audience and the entry's [Grants], and why. Without a
-// definition, what depends on it is left open.
+// Explain returns what [Audience.Sees] answers for the principal's audience and the entry's [Visibility], and why. Without a
+// definition, it leaves open whatever depends on one.
 func (p *Policy) Explain(who Principal, team, upstream, name string, definition []byte) Decision {
 	t := p.owner(team, upstream)
 	if t == nil {
 		return Decision{Reason: fmt.Sprintf("no team %q has an upstream %q", team, upstream)}
 	}
 	e := explanation{who: who, team: team, name: name, facts: who.facts()}
-	e.entry = subject{team: team, upstream: upstream, name: name, definition: definition}
-	// An audience of its own: to explain must not push out those in use.
+	e.entry = entry{team: team, upstream: upstream, name: name, definition: definition}
+	// It is not one of the policy's audiences: an explanation must not push out one that is in use.
 	e.audience = &Audience{policy: p, rules: string(p.rulesFor(who))}
 	e.Reason = fmt.Sprintf("%s is not a member of team %q, and no expose block of that team is for %s and matches %q",
 		who.Subject, team, who.Subject, name)
 	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of team %q owns it", upstream, team)}}
-	e.hides(p.hides, "of the gateway")
-	e.hides(t.hides, fmt.Sprintf("of team %q", team))
+	e.hides(p.hides, ownerOf(""))
+	e.hides(t.hides, ownerOf(team))
 	e.rules(t)
 	switch {
-	case e.Rule != "":
-	case e.open != "":
-		e.Depends, e.Reason = true, e.open
-	case e.closed != "":
-		e.Reason = e.closed
+	case e.Rule != "": // a step decided and gave its reason
+	case e.undecided != "":
+		e.Depends, e.Reason = true, e.undecided
+	case e.unmet != "":
+		e.Reason = e.unmet
 	}
 	return e.Decision
 }
 
-// explanation is a decision in the making.
+// explanation is a decision that is being made.
 type explanation struct {
 	Decision
 
 	who        Principal
 	team, name string
-	entry      subject
+	entry      entry
 	audience   *Audience
 	facts      config.PrincipalFacts
-	// open is the first step that depends on what is not known; hidden, that it may hide what later steps show.
-	open   string
-	hidden bool
-	// closed is the first expose block that is for the principal and whose when does not hold.
-	closed string
+	// undecided is the first step that depends on something unknown. If mayHide is set, such a step may hide what later
+	// ones show.
+	undecided string
+	mayHide   bool
+	// unmet is the first step about an expose block that names the principal but whose condition does not hold.
+	unmet string
 }
 
-// step adds a step. The first that counts decides, but none shows what a hide block may hide.
-func (e *explanation) step(rule, text string, counts, shows bool) {
-	decides := counts && e.Rule == "" && (!shows || !e.hidden)
+// step adds a step. The first one that applies decides, but none can show what an undecided hide block may hide.
+func (e *explanation) step(rule, text string, applies, shows bool) {
+	// Steps after the deciding one are listed too: a reader wants to know what a change of that one would lead to.
+	decides := applies && e.Rule == "" && (!shows || !e.mayHide)
 	e.Chain = append(e.Chain, Step{rule, text, decides})
 	if decides {
 		e.Rule, e.Reason, e.Visible = rule, text, shows
 	}
 }
 
-// when evaluates a block's condition, and says so.
-func (e *explanation) when(b *block) (counts bool, because string) {
-	if b.When == nil {
-		return true, ""
-	}
-	because = fmt.Sprintf("when = %s ", b.When)
-	counts, err := b.When.Holds(e.entry.read(), e.facts)
-	switch {
-	case errors.Is(err, config.ErrUnknown):
-		return false, because + "depends on " + e.missing(b.When)
-	case err != nil:
-		return b.otherwise, because + "cannot be evaluated: " + err.Error()
-	case counts:
-		return true, because + "holds"
-	}
-	return false, because + "does not hold"
+// outcome is the result of a block's condition.
+type outcome struct {
+	applies bool
+	// because explains the result; empty if the block has no condition.
+	because string
+	// unknown means that the condition reads something that was not given.
+	unknown bool
 }
 
-// missing says what a condition depends on that is not known.
+func (e *explanation) evaluate(b *block) outcome {
+	if b.When == nil {
+		return outcome{applies: true}
+	}
+	because := fmt.Sprintf("when = %s ", b.When)
+	holds, err := b.When.Holds(e.entry.read(), e.facts)
+	switch {
+	case errors.Is(err, config.ErrUnknown): // unlike a failure, it may turn out either way
+		return outcome{because: because + "depends on " + e.missing(b.When), unknown: true}
+	case err != nil:
+		return outcome{applies: b.fallback, because: because + "cannot be evaluated: " + err.Error()}
+	case holds:
+		return outcome{applies: true, because: because + "holds"}
+	}
+	return outcome{because: because + "does not hold"}
+}
+
+// missing names what a condition depends on and was not given.
 func (e *explanation) missing(when *config.Condition) string {
 	claims := e.who.ClaimsUnknown && when.ReadsClaims()
 	switch definition := when.ReadsPrompt() && e.entry.definition == nil; {
@@ -115,37 +125,34 @@ func (e *explanation) missing(when *config.Condition) string {
 	return "the prompt's definition, which is not known here"
 }
 
-// hides adds the blocks that hide the name, or would.
-func (e *explanation) hides(hides []*block, whose string) {
+// hides adds the blocks that hide the name, or might.
+func (e *explanation) hides(hides []*block, owner string) {
 	for _, hide := range hides {
 		if !hide.Matches(e.name) {
 			continue
 		}
-		counts, because := e.when(hide)
-		text := title("hide", hide.Rule) + " " + whose
+		out := e.evaluate(hide)
+		text := title("hide", hide.Rule) + " " + owner
 		switch {
-		case because == "":
+		case out.because == "":
 			text += " removes it from everybody"
-		case counts:
-			text += " removes it: " + because
-		case e.opens(because):
-			text += " may remove it: " + because
+		case out.applies:
+			text += " removes it: " + out.because
+		case out.unknown:
+			text += " may remove it: " + out.because
+			e.mayHide = true
 		default:
-			text += " does not remove it: " + because
+			text += " does not remove it: " + out.because
 		}
-		e.note(because, text)
-		e.hidden = e.hidden || e.opens(because)
-		e.step(hide.Place.String(), text, counts, false)
+		e.leaveOpen(out, text)
+		e.step(hide.Place.String(), text, out.applies, false)
 	}
 }
 
-// opens reports whether the reason is that something is not known.
-func (e *explanation) opens(because string) bool { return strings.HasSuffix(because, "not known here") }
-
-// note remembers a step that leaves the decision open, if nothing before it decided.
-func (e *explanation) note(because, text string) {
-	if e.opens(because) && e.Rule == "" && e.open == "" {
-		e.open = text
+// leaveOpen remembers a step with an unknown outcome, unless an earlier step decided already.
+func (e *explanation) leaveOpen(out outcome, text string) {
+	if out.unknown && e.Rule == "" && e.undecided == "" {
+		e.undecided = text
 	}
 }
 
@@ -153,46 +160,40 @@ func (e *explanation) note(because, text string) {
 func (e *explanation) rules(t *team) {
 	for id := t.first; id < t.end; id++ {
 		r := &e.audience.policy.rules[id]
-		if !r.shows(e.name) {
+		if !r.matches(e.name) {
 			continue
 		}
-		applies := e.audience.has(id)
-		text, counts := r.describe(e.who, applies), applies
-		if r.expose != nil && applies {
-			var because string
-			if counts, because = e.when(r.expose); because != "" {
-				text = fmt.Sprintf("%s of team %q is for %s, and %s", title("expose", r.expose.Rule), r.team, e.who.Subject, because)
-				e.note(because, text)
+		named := e.audience.has(id)
+		text, applies := r.describe(e.who, named), named
+		if r.expose != nil && named {
+			out := e.evaluate(r.expose)
+			if applies = out.applies; out.because != "" {
+				text = fmt.Sprintf("%s of team %q is for %s, and %s", title("expose", r.expose.Rule), r.team, e.who.Subject, out.because)
+				e.leaveOpen(out, text)
 			}
-			if !counts && e.closed == "" {
-				e.closed = text
+			if !applies && e.unmet == "" {
+				e.unmet = text
 			}
 		}
-		e.step(r.place.String(), text, counts, true)
+		e.step(r.place.String(), text, applies, true)
 	}
 }
 
-func (r *rule) describe(who Principal, applies bool) string {
+// describe says what the rule does for a principal, whom it names or not.
+func (r *rule) describe(who Principal, named bool) string {
 	switch {
-	case r.expose != nil && applies:
+	case r.expose != nil && named:
 		return fmt.Sprintf("%s of team %q shows it to %s", title("expose", r.expose.Rule), r.team, who.Subject)
 	case r.expose != nil:
 		return fmt.Sprintf("%s of team %q shows it to %s, not to %s",
 			title("expose", r.expose.Rule), r.team, names(r.expose.To), who.Subject)
 	case who.EveryTeam:
 		return fmt.Sprintf("%s is a member of team %q, as of every team: there is no auth block", who.Subject, r.team)
-	case applies:
+	case named:
 		return fmt.Sprintf("%s is a member of team %q", who.Subject, r.team)
 	default:
 		return fmt.Sprintf("%s is not a member of team %q", who.Subject, r.team)
 	}
-}
-
-func title(kind string, block *config.Rule) string {
-	if block.Label == "" {
-		return kind
-	}
-	return fmt.Sprintf("%s %q", kind, block.Label)
 }
 
 func names(to []config.Selector) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-func TestExplainTellsTheWholeChain(t *testing.T) {
+func TestExplain_ListsEveryStep(t *testing.T) {
 	p := policy.New(company())
 	tests := []struct {
 		who, upstream, name string

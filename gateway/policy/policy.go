@@ -1,83 +1,50 @@
-// Package policy answers: which prompts may a principal see, and which rule says so?
-//
-// A decision is made of two halves, so that the work is done where it is seldom:
-//
-//	                       when the entry or the policy changes
-//	team, upstream, name ──────────── Grants ───▶ the rules that show the entry ──┐
-//	                                                                              ├▶ Allows: one in common?
-//	principal ─────────────────────── Audience ─▶ the rules that are for it ──────┘
-//	                       once per request
-//
-// There are two kinds of rule that show an entry: membership of the owner's team, and an expose block of
-// that team. A hide block leaves the entry without any. What no rule shows is invisible: every unknown
-// (a team, an upstream, the zero [Grants], a half from another policy) ends there.
-//
-// The when of a block is decided with the Grants where it reads the prompt only, and once for each audience where it
-// reads the principal. One that cannot be evaluated hides, or does not expose.
-//
-// Decisions follow the owner. A name is only ever compared with the globs of the owner's team and of the
-// gateway; it is never taken apart.
-//
-// A [Policy] never changes. It is safe for concurrent use, and nothing here blocks.
 package policy
 
 import (
 	"hash/maphash"
 	"slices"
+	"strconv"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/promptweir/promptweir/config"
 )
 
-// Policy is the part of one configuration that says who sees what. Make it with [New].
+// Policy is the part of one configuration that decides who sees what. Make it with [New].
 type Policy struct {
 	teams map[string]*team
 	hides []*block
-	// rules are all that can show an entry; a rule is named by its index.
+	// rules are all rules that can show an entry. A rule is identified by its index.
 	rules []rule
 
-	// Whom the rules are for: directly, through membership of a team, and through membership of every team.
+	// The rules by whom they apply to: directly, through membership of a team, and through membership of every team. A
+	// principal's rules are looked up here rather than found by going through all rules.
 	direct     map[config.Selector][]int
 	membership map[config.Selector][]int
 	everyTeam  []int
 
-	// members are those of each team; open says that everybody is of every team.
+	// members has the members of each team.
 	members map[string][]config.Selector
-	open    bool
+	// open means that there is no auth block, so that everybody is a member of every team.
+	open bool
 
-	// audiences are those asked for last, decisions those made last.
-	audiences *lru.Cache[string, *Audience]
-	placed    placements
-	decisions *lru.Cache[decision, bool]
-	// reads are what of every principal the hide blocks read.
-	reads []string
-	// reading are the rules whose when reads the principal.
-	reading []int
-	// failed is nil where nobody wants to know.
-	failed func(Failure)
+	audiences  *lru.Cache[string, *Audience]
+	placements placementCache
+	decisions  *lru.Cache[decision, bool]
+
+	// hideReads are the attributes of principals that hide blocks read. They concern every principal.
+	hideReads []string
+	// readingRules are the rules whose condition reads the principal.
+	readingRules []int
+
+	onFailure func(Failure) // may be nil
 }
 
-// team is a team that owns upstreams. One that owns none shows nothing: it is only a set of people.
-type team struct {
-	upstreams map[string]config.Place // where each one's block begins
-	hides     []*block
-	// The team's rules are first (its membership) and those after it, before end (its exposes).
-	first, end int
-}
-
-// rule shows entries of a team to somebody: to its members, or to whom an expose block names.
-type rule struct {
-	team   string
-	expose *block // nil for membership
-	place  config.Place
-}
-
-// New returns the policy of a checked configuration, which it keeps and never changes.
+// New returns the policy of a validated configuration. It keeps the configuration and never changes it.
 func New(cfg *config.Config) *Policy {
 	audiences, err := lru.New[string, *Audience](maxAudiences)
 	if err != nil {
-		panic(err) // it refuses sizes below one only
+		panic(err) // only for a size below one
 	}
 	decisions, err := lru.New[decision, bool](maxDecisions)
 	if err != nil {
@@ -85,7 +52,7 @@ func New(cfg *config.Config) *Policy {
 	}
 	p := &Policy{
 		audiences:  audiences,
-		placed:     placements{seed: maphash.MakeSeed()},
+		placements: placementCache{seed: maphash.MakeSeed()},
 		decisions:  decisions,
 		teams:      map[string]*team{},
 		hides:      newBlocks(cfg.Hides, true),
@@ -94,6 +61,7 @@ func New(cfg *config.Config) *Policy {
 		members:    map[string][]config.Selector{},
 		open:       cfg.Auth == nil,
 	}
+	// All members first: a team's expose block may name any other team.
 	for i := range cfg.Teams {
 		p.members[cfg.Teams[i].Name] = cfg.Teams[i].Members
 	}
@@ -102,20 +70,20 @@ func New(cfg *config.Config) *Policy {
 			p.addTeam(t)
 		}
 	}
-	p.addReads(p.hides)
+	p.addHideReads(p.hides)
 	return p
 }
 
-// addReads notes what hide blocks read: it tells everybody apart.
-func (p *Policy) addReads(hides []*block) {
+func (p *Policy) addHideReads(hides []*block) {
 	for _, hide := range hides {
-		p.reads = append(p.reads, hide.reads()...)
+		p.hideReads = append(p.hideReads, hide.reads()...)
 	}
 }
 
 func (p *Policy) addTeam(t *config.Team) {
+	// Membership is a rule like an expose block, and the first one, so that it is what explains what members see.
 	owner := &team{upstreams: map[string]config.Place{}, hides: newBlocks(t.Hides, true), first: len(p.rules)}
-	p.addReads(owner.hides)
+	p.addHideReads(owner.hides)
 	for _, u := range t.Upstreams {
 		owner.upstreams[u.Name] = u.Place
 	}
@@ -128,18 +96,19 @@ func (p *Policy) addTeam(t *config.Team) {
 	p.teams[t.Name] = owner
 }
 
-// addRule indexes a rule by whom it is for, with each team replaced by its members.
+// addRule indexes a rule by whom it applies to, with each team replaced by its members.
 func (p *Policy) addRule(r rule, to []config.Selector) {
 	id := len(p.rules)
 	p.rules = append(p.rules, r)
 	if len(r.expose.reads()) > 0 {
-		p.reading = append(p.reading, id)
+		p.readingRules = append(p.readingRules, id)
 	}
 	for _, selector := range to {
 		if selector.Kind != config.TeamOf {
 			p.direct[selector] = append(p.direct[selector], id)
 			continue
 		}
+		// A principal in every team is in this one even if the team has no members.
 		p.everyTeam = append(p.everyTeam, id)
 		for _, member := range p.members[selector.Name] {
 			p.membership[member] = append(p.membership[member], id)
@@ -147,82 +116,14 @@ func (p *Policy) addRule(r rule, to []config.Selector) {
 	}
 }
 
-// Grants is what the policy says about one entry: the rules that show it. It stays true until the entry or the
-// policy changes. The zero value shows the entry to nobody.
-type Grants struct {
-	policy *Policy
-	rules  []int32
-	// gated is nil where no when reads the principal.
-	gated *gated
+// ReportFailures makes the policy call report when a condition cannot be evaluated, at most once a minute for each block.
+// Call it before any other method.
+func (p *Policy) ReportFailures(report func(Failure)) *Policy {
+	p.onFailure = report
+	return p
 }
 
-// gated is what is still to be decided for each audience.
-type gated struct {
-	hides []*gate
-	// shows has a gate for each of the rules; nil for one that always shows.
-	shows []*gate
-}
-
-// Grants says which rules show the entry with an exposed name and a definition, as JSON, that an upstream of a team
-// owns. Where the team has no such upstream, none does.
-func (p *Policy) Grants(team, upstream, name string, definition []byte) Grants {
-	t := p.owner(team, upstream)
-	if t == nil {
-		return Grants{}
-	}
-	entry := &subject{team: team, upstream: upstream, name: name, definition: definition}
-	hides, hidden := p.hidesOf(t, entry)
-	if hidden {
-		return Grants{}
-	}
-	grants := Grants{policy: p}
-	if len(hides) > 0 {
-		grants.gated = &gated{hides: hides}
-	}
-	for id := t.first; id < t.end; id++ {
-		r := &p.rules[id]
-		if !r.shows(name) {
-			continue
-		}
-		if counts, open := p.decide(r.expose, entry); counts || open != nil {
-			grants.add(id, open)
-		}
-	}
-	grants.rules = slices.Clip(grants.rules) // kept for as long as the entry is
-	return grants
-}
-
-// add adds a rule, with the gate that decides whether it shows the entry; nil where it does.
-func (g *Grants) add(id int, open *gate) {
-	g.rules = append(g.rules, int32(id))
-	if open != nil && g.gated == nil {
-		g.gated = &gated{}
-	}
-	if g.gated != nil {
-		missing := len(g.rules) - 1 - len(g.gated.shows)
-		g.gated.shows = append(append(g.gated.shows, make([]*gate, missing)...), open)
-	}
-}
-
-// hidesOf reports whether an entry of a team's is hidden from everybody, and the gates that may hide it from some.
-func (p *Policy) hidesOf(t *team, entry *subject) (gates []*gate, hidden bool) {
-	for _, hides := range [][]*block{p.hides, t.hides} {
-		for _, hide := range hides {
-			if !hide.Matches(entry.name) {
-				continue
-			}
-			counts, open := p.decide(hide, entry)
-			if counts {
-				return nil, true
-			}
-			if open != nil {
-				gates = append(gates, open)
-			}
-		}
-	}
-	return gates, false
-}
-
+// owner returns the team if it owns the upstream, else nil.
 func (p *Policy) owner(team, upstream string) *team {
 	t, ok := p.teams[team]
 	if !ok {
@@ -234,4 +135,145 @@ func (p *Policy) owner(team, upstream string) *team {
 	return t
 }
 
-func (r *rule) shows(name string) bool { return r.expose == nil || r.expose.Matches(name) }
+// Visibility returns the rules that show the entry with this exposed name and definition, which is JSON, and which an
+// upstream of the team owns. It is nil if no rule does, or if the team has no such upstream.
+func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Visibility {
+	t := p.owner(team, upstream)
+	if t == nil {
+		return nil
+	}
+	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
+	hides, hidden := p.hidesOf(t, e) // they beat every rule that shows the entry
+	if hidden {
+		return nil
+	}
+	v := &Visibility{policy: p}
+	if len(hides) > 0 {
+		v.conditional = &conditional{hides: hides}
+	}
+	for id := t.first; id < t.end; id++ {
+		r := &p.rules[id]
+		if !r.matches(name) {
+			continue
+		}
+		if applies, open := p.decide(r.expose, e); applies || open != nil {
+			v.add(id, open)
+		}
+	}
+	v.rules = slices.Clip(v.rules) // it is kept as long as the entry
+	return v
+}
+
+// hidesOf reports whether an entry of the team is hidden from everybody; if not, it returns the gates that may hide it
+// from some.
+func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hidden bool) {
+	for _, hides := range [][]*block{p.hides, t.hides} {
+		for _, hide := range hides {
+			if !hide.Matches(e.name) {
+				continue
+			}
+			applies, open := p.decide(hide, e)
+			if applies {
+				return nil, true
+			}
+			if open != nil {
+				gates = append(gates, open)
+			}
+		}
+	}
+	return gates, false
+}
+
+// decide reports whether a block that matches the entry's name applies, or returns the gate that decides it.
+func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
+	switch {
+	case b == nil || b.When == nil: // nil is membership
+		return true, nil
+	case len(b.When.Reads()) > 0 && b.shared != nil:
+		return false, b.shared
+	case len(b.When.Reads()) > 0:
+		return false, &gate{block: b, prompt: e.read(), name: e.name}
+	}
+	// The condition reads nothing of the principal, so no facts are needed to decide it now and for everybody.
+	return p.holds(b, e.read(), config.PrincipalFacts{}, e.name), nil
+}
+
+// holds evaluates a block's condition, and reports it if that is not possible.
+func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) bool {
+	holds, err := b.When.Holds(prompt, who)
+	if err == nil {
+		return holds
+	}
+	if p.onFailure != nil {
+		b.alarm.Do(func() { p.onFailure(Failure{Rule: b.Place.String(), Prompt: name, Err: err}) })
+	}
+	return b.fallback
+}
+
+// Audience returns the audience of a principal: the same pointer for all principals of the audience, as long as it is one
+// of the 10 000 used last.
+func (p *Policy) Audience(who Principal) *Audience {
+	// Principals that share a slot displace each other, which costs time but never changes the answer.
+	slot := p.placements.slot(who)
+	known := slot.Load()
+	if known == nil || !known.who.equal(who) {
+		rules := p.rulesFor(who)
+		facts, key := p.distinguish(who, rules)
+		known = &placement{who, key, string(rules), facts}
+		slot.Store(known)
+	}
+	if kept, ok := p.audiences.Get(known.key); ok {
+		return kept
+	}
+	fresh := &Audience{p, known.rules, known.facts}
+	if kept, ok, _ := p.audiences.PeekOrAdd(known.key, fresh); ok { // another goroutine was faster
+		return kept
+	}
+	return fresh
+}
+
+// rulesFor returns the set of rules that apply to a principal.
+func (p *Policy) rulesFor(who Principal) []byte {
+	set := make([]byte, (len(p.rules)+7)/8)
+	add := func(rules []int) {
+		for _, id := range rules {
+			set[id/8] |= 1 << (id % 8)
+		}
+	}
+	if who.EveryTeam {
+		add(p.everyTeam)
+	}
+	for selector := range who.selectors {
+		add(p.direct[selector])
+		// A caller without a credential is in no team, even if a team lists "user:anonymous" as a member.
+		if !who.Anonymous {
+			add(p.membership[selector])
+		}
+	}
+	return set
+}
+
+// distinguish returns the facts that conditions may read of a principal, and a key that is equal for exactly the
+// principals of its audience: the rules that apply to them, and the value of each attribute that a condition reads.
+func (p *Policy) distinguish(who Principal, rules []byte) (facts config.PrincipalFacts, key string) {
+	reads := slices.Clone(p.hideReads)
+	for _, id := range p.readingRules {
+		if contains(rules, id) {
+			reads = append(reads, p.rules[id].expose.reads()...)
+		}
+	}
+	if len(reads) == 0 {
+		return facts, string(rules)
+	}
+	facts = who.facts()
+	slices.Sort(reads)
+	values := slices.Clone(rules)
+	// The values alone are enough: which attributes they belong to follows from the rules. Each has its length in front, so
+	// that no two lists of values look alike.
+	for _, read := range slices.Compact(reads) {
+		value := facts.Value(read)
+		values = append(strconv.AppendInt(values, int64(len(value)), 10), ' ')
+		values = append(values, value...)
+	}
+	return facts, string(values)
+}

@@ -95,11 +95,11 @@ func principal(s string) policy.Principal {
 	return who
 }
 
-func TestWhoSeesWhatAndByWhichRule(t *testing.T) {
+func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	p := policy.New(company())
 	ask := func(want bool, who, team, upstream, name, rule string) {
 		t.Helper()
-		if got := p.Audience(principal(who)).Allows(p.Grants(team, upstream, name, nil)); got != want {
+		if got := p.Audience(principal(who)).Sees(p.Visibility(team, upstream, name, nil)); got != want {
 			t.Errorf("%s sees %s: %v, want %v", who, name, got, want)
 		}
 		if got := p.Explain(principal(who), team, upstream, name, nil); got.Visible != want || got.Rule != rule {
@@ -176,7 +176,7 @@ func TestWhoSeesWhatAndByWhichRule(t *testing.T) {
 	ask(false, "rita", "readers", "", "readers.x", "")
 }
 
-func TestWhenDecidesByPromptAndPrincipal(t *testing.T) {
+func TestWhen_DecidesByPromptAndPrincipal(t *testing.T) {
 	whens := conditions(t, `length(prompt.arguments) <= 1`, `principal.claims.tier == "gold"`, `prompt.meta.owner == principal.subject`,
 		`try(prompt.meta.internal, false) && !contains(principal.groups, "group:staff")`)
 	cfg := &config.Config{Teams: []config.Team{{
@@ -191,12 +191,12 @@ func TestWhenDecidesByPromptAndPrincipal(t *testing.T) {
 	}
 	cfg.Teams[0].Hides[0].When = whens[3]
 	var failures []policy.Failure
-	p := policy.New(cfg).Reporting(func(f policy.Failure) { failures = append(failures, f) })
+	p := policy.New(cfg).ReportFailures(func(f policy.Failure) { failures = append(failures, f) })
 	ask := func(want bool, who, claims, name, definition, rule string) {
 		t.Helper()
 		caller := principal(who)
 		caller.Claims = claims
-		if got := p.Audience(caller).Allows(p.Grants("payments", "billing", name, []byte(definition))); got != want {
+		if got := p.Audience(caller).Sees(p.Visibility("payments", "billing", name, []byte(definition))); got != want {
 			t.Errorf("%s %s sees %s %s: %v, want %v", who, claims, name, definition, got, want)
 		}
 		if got := p.Explain(caller, "payments", "billing", name, []byte(definition)); got.Visible != want || got.Rule != rule {
@@ -240,7 +240,7 @@ func TestWhenDecidesByPromptAndPrincipal(t *testing.T) {
 	}
 }
 
-func TestWhoSeesAnythingOfATeam(t *testing.T) {
+func TestSeesTeam_CountsMembershipAndExposes(t *testing.T) {
 	p := policy.New(company())
 	tests := []struct {
 		who  string
@@ -267,33 +267,33 @@ func TestWhoSeesAnythingOfATeam(t *testing.T) {
 	}
 }
 
-func TestAHalfOfAnotherPolicyAllowsNothing(t *testing.T) {
+func TestSees_IsFalseAcrossPolicies(t *testing.T) {
 	before, after := policy.New(company()), policy.New(company())
-	alice, grants := before.Audience(principal("alice")), after.Grants("payments", "billing", "billing.x", nil)
-	if alice.Allows(grants) {
+	alice, visibility := before.Audience(principal("alice")), after.Visibility("payments", "billing", "billing.x", nil)
+	if alice.Sees(visibility) {
 		t.Error("an audience of the policy before a reload sees an entry of the one after it")
 	}
-	if alice.Allows(policy.Grants{}) {
-		t.Error("the zero Grants show something")
+	if alice.Sees(nil) {
+		t.Error("a nil Visibility shows something")
 	}
 }
 
-func TestMalformedPrincipalsAreNobody(t *testing.T) {
+func TestSees_IsFalseForMalformedPrincipals(t *testing.T) {
 	p := policy.New(company())
-	grants := p.Grants("payments", "billing", "billing.secret", nil)
+	visibility := p.Visibility("payments", "billing", "billing.secret", nil)
 	for _, who := range []policy.Principal{
 		{},
 		{Subject: "alice"},
 		{Subject: "group:payments"},
 		{Subject: "user:x", Groups: []string{"payments", "user:alice", "team:payments", "*"}},
 	} {
-		if p.Audience(who).Allows(grants) {
+		if p.Audience(who).Sees(visibility) {
 			t.Errorf("%+v is taken for a member", who)
 		}
 	}
 }
 
-func TestKeyIsOfTheCallerAndNotOfItsGroups(t *testing.T) {
+func TestKey_IgnoresGroups(t *testing.T) {
 	grouped, alone := principal("alice,payments"), principal("alice")
 	if a, b := grouped.Key(), alone.Key(); a != b {
 		t.Errorf("alice has two keys, %q and %q", a, b)
@@ -304,7 +304,7 @@ func TestKeyIsOfTheCallerAndNotOfItsGroups(t *testing.T) {
 	}
 }
 
-func TestHasKeyIsKeyCompared(t *testing.T) {
+func TestHasKey_AgreesWithKey(t *testing.T) {
 	alice, bob := principal("alice"), principal("bob")
 	issued, certified := alice, alice
 	issued.Source, certified.Source = "0123456789ab", "certificate"
@@ -322,13 +322,13 @@ func TestHasKeyIsKeyCompared(t *testing.T) {
 	}
 }
 
-// BenchmarkAllows is asked for each entry by each list that is made, and for each get: no allocations.
-func BenchmarkAllows(b *testing.B) {
+// BenchmarkSees is asked for each entry by each list that is made, and for each get: no allocations.
+func BenchmarkSees(b *testing.B) {
 	p := policy.New(company())
-	audience, grants := p.Audience(principal("bob")), p.Grants("payments", "billing", "billing.invoice", nil)
+	audience, visibility := p.Audience(principal("bob")), p.Visibility("payments", "billing", "billing.invoice", nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if !audience.Allows(grants) {
+		if !audience.Sees(visibility) {
 			b.Fatal("bob does not see the invoice")
 		}
 	}
@@ -344,10 +344,10 @@ func BenchmarkAudience(b *testing.B) {
 	}
 }
 
-func BenchmarkGrants(b *testing.B) {
+func BenchmarkVisibility(b *testing.B) {
 	p := policy.New(company())
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Grants("payments", "billing", "billing.invoice", nil)
+		p.Visibility("payments", "billing", "billing.invoice", nil)
 	}
 }

@@ -40,7 +40,7 @@ func newWorld(seed uint64, whens []*config.Condition) *world {
 	for range 12 {
 		w.principals = append(w.principals, w.principal())
 	}
-	for team := range 4 { // t3 is nobody's, and so is some upstream of each
+	for team := range 4 { // no team is called t3, and none owns all of its upstreams
 		for upstream := range 3 {
 			for _, name := range []string{"a.x", "a.y", "b.x", "ax", "x", ""} {
 				w.entries = append(w.entries, entry{fmt.Sprint("t", team), fmt.Sprint("t", team, "u", upstream), name, w.one(`{}`,
@@ -93,10 +93,10 @@ func (w *world) principal() policy.Principal {
 
 func (w *world) one(of ...string) string { return of[w.IntN(len(of))] }
 
-// place is unlike any other, so that a place names a rule.
+// place returns a new place each time, so that a place identifies a rule.
 func (w *world) place() config.Place { return config.Place{File: "x.hcl", Line: int(w.Int64())} }
 
-// visible is the meaning of a configuration word by word, without any preparation.
+// visible decides from the configuration directly, without anything precomputed.
 func visible(cfg *config.Config, who policy.Principal, e entry) bool {
 	matches := func(r config.Rule) bool { return r.Matches(e.name) }
 	for _, t := range cfg.Teams {
@@ -114,19 +114,19 @@ func visible(cfg *config.Config, who policy.Principal, e entry) bool {
 	return false
 }
 
-func holds(r config.Rule, who policy.Principal, e entry, otherwise bool) bool {
+func holds(r config.Rule, who policy.Principal, e entry, fallback bool) bool {
 	if r.When == nil {
 		return true
 	}
 	result, err := r.When.Holds(config.NewPromptFacts(e.name, e.upstream, e.team, []byte(e.definition)),
 		config.NewPrincipalFacts(who.Subject, who.Groups, who.Claims))
 	if err != nil {
-		return otherwise
+		return fallback
 	}
 	return result
 }
 
-// conditions loads when expressions of every kind: of the prompt, the principal, both, none, and with failures.
+// conditions loads when expressions.
 func conditions(t testing.TB, whens ...string) (all []*config.Condition) {
 	t.Helper()
 	var text strings.Builder
@@ -147,6 +147,7 @@ func conditions(t testing.TB, whens ...string) (all []*config.Condition) {
 	return all
 }
 
+// randomConditions returns conditions of every kind: on the prompt, the principal, both and neither, and ones that fail.
 func randomConditions(t testing.TB) []*config.Condition {
 	t.Helper()
 	return conditions(t, `prompt.title == "T"`, `length(prompt.arguments) == 0`, `prompt.meta.public`, `try(prompt.meta.public, false)`,
@@ -170,9 +171,9 @@ func isFor(cfg *config.Config, who policy.Principal, to []config.Selector) bool 
 	})
 }
 
-// For random policies, principals and entries: Allows decides what the configuration means, Explain agrees
-// with it and names the rule, and principals of one audience are never told apart.
-func TestEveryAnswerAgreesWithTheConfiguration(t *testing.T) {
+// For random policies, principals and entries: Sees decides as the configuration says, Explain agrees and names the rule,
+// and principals of one audience all see the same.
+func TestPolicy_AgreesWithTheConfiguration(t *testing.T) {
 	whens := randomConditions(t)
 	for seed := range uint64(200) {
 		w := newWorld(seed, whens)
@@ -182,9 +183,9 @@ func TestEveryAnswerAgreesWithTheConfiguration(t *testing.T) {
 			audience, seen := p.Audience(who), []bool{}
 			for _, e := range w.entries {
 				want := visible(&w.cfg, who, e)
-				grants := p.Grants(e.team, e.upstream, e.name, []byte(e.definition))
+				visibility := p.Visibility(e.team, e.upstream, e.name, []byte(e.definition))
 				for range 2 { // decided, and remembered
-					if got := audience.Allows(grants); got != want {
+					if got := audience.Sees(visibility); got != want {
 						t.Fatalf("seed %d: %+v sees %+v: %v, want %v", seed, who, e, got, want)
 					}
 				}
@@ -198,7 +199,7 @@ func TestEveryAnswerAgreesWithTheConfiguration(t *testing.T) {
 				seen = append(seen, want)
 			}
 			if before, ok := sees[audience]; ok && !slices.Equal(before, seen) {
-				t.Fatalf("seed %d: %+v shares an audience with somebody who sees something else", seed, who)
+				t.Fatalf("seed %d: %+v shares an audience with somebody who sees other prompts", seed, who)
 			}
 			sees[audience] = seen
 		}
@@ -218,7 +219,7 @@ func checkDecision(t *testing.T, seed uint64, d policy.Decision, visible bool) {
 	}
 }
 
-func TestPrincipalsThePolicyCannotTellApartShareAnAudience(t *testing.T) {
+func TestAudience_IsSharedByIndistinguishablePrincipals(t *testing.T) {
 	p := policy.New(company())
 	same := func(one, other string, want bool) {
 		t.Helper()
@@ -257,7 +258,7 @@ func crowd() (p *policy.Policy, member func(int) policy.Principal) {
 	}
 }
 
-func TestTheAudienceUnusedForLongestIsDroppedFirst(t *testing.T) {
+func TestAudience_DropsTheLeastRecentlyUsed(t *testing.T) {
 	p, member := crowd()
 	kept, dropped := p.Audience(member(0)), p.Audience(member(1))
 	for set := 2; set < 10_001; set++ {
@@ -271,21 +272,21 @@ func TestTheAudienceUnusedForLongestIsDroppedFirst(t *testing.T) {
 	if again == dropped {
 		t.Error("of 10 001 audiences all were kept")
 	}
-	grants := p.Grants("group:0", "group:0", "x", nil)
-	if !again.Allows(grants) || !dropped.Allows(grants) {
-		t.Error("an audience that was dropped and made again decides otherwise than before")
+	visibility := p.Visibility("group:0", "group:0", "x", nil)
+	if !again.Sees(visibility) || !dropped.Sees(visibility) {
+		t.Error("an audience that was dropped and made again decides differently")
 	}
 }
 
-func TestAudiencesAreAskedForConcurrently(t *testing.T) {
+func TestAudience_IsSafeForConcurrentUse(t *testing.T) {
 	p, member := crowd()
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {
 			for set := range 12_000 {
-				grants := p.Grants("group:3", "group:3", "x", nil)
-				if got, want := p.Audience(member(set)).Allows(grants), set&8 != 0; got != want {
-					t.Errorf("Allows for set %b = %v, want %v", set, got, want)
+				visibility := p.Visibility("group:3", "group:3", "x", nil)
+				if got, want := p.Audience(member(set)).Sees(visibility), set&8 != 0; got != want {
+					t.Errorf("Sees for set %b = %v, want %v", set, got, want)
 				}
 			}
 		})

@@ -7,11 +7,11 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Reader is whom one rule shows an entry to.
+// Reader is somebody whom a rule shows an entry.
 type Reader struct {
-	// Who is a user, a group or anybody: a team stands for its members.
+	// Who is a user, a group or anybody. A team is replaced by its members.
 	Who config.Selector
-	// When is what has to hold of the principal beside that; empty where nothing has to.
+	// When is the condition that the principal has to satisfy as well; empty if there is none.
 	When string
 	// Rule is where the rule's block begins, as PATH:LINE.
 	Rule string
@@ -24,18 +24,22 @@ func (r Reader) String() string {
 	return r.Who.String() + " when " + r.When
 }
 
-// Everybody reports whether the rule shows the entry to all there are.
+// Everybody reports whether the rule shows the entry to everybody, without a condition.
 func (r Reader) Everybody() bool { return r.Who.Kind == config.Anybody && r.When == "" }
 
-// Readers returns all whom some rule shows an entry to, each once with the first rule that does, in the order of the rules.
-// It is what [Policy.Explain] says of everybody at once.
+// Readers returns everybody whom some rule shows an entry, each once with the first such rule, in the order of the rules. It
+// agrees with [Policy.Explain], but for all principals at once.
 func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reader {
-	grants := p.Grants(team, upstream, name, definition)
+	v := p.Visibility(team, upstream, name, definition)
+	if v == nil {
+		return nil
+	}
 	var readers []Reader
-	for i, id := range grants.rules {
-		r, when := &p.rules[id], grants.when(i)
-		for _, who := range p.readersOf(r) {
+	for i, id := range v.rules {
+		r, when := &p.rules[id], v.when(i)
+		for _, who := range p.selectorsOf(r) {
 			reader := Reader{who, when, r.place.String()}
+			// Two rules may show the entry to the same readers; the first is the one that Explain names.
 			if !slices.ContainsFunc(readers, func(known Reader) bool { return known.String() == reader.String() }) {
 				readers = append(readers, reader)
 			}
@@ -44,24 +48,23 @@ func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reade
 	return readers
 }
 
-// when is what has to hold of a principal for the rule at a position to show the entry, and none of the hide blocks to
-// hide it.
-func (g Grants) when(at int) string {
-	if g.gated == nil {
+// when returns the condition under which the i-th rule shows the entry and no hide block hides it.
+func (v *Visibility) when(i int) string {
+	if v.conditional == nil {
 		return ""
 	}
 	var all []string
-	if shows := g.gated.shows[at]; shows != nil {
+	if shows := v.conditional.shows[i]; shows != nil {
 		all = append(all, shows.When.String())
 	}
-	for _, hides := range g.gated.hides {
+	for _, hides := range v.conditional.hides {
 		all = append(all, "not ("+hides.When.String()+")")
 	}
 	return strings.Join(all, " and ")
 }
 
-// readersOf returns whom a rule is for.
-func (p *Policy) readersOf(r *rule) []config.Selector {
+// selectorsOf returns whom a rule applies to, with teams replaced by their members.
+func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	to := []config.Selector{{Kind: config.TeamOf, Name: r.team}}
 	if r.expose != nil {
 		to = r.expose.To
@@ -71,7 +74,7 @@ func (p *Policy) readersOf(r *rule) []config.Selector {
 		switch {
 		case selector.Kind != config.TeamOf:
 			readers = append(readers, selector)
-		case p.open:
+		case p.open: // everybody is a member of every team
 			readers = append(readers, config.Selector{Kind: config.Anybody})
 		default:
 			readers = append(readers, p.members[selector.Name]...)
@@ -80,18 +83,18 @@ func (p *Policy) readersOf(r *rule) []config.Selector {
 	return readers
 }
 
-// HiddenBy returns where the block begins that hides an entry from everybody, as PATH:LINE; "" where none does.
+// HiddenBy returns where the block that hides an entry from everybody begins, as PATH:LINE; "" if there is none.
 func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) string {
 	t := p.owner(team, upstream)
 	if t == nil {
 		return ""
 	}
-	entry := &subject{team: team, upstream: upstream, name: name, definition: definition}
+	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
 	for _, hide := range slices.Concat(p.hides, t.hides) {
 		if !hide.Matches(name) {
 			continue
 		}
-		if counts, _ := p.decide(hide, entry); counts {
+		if applies, _ := p.decide(hide, e); applies {
 			return hide.Place.String()
 		}
 	}

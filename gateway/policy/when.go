@@ -8,59 +8,47 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// A when that reads the prompt only is decided with the entry's [Grants]. One that reads the principal becomes a gate,
-// which is decided once for each audience: it can be, since all principals of an audience have the same values of
-// whatever a when reads.
+// failureInterval is how often a block whose condition cannot be evaluated is reported.
+const failureInterval = time.Minute
 
-const (
-	// maxDecisions bounds the decided gates that are kept.
-	maxDecisions = 1 << 17
-	// alarmInterval is how often a block whose when cannot be evaluated is reported.
-	alarmInterval = time.Minute
-)
-
-// Failure is a when that could not be evaluated: the block then hides, or does not expose.
+// Failure is a condition that could not be evaluated.
 type Failure struct {
 	// Rule is where the block begins, as PATH:LINE.
 	Rule string
-	// Prompt is the exposed name of the one that it happened with, one of maybe many; empty for a when that reads none.
+	// Prompt is the exposed name of the prompt that it happened with, possibly one of many. It is empty if the condition
+	// does not read the prompt.
 	Prompt string
 	Err    error
-}
-
-// Reporting has failures reported, each block's at most once a minute. It is to be called before anything else.
-func (p *Policy) Reporting(report func(Failure)) *Policy {
-	p.failed = report
-	return p
 }
 
 // block is an expose or a hide block.
 type block struct {
 	*config.Rule
-	// otherwise is what counts where when cannot be evaluated.
-	otherwise bool
-	// shared is the gate of all prompts, for a when that does not read the prompt.
+	// fallback is whether the block applies if its condition cannot be evaluated.
+	fallback bool
+	// shared is the gate for all prompts, if the condition does not read the prompt.
 	shared *gate
 	alarm  *rate.Sometimes
 }
 
-func newBlock(rule *config.Rule, otherwise bool) *block {
-	b := &block{Rule: rule, otherwise: otherwise, alarm: &rate.Sometimes{First: 1, Interval: alarmInterval}}
+func newBlock(rule *config.Rule, fallback bool) *block {
+	// One gate for all prompts keeps the decisions few: one for each audience instead of one for each prompt as well.
+	b := &block{Rule: rule, fallback: fallback, alarm: &rate.Sometimes{First: 1, Interval: failureInterval}}
 	if rule.When != nil && !rule.When.ReadsPrompt() {
 		b.shared = &gate{block: b}
 	}
 	return b
 }
 
-func newBlocks(rules []config.Rule, otherwise bool) []*block {
+func newBlocks(rules []config.Rule, fallback bool) []*block {
 	blocks := make([]*block, len(rules))
 	for i := range rules {
-		blocks[i] = newBlock(&rules[i], otherwise)
+		blocks[i] = newBlock(&rules[i], fallback)
 	}
 	return blocks
 }
 
-// reads are what of a principal the block's when reads.
+// reads returns the attributes of the principal that the block's condition reads.
 func (b *block) reads() []string {
 	if b == nil || b.When == nil {
 		return nil
@@ -68,70 +56,25 @@ func (b *block) reads() []string {
 	return b.When.Reads()
 }
 
-// gate is a when that depends on the principal, for one prompt or, where it does not read the prompt, for all.
+// entry is the prompt to decide about. Its facts are made when a condition first reads them: most blocks have none.
+type entry struct {
+	team, upstream, name string
+	definition           []byte
+	facts                *config.PromptFacts
+}
+
+func (e *entry) read() config.PromptFacts {
+	if e.facts == nil {
+		facts := config.NewPromptFacts(e.name, e.upstream, e.team, e.definition)
+		e.facts = &facts
+	}
+	return *e.facts
+}
+
+// gate is a condition that depends on the principal: for one prompt or, if it does not read the prompt, for all.
 type gate struct {
 	*block
 
 	prompt config.PromptFacts
 	name   string
-}
-
-// subject is an entry whose facts are made when a when first reads them.
-type subject struct {
-	team, upstream, name string
-	definition           []byte
-	made                 bool
-	facts                config.PromptFacts
-}
-
-func (s *subject) read() config.PromptFacts {
-	if !s.made {
-		s.made, s.facts = true, config.NewPromptFacts(s.name, s.upstream, s.team, s.definition)
-	}
-	return s.facts
-}
-
-// decide says whether a block that matches the entry's name counts, or returns the gate that decides.
-func (p *Policy) decide(b *block, entry *subject) (counts bool, open *gate) {
-	switch {
-	case b == nil || b.When == nil:
-		return true, nil
-	case len(b.When.Reads()) > 0 && b.shared != nil:
-		return false, b.shared
-	case len(b.When.Reads()) > 0:
-		return false, &gate{block: b, prompt: entry.read(), name: entry.name}
-	}
-	return p.holds(b, entry.read(), config.PrincipalFacts{}, entry.name), nil
-}
-
-// holds evaluates a when; one that cannot be evaluated is reported.
-func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) bool {
-	holds, err := b.When.Holds(prompt, who)
-	if err == nil {
-		return holds
-	}
-	if p.failed != nil {
-		b.alarm.Do(func() { p.failed(Failure{Rule: b.Place.String(), Prompt: name, Err: err}) })
-	}
-	return b.otherwise
-}
-
-// decision is a gate and the audience that it was decided for.
-type decision struct {
-	gate     *gate
-	audience *Audience
-}
-
-// opens reports whether the block of a gate counts for the audience; no gate always does.
-func (a *Audience) opens(g *gate) bool {
-	if g == nil {
-		return true
-	}
-	key := decision{g, a}
-	if decided, ok := a.policy.decisions.Get(key); ok {
-		return decided
-	}
-	decided := a.policy.holds(g.block, g.prompt, a.facts, g.name)
-	a.policy.decisions.Add(key, decided)
-	return decided
 }

@@ -29,7 +29,7 @@ func guarded() *config.Config {
 	return c
 }
 
-func TestDiffSaysWhatElseDecidesWhoSeesWhat(t *testing.T) {
+func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 	enforce := func(at string) config.Locking { return config.Locking{Mode: config.LockEnforce, Place: place(at)} }
 	for name, test := range map[string]struct {
 		change func(*config.Config)
@@ -38,20 +38,20 @@ func TestDiffSaysWhatElseDecidesWhoSeesWhat(t *testing.T) {
 		"nothing": {func(c *config.Config) {
 			c.Auth.Tokens[0].Place, c.Auth.JWTs[0].Place, c.Gateway.Screens[0].Label = place("auth.hcl:7"), place("auth.hcl:20"), "other"
 		}, nil},
-		"what is only reported": {func(c *config.Config) {
+		"blocks that only warn": {func(c *config.Config) {
 			c.Gateway.Screens = c.Gateway.Screens[:1]
 			c.Teams[1].Lock = config.Locking{Mode: config.LockWarn}
 		}, nil},
 		"groups": {func(c *config.Config) { c.Auth.Tokens[0].Groups = []string{"admins"} }, []policy.Change{
-			{policy.Less, "auth.hcl:2", "user:bots/ci is not in group:bots/build any more"},
+			{policy.Less, "auth.hcl:2", "user:bots/ci is no longer in group:bots/build"},
 			{policy.More, "auth.hcl:2", "user:bots/ci is in group:bots/admins"},
 		}},
 		"tokens": {func(c *config.Config) {
 			c.Auth.Tokens[0].SHA256 = [32]byte{3}
 			c.Auth.Tokens[1].Subject = "new"
 		}, []policy.Change{
-			{policy.Less, "auth.hcl:5", "user:bots/old has no token any more"},
-			{policy.Other, "auth.hcl:2", "user:bots/ci has another token"},
+			{policy.Less, "auth.hcl:5", "user:bots/old no longer has a token"},
+			{policy.Other, "auth.hcl:2", "user:bots/ci has a different token"},
 			{policy.More, "auth.hcl:5", "user:bots/new has a token"},
 		}},
 		"issuers": {func(c *config.Config) {
@@ -59,30 +59,30 @@ func TestDiffSaysWhatElseDecidesWhoSeesWhat(t *testing.T) {
 			c.Auth.JWTs = append(c.Auth.JWTs, config.JWT{Name: "partner", Place: place("auth.hcl:20")})
 			c.Auth.Certificates = &config.Certificates{As: "machines"}
 		}, []policy.Change{
-			{policy.Other, "auth.hcl:9", `tokens by jwt "corp" are accepted, or stand for callers, otherwise`},
-			{policy.More, "auth.hcl:20", `tokens by jwt "partner" are accepted`},
+			{policy.Other, "auth.hcl:9", `jwt "corp" has different settings: it may accept other tokens or identify callers differently`},
+			{policy.More, "auth.hcl:20", `tokens of jwt "partner" are accepted`},
 			{policy.More, "", "client certificates are accepted"},
 		}},
-		"an issuer that goes": {func(c *config.Config) { c.Auth.JWTs = nil }, []policy.Change{
-			{policy.Less, "auth.hcl:9", `tokens by jwt "corp" are not accepted any more`},
+		"an issuer removed": {func(c *config.Config) { c.Auth.JWTs = nil }, []policy.Change{
+			{policy.Less, "auth.hcl:9", `tokens of jwt "corp" are no longer accepted`},
 		}},
-		"a lock that goes": {func(c *config.Config) { c.Teams[0].Lock = config.Locking{} }, []policy.Change{
-			{policy.More, "payments.hcl:1", `lock = "enforce" of team "payments" is gone: what promptweir.lock.hcl does not approve is not left out any more`},
+		"a lock removed": {func(c *config.Config) { c.Teams[0].Lock = config.Locking{} }, []policy.Change{
+			{policy.More, "payments.hcl:1", `lock = "enforce" of team "payments" is removed: prompts that promptweir.lock.hcl does not approve are no longer left out`},
 		}},
 		"a lock for all": {func(c *config.Config) { c.Gateway.Lock, c.Teams[0].Lock = enforce("gateway.hcl:1"), config.Locking{} }, []policy.Change{
-			{policy.Less, "gateway.hcl:1", `lock = "enforce" of the gateway leaves out what promptweir.lock.hcl does not approve`},
+			{policy.Less, "gateway.hcl:1", `lock = "enforce" of the gateway leaves out prompts that promptweir.lock.hcl does not approve`},
 		}},
-		"what is approved": {func(c *config.Config) { c.Lock = nil }, []policy.Change{
-			{policy.Other, "", "promptweir.lock.hcl approves other definitions: 1 are new, changed or gone"},
+		"approved definitions": {func(c *config.Config) { c.Lock = nil }, []policy.Change{
+			{policy.Other, "", "promptweir.lock.hcl approves different definitions: 1 are added, changed or removed"},
 		}},
 		"screens": {func(c *config.Config) {
 			c.Gateway.Screens[0].Patterns = nil
 			c.Gateway.Screens[0].Invisible = true
 			c.Teams[1].Screens = []config.Screen{{Label: "sizes", MaxSize: 9, Action: config.ScreenStrip, Place: place("search.hcl:7")}}
 		}, []policy.Change{
-			{policy.More, "gateway.hcl:3", `screen "orders" of the gateway does not reject what it found any more`},
-			{policy.Less, "gateway.hcl:3", `screen "orders" of the gateway is to reject what it finds`},
-			{policy.Less, "search.hcl:7", `screen "sizes" of team "search" is to strip what it finds`},
+			{policy.More, "gateway.hcl:3", `screen "orders" of the gateway is no longer in effect: action = "reject"`},
+			{policy.Less, "gateway.hcl:3", `screen "orders" of the gateway takes effect: action = "reject"`},
+			{policy.Less, "search.hcl:7", `screen "sizes" of team "search" takes effect: action = "strip"`},
 		}},
 	} {
 		after := guarded()

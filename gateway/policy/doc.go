@@ -1,0 +1,29 @@
+// Package policy answers: which prompts may a principal see, and which rule says so?
+//
+// A decision has two halves, each computed where that is rarely necessary:
+//
+//	                       when the entry or the policy changes
+//	team, upstream, name ─────── Visibility ───▶ the rules that show the entry ──────┐
+//	                                                                                 ├▶ Sees: any in common?
+//	principal ────────────────── Audience ─────▶ the rules that apply to it ─────────┘
+//	                       once per request
+//
+// Two kinds of rule show an entry: membership of the team that owns it, and the expose blocks of that team. A hide block
+// without a condition removes the entry from everybody. What no rule shows is invisible: an unknown team or upstream, a nil
+// [Visibility] and halves of two different policies all end there.
+//
+// The condition of a block ("when") is evaluated together with the Visibility if it reads only the prompt, and once for
+// each audience if it reads the principal. If it cannot be evaluated, a hide block hides and an expose block does not
+// expose.
+//
+// Promises:
+//
+//   - Decisions follow the owner. A name is only ever matched against the patterns of the owner's team and of the
+//     gateway; it is never taken apart.
+//   - List, get, completion and notifications all ask [Audience.Sees]; [Policy.Explain] and [Policy.Readers] give the
+//     same answer with its reasons.
+//   - A [Policy] never changes after its construction, is safe for concurrent use, and never blocks.
+//
+// Reading order: policy.go, explain.go, readers.go, audience.go, visibility.go, diff.go, diff_auth.go, diff_admission.go,
+// change.go, rule.go, when.go, principal.go
+package policy
