@@ -163,7 +163,7 @@ func TestAProviderThatDoesNotAnswerIsNotANo(t *testing.T) {
 	if got := log.String(); strings.Count(got, "caller refused") != 2 || !strings.Contains(got, "client=127.0.0.1") {
 		t.Errorf("the log: %s\nwant the two bad credentials, and where they came from", got)
 	}
-	if got := log.String(); !strings.Contains(got, "identity provider did not say its keys") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {
+	if got := log.String(); !strings.Contains(got, "identity provider's keys not fetched") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {
 		t.Errorf("the log: %s", got)
 	}
 }

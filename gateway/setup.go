@@ -59,7 +59,7 @@ func (g *Gateway) newSetup(cfg *config.Config, before *setup) (*setup, error) {
 		replaced:   make(chan struct{}),
 	}
 	if before != nil {
-		s.identity.TakeOver(before.identity)
+		s.identity.InheritKeys(before.identity)
 	}
 	for _, u := range s.upstreams {
 		connector, definitions := g.connector(u, before)

@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-func TestWhomACertificateStandsFor(t *testing.T) {
+func TestFromCertificate_UsesTheMostSpecificName(t *testing.T) {
 	until := time.Now().Add(time.Hour)
 	spiffe := &url.URL{Scheme: "spiffe", Host: "example.com", Path: "/ci"}
 	named := func(name string) pkix.Name { return pkix.Name{CommonName: name} }

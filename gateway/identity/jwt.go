@@ -19,14 +19,14 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// maxToken bounds a JWT, in bytes, and with that the claims of a principal.
-const maxToken = 16 << 10
+// maxJWT bounds a JWT, in bytes, and thereby the claims of a principal.
+const maxJWT = 16 << 10
 
 // issuer accepts the tokens of one jwt block.
 type issuer struct {
 	cfg        config.JWT
 	algorithms []jose.SignatureAlgorithm
-	// source is the issuer in few bytes, see policy.Principal.
+	// source identifies the issuer in few bytes; see policy.Principal.
 	source string
 	keys   *keyring
 }
@@ -41,37 +41,41 @@ func newIssuer(cfg config.JWT, logger *slog.Logger) *issuer {
 	return i
 }
 
-// bearer says whose a JWT is. Its own word, still unverified, picks the issuer that it is held against.
-func (a *Authenticator) bearer(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
+// fromJWT authenticates a caller by a JWT with this SHA-256. The token's own iss, not verified yet, selects the issuer that
+// verifies it.
+func (a *Authenticator) fromJWT(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
+	// Verifying a signature takes most of a request's time, so tokens that were verified are remembered by their hash.
 	for _, i := range a.issuers {
-		if who, ok := i.keys.known(ctx, sum); ok {
+		if who, ok := i.keys.verified(ctx, sum); ok {
 			return who, nil
 		}
 	}
-	if len(credential) > maxToken {
-		return policy.Principal{}, fmt.Errorf("%w: a JWT of over %d bytes", ErrBadCredential, maxToken)
+	if len(credential) > maxJWT {
+		return policy.Principal{}, fmt.Errorf("%w: the JWT is longer than %d bytes", ErrBadCredential, maxJWT)
 	}
-	refusal := fmt.Errorf("%w: a JWT of an issuer that no jwt block names", ErrBadCredential)
+	refusal := fmt.Errorf("%w: no jwt block names the issuer of the JWT", ErrBadCredential)
+	// Several blocks may name one issuer, with different audiences, so each one of them is tried.
 	for _, i := range a.issuers {
 		who, err := i.principal(ctx, credential, sum)
 		if err == nil {
 			return who, nil
 		}
-		if errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) { // a no is the weakest answer
+		// A missing scope or an unavailable provider says more about the token than that it is bad elsewhere.
+		if errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) {
 			refusal = err
 		}
 	}
 	return policy.Principal{}, refusal
 }
 
-// errOtherIssuer means that a token says it is somebody else's.
-var errOtherIssuer = errors.New("of another issuer")
+// errOtherIssuer means that a token names another issuer.
+var errOtherIssuer = errors.New("token of another issuer")
 
-// principal verifies a token and keeps what came of it until the token expires.
+// principal verifies a token and remembers the result until the token expires.
 func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
 	token, err := jwt.ParseSigned(credential, i.algorithms)
 	if err != nil {
-		return policy.Principal{}, i.refuse("it is no JWT that is signed with one of the block's algorithms")
+		return policy.Principal{}, i.refuse("the token is not a JWT that is signed with one of the block's algorithms")
 	}
 	var unverified struct {
 		Issuer string `json:"iss"`
@@ -81,7 +85,7 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	}
 	header := token.Headers[0]
 	if kind, ok := header.ExtraHeaders[jose.HeaderType].(string); ok && !isAccessToken(kind) {
-		return policy.Principal{}, i.refuse("its type is not that of an access token")
+		return policy.Principal{}, i.refuse("the type (typ) is not that of an access token")
 	}
 	signed, keys, err := i.verify(ctx, token, header)
 	if err != nil {
@@ -95,25 +99,27 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	return who, nil
 }
 
+// refuse returns the error of a token that is bad for a reason, which must not repeat anything of the token.
 func (i *issuer) refuse(why string) error {
 	return fmt.Errorf("%w: jwt %q: %s", ErrBadCredential, i.cfg.Name, why)
 }
 
-// isAccessToken reports whether a typ header is that of a token to be shown to a resource server, or says nothing
-// (RFC 9068, section 2.1): a logout token or a proof of possession is signed with the same keys.
+// isAccessToken reports whether a typ header is that of a token for a resource server, or unspecific (RFC 9068, section
+// 2.1). Logout tokens and proofs of possession are signed with the same keys, and must not pass for access tokens.
 func isAccessToken(kind string) bool {
 	kind = strings.TrimPrefix(strings.ToLower(kind), "application/")
 	return kind == "jwt" || strings.HasSuffix(kind, "at+jwt")
 }
 
-// verify returns the claims under a good signature, and the keys that they were verified with. A key that is not known
-// makes the issuer be asked again.
+// verify returns the claims of a token with a valid signature, and the keys that verified it. If the token's key is unknown,
+// it asks the issuer again, since the key may be new.
 func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jose.Header) ([]byte, *keySet, error) {
 	keys, err := i.keys.get(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	claims, tried := keys.verify(token, header)
+	// Without a key ID, a failure does not tell a forged signature from one by a key that is new.
 	if claims == nil && (!tried || header.KeyID == "") {
 		if keys, err = i.keys.newer(ctx, keys); err != nil {
 			return nil, nil, err
@@ -124,20 +130,21 @@ func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jos
 	case claims != nil:
 		return claims, keys, nil
 	case tried:
-		return nil, nil, i.refuse("its signature is not that of its key")
+		return nil, nil, i.refuse("the signature is not valid")
 	}
-	return nil, nil, i.refuse("the issuer has no such key")
+	return nil, nil, i.refuse("the issuer has no key that the token may be signed with")
 }
 
-// read makes a principal of claims.
+// read turns verified claims into a principal, and returns when the token expires.
 func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, err error) {
 	var registered jwt.Claims
 	var claims map[string]any
 	if json.Unmarshal(signed, &registered) != nil || json.Unmarshal(signed, &claims) != nil {
-		return who, expiry, i.refuse("its claims are not what they should be")
+		return who, expiry, i.refuse("the claims are malformed")
 	}
+	// The library accepts a token without exp. We do not: a token that leaks would be good for ever.
 	if registered.Expiry == nil {
-		return who, expiry, i.refuse("it does not expire")
+		return who, expiry, i.refuse("the claim exp is missing")
 	}
 	expected := jwt.Expected{Issuer: i.cfg.Issuer, AnyAudience: jwt.Audience{i.cfg.Audience}, Time: time.Now()}
 	if err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); err != nil {
@@ -158,19 +165,20 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	return who, expiry, nil
 }
 
-// subject reads the claim that says who it is. An e-mail address is somebody's only once the issuer has seen that.
+// subject reads the claim that identifies the caller. An e-mail address does so only if the issuer has verified it: where
+// people register themselves, anybody can claim any address.
 func (i *issuer) subject(claims map[string]any) (string, error) {
 	name, ok := claims[i.cfg.SubjectClaim].(string)
 	if !ok {
-		return "", i.refuse("it has no claim " + i.cfg.SubjectClaim + " that is a string")
+		return "", i.refuse("the claim " + i.cfg.SubjectClaim + " is missing or not a string")
 	}
 	if strings.HasSuffix(strings.ToLower(i.cfg.SubjectClaim), "mail") && claims["email_verified"] != true {
-		return "", i.refuse("the issuer has not verified its e-mail address")
+		return "", i.refuse("the issuer has not verified the e-mail address")
 	}
 	return subject(i.cfg.As, name)
 }
 
-// groups reads a claim that is a list of strings or one string; nobody has to be in a group.
+// groups reads the claim with the caller's groups, which is a list of strings, one string, or absent.
 func (i *issuer) groups(claims map[string]any) ([]string, error) {
 	switch claim := claims[i.cfg.GroupsClaim].(type) {
 	case nil:
@@ -182,16 +190,16 @@ func (i *issuer) groups(claims map[string]any) ([]string, error) {
 		for n, element := range claim {
 			name, ok := element.(string)
 			if !ok {
-				return nil, i.refuse("its claim " + i.cfg.GroupsClaim + " has an element that is not a string")
+				return nil, i.refuse("the claim " + i.cfg.GroupsClaim + " has an element that is not a string")
 			}
 			names[n] = name
 		}
 		return names, nil
 	}
-	return nil, i.refuse("its claim " + i.cfg.GroupsClaim + " is neither a string nor a list")
+	return nil, i.refuse("the claim " + i.cfg.GroupsClaim + " is neither a string nor a list of strings")
 }
 
-// granted reports whether a token has all scopes, in "scope" (RFC 9068) or, where that is absent, in "scp".
+// granted reports whether a token has all required scopes, in "scope" (RFC 9068) or, if that is absent, in "scp".
 func (i *issuer) granted(claims map[string]any) bool {
 	claim := claims["scope"]
 	if claim == nil {
@@ -208,5 +216,6 @@ func (i *issuer) granted(claims map[string]any) bool {
 			}
 		}
 	}
+	// An element that is not a string grants nothing, so there is no need to refuse the token for it.
 	return !slices.ContainsFunc(i.cfg.Scopes, func(scope string) bool { return !slices.Contains(has, scope) })
 }

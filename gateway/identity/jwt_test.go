@@ -73,7 +73,7 @@ func refused(t testing.TB, a *identity.Authenticator, token string, want error) 
 	}
 }
 
-func TestWhomATokenStandsFor(t *testing.T) {
+func TestJWT_MapsClaimsToAPrincipal(t *testing.T) {
 	p := identitytest.Serve(t)
 	exp := time.Now().Add(time.Hour).Truncate(time.Second)
 	tests := []struct {
@@ -119,7 +119,7 @@ func TestWhomATokenStandsFor(t *testing.T) {
 	}
 }
 
-func TestTokensThatAreNotGood(t *testing.T) {
+func TestJWT_RefusesBadTokens(t *testing.T) {
 	p := identitytest.Serve(t)
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -205,7 +205,7 @@ func TestTokensThatAreNotGood(t *testing.T) {
 	}
 }
 
-func TestMissingScopesAreNotABadCredential(t *testing.T) {
+func TestJWT_ReportsMissingScopes(t *testing.T) {
 	p := identitytest.Serve(t)
 	block := jwtBlock(p)
 	block.Scopes = []string{"read", "list"}
@@ -219,7 +219,7 @@ func TestMissingScopesAreNotABadCredential(t *testing.T) {
 	}
 }
 
-func TestSeveralIssuersStandSideBySide(t *testing.T) {
+func TestJWT_SelectsTheIssuerByIss(t *testing.T) {
 	corp, partner := identitytest.Serve(t), identitytest.Serve(t)
 	blocks := []config.JWT{jwtBlock(corp), jwtBlock(corp), jwtBlock(partner)}
 	blocks[0].As, blocks[0].Audience = "old", "https://old.example.com"
@@ -248,7 +248,7 @@ func TestSeveralIssuersStandSideBySide(t *testing.T) {
 	refused(t, fresh, corp.Token("bob"), identity.ErrUnavailable)
 }
 
-func TestOneSubjectOfTwoIssuersIsTwoCallers(t *testing.T) {
+func TestJWT_SameSubjectOfTwoIssuersIsTwoCallers(t *testing.T) {
 	one, two := identitytest.Serve(t), identitytest.Serve(t)
 	a, b := accepted(t, issuers(jwtBlock(one)), one.Token("alice")), accepted(t, issuers(jwtBlock(two)), two.Token("alice"))
 	if a.Subject != b.Subject || a.Key() == b.Key() {
@@ -256,7 +256,7 @@ func TestOneSubjectOfTwoIssuersIsTwoCallers(t *testing.T) {
 	}
 }
 
-func TestTheChallengeSaysWhereTokensCanBeGot(t *testing.T) {
+func TestChallenge_NamesMetadataScopesAndError(t *testing.T) {
 	p := identitytest.New(t, "https://idp.example.com")
 	block := jwtBlock(p)
 	block.Scopes = []string{"read", "list"}
@@ -298,7 +298,7 @@ func bubble(t *testing.T, test func(t *testing.T, p *identitytest.Provider, a *i
 	})
 }
 
-func TestNothingIsFetchedBeforeTheFirstJWT(t *testing.T) {
+func TestKeyring_FetchesOnTheFirstJWT(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		refused(t, a, "not-a-jwt", identity.ErrBadCredential)
 		refused(t, a, p.Sign(p.Claims("alice").With(claims{"iss": "https://other.example.com"})), identity.ErrBadCredential)
@@ -314,7 +314,7 @@ func TestNothingIsFetchedBeforeTheFirstJWT(t *testing.T) {
 	})
 }
 
-func TestARotatedKeyIsFollowed(t *testing.T) {
+func TestKeyring_FollowsRotation(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		old := p.Token("alice")
 		accepted(t, a, old)
@@ -329,7 +329,7 @@ func TestARotatedKeyIsFollowed(t *testing.T) {
 	})
 }
 
-func TestAKeyThatIsTakenAwayIsNoticedWithoutANewOne(t *testing.T) {
+func TestKeyring_NoticesAWithdrawnKey(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		old := p.Token("alice")
 		accepted(t, a, old)
@@ -341,7 +341,7 @@ func TestAKeyThatIsTakenAwayIsNoticedWithoutANewOne(t *testing.T) {
 	})
 }
 
-func TestOneIssuersTokensAskNoOther(t *testing.T) {
+func TestKeyring_FetchesOnlyFromTheTokensIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		corp, partner := identitytest.New(t, "https://corp.example.com"), identitytest.New(t, "https://partner.example.com")
 		hosts := http.NewServeMux()
@@ -359,7 +359,7 @@ func TestOneIssuersTokensAskNoOther(t *testing.T) {
 	})
 }
 
-func TestUnknownKeysDoNotFloodTheProvider(t *testing.T) {
+func TestKeyring_UnknownKeysDoNotFloodTheProvider(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		accepted(t, a, p.Token("alice"))
 		stranger := identitytest.New(t, p.Issuer)
@@ -378,14 +378,14 @@ func TestUnknownKeysDoNotFloodTheProvider(t *testing.T) {
 	})
 }
 
-func TestAProviderThatIsDownIsNotANo(t *testing.T) {
+func TestKeyring_ProviderDownIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, log *bytes.Buffer) {
 		p.Answer(http.StatusBadGateway)
 		token := p.Token("alice")
 		for range 100 {
 			refused(t, a, token, identity.ErrUnavailable)
 		}
-		if n := strings.Count(log.String(), "identity provider did not say its keys"); n != 1 || !strings.Contains(log.String(), "connection refused") {
+		if n := strings.Count(log.String(), "identity provider's keys not fetched"); n != 1 || !strings.Contains(log.String(), "connection refused") {
 			t.Errorf("%d lines in the log, want one with the reason:\n%s", n, log)
 		}
 		for _, status := range []int{http.StatusInternalServerError, http.StatusFound, http.StatusNotFound} {
@@ -407,13 +407,13 @@ func TestAProviderThatIsDownIsNotANo(t *testing.T) {
 		refused(t, a, p.Token("alice"), identity.ErrUnavailable) // nobody knows whether this key is one
 
 		next := issuers(jwtBlock(p))
-		next.TakeOver(a)
+		next.InheritKeys(a)
 		accepted(t, next, token)
 		refused(t, next, p.Token("alice"), identity.ErrUnavailable) // a reload does not tell, either
 	})
 }
 
-func TestWhatIsKeptOfATokenEndsWithIt(t *testing.T) {
+func TestKeyring_ForgetsATokenWhenItExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		token := p.Token("alice")
 		for range 4 {
@@ -426,7 +426,7 @@ func TestWhatIsKeptOfATokenEndsWithIt(t *testing.T) {
 	})
 }
 
-func TestManyAskAProviderOnce(t *testing.T) {
+func TestKeyring_ConcurrentCallersFetchOnce(t *testing.T) {
 	p := identitytest.Serve(t)
 	a := issuers(jwtBlock(p))
 	token := p.Token("alice")
@@ -444,7 +444,7 @@ func TestManyAskAProviderOnce(t *testing.T) {
 	}
 }
 
-func TestProvidersThatSayNonsense(t *testing.T) {
+func TestKeyring_RefusesBadDocuments(t *testing.T) {
 	p := identitytest.New(t, "https://idp.example.com")
 	number := new(big.Int).SetBit(big.NewInt(1), 1023, 1)
 	weak, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &rsa.PublicKey{N: number, E: 65537}, KeyID: "key-1"}}})
@@ -492,7 +492,7 @@ func TestProvidersThatSayNonsense(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreNotUnderstoodAreLeftOut(t *testing.T) {
+func TestKeyring_IgnoresUnknownKeys(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,6 @@
-// Package identitytest has an identity provider for tests: real keys, documents and signatures, over real HTTP or in
-// memory, which can be made to do what no provider should.
+// Package identitytest answers: what can stand in for an identity provider in a test?
+//
+// A [Provider] has real keys, metadata and signatures, over real HTTP or in memory, and can be made to fail.
 package identitytest
 
 import (
@@ -19,13 +20,13 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Audience is whom the tokens of a [Provider] are for.
+// Audience is the audience of the tokens of a [Provider].
 const Audience = "https://prompts.example.com/mcp"
 
-// Claims are what a token says.
+// Claims are the claims of a token.
 type Claims map[string]any
 
-// With returns the claims with others added or, where the value is nil, taken away.
+// With returns the claims with others added; a nil value removes a claim.
 func (c Claims) With(others Claims) Claims {
 	all := maps.Clone(c)
 	maps.Copy(all, others)
@@ -35,7 +36,7 @@ func (c Claims) With(others Claims) Claims {
 
 // Provider issues tokens. It is an http.Handler that serves its metadata and its keys.
 type Provider struct {
-	// Issuer is what the tokens say. It may be changed before the first request.
+	// Issuer is the iss of the tokens. It may be changed before the first request.
 	Issuer string
 
 	tb      testing.TB
@@ -46,14 +47,14 @@ type Provider struct {
 	fetches int
 }
 
-// New returns a provider in memory, of an issuer.
+// New returns a provider for use as a handler in memory.
 func New(tb testing.TB, issuer string) *Provider {
 	p := &Provider{Issuer: issuer, tb: tb, status: http.StatusOK}
 	p.Rotate()
 	return p
 }
 
-// Serve returns a provider on a free port of loopback, until the test ends.
+// Serve returns a provider that listens on a free loopback port until the test ends.
 func Serve(tb testing.TB) *Provider {
 	p := New(tb, "")
 	server := httptest.NewServer(p)
@@ -62,7 +63,7 @@ func Serve(tb testing.TB) *Provider {
 	return p
 }
 
-// Rotate puts a new key in the place of all others.
+// Rotate replaces all keys by a new one.
 func (p *Provider) Rotate() {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -71,7 +72,7 @@ func (p *Provider) Rotate() {
 	p.Add(key, string(jose.ES256), true)
 }
 
-// Add makes a key the one that signs, instead of the others or beside them.
+// Add makes a key the one that signs. The others stay published unless alone is set.
 func (p *Provider) Add(key crypto.Signer, algorithm string, alone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,27 +83,28 @@ func (p *Provider) Add(key crypto.Signer, algorithm string, alone bool) {
 	p.keys = append([]jose.JSONWebKey{{Key: key, KeyID: "key-" + strconv.Itoa(p.made), Algorithm: algorithm, Use: "sig"}}, p.keys...)
 }
 
-// Answer makes the provider answer with a status from now on; only 200 comes with what was asked for.
+// Answer makes the provider answer with a status from now on, without a document unless it is 200.
 func (p *Provider) Answer(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status = status
 }
 
-// Fetches is how often the keys were asked for.
+// Fetches returns how often the keys were fetched.
 func (p *Provider) Fetches() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fetches
 }
 
-// Key is the key that signs.
+// Key returns the key that signs.
 func (p *Provider) Key() jose.JSONWebKey {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.keys[0]
 }
 
+// ServeHTTP serves the metadata and the public keys.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,16 +130,16 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Claims are those of a good token of a subject, for the next hour.
+// Claims returns the claims of a token for a subject that is valid for an hour.
 func (p *Provider) Claims(subject string) Claims {
 	now := time.Now()
 	return Claims{"iss": p.Issuer, "sub": subject, "aud": Audience, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
 }
 
-// Token returns a good token of a subject.
+// Token returns a valid token for a subject.
 func (p *Provider) Token(subject string) string { return p.Sign(p.Claims(subject)) }
 
-// Sign returns a token with the claims.
+// Sign returns a token with the claims, signed with the provider's key.
 func (p *Provider) Sign(claims Claims) string {
 	key := p.Key()
 	return Sign(p.tb, jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key}, "at+jwt", claims)

@@ -28,24 +28,24 @@ import (
 )
 
 const (
-	// fetchBound is how long an issuer may take to say which keys it has.
-	fetchBound = 5 * time.Second
-	// keyLife is how long keys are used before the issuer is asked whether it still has them.
+	// fetchTimeout is how long fetching an issuer's keys may take.
+	fetchTimeout = 5 * time.Second
+	// keyLife is how long keys are used before they are fetched again, since the issuer may have withdrawn one.
 	keyLife = 15 * time.Minute
-	// askAgain is how long after the last time an issuer is asked again, whatever tokens come: anybody can make up one
-	// with a new key. Where nothing is known of it yet, that is askFirst.
-	askAgain = 10 * time.Second
-	askFirst = time.Second
-	// maxDocument bounds what an issuer says, in bytes, and maxKeys the keys in it.
+	// fetchInterval is the least time between two fetches from an issuer, whatever tokens arrive: anybody can send tokens
+	// with made-up keys. As long as no fetch has succeeded it is firstFetchInterval.
+	fetchInterval      = 10 * time.Second
+	firstFetchInterval = time.Second
+	// maxDocument bounds a document of an issuer, in bytes, and maxKeys the keys in it.
 	maxDocument = 1 << 20
 	maxKeys     = 100
-	// maxKnown bounds the tokens of an issuer that are not verified again.
-	maxKnown = 2048
-	// minRSA is how many bits an RSA key must have (RFC 7518, section 3.3).
-	minRSA = 2048
+	// maxVerified bounds the tokens of an issuer that are remembered as verified.
+	maxVerified = 2048
+	// minRSABits is the least size of an RSA key (RFC 7518, section 3.3).
+	minRSABits = 2048
 )
 
-// keyring is what is known of an issuer's keys. Its first use asks the issuer.
+// keyring has an issuer's keys. Its first use fetches them.
 type keyring struct {
 	cfg    config.JWT
 	logger *slog.Logger
@@ -53,61 +53,64 @@ type keyring struct {
 
 	set atomic.Pointer[keySet]
 	mu  sync.Mutex // guards what follows
-	// asked is when the issuer was asked last, and failed why it gave no answer then.
-	asked  time.Time
-	failed error
-	// asking is closed when the answer that is waited for is there; nil where none is.
-	asking chan struct{}
+	// fetched is when the last fetch began, and failed the error of the last one that ended.
+	fetched time.Time
+	failed  error
+	// fetching is closed when the fetch in flight has ended; nil if there is none.
+	fetching chan struct{}
 }
 
 func newKeyring(cfg config.JWT, logger *slog.Logger) *keyring {
 	return &keyring{cfg: cfg, logger: logger, client: &http.Client{
-		Timeout: fetchBound,
-		// Whoever can redirect could bring keys from anywhere.
+		Timeout: fetchTimeout,
+		// A redirect would let somebody other than the issuer provide the keys.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// takeOver begins with what another ring of the same issuer knows, but for the tokens.
-func (k *keyring) takeOver(before *keyring) {
-	set := before.set.Load()
+// inherit copies the keys of another ring of the same issuer. Verified tokens are left behind: under the new configuration
+// a token may stand for another principal, or for none.
+func (k *keyring) inherit(predecessor *keyring) {
+	set := predecessor.set.Load()
 	if set == nil {
 		return
 	}
-	before.mu.Lock()
-	k.asked, k.failed = before.asked, before.failed
-	before.mu.Unlock()
-	k.set.Store(&keySet{document: set.document, keys: set.keys, at: set.at, known: newKnown()})
+	predecessor.mu.Lock()
+	k.fetched, k.failed = predecessor.fetched, predecessor.failed
+	predecessor.mu.Unlock()
+	k.set.Store(&keySet{document: set.document, keys: set.keys, at: set.at, tokens: newTokenCache()})
 }
 
-// keySet is the keys that an issuer had at a time, and what was verified with them. Other keys are another set, so that
-// what is known of tokens never outlives the keys that it rests on.
+// keySet is the keys that an issuer had at some time, and the tokens that they verified. Different keys make a new set, so
+// that no token stays verified longer than the key that verified it.
 type keySet struct {
 	document []byte
 	keys     []jose.JSONWebKey
 	at       time.Time
-	known    *lru.Cache[[sha256.Size]byte, verified]
+	tokens   *tokenCache
 }
 
-// verified is what came of a token.
-type verified struct {
+// tokenCache has the result for each verified token, by the token's SHA-256.
+type tokenCache = lru.Cache[[sha256.Size]byte, verifiedToken]
+
+type verifiedToken struct {
 	principal policy.Principal
 	expiry    time.Time
 }
 
-func newKnown() *lru.Cache[[sha256.Size]byte, verified] {
-	known, err := lru.New[[sha256.Size]byte, verified](maxKnown)
+func newTokenCache() *tokenCache {
+	tokens, err := lru.New[[sha256.Size]byte, verifiedToken](maxVerified)
 	if err != nil {
-		panic(err) // only of a size that is not positive
+		panic(err) // only for a size that is not positive
 	}
-	return known
+	return tokens
 }
 
 func (s *keySet) remember(sum [sha256.Size]byte, who policy.Principal, expiry time.Time) {
-	s.known.Add(sum, verified{who, expiry})
+	s.tokens.Add(sum, verifiedToken{who, expiry})
 }
 
-// verify returns the payload of a token if a key fits. Tried reports whether there was one to try.
+// verify returns the payload of a token if one of the keys verifies it. Tried reports whether any key was eligible.
 func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []byte, tried bool) {
 	for _, key := range s.keys {
 		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
@@ -122,18 +125,18 @@ func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []
 	return nil, tried
 }
 
-// known returns whose a token is that was verified with the present keys and has not expired.
-func (k *keyring) known(ctx context.Context, sum [sha256.Size]byte) (policy.Principal, bool) {
+// verified returns whose a token is, if the present keys have verified it before and it has not expired.
+func (k *keyring) verified(ctx context.Context, sum [sha256.Size]byte) (policy.Principal, bool) {
 	set := k.set.Load()
 	if set == nil {
 		return policy.Principal{}, false
 	}
 	now := time.Now()
-	found, ok := set.known.Get(sum)
+	found, ok := set.tokens.Get(sum)
 	if ok && now.Sub(set.at) > keyLife {
-		k.ask(ctx, false)
-		found, ok = k.set.Load().known.Get(sum)
-		now = time.Now()
+		k.refresh(ctx, false) // the key may have been withdrawn
+		found, ok = k.set.Load().tokens.Get(sum)
+		now = time.Now() // a fetch takes time
 	}
 	if !ok || !now.Before(found.expiry) {
 		return policy.Principal{}, false
@@ -141,11 +144,11 @@ func (k *keyring) known(ctx context.Context, sum [sha256.Size]byte) (policy.Prin
 	return found.principal, true
 }
 
-// get returns the issuer's keys. Old ones are better than none.
+// get returns the issuer's keys, old ones rather than none.
 func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	set := k.set.Load()
 	if set == nil || time.Since(set.at) > keyLife {
-		k.ask(ctx, set == nil)
+		k.refresh(ctx, set == nil)
 		set = k.set.Load()
 	}
 	if set == nil {
@@ -154,11 +157,12 @@ func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	return set, nil
 }
 
-// newer returns keys that may have more than a set that lacks one. It is an error where the issuer does not say.
+// newer returns keys that are newer than a set that lacks one, or the same set if the issuer has no others. It is an error
+// if the issuer cannot be asked: then nobody knows.
 func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
-	k.ask(ctx, true)
+	k.refresh(ctx, true)
 	k.mu.Lock()
-	failed := k.failed != nil || k.asking != nil
+	failed := k.failed != nil || k.fetching != nil // in flight still: ctx ended before it did
 	k.mu.Unlock()
 	set := k.set.Load()
 	if failed && set == than {
@@ -168,50 +172,50 @@ func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 }
 
 func (k *keyring) unavailable() error {
-	return fmt.Errorf("%w: the keys of jwt %q are not known", ErrUnavailable, k.cfg.Name)
+	return fmt.Errorf("%w: the keys of jwt %q are unknown", ErrUnavailable, k.cfg.Name)
 }
 
-// ask asks the issuer for its keys, unless that was done just now. One caller asks at a time; others go on with what is
-// known, or wait for the answer.
-func (k *keyring) ask(ctx context.Context, wait bool) {
+// refresh fetches the issuer's keys, unless that was done a moment ago. One caller fetches at a time; the others go on with
+// the keys at hand or, with wait, until the fetch has ended.
+func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.mu.Lock()
-	if asking := k.asking; asking != nil {
+	if fetching := k.fetching; fetching != nil {
 		k.mu.Unlock()
 		if wait {
 			select {
-			case <-asking:
+			case <-fetching:
 			case <-ctx.Done():
 			}
 		}
 		return
 	}
-	pause := askAgain
+	interval := fetchInterval
 	if k.set.Load() == nil {
-		pause = askFirst
+		interval = firstFetchInterval
 	}
-	if !k.asked.IsZero() && time.Since(k.asked) < pause {
+	if !k.fetched.IsZero() && time.Since(k.fetched) < interval {
 		k.mu.Unlock()
 		return
 	}
-	answered := make(chan struct{})
-	k.asked, k.asking = time.Now(), answered
+	ended := make(chan struct{})
+	k.fetched, k.fetching = time.Now(), ended
 	k.mu.Unlock()
 
-	// The answer is for all who wait: that the one who asks goes does not matter.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchBound)
+	// The result is for everybody who waits, so the fetch must not end with the request that began it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	err := k.fetch(ctx)
 	if err != nil {
-		k.logger.WarnContext(ctx, "identity provider did not say its keys", slog.String("jwt", k.cfg.Name),
+		k.logger.WarnContext(ctx, "identity provider's keys not fetched", slog.String("jwt", k.cfg.Name),
 			slog.String("issuer", k.cfg.Issuer), slog.Any("error", err))
 	}
 	k.mu.Lock()
-	k.failed, k.asking = err, nil
+	k.failed, k.fetching = err, nil
 	k.mu.Unlock()
-	close(answered)
+	close(ended)
 }
 
-// fetch replaces the set with the one that the issuer has now.
+// fetch replaces the key set with the issuer's present one.
 func (k *keyring) fetch(ctx context.Context) error {
 	from := k.cfg.JWKSURL
 	if from == "" {
@@ -227,20 +231,20 @@ func (k *keyring) fetch(ctx context.Context) error {
 	}
 	set := &keySet{document: document, at: time.Now()}
 	if before := k.set.Load(); before != nil && bytes.Equal(before.document, document) {
-		set.keys, set.known = before.keys, before.known
+		set.keys, set.tokens = before.keys, before.tokens // nothing changed but the time
 		k.set.Store(set)
 		return nil
 	}
 	if set.keys, err = parseKeys(document); err != nil {
 		return fmt.Errorf("read keys: %w", err)
 	}
-	set.known = newKnown()
+	set.tokens = newTokenCache()
 	k.set.Store(set)
-	k.logger.InfoContext(ctx, "keys of identity provider", slog.String("jwt", k.cfg.Name), slog.Int("keys", len(set.keys)))
+	k.logger.InfoContext(ctx, "identity provider's keys changed", slog.String("jwt", k.cfg.Name), slog.Int("keys", len(set.keys)))
 	return nil
 }
 
-// discover returns where the issuer says that its keys are: by OpenID Connect Discovery, else by RFC 8414.
+// discover returns the URL of the issuer's keys from its metadata: by OpenID Connect Discovery, else by RFC 8414.
 func (k *keyring) discover(ctx context.Context) (string, error) {
 	var failures []error
 	for _, at := range metadataURLs(k.cfg.Issuer) {
@@ -257,7 +261,7 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", fmt.Errorf("%s: %w", at, err)
 		case metadata.Issuer != k.cfg.Issuer:
-			return "", fmt.Errorf("%s speaks for another issuer", at)
+			return "", fmt.Errorf("%s is the metadata of another issuer", at)
 		case !trustworthy(metadata.JWKS):
 			return "", fmt.Errorf("%s: jwks_uri is not an https URL", at)
 		}
@@ -266,17 +270,18 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 	return "", errors.Join(failures...)
 }
 
-// metadataURLs is where an issuer's metadata may be, the likeliest place first.
+// metadataURLs returns the places where an issuer's metadata may be, the most likely one first.
 func metadataURLs(issuer string) []string {
 	bare := strings.TrimSuffix(issuer, "/")
 	urls := []string{bare + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(bare); err == nil {
+		// RFC 8414 inserts the well-known part before the issuer's path, OpenID Connect appends it.
 		urls = append(urls, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
 	}
 	return urls
 }
 
-// trustworthy reports whether nobody on the way to an address can answer for it.
+// trustworthy reports whether nobody on the network path to a URL can answer in its place.
 func trustworthy(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -287,6 +292,7 @@ func trustworthy(address string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && loopback
 }
 
+// document fetches one JSON document.
 func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -303,13 +309,13 @@ func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
 	if err == nil && len(body) > maxDocument {
-		err = fmt.Errorf("%s sent over %d bytes", at, maxDocument)
+		err = fmt.Errorf("%s sent more than %d bytes", at, maxDocument)
 	}
 	return body, err
 }
 
-// parseKeys returns the keys that signatures can be verified with. One that is not understood is none of our business:
-// it may be for a use that does not exist yet. Symmetric keys are not taken, whatever they are for.
+// parseKeys returns the keys of a JWK set that verify signatures. It ignores keys that it does not understand, as RFC 7517
+// wants (section 5), and symmetric keys: whoever can read those could sign with them.
 func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 	var list struct{ Keys []json.RawMessage }
 	if err := json.Unmarshal(document, &list); err != nil {
@@ -323,19 +329,21 @@ func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("there is no public key for signatures among them")
+		return nil, errors.New("the set has no public key for signatures")
 	}
 	return keys, nil
 }
 
+// verifies reports whether a key is a public one, strong enough, and for signatures.
 func verifies(key jose.JSONWebKey) bool {
-	if public, ok := key.Key.(*rsa.PublicKey); ok && public.N.BitLen() < minRSA {
+	if public, ok := key.Key.(*rsa.PublicKey); ok && public.N.BitLen() < minRSABits {
 		return false
 	}
 	return key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig")
 }
 
-// mayVerify reports whether a key is for signatures, as far as it says what it is for (RFC 7517, section 4.3).
+// mayVerify reports whether a key's operations, if it names any, include the verification of signatures (RFC 7517, section
+// 4.3). The library does not read them.
 func mayVerify(raw []byte) bool {
 	var key struct {
 		Operations []string `json:"key_ops"`

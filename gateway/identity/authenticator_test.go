@@ -42,7 +42,7 @@ func everybody() policy.Principal {
 	return policy.Principal{Subject: "user:anonymous", Anonymous: true, EveryTeam: true}
 }
 
-func TestWhoSentTheHeader(t *testing.T) {
+func TestFromHeader_AuthenticatesTheSender(t *testing.T) {
 	strict, open, none := authenticator(false), authenticator(true), withoutAuth()
 	is := func(a *identity.Authenticator, header string, want policy.Principal) {
 		t.Helper()
@@ -83,7 +83,7 @@ func TestWhoSentTheHeader(t *testing.T) {
 	}
 }
 
-func TestWhoseTheTokenIs(t *testing.T) {
+func TestFromToken_AuthenticatesTheOwner(t *testing.T) {
 	strict, open, none := authenticator(false), authenticator(true), withoutAuth()
 	tests := []struct {
 		name  string
@@ -111,7 +111,7 @@ func TestWhoseTheTokenIs(t *testing.T) {
 	}
 }
 
-func TestErrorsHoldNoCredential(t *testing.T) {
+func TestFromHeader_ErrorsHoldNoCredential(t *testing.T) {
 	for _, header := range []string{"Bearer hunter2", "Basic hunter2", "hunter2", "Bearer hunter2 hunter2"} {
 		if _, err := authenticator(false).FromHeader(t.Context(), header); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("FromHeader(%q): %v, want an error that does not repeat it", header, err)
@@ -119,7 +119,7 @@ func TestErrorsHoldNoCredential(t *testing.T) {
 	}
 }
 
-func TestAnAuthBlockIsRequiredAlsoIfItLetsAnonymousIn(t *testing.T) {
+func TestRequired_IsTrueEvenIfAnonymousIsAllowed(t *testing.T) {
 	for _, test := range []struct {
 		a    *identity.Authenticator
 		want bool

@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-func TestWhoAsSpeaksFor(t *testing.T) {
+func TestParsePrincipal_ReadsUserAndGroups(t *testing.T) {
 	tests := []struct {
 		as   string
 		want policy.Principal
@@ -30,7 +30,7 @@ func TestWhoAsSpeaksFor(t *testing.T) {
 	}
 }
 
-func TestAMistakeInAsIsExplained(t *testing.T) {
+func TestParsePrincipal_ExplainsMistakes(t *testing.T) {
 	tests := []struct{ as, want string }{
 		{"", `"" is neither a user nor a group: write one user:NAME`},
 		{"alice", `"alice" is neither a user nor a group: write one user:NAME`},
@@ -40,9 +40,9 @@ func TestAMistakeInAsIsExplained(t *testing.T) {
 		{"user:alice group:payments", `"user:alice group:payments" is neither a user nor a group: write one user:NAME`},
 		{"group:payments", `"group:payments" names no user: write one user:NAME`},
 		{"user:alice,user:bob", `"user:alice" and "user:bob" are two users: write one user:NAME`},
-		{"user:alice,team:payments", `"team:payments" cannot be chosen, teams follow from the user and the groups: write`},
-		{"*", `"*" is not one caller: write one user:NAME`},
-		{"user:anonymous,group:payments", "user:anonymous is whoever has no credential and is in no group: leave out"},
+		{"user:alice,team:payments", `"team:payments" cannot be given, since teams follow from the user and the groups: write`},
+		{"*", `"*" is not a single caller: write one user:NAME`},
+		{"user:anonymous,group:payments", "user:anonymous is a caller without a credential, who is in no group: leave out"},
 	}
 	for _, test := range tests {
 		got, err := identity.ParsePrincipal(test.as)
