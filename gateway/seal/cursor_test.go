@@ -12,7 +12,7 @@ import (
 
 const listing = "prompts/list"
 
-func TestACursorIsOfOneMethodAndOnePrincipal(t *testing.T) {
+func TestOpenCursor_RequiresTheMethodAndThePrincipal(t *testing.T) {
 	s := sealer(t, key(1))
 	cursor := s.SealCursor(listing, "user:alice", "billing.review_x")
 	session, err := s.SealSession(seal.Session{})
@@ -50,7 +50,7 @@ func TestACursorIsOfOneMethodAndOnePrincipal(t *testing.T) {
 	}
 }
 
-func TestReasonIsForErrorsOfThisPackage(t *testing.T) {
+func TestReason_IsEmptyForOtherErrors(t *testing.T) {
 	if got := seal.Reason(fmt.Errorf("open the cursor: %w", seal.ErrExpiredKey)); got != "expired_key" {
 		t.Errorf("Reason of a wrapped error = %q, want expired_key", got)
 	}
@@ -61,7 +61,7 @@ func TestReasonIsForErrorsOfThisPackage(t *testing.T) {
 	}
 }
 
-func TestACursorAfterTheLongestNameIsShort(t *testing.T) {
+func TestSealCursor_IsShortAfterTheLongestName(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	if cursor := sealer(t, key(1)).SealCursor(long, long, long[:256]); len(cursor) > 512 {
 		t.Errorf("SealCursor after a name of 256 bytes: %d bytes, want at most 512", len(cursor))
@@ -92,7 +92,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-func TestCursorsAllocateLittle(t *testing.T) {
+func TestCursor_AllocatesLittle(t *testing.T) {
 	s := sealer(t, key(1))
 	cursor := s.SealCursor(listing, "user:alice", "billing.review_x")
 	for _, test := range []struct {

@@ -1,35 +1,35 @@
-// Package seal answers: was this token made by this gateway, or by a replica that holds the same key,
-// and for this purpose?
+// Package seal answers: did this gateway, or a replica with the same key, make this token, and for this purpose?
 //
-// A token carries the gateway's own state through a client's hands, so that no replica has to remember
-// it. Promises:
+// A token is a piece of the gateway's own state that a client keeps: a cursor, a session, the state of a parked request. No
+// replica has to remember it.
 //
-//   - Nobody without a key can make a token, change one, or read what is in it.
-//   - Equal contents give equal tokens, on every replica: equal pages have equal bytes.
-//   - Exactly one string opens: no other spelling of a token, padded, wrapped or re-encoded, does.
-//   - A token sealed for one purpose does not open for another.
-//   - Nothing here blocks or looks at a clock, and nothing of what it answers changes after it is made: all of it is safe for
-//     concurrent use.
+// Promises:
 //
-// What a token is made of, before strict unpadded base64url:
+//   - Nobody without a key can make a token, change one, or read its contents.
+//   - Equal contents give equal tokens on every replica, so that equal pages have equal bytes.
+//   - Exactly one string opens for each token: no other spelling, padded, wrapped or re-encoded, does.
+//   - A token that was sealed for one purpose does not open for another.
+//   - Nothing here blocks or looks at a clock, and everything is safe for concurrent use.
+//
+// The layout of a token, before strict unpadded base64url:
 //
 //	┌──────────┬──────────┬───────────┬──────────────────────┬────────┐
 //	│ CRC-32 4 │ key id 4 │ nonce 12  │ AES-256-GCM of plain │ tag 16 │
 //	└──────────┴──────────┴───────────┴──────────────────────┴────────┘
-//	  of all     which key  of the plaintext: see below
-//	  the rest   sealed it
+//	  of what    which key  derived from the
+//	  follows    sealed it  plaintext: see below
 //
-// The checksum protects nothing: it tells a damaged or made-up token ([ErrMalformed]) from a whole one
-// whose key has left the ring ([ErrExpiredKey]).
+// The checksum protects nothing. It tells a damaged or invented token ("malformed", see [Reason]) from an intact one whose
+// key has left the ring ("expired_key").
 //
-// # Why the nonce may come from the content
+// # Why the nonce may depend on the plaintext
 //
-// Sealing derives two keys for each purpose by HKDF-SHA256 from the ring's key: one encrypts, the other makes the
-// nonce, the first 12 bytes of HMAC-SHA256(nonce key, purpose ‖ length ‖ plaintext), in the manner of SIV
-// (RFC 5297). AES-GCM breaks when one nonce serves two plaintexts under one key. Here equal plaintexts
-// share a nonce by design, which shows only that they are equal, and two different ones share it only
-// if 96 bits of the HMAC collide. By the birthday bound the odds of that after n different plaintexts
-// for one key and purpose are about n²/2⁹⁷: 2⁻³³, one in eight thousand million, after 2³² of them, which
-// is a thousand a second for 50 days. Replace the key before then; the old one, kept behind the new,
-// still opens what it sealed.
+// For each purpose, two keys are derived from the ring's key by HKDF-SHA256. One encrypts; the other makes the nonce, which
+// is the first 12 bytes of HMAC-SHA256(nonce key, purpose ‖ length ‖ plaintext), as in SIV (RFC 5297). AES-GCM breaks if one
+// key uses the same nonce for two plaintexts. Here equal plaintexts share a nonce by design, which reveals only that they are
+// equal, and different ones share it only if 96 bits of the HMAC collide. By the birthday bound, the probability of that after
+// n different plaintexts for one key and purpose is about n²/2⁹⁷: 2⁻³³, or one in eight billion, after 2³² of them, which is
+// a thousand a second for 50 days. Replace the key before then; kept behind the new one, it still opens what it sealed.
+//
+// Reading order: seal.go, session.go, cursor.go, box.go, errors.go
 package seal

@@ -21,7 +21,7 @@ func sealer(t testing.TB, keys ...[32]byte) *seal.Sealer {
 	return s
 }
 
-func TestReplicasWithOneKeyMakeTheSameTokens(t *testing.T) {
+func TestSeal_IsEqualOnReplicas(t *testing.T) {
 	one, other := sealer(t, key(1)).For("page"), sealer(t, key(1), key(2)).For("page")
 	for _, content := range []string{"", "a", strings.Repeat("long ", 1000)} {
 		token := one.Seal([]byte(content))
@@ -34,7 +34,7 @@ func TestReplicasWithOneKeyMakeTheSameTokens(t *testing.T) {
 	}
 }
 
-func TestDifferentContentsHaveDifferentNonces(t *testing.T) {
+func TestSeal_NoncesDifferByContent(t *testing.T) {
 	box := sealer(t, key(1)).For("page")
 	seen := map[string]string{}
 	for _, content := range []string{"", "a", "b", "ab", "ba", "\x00", "\x00\x00"} {
@@ -50,7 +50,7 @@ func TestDifferentContentsHaveDifferentNonces(t *testing.T) {
 	}
 }
 
-func TestATokenIsOfOneRingAndOnePurpose(t *testing.T) {
+func TestOpen_RequiresTheKeyAndThePurpose(t *testing.T) {
 	token := sealer(t, key(1)).For("page").Seal([]byte("content"))
 	tests := []struct {
 		name string
@@ -71,7 +71,7 @@ func TestATokenIsOfOneRingAndOnePurpose(t *testing.T) {
 	}
 }
 
-func TestTheFirstKeySeals(t *testing.T) {
+func TestSeal_UsesTheFirstKey(t *testing.T) {
 	token := sealer(t, key(2), key(1)).For("page").Seal([]byte("content"))
 	if _, err := sealer(t, key(2)).For("page").Open(token); err != nil {
 		t.Errorf("Open by the first key: %v", err)
@@ -81,7 +81,7 @@ func TestTheFirstKeySeals(t *testing.T) {
 	}
 }
 
-func TestAKeyOfZerosIsRefused(t *testing.T) {
+func TestNew_RefusesAKeyOfZeros(t *testing.T) {
 	if _, err := seal.New([][32]byte{key(1), {}}); err == nil || !strings.Contains(err.Error(), "key 2 of 2") {
 		t.Errorf("New with a key of zeros: %v, want an error that names key 2 of 2", err)
 	}
@@ -91,7 +91,7 @@ const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 
 // Of all strings one character away from a token, none opens: not a changed bit, not the unused bits of
 // the last character, not what lenient base64 would forgive.
-func TestExactlyOneStringOpens(t *testing.T) {
+func TestOpen_AcceptsExactlyOneString(t *testing.T) {
 	box := sealer(t, key(1)).For("page")
 	for _, content := range []string{"", "a", "ab"} { // every remainder of 3: every number of unused bits
 		token := box.Seal([]byte(content))

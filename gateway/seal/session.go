@@ -10,33 +10,33 @@ import (
 	"time"
 )
 
-// MaxSession bounds a session's token, which travels as a header of every request.
-const MaxSession = 1024
+// maxSession bounds a session token, which is a header of every request, in bytes.
+const maxSession = 1024
 
-// Session is what the gateway has to know again about a client that opened a legacy session.
+// Session is what the gateway needs to know about a client that opened a legacy session.
 type Session struct {
-	// ID is random: it makes a session unlike any other of the same client.
+	// ID is random. It tells sessions of one client apart.
 	ID [16]byte
-	// Revision is the protocol revision that the handshake settled on.
+	// Revision is the negotiated protocol revision.
 	Revision string
-	// Elicitation, Sampling and Roots are the capabilities that the client declared, and the others parts of them.
+	// Elicitation, Sampling and Roots are capabilities that the client declared. The others are parts of these.
 	Elicitation, Sampling, Roots    bool
 	ElicitationForm, ElicitationURL bool
 	SamplingContext, SamplingTools  bool
-	// Principal is the key of whoever opened the session. It is for the caller to compare.
+	// Principal is the key of the principal that opened the session. The caller compares it.
 	Principal string
-	// Expires is when the session ends, to the second. It is for the caller to compare.
+	// Expires is when the session ends, to the second. The caller compares it.
 	Expires time.Time
 }
 
-// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970, the
-// length of the revision, the revision and the principal.
+// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970, the length of the
+// revision, the revision and the principal.
 const (
 	sessionVersion  = 1
 	sessionHeadSize = 1 + 1 + 16 + 8 + 1
 )
 
-// The capabilities of a session, a bit each.
+// The capabilities of a session, one bit each.
 const (
 	bitElicitation = 1 << iota
 	bitSampling
@@ -48,24 +48,23 @@ const (
 	bitsKnown = 1<<iota - 1
 )
 
-// SealSession returns the session's token, or an error where that would be longer than [MaxSession]: there
-// is room for a revision and a principal of 700 bytes in all.
+// SealSession returns the session's token, or an error if that would be longer than 1024 bytes: the revision and the principal
+// may take up 700 bytes together.
 func (s *Sealer) SealSession(session Session) (string, error) {
 	if len(session.Revision) > math.MaxUint8 {
-		return "", fmt.Errorf("session revision of %d bytes: at most %d fit", len(session.Revision), math.MaxUint8)
+		return "", fmt.Errorf("session revision has %d bytes, at most %d are possible", len(session.Revision), math.MaxUint8)
 	}
 	token := s.sessions.Seal(session.encode())
-	if len(token) > MaxSession {
-		return "", fmt.Errorf("session token of %d bytes for a principal of %d: at most %d may be sent",
-			len(token), len(session.Principal), MaxSession)
+	if len(token) > maxSession {
+		return "", fmt.Errorf("session token has %d bytes for a principal of %d, at most %d are possible",
+			len(token), len(session.Principal), maxSession)
 	}
 	return token, nil
 }
 
-// OpenSession returns the session in a token, or [ErrMalformed] or [ErrExpiredKey]. Whether it is the
-// caller's, and not over, is still to be checked.
+// OpenSession returns the session in a token. For the errors, see [Reason]. It checks neither the principal nor the expiry.
 func (s *Sealer) OpenSession(token string) (Session, error) {
-	if len(token) > MaxSession {
+	if len(token) > maxSession {
 		return Session{}, ErrMalformed
 	}
 	slot := s.opened.slot(token)
@@ -78,13 +77,13 @@ func (s *Sealer) OpenSession(token string) (Session, error) {
 	}
 	session, err := decodeSession(plaintext)
 	if err == nil {
-		slot.Store(&openedSession{strings.Clone(token), session})
+		slot.Store(&openedSession{strings.Clone(token), session}) // not to keep the whole header alive
 	}
 	return session, err
 }
 
-// openedSessions are some of the tokens that were opened before: a client sends its own with each request, and to find it
-// here takes a tenth of the time. Where two fall into one slot, the later one stays.
+// openedSessions caches sessions by their tokens, one in each slot. A client sends its token with each request, and the cache
+// takes a tenth of the time that opening it takes.
 type openedSessions struct {
 	seed  maphash.Seed
 	slots [4096]atomic.Pointer[openedSession]
@@ -130,7 +129,7 @@ func decodeSession(b []byte) (Session, error) {
 	return s, nil
 }
 
-// flags are the capabilities with their bits.
+// flags pairs the capabilities with their bits.
 func (s *Session) flags() []flag {
 	return []flag{
 		{bitElicitation, &s.Elicitation},

@@ -22,7 +22,7 @@ func alices() seal.Session {
 	}
 }
 
-func TestASessionComesBackAsItWas(t *testing.T) {
+func TestOpenSession_ReturnsWhatWasSealed(t *testing.T) {
 	changed := func(change func(*seal.Session)) seal.Session {
 		session := alices()
 		change(&session)
@@ -65,7 +65,7 @@ func TestASessionComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestASessionThatDoesNotFitIsRefused(t *testing.T) {
+func TestSealSession_RefusesWhatDoesNotFit(t *testing.T) {
 	for _, session := range []seal.Session{
 		{Principal: strings.Repeat("p", 706)},
 		{Revision: strings.Repeat("r", 256)},
@@ -76,7 +76,7 @@ func TestASessionThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyASessionIsASession(t *testing.T) {
+func TestOpenSession_RefusesEverythingElse(t *testing.T) {
 	s := sealer(t, key(1))
 	token, err := s.SealSession(alices())
 	if err != nil {
@@ -137,7 +137,7 @@ func FuzzSession(f *testing.F) {
 }
 
 // Whether a token was opened before, and what other tokens were since, changes nothing.
-func TestSessionsOpenAgain(t *testing.T) {
+func TestOpenSession_CacheChangesNothing(t *testing.T) {
 	s := sealer(t, key(1))
 	var tokens []string
 	for i := range 10_000 {
