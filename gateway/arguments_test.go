@@ -108,7 +108,7 @@ func TestArgumentsWithASchema(t *testing.T) {
 		a.refuse(`,"arguments":{"any":0,"tags":["x",1,"z"]}`, "Invalid argument tags: at /1: value must be one of 'x', 'y'", `{"at":"/2",`)
 		a.refuse(`,"arguments":{"any":0,"old":"b"}`, "Invalid argument old: 'b' does not match pattern")
 		a.refuse(`,"arguments":{"any":0,"text":7}`, "Invalid argument text: it must be a string")
-		a.refuse(`,"arguments":{"any":0,"n":1e999999999}`, "Invalid argument n: it is too large to be checked", `"reason":"unverifiable"`)
+		a.refuse(`,"arguments":{"any":0,"n":1e999999999}`, "Invalid argument n: the value is too large to be checked", `"reason":"unverifiable"`)
 	}
 }
 
@@ -147,9 +147,9 @@ func TestSchemasThatCannotBeUsedAreReportedOnce(t *testing.T) {
 		schema  string
 		refused string // "" where the upstream decides
 	}{
-		"another document":   {`{"$ref":"https://example.com/s.json"}`, "it refers to another document, which is not loaded: https://example.com/s.json"},
-		"a file":             {`{"$ref":"file:///etc/passwd"}`, "it refers to another document"},
-		"an unknown dialect": {`{"$schema":"https://example.com/dialect","type":"string"}`, "its $schema is a dialect that is not supported"},
+		"another document":   {`{"$ref":"https://example.com/s.json"}`, "the schema refers to another document, which is not loaded: https://example.com/s.json"},
+		"a file":             {`{"$ref":"file:///etc/passwd"}`, "the schema refers to another document"},
+		"an unknown dialect": {`{"$schema":"https://example.com/dialect","type":"string"}`, "$schema names a dialect that is not supported"},
 		"no schema":          {`{"type":"strin"}`, ""},
 		"not even an object": {`7`, ""},
 		"a lookahead":        {`{"pattern":"(?=x)"}`, ""},

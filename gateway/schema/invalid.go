@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// maxProblems bounds what is said of one value, and maxText each text of it, in bytes: the value may be large, and
-	// so may what the schema would have it be.
+	// maxProblems bounds the problems that are reported of one value, and maxText each text, in bytes: values may be large, and
+	// so may the constants of a schema.
 	maxProblems = 5
 	maxText     = 200
 )
 
 // Invalid is the error of a value that does not satisfy its schema.
-type Invalid struct{ Problems []Problem } //nolint:errname // schema.Invalid reads as what it says
+type Invalid struct{ Problems []Problem } //nolint:errname // schema.Invalid reads better than schema.InvalidError
 
 // Problem is one thing that is wrong with a value.
 type Problem struct {
-	// At is where in the value, as a JSON Pointer; empty for the value itself.
+	// At is the place in the value, as a JSON Pointer; empty for the value itself.
 	At string
-	// Text says what is wrong, in few words.
+	// Text says in a few words what is wrong.
 	Text string
 }
 
@@ -43,9 +43,10 @@ func (e *Invalid) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// newInvalid takes the innermost of a validator's errors, in the order of where they are.
+// newInvalid returns the innermost of a validator's errors, sorted by their places in the value.
 func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	leaves := innermost(nil, err)
+	// The validator goes through maps, in random order. Equal requests should get equal answers.
 	slices.SortStableFunc(leaves, func(a, b *jsonschema.ValidationError) int {
 		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation),
 			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()), cmp.Compare(a.SchemaURL, b.SchemaURL))
@@ -64,6 +65,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	return invalid
 }
 
+// innermost appends the errors that no other error caused.
 func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(err.Causes) == 0 {
 		return append(leaves, err)
@@ -74,7 +76,7 @@ func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationE
 	return leaves
 }
 
-// text says what is wrong, numbers exactly: rounded, one beyond a bound could look like the bound.
+// text returns the text of an error, with exact numbers: rounded, a number just beyond a bound would look like the bound.
 func text(err *jsonschema.ValidationError) string {
 	bound := func(keyword string, got, want *big.Rat) string {
 		return keyword + ": got " + decimal(got) + ", want " + decimal(want)
@@ -94,13 +96,13 @@ func text(err *jsonschema.ValidationError) string {
 	return err.BasicOutput().Error.String()
 }
 
-// decimal writes a number of JSON, which always has an end.
+// decimal writes a number in full. A number from JSON always has finitely many digits.
 func decimal(n *big.Rat) string {
 	digits, _ := n.FloatPrec()
 	return n.FloatString(digits)
 }
 
-// pointer is a JSON Pointer (RFC 6901).
+// pointer returns a JSON Pointer (RFC 6901).
 func pointer(tokens []string) string {
 	var b strings.Builder
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
@@ -111,7 +113,7 @@ func pointer(tokens []string) string {
 	return b.String()
 }
 
-// clip shortens a text for an error.
+// clip shortens a text to maxText.
 func clip(text string) string {
 	if len(text) <= maxText {
 		return text

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// maxPattern bounds one pattern, in bytes, and maxProgram what all patterns of a schema become, in instructions.
+	// maxPattern bounds one pattern, in bytes, and maxProgram all compiled patterns of a schema, in instructions.
 	maxPattern = 2 << 10
 	maxProgram = 20_000
-	// maxMatch bounds a match, in bytes times instructions: RE2 takes no longer than in proportion to that.
+	// maxMatch bounds a match, in bytes times instructions, to which RE2's running time is proportional.
 	maxMatch = 1 << 26
 )
 
 // patterns compiles the regular expressions of one schema.
 type patterns struct {
 	meter *meter
-	// size is that of all together, in instructions, or unlimited once the schema is compiled: the patterns that come
-	// after that are values.
+	// size is the size of all patterns so far, in instructions, or unlimited once the schema is compiled: patterns that come
+	// later are values, checked for being patterns.
 	size int
 }
 
@@ -29,12 +29,13 @@ const unlimited = -1
 // compile is a [jsonschema.RegexpEngine].
 func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	if len(expression) > maxPattern {
-		return nil, errors.New("it is too long")
+		return nil, errors.New("the pattern is too long")
 	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
+	// regexp.Compile does the same again below, but does not tell how large the program is.
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 		p.size += len(program.Inst)
 	}
 	if max(p.size, len(program.Inst)) > maxProgram {
-		return nil, errors.New("the patterns are too large together")
+		return nil, errors.New("the schema's patterns are too large together")
 	}
 	compiled, err := regexp.Compile(expression)
 	if err != nil {
@@ -52,7 +53,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	return &pattern{compiled, len(program.Inst), p.meter}, nil
 }
 
-// pattern is a compiled regular expression that knows what a match costs.
+// pattern is a compiled regular expression that refuses a match that would take too long.
 type pattern struct {
 	*regexp.Regexp
 
@@ -60,10 +61,12 @@ type pattern struct {
 	meter *meter
 }
 
+// MatchString implements [jsonschema.Regexp].
 func (p *pattern) MatchString(text string) bool {
 	p.meter.spend()
+	// A match cannot be interrupted, so the clock alone would not bound it.
 	if len(text)*p.size > maxMatch {
-		panic(ErrTooCostly)
+		panic(errTooCostly)
 	}
 	return p.Regexp.MatchString(text)
 }

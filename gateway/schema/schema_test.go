@@ -28,7 +28,7 @@ func compile(t testing.TB, text string) *schema.Schema {
 	return s
 }
 
-func TestValuesAndTheirSchemas(t *testing.T) {
+func TestCheck_DecidesAsTheDialectSays(t *testing.T) {
 	valid := func(text string, values ...string) {
 		t.Helper()
 		for _, value := range values {
@@ -72,7 +72,7 @@ func TestValuesAndTheirSchemas(t *testing.T) {
 	invalid(`{"multipleOf":0.1}`, `1.25`, "multipleOf: got 1.25, want 0.1")
 }
 
-func TestOnlySomeOfManyProblemsAreToldAndNothingAtLength(t *testing.T) {
+func TestCheck_ReportsFewShortProblems(t *testing.T) {
 	value := `[` + strings.Repeat(`"`+strings.Repeat("ü", 1000)+`",`, 100) + `1]`
 	err := compile(t, `{"items":{"pattern":"^x*$"}}`).Check(t.Context(), jsontext.Value(value))
 	problems, _ := errors.AsType[*schema.Invalid](err)
@@ -85,7 +85,7 @@ func TestOnlySomeOfManyProblemsAreToldAndNothingAtLength(t *testing.T) {
 	}
 }
 
-func TestSchemasThatAreNotTakenForSomethingElse(t *testing.T) {
+func TestCompile_RefusesWhatItCannotCheck(t *testing.T) {
 	for text, want := range map[string]error{
 		`{"$ref":"https://example.com/s.json"}`:                   schema.ErrExternal,
 		`{"$ref":"other.json#/x"}`:                                schema.ErrExternal,
@@ -150,8 +150,8 @@ func doubling(keyword string) string {
 	return b.String() + `"d60":{"type":"null"}}}`
 }
 
-// TestNothingHangs gives each schema and value far less time than they would need.
-func TestNothingHangs(t *testing.T) {
+// TestCheck_EndsWithinItsBudget gives each schema and value far less time than they would need.
+func TestCheck_EndsWithinItsBudget(t *testing.T) {
 	nested := strings.Repeat("[", 30) + strings.Repeat("]", 30)
 	strings4M := `"` + strings.Repeat("a", 4<<20) + `"`
 	var values strings.Builder
@@ -197,8 +197,8 @@ func TestNothingHangs(t *testing.T) {
 	}
 }
 
-// TestDeepRecursionFitsTheStack has as many calls on the stack as the bounds allow.
-func TestDeepRecursionFitsTheStack(t *testing.T) {
+// TestCheck_DeepRecursionFitsTheStack has as many calls on the stack as the bounds allow.
+func TestCheck_DeepRecursionFitsTheStack(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
 	const chain = 990
@@ -212,7 +212,7 @@ func TestDeepRecursionFitsTheStack(t *testing.T) {
 	}
 }
 
-func TestChecksTakeTurnsAndDoNotOutlastTheirCaller(t *testing.T) {
+func TestCheck_TakesTurnsAndEndsWithItsContext(t *testing.T) {
 	s := compile(t, doubling("anyOf"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -230,8 +230,8 @@ func TestChecksTakeTurnsAndDoNotOutlastTheirCaller(t *testing.T) {
 	checks.Wait()
 }
 
-// TestTheClockChangesNoVerdict holds the bounded validator against the library's own.
-func TestTheClockChangesNoVerdict(t *testing.T) {
+// TestCheck_AgreesWithTheUnboundedValidator holds the bounded validator against the library's own.
+func TestCheck_AgreesWithTheUnboundedValidator(t *testing.T) {
 	schemas := []string{
 		`{"properties":{"a":{"type":"integer"}},"unevaluatedProperties":false,"anyOf":[{"properties":{"b":true}},{"required":["c"]}]}`,
 		`{"prefixItems":[{"type":"string"}],"items":{"type":"integer"},"contains":{"const":2},"maxContains":1}`,
@@ -306,7 +306,7 @@ func randomValue(r *rand.Rand, depth int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-func TestProblemsSayWhere(t *testing.T) {
+func TestProblem_StringNamesThePlace(t *testing.T) {
 	err := compile(t, `{"properties":{"a":{"type":"string"}}}`).Check(t.Context(), jsontext.Value(`{"a":1}`))
 	invalid, ok := errors.AsType[*schema.Invalid](err)
 	if !ok {

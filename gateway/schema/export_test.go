@@ -1,0 +1,7 @@
+package schema
+
+// For the tests, which tell them apart.
+var (
+	ErrTooLarge  = errTooLarge
+	ErrTooCostly = errTooCostly
+)
