@@ -17,7 +17,7 @@ import (
 func (g *Gateway) screened(ctx context.Context, e *edition, entry *catalog.Entry, result upstream.Result) (upstream.Result, error) {
 	outcome := e.intake.screens[entry.Team].Result(result.JSON)
 	for _, f := range outcome.Noted {
-		f.Rarely(func() { g.logScreened(ctx, entry, f, "found in a result") })
+		f.Throttle(func() { g.logScreened(ctx, entry, f, "found in a result") })
 	}
 	if f := outcome.Rejected; f != nil {
 		g.logScreened(ctx, entry, *f, "result rejected")
@@ -39,7 +39,7 @@ func (g *Gateway) screening(ctx context.Context, e *edition, entry *catalog.Entr
 	return func(raw jsontext.Value) (jsontext.Value, bool) {
 		outcome := blocks.Result(raw)
 		for _, f := range outcome.Noted {
-			f.Rarely(func() { g.logScreened(ctx, entry, f, "found in a question or notification") })
+			f.Throttle(func() { g.logScreened(ctx, entry, f, "found in a question or notification") })
 		}
 		if f := outcome.Rejected; f != nil {
 			g.logScreened(ctx, entry, *f, "question or notification rejected")

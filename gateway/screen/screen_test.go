@@ -42,7 +42,7 @@ func show(o screen.Outcome, raw string) string {
 	return strings.Join(all, ", ")
 }
 
-func TestScreens(t *testing.T) {
+func TestResult_AppliesEachAction(t *testing.T) {
 	reject, strip, warn := forbidding("reject", `(?i)ignore all`), forbidding("strip", "ab"), forbidding("warn", "secret")
 	small := config.Screen{Label: "small", MaxSize: 60, Action: config.ScreenReject}
 	texts := config.Screen{Label: "texts", Content: []string{"text", "resource"}, Action: config.ScreenReject}
@@ -111,7 +111,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-func TestNoFindingRepeatsWhatWasFound(t *testing.T) {
+func TestFinding_NeverRepeatsWhatWasFound(t *testing.T) {
 	s := screen.New([]config.Screen{forbidding("reject", "evil")})
 	for _, raw := range []string{
 		`{"evil":1}`, `{"x":{"so evil":{"y":"evil"}}}`, `{"evil words":["x","evil"]}`, `{"a":"evil"}`, `{"more~1evil":{"z":1}}`,
@@ -124,7 +124,7 @@ func TestNoFindingRepeatsWhatWasFound(t *testing.T) {
 }
 
 // A server can put as many findings into a result as it has bytes.
-func TestFindingsAreBounded(t *testing.T) {
+func TestResult_BoundsFindings(t *testing.T) {
 	raw := jsontext.Value(`{"messages":[` + strings.Repeat(`"x",`, 10_000) + `"x"]}`)
 	for action, want := range map[config.ScreenAction]int{config.ScreenWarn: 100, config.ScreenReject: 0} {
 		o := screen.New([]config.Screen{forbidding(action, "x")}).Result(raw)
@@ -134,7 +134,7 @@ func TestFindingsAreBounded(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsNotTakenForGood(t *testing.T) {
+func TestResult_RejectsWhatCannotBeRead(t *testing.T) {
 	s := screen.New([]config.Screen{forbidding("reject", "evil")})
 	for _, raw := range []string{`{"a":1,"a":"evil"}`, `{"a":"\ud800","b":"evil"}`, `{"a":nil,"b":"evil"}`} {
 		if o := s.Result(jsontext.Value(raw)); o.Rejected == nil {
@@ -157,7 +157,7 @@ func FuzzStrip(f *testing.F) {
 	reject := screen.New(rejecting)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if object, err := wire.ParseObject(raw); err != nil || object.Get("requestState") != nil {
-			t.Skip()
+			return
 		}
 		o := strip.Result(raw)
 		if reject.Result(raw).Rejected == nil && (o.Rejected != nil || string(o.JSON) != string(raw) || o.Noted != nil) {

@@ -1,0 +1,72 @@
+package screen
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// block is a screen block, with the throttle for reports about it.
+type block struct {
+	*config.Screen
+
+	throttle *rate.Sometimes
+}
+
+// Finding is one thing that a block forbids.
+type Finding struct {
+	Block *config.Screen
+	// Check is the part of the block that found it: size, content, invisible, or "pattern" and its number.
+	Check string
+	// At is its place, as a JSON Pointer; empty for the whole.
+	At string
+
+	throttle *rate.Sometimes
+}
+
+// String describes the finding without repeating what was found.
+func (f Finding) String() string {
+	at := ""
+	if f.At != "" {
+		at = " at " + f.At
+	}
+	return fmt.Sprintf("%s%s (screen %q)", f.Check, at, f.Block.Label)
+}
+
+// Throttle calls report at most once a minute for the finding's block.
+func (f Finding) Throttle(report func()) { f.throttle.Do(report) }
+
+// isName reports whether the string that was read last is the name of a member.
+func isName(at *jsontext.Decoder) bool {
+	kind, length := at.StackIndex(at.StackDepth())
+	return kind == '{' && length%2 == 1
+}
+
+// plain matches the parts of a pointer that may be shown: nobody can put much of a message into them.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// place returns the place of the string that was read last, as a JSON Pointer without names that may carry a message.
+func place(at *jsontext.Decoder) string {
+	pointer := at.StackPointer()
+	if isName(at) { // the name itself is what was found
+		pointer = pointer.Parent()
+	}
+	var out strings.Builder
+	for part := range pointer.Tokens() {
+		out.WriteString("/" + shown(part))
+	}
+	return out.String()
+}
+
+// shown returns a name as it may be shown in a place.
+func shown(name string) string {
+	if plain.MatchString(name) {
+		return name
+	}
+	return "…"
+}
