@@ -1,5 +1,4 @@
-// Package examples_test loads every example and runs those that need nothing but Go, as their comments
-// say.
+// Package examples_test loads every example, and runs those that need only Go as their comments say.
 package examples_test
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-func TestEveryExampleLoads(t *testing.T) {
+func TestExamples_Load(t *testing.T) {
 	files, err := filepath.Glob("*/gateway.hcl")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("Glob = %v, %v, want the examples", files, err)
@@ -31,7 +30,7 @@ func TestEveryExampleLoads(t *testing.T) {
 	}
 }
 
-func TestQuickstart(t *testing.T) {
+func TestQuickstart_ListsAndGets(t *testing.T) {
 	run := start(t, "quickstart", "1h")
 
 	run.lists(t, nil, "handbook.incident_report", "handbook.shift_handover", "reviews.code_review", "reviews.commit_message")
@@ -50,13 +49,13 @@ func TestQuickstart(t *testing.T) {
 	}
 }
 
-func TestQuickstartFollowsAListThatChanges(t *testing.T) {
+func TestQuickstart_FollowsListChanges(t *testing.T) {
 	run := start(t, "quickstart", "1s")
 	run.lists(t, nil, "handbook.incident_of_the_day", "handbook.incident_report", "handbook.shift_handover",
 		"reviews.code_review", "reviews.commit_message")
 }
 
-func TestTwoTeams(t *testing.T) {
+func TestTwoTeams_SeeTheirOwnAndExposedPrompts(t *testing.T) {
 	run := start(t, "two-teams", "1h")
 
 	run.lists(t, []string{"--token", "engineering-demo"},
@@ -82,13 +81,13 @@ func TestTwoTeams(t *testing.T) {
 	}
 }
 
-// An example is one that runs: the gateway on a free port, with the handbook server behind it.
+// example is a running example: the gateway on a free port, with the handbook server behind it.
 type example struct {
 	binary   string
 	endpoint string
 }
 
-// start builds the programs and runs an example from a copy, in which the addresses are free ones.
+// start builds the programs and runs a copy of an example that uses free ports.
 func start(t *testing.T, name, changeEvery string) example {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,13 +103,13 @@ func start(t *testing.T, name, changeEvery string) example {
 	return example{binary: binary, endpoint: gateway.Attr(t, "endpoint")}
 }
 
-// promptweir runs a command of the binary that was built.
+// promptweir runs a command of the built binary.
 func (e example) promptweir(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return proctest.Output(t.Context(), e.binary, args...)
 }
 
-// lists asserts that promptweir list comes to print exactly these names: a server joins when it is up.
+// lists asserts that promptweir list prints exactly these names before long: servers take a moment to be listed.
 func (e example) lists(t *testing.T, flags []string, want ...string) {
 	t.Helper()
 	args := slices.Concat([]string{"list", "--url", e.endpoint}, flags)

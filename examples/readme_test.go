@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// fencesOf returns the fenced blocks of a Markdown file, by the language that each begins with.
+// fencesOf returns the fenced blocks of a Markdown file by their languages.
 func fencesOf(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -40,8 +40,8 @@ func fencesOf(t *testing.T, file string) map[string][]string {
 	return blocks
 }
 
-// The commands that stand for themselves: the others need what make run starts.
-func TestTheCommandsOfTheREADMEPrintWhatItSays(t *testing.T) {
+// Only commands that begin with promptweir are run: the others need the servers that make run starts.
+func TestREADME_CommandsPrintWhatItShows(t *testing.T) {
 	bin, ran := t.TempDir(), 0
 	proctest.Build(t, bin, "./cmd/promptweir")
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -56,7 +56,7 @@ func TestTheCommandsOfTheREADMEPrintWhatItSays(t *testing.T) {
 	}
 }
 
-func TestTheConfigurationsOfTheREADMELoad(t *testing.T) {
+func TestREADME_ConfigurationsLoad(t *testing.T) {
 	blocks := fencesOf(t, "../README.md")["hcl"]
 	if len(blocks) == 0 {
 		t.Fatal("the README shows no configuration")

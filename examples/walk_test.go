@@ -16,8 +16,8 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// The walk's commands run one after another, as they stand, and print what the text says: only the addresses are others.
-func TestTheWalkThroughTheTeams(t *testing.T) {
+// The walk's commands run one after another, unchanged except for the addresses, and print what the text shows.
+func TestWalk_CommandsPrintWhatItShows(t *testing.T) {
 	commands := commandsOf(t, "teams/README.md")
 	if len(commands) == 0 || commands[0].line != "make run-teams" {
 		t.Fatalf("the walk has %d commands, want make run-teams and those after it", len(commands))
@@ -48,14 +48,15 @@ func host(t *testing.T, endpoint string) string {
 	return u.Host
 }
 
-// A command is one that a text tells to run, with what it is to print: … is anything, and on a line of its own any lines.
+// command is a command in a text and the output that the text shows. There, … stands for anything, and on a line of its own
+// for any lines.
 type command struct{ line, prints string }
 
-// commandsOf returns the commands of a Markdown file's console blocks, in their order.
+// commandsOf returns the commands in a Markdown file's console blocks, in order.
 func commandsOf(t *testing.T, file string) (commands []command) {
 	t.Helper()
 	for _, block := range fencesOf(t, file)["console"] {
-		margin := len(block) - len(strings.TrimLeft(block, " ")) // of a block in a list
+		margin := len(block) - len(strings.TrimLeft(block, " ")) // the block may be part of a list
 		for line := range strings.Lines(block) {
 			line = line[min(margin, len(line)-1):]
 			if typed, ok := strings.CutPrefix(line, "$ "); ok {
@@ -71,7 +72,8 @@ func commandsOf(t *testing.T, file string) (commands []command) {
 	return commands
 }
 
-// runs asserts that the command comes to print what it is to: servers join, and changes arrive, when they do.
+// runs asserts that the command prints what the text shows. It tries again for a while, since servers and changes take a
+// moment to arrive.
 func (c command) runs(t *testing.T, folder, line string) {
 	t.Helper()
 	want := regexp.QuoteMeta(c.prints)
@@ -87,7 +89,7 @@ func (c command) runs(t *testing.T, folder, line string) {
 	t.Fatalf("%s (-want +got):\n%s", c.line, cmp.Diff(c.prints, got))
 }
 
-// run returns what a shell's command prints, on both streams as a terminal shows them. That some fail is part of the walk.
+// run returns what a shell command prints on both streams, as a terminal shows them. Some commands of the walk fail on purpose.
 func run(t *testing.T, folder, line string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)

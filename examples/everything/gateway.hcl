@@ -1,4 +1,4 @@
-# A server from npm beside one of our own. Needs Node 20 or later; npx fetches the package on the
+# A server from npm next to one of ours. Needs Node 20 or later; npx fetches the package on the
 # first start.
 #
 #   make build

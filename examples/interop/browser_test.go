@@ -19,8 +19,8 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// TestAdminPage opens the admin page of a gateway that has an upstream down and has refused a reload.
-func TestAdminPage(t *testing.T) {
+// TestAdminPage_ShowsProblems opens the admin page of a gateway that has an upstream down and has refused a reload.
+func TestAdminPage_ShowsProblems(t *testing.T) {
 	file := configure(t, 2, newServer(t, false).upstream(), fmt.Sprintf("upstream \"gone\" { url = \"http://%s/mcp\" }", unused(t)))
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir")

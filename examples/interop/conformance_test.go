@@ -52,9 +52,9 @@ func allScenarios(revision string) []string {
 	return []string{"--suite", "all", "--spec-version", revision}
 }
 
-// TestServerConformance runs the official suite against the gateway. Every scenario passes or is expected not to, with
+// TestConformance_Server runs the official suite against the gateway. Every scenario passes or is expected not to, with
 // the reason in the file; those that are named here have to pass.
-func TestServerConformance(t *testing.T) {
+func TestConformance_Server(t *testing.T) {
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir", reference)
 	prompts := []string{
@@ -96,8 +96,8 @@ func TestServerConformance(t *testing.T) {
 	}
 }
 
-// TestClientConformance runs the official suite against the gateway's upstream side, through promptweir probe.
-func TestClientConformance(t *testing.T) {
+// TestConformance_Client runs the official suite against the gateway's upstream side, through promptweir probe.
+func TestConformance_Client(t *testing.T) {
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir")
 	command := "sh " + filepath.Join("conformance", "client.sh") + " " + filepath.Join(dir, "promptweir")

@@ -136,8 +136,8 @@ func asked(t *testing.T, endpoint, token string) (status int, challenge string) 
 	return response.StatusCode, response.Header.Get("WWW-Authenticate")
 }
 
-// TestTokensOfACertifiedProvider signs programs in by client credentials.
-func TestTokensOfACertifiedProvider(t *testing.T) {
+// TestIdentity_TokensOfACertifiedProvider signs programs in by client credentials.
+func TestIdentity_TokensOfACertifiedProvider(t *testing.T) {
 	p := startProvider(t)
 	endpoint := startGuarded(t, p)
 	expect := func(what, token string, want int, says string) {
@@ -179,8 +179,8 @@ func TestTokensOfACertifiedProvider(t *testing.T) {
 	expect("one of the key before", old, http.StatusUnauthorized, `error="invalid_token"`)
 }
 
-// TestAClientFindsTheProvider has the TypeScript SDK begin with nothing but the endpoint.
-func TestAClientFindsTheProvider(t *testing.T) {
+// TestIdentity_ClientDiscoversTheProvider has the TypeScript SDK begin with nothing but the endpoint.
+func TestIdentity_ClientDiscoversTheProvider(t *testing.T) {
 	p := startProvider(t)
 	endpoint := startGuarded(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestInspector drives the gateway with the Inspector's command line, in each way that it has of choosing an era.
-func TestInspector(t *testing.T) {
+// TestInspector_ListsAndGets drives the gateway with the Inspector's command line, in each way that it has of choosing an era.
+func TestInspector_ListsAndGets(t *testing.T) {
 	names := []string{"sessions.greet", "stateless.greet"}
 	gateway := startGateway(t, 1, newServer(t, false).upstream(), newServer(t, true).upstream())
 	waitUntilListed(t, gateway, names)

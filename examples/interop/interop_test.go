@@ -49,7 +49,7 @@ team "interop" {
 }
 `
 
-func TestClientsAndServers(t *testing.T) {
+func TestInterop_ClientsAndServers(t *testing.T) {
 	sessions, stateless := newServer(t, false), newServer(t, true)
 	everything := fmt.Sprintf("upstream \"everything\" { command = [%q, \"stdio\"] }", installed(t, "mcp-server-everything"))
 	endpoint := startGateway(t, 2, everything, sessions.upstream(), stateless.upstream())
@@ -92,9 +92,9 @@ func TestClientsAndServers(t *testing.T) {
 	}
 }
 
-// TestOverStdio starts the gateway as the server of one client. There it may be asked before its upstreams have
+// TestInterop_OverStdio starts the gateway as the server of one client. There it may be asked before its upstreams have
 // answered, and waits for them a while.
-func TestOverStdio(t *testing.T) {
+func TestInterop_OverStdio(t *testing.T) {
 	sessions, stateless := newServer(t, false), newServer(t, true)
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir")
@@ -117,9 +117,9 @@ func TestOverStdio(t *testing.T) {
 	}
 }
 
-// TestEverythingExample runs examples/everything as it is: npx finds the pinned server that is installed
+// TestInterop_EverythingExample runs examples/everything as it is: npx finds the pinned server that is installed
 // here, and would fetch it elsewhere.
-func TestEverythingExample(t *testing.T) {
+func TestInterop_EverythingExample(t *testing.T) {
 	dir := t.TempDir()
 	proctest.Build(t, filepath.Join(dir, "bin"), "./cmd/promptweir", "./examples/servers/reviews")
 	proctest.CopyExample(t, filepath.Join(dir, "everything"), "everything")

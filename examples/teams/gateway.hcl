@@ -1,24 +1,24 @@
 # A company with three teams. README.md beside this file walks through it; make run-teams serves it.
 #
-# This file belongs to the platform team: who callers are, what no team may show, and what each team's file may use.
+# This file belongs to the platform team. It says who callers are, what no team may show, and what each team's file may use.
 
 gateway {
   listen       = "127.0.0.1:8080"
   instructions = "Prompts of the engineering, operations and support teams."
 
-  # Keeps what the servers listed over restarts, and for commands that are to know it without asking them.
+  # Keeps the servers' lists for the next start, and for commands that need them without contacting the servers.
   state_dir = "bin/teams"
 
-  # A prompt whose definition is not in promptweir.lock.hcl, as it was approved, is left out.
+  # Leaves out each prompt whose definition differs from the one approved in promptweir.lock.hcl.
   lock = "enforce"
 
-  # What nobody could see, people least of all, has no place in a prompt.
-  screen "no hidden orders" {
+  # Rejects text that people cannot see but models read, and a well-known injection.
+  screen "no hidden instructions" {
     invisible = true
     patterns  = ["(?i)ignore (all )?previous instructions"]
   }
 
-  # For each caller alone.
+  # For each caller separately.
   limit {
     rate        = 20 # requests per second
     burst       = 50
@@ -40,15 +40,15 @@ auth {
     sha256 = "62d6dfd9bca60074491e736092352d7ba2049d25449e5507774ec69cd53140cb"
     groups = ["operations"]
   }
-  token "carol" { # in no group: the support team names her
+  token "carol" { # in no group: the support team lists her
     sha256 = "01342aad188fd45023eb558e97719f56ed24eb1c756e905798790b79174b1a7b"
   }
 }
 
-# A guard rail over all teams: no expose can undo it.
+# Applies to all teams, and no expose block can undo it.
 hide "drafts" { prompts = ["*.draft_*"] }
 
-# What each team's file may use; whatever is not granted is refused when the configuration is loaded.
+# What each team's file may use. Anything else is refused when the configuration is loaded.
 allow "engineering" { commands = ["bin/reviews"] }
 allow "operations" { hosts = ["127.0.0.1"] }
 allow "support" { commands = ["bin/letters"] }

@@ -1,10 +1,9 @@
-// Command together runs several commands side by side in the foreground, and ends them together: when
-// it is told to stop (SIGINT, SIGTERM), or as soon as one of them ends by itself. It is what make run
-// starts the quickstart with.
+// Command together runs several commands side by side in the foreground. It stops all of them on SIGINT or SIGTERM, or as
+// soon as one of them ends. make run starts the quickstart with it.
 //
 //	together bin/handbook + bin/promptweir serve --config examples/quickstart
 //
-// It returns only when all of them have ended: 0 after being told to stop, 1 otherwise.
+// It exits when all of them have ended, with 0 after a signal and with 1 otherwise.
 package main
 
 import (
@@ -23,7 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// errEnded is what is wrong with a command that ended well: it was meant to stay.
+// errEnded is the error of a command that ended successfully: it should have kept running.
 var errEnded = errors.New("exit status 0")
 
 // grace bounds how long a command may take to end after SIGTERM before it is killed.
@@ -61,7 +60,7 @@ func split(args []string) [][]string {
 	return commands
 }
 
-// run runs the commands until ctx ends or the first of them does, and waits for all of them.
+// run runs the commands until ctx or the first of them ends, and waits for all of them.
 func run(ctx context.Context, commands [][]string) error {
 	together, running := errgroup.WithContext(ctx)
 	for _, args := range commands {
@@ -71,7 +70,7 @@ func run(ctx context.Context, commands [][]string) error {
 			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 			cmd.WaitDelay = grace
 			err := cmd.Run()
-			if running.Err() == nil { // nobody told it to end
+			if running.Err() == nil { // it was not stopped
 				return fmt.Errorf("%s ended by itself: %w", strings.Join(args, " "), cmp.Or(err, errEnded))
 			}
 			return nil

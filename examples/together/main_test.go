@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// asMain makes the test binary the command.
+// asMain is the variable that makes the test binary run as the command.
 const asMain = "TOGETHER_MAIN"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestSignalsEndAllInAnOrderlyWay(t *testing.T) {
+func TestTogether_SignalStopsAll(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			const script = `trap 'echo asked; exit 0' TERM; echo ready; i=0; while [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done`
@@ -38,7 +38,7 @@ func TestSignalsEndAllInAnOrderlyWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			said := map[string]int{}
-			for lines := bufio.NewScanner(stdout); lines.Scan(); { // ends when nobody is left who could say anything
+			for lines := bufio.NewScanner(stdout); lines.Scan(); { // ends when all processes have closed it
 				said[lines.Text()]++
 				if lines.Text() == "ready" && said["ready"] == 2 {
 					if err := cmd.Process.Signal(signal); err != nil {
@@ -56,7 +56,7 @@ func TestSignalsEndAllInAnOrderlyWay(t *testing.T) {
 	}
 }
 
-func TestCommandsAreCutAtPlus(t *testing.T) {
+func TestSplit_CutsAtPlus(t *testing.T) {
 	for args, want := range map[string][][]string{
 		"":            nil,
 		"+":           nil,
@@ -70,7 +70,7 @@ func TestCommandsAreCutAtPlus(t *testing.T) {
 	}
 }
 
-func TestTheFirstToEndEndsTheOthers(t *testing.T) {
+func TestRun_FirstToEndStopsTheOthers(t *testing.T) {
 	began := time.Now()
 	err := run(t.Context(), [][]string{{"sleep", "60"}, {"false"}})
 	if err == nil || !strings.Contains(err.Error(), "false ended by itself") {
@@ -81,7 +81,7 @@ func TestTheFirstToEndEndsTheOthers(t *testing.T) {
 	}
 }
 
-func TestBeingToldToStopIsNoError(t *testing.T) {
+func TestRun_StoppingIsNoError(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := run(ctx, [][]string{{"sleep", "60"}, {"sleep", "60"}}); err != nil {

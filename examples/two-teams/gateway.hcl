@@ -1,6 +1,6 @@
-# Two teams, each with a token. What a team has is its own until it exposes it, and what a caller may
-# not see does not exist for that caller: it is not listed, and asking for it by name is answered like
-# a name that nobody has.
+# Two teams, each with a token. A team's prompts are its own until it exposes them. A prompt that a
+# caller may not see does not exist for that caller: it is not listed, and a get is answered like that
+# of an unknown name.
 #
 #   make build
 #   bin/handbook &
@@ -23,8 +23,8 @@ admin {
   listen = "127.0.0.1:8081"
 }
 
-# The configuration holds a token's SHA-256 and never the token. These two are for trying this
-# example: anybody can read the tokens above. Make your own with
+# The configuration has a token's SHA-256, never the token itself. These two are only for this
+# example, since anybody can read the tokens above. Make your own with
 #
 #   token=$(openssl rand -hex 32); printf %s "$token" | sha256sum
 auth {
@@ -38,12 +38,12 @@ auth {
   }
 }
 
-# A guard rail over all teams: no expose can undo it.
+# Applies to all teams, and no expose block can undo it.
 hide "nothing that changes by the hour" {
   prompts = ["*.incident_of_the_day"]
 }
 
-# What each team's file may use. As soon as one allow block exists, whatever is not granted here is
+# What each team's file may use. Once there is any allow block, everything that is not granted is
 # refused when the configuration is loaded.
 allow "engineering" {
   commands = ["bin/reviews"]

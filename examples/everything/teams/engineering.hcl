@@ -3,9 +3,9 @@ team "engineering" {
     command = ["bin/reviews"]
   }
 
-  # The protocol project's own test server: it exercises every feature, so its prompts come with
-  # arguments, completions and an embedded resource. Pinned, because a server that changes by
-  # itself changes what everybody's client is told.
+  # The MCP project's own test server. It uses every feature, so its prompts have arguments,
+  # completions and an embedded resource. Its version is pinned, because an update would change
+  # the prompts in everybody's client.
   #
   # A child process gets only PATH, HOME, USER, LOGNAME, SHELL, TERM, LANG, TMPDIR and what env adds.
   upstream "everything" {

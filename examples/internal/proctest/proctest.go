@@ -1,6 +1,7 @@
-// Package proctest answers for a test: how do I build the programs of this module and run them as a
-// user would? Processes that it starts are told to stop when the test ends, have to leave with exit
-// code 0, and are killed when they do not. Their log is shown when the test has failed.
+// Package proctest answers: how does a test build this module's programs and run them as a user would?
+//
+// When the test ends, each process that it started gets SIGTERM and must exit with code 0 in time, or it is killed and the
+// test fails. If the test failed, the logs of its processes are printed.
 package proctest
 
 import (
@@ -21,19 +22,19 @@ import (
 )
 
 const (
-	// startup bounds how long a process may take to say where it listens.
+	// startup bounds how long a process may take to log where it listens.
 	startup = 30 * time.Second
-	// shutdown bounds how long a process may take to leave once it was told to stop.
+	// shutdown bounds how long a process may take to exit after SIGTERM.
 	shutdown = 20 * time.Second
 )
 
-// Root returns the folder of the module.
+// Root returns the module's directory.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
-// Build builds packages of the module, named as in "./cmd/promptweir", into the folder dir.
+// Build builds packages of the module, such as "./cmd/promptweir", into a directory.
 func Build(tb testing.TB, dir string, packages ...string) {
 	tb.Helper()
 	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}, packages)
@@ -44,9 +45,8 @@ func Build(tb testing.TB, dir string, packages ...string) {
 	}
 }
 
-// CopyExample copies the configuration of an example, by the name of its folder, to another folder. In
-// the copy the gateway listens on free ports; what else is to be replaced is given as pairs of old and
-// new text.
+// CopyExample copies an example's configuration to another directory. In the copy, the gateway listens on free ports, and
+// each old text of the pairs in oldnew is replaced by the new one.
 func CopyExample(tb testing.TB, to, name string, oldnew ...string) {
 	tb.Helper()
 	from := filepath.Join(Root(), "examples", name)
@@ -75,8 +75,7 @@ func CopyExample(tb testing.TB, to, name string, oldnew ...string) {
 	}
 }
 
-// Output runs a command to its end and returns what it printed on standard output, or an error that
-// holds what it printed on standard error.
+// Output runs a command and returns its standard output. The error includes its standard error.
 func Output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer
@@ -87,16 +86,16 @@ func Output(ctx context.Context, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// A Process is a program that runs until its test ends.
+// Process is a program that runs until its test ends.
 type Process struct {
 	log log
 }
 
-// Start starts a program in the folder dir.
+// Start starts a program in the directory dir.
 func Start(tb testing.TB, dir, name string, args ...string) *Process {
 	tb.Helper()
 	p := &Process{log: log{grown: make(chan struct{})}}
-	// The test's own context ends too early: the process is asked to leave before it is killed.
+	// The test's own context ends before the cleanup, and would kill the process instead of stopping it.
 	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), name, args...)
 	cmd.Dir = dir
 	cmd.Stderr = &p.log
@@ -121,7 +120,7 @@ func Start(tb testing.TB, dir, name string, args ...string) *Process {
 	return p
 }
 
-// Attr waits until the process has logged an attribute (slog's text form) and returns its value.
+// Attr returns the value of an attribute in the process's log, in slog's text format, once it is logged.
 func (p *Process) Attr(tb testing.TB, name string) string {
 	tb.Helper()
 	pattern := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `="?([^"\s]+)"?(\s.*)?\n`)
@@ -139,14 +138,14 @@ func (p *Process) Attr(tb testing.TB, name string) string {
 	}
 }
 
-// A log collects what a process writes.
+// log is the output of a process so far.
 type log struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
 	grown chan struct{} // closed, and replaced, with each write
 }
 
-// Write appends to the log and wakes whoever waits for it to grow.
+// Write appends to the log and wakes those who wait for more.
 func (l *log) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

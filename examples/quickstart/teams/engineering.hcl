@@ -1,11 +1,10 @@
-# Owned by the engineering team: a pull request to this file is how its prompts get published.
+# Owned by the engineering team, which publishes prompts by pull requests to this file.
 
 team "engineering" {
-  # A server that the gateway starts itself and talks to over its standard input and output. The
-  # path is relative to the folder in which the gateway was started.
+  # A server that the gateway starts, and talks to over its standard input and output. The path is
+  # relative to the directory in which the gateway was started.
   #
-  # The label is the prefix of the prompts' names: the server's code_review is listed as
-  # reviews.code_review.
+  # The label is the prefix of its prompts' names: code_review is listed as reviews.code_review.
   upstream "reviews" {
     command = ["bin/reviews"]
   }

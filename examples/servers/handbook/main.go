@@ -1,6 +1,5 @@
-// Command handbook is a small MCP server over Streamable HTTP whose list of prompts changes while it
-// runs, so that a client (or a gateway) can be watched keeping up with it. The quickstart puts it
-// behind the gateway.
+// Command handbook is a small MCP server over Streamable HTTP whose list of prompts changes while it runs, to show that
+// clients and gateways keep up with it. The quickstart puts it behind the gateway.
 //
 // Two prompts are always there. A third, incident_of_the_day, appears, changes its description and
 // disappears again, one step per -change-every.
@@ -23,7 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// drain bounds how long requests in flight may take to end once the server is told to stop.
+// drain bounds how long requests in flight may take after the server was told to stop.
 const drain = 3 * time.Second
 
 func main() {

@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Each step of the changing prompt reaches clients of both eras, and the list they then read has it.
-func TestBothErasAreToldOfEachStep(t *testing.T) {
+// Clients of both eras are notified of each step of the changing prompt, and find it in the list.
+func TestChange_NotifiesClientsOfBothEras(t *testing.T) {
 	for _, revision := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(revision, func(t *testing.T) {
 			prompts := newServer()

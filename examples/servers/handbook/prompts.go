@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// incidentOfTheDay is the name of the prompt that comes and goes.
+// incidentOfTheDay is the prompt that comes and goes.
 const incidentOfTheDay = "incident_of_the_day"
 
 // newServer returns the server with the prompts that are always there.
@@ -60,7 +60,7 @@ func shiftHandover(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult
 		"Ask me, one question at a time, what the next person on call needs to know. Then write it down as a handover note."), nil
 }
 
-// complete suggests severities for incident_report and nothing for everything else.
+// complete suggests severities for incident_report, and nothing for other arguments.
 func complete(_ context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	values := []string{}
 	if req.Params.Ref.Name == "incident_report" && req.Params.Argument.Name == "severity" {
@@ -71,8 +71,7 @@ func complete(_ context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult,
 	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values, Total: len(values)}}, nil
 }
 
-// keepChanging takes one step of the changing prompt per tick until ctx ends. The SDK tells every
-// client about each step.
+// keepChanging changes incidentOfTheDay at each tick until ctx ends. The SDK notifies every client of each change.
 func keepChanging(ctx context.Context, logger *slog.Logger, server *mcp.Server, every time.Duration) {
 	if every <= 0 {
 		return
@@ -89,8 +88,8 @@ func keepChanging(ctx context.Context, logger *slog.Logger, server *mcp.Server, 
 	}
 }
 
-// change takes one step of the changing prompt and says what it did. Three steps make a round: it
-// appears, it gets another description, it disappears.
+// change takes one step of incidentOfTheDay and describes it. In three steps, the prompt appears, changes its description and
+// disappears.
 func change(server *mcp.Server, step int) string {
 	incidents := []string{"the certificate that expired on a Sunday", "the disk that was full of logs about a full disk"}
 	if step%3 == len(incidents) {
@@ -108,7 +107,7 @@ func change(server *mcp.Server, step int) string {
 	return incidentOfTheDay + " is about " + incident
 }
 
-// ask returns a prompt of one message, spoken by the user.
+// ask returns a prompt with one message by the user.
 func ask(description, text string) *mcp.GetPromptResult {
 	return &mcp.GetPromptResult{
 		Description: description,

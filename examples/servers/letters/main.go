@@ -1,10 +1,10 @@
-// Command letters is a small MCP server over stdio whose prompts are the text files of a folder, so that a definition
-// can be changed with an editor while everything runs. examples/teams puts it behind the gateway.
+// Command letters is a small MCP server over stdio whose prompts are the text files of a folder, so that you can change a
+// definition with an editor while everything runs. examples/teams puts it behind the gateway.
 //
 //	letters FOLDER
 //
-// The name of a file, without .txt, is that of its prompt; its first line is the description; and what stands in double
-// braces in the others, as in {{customer}}, is an argument, which is required. The folder is read again each second.
+// A file's name without .txt is the prompt's name, and its first line the description. In the other lines, each name in
+// double braces, as in {{customer}}, is a required argument. The folder is read again every second.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// run serves the letters of a folder until ctx or the input ends.
+// run serves the letters of a folder until ctx or standard input ends.
 func run(ctx context.Context, logger *slog.Logger, folder string) error {
 	letters, err := read(folder)
 	if err != nil {
@@ -61,7 +61,7 @@ func run(ctx context.Context, logger *slog.Logger, folder string) error {
 	return err
 }
 
-// follow reads the folder again each second until ctx ends. The SDK tells the client about each change.
+// follow reads the folder again every second until ctx ends. The SDK notifies the client of each change.
 func follow(ctx context.Context, logger *slog.Logger, server *mcp.Server, folder string, letters map[string]string) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -73,7 +73,7 @@ func follow(ctx context.Context, logger *slog.Logger, server *mcp.Server, folder
 		}
 		now, err := read(folder)
 		if err != nil {
-			logger.WarnContext(ctx, "the letters stay as they are", "error", err)
+			logger.WarnContext(ctx, "letters not read, the previous ones stay", "error", err)
 			continue
 		}
 		replace(server, letters, now)
@@ -81,7 +81,7 @@ func follow(ctx context.Context, logger *slog.Logger, server *mcp.Server, folder
 	}
 }
 
-// read returns the text of each letter by its name.
+// read returns the text of each letter, by name.
 func read(folder string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil {
@@ -98,7 +98,7 @@ func read(folder string) (map[string]string, error) {
 	return letters, nil
 }
 
-// replace puts the letters that differ in the place of those before.
+// replace updates the server's prompts where the letters differ.
 func replace(server *mcp.Server, before, after map[string]string) {
 	for name := range before {
 		if _, still := after[name]; !still {
@@ -114,7 +114,7 @@ func replace(server *mcp.Server, before, after map[string]string) {
 
 var blank = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// prompt makes a prompt of a letter.
+// prompt returns the prompt of a letter, and its handler.
 func prompt(name, text string) (*mcp.Prompt, mcp.PromptHandler) {
 	description, body, _ := strings.Cut(text, "\n")
 	p := &mcp.Prompt{Name: name, Description: description}

@@ -1,8 +1,8 @@
-// Command reviews is a small MCP server over stdio: two prompts that a software team might share, one
-// of them with a completion. The quickstart puts it behind the gateway as a child process.
+// Command reviews is a small MCP server over stdio with two prompts that a software team might share, one of them with
+// completion. The quickstart puts it behind the gateway as a child process.
 //
-// It ends when its input ends or when it is told to (SIGINT, SIGTERM), and logs to standard error,
-// because standard output belongs to the protocol.
+// It exits at the end of its input, and on SIGINT and SIGTERM. It logs to standard error, because standard output belongs
+// to the protocol.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// newServer returns the server with its prompts, connected to nobody yet.
+// newServer returns the server with its prompts.
 func newServer() *mcp.Server {
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: "reviews", Title: "Code reviews", Version: "1.0.0"},
@@ -84,7 +84,7 @@ func commitMessage(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPrompt
 		"Write a commit message for this change: a subject of at most 60 characters, an empty line, then why it was made.\n\n```diff\n"+diff+"\n```"), nil
 }
 
-// complete suggests languages for code_review and nothing for everything else.
+// complete suggests languages for code_review, and nothing for other arguments.
 func complete(_ context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	values := []string{}
 	if req.Params.Ref.Name == "code_review" && req.Params.Argument.Name == "language" {
@@ -97,7 +97,7 @@ func complete(_ context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult,
 	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values, Total: len(values)}}, nil
 }
 
-// required returns the argument called name, or the error that the protocol has for its absence.
+// required returns an argument, or the protocol's error if it is missing.
 func required(req *mcp.GetPromptRequest, name string) (string, error) {
 	value, ok := req.Params.Arguments[name]
 	if !ok {
@@ -109,7 +109,7 @@ func required(req *mcp.GetPromptRequest, name string) (string, error) {
 	return value, nil
 }
 
-// ask returns a prompt of one message, spoken by the user.
+// ask returns a prompt with one message by the user.
 func ask(description, text string) *mcp.GetPromptResult {
 	return &mcp.GetPromptResult{
 		Description: description,

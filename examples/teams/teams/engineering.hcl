@@ -5,11 +5,11 @@ team "engineering" {
     command = ["bin/reviews"]
   }
 
-  expose "reviews for who writes scripts" {
+  expose "reviews for people who write scripts" {
     prompts = ["reviews.code_review"]
     to      = ["team:operations"]
 
-    # Guests may ask for what is exposed here now and then.
+    # Callers from other teams get at most one of these a second.
     limit { rate = 1 }
   }
 }

@@ -5,14 +5,14 @@ team "operations" {
     url = "http://127.0.0.1:9090/mcp"
   }
 
-  # Whoever is on call, of whichever team, writes reports and hands over.
-  expose "the handbook on call" {
+  # Everybody on call writes reports and hands over, whatever their team.
+  expose "handbook for people on call" {
     prompts = ["handbook.*"]
     to      = ["*"]
     when    = contains(principal.groups, "group:on-call")
   }
 
-  # From everybody, members included.
+  # Hidden from everybody, members included.
   hide "not ready yet" {
     prompts = ["handbook.shift_handover"]
   }

@@ -1,12 +1,12 @@
 team "support" {
   members = ["user:carol"]
 
-  # The folder is one of the repository, as this server's own: the path is relative to where the gateway was started.
+  # The server reads its letters from this folder. Paths are relative to the directory in which the gateway was started.
   upstream "letters" {
     command = ["bin/letters", "examples/teams/letters"]
   }
 
-  # The server is for any company; ours need not be asked for, and most letters are in English.
+  # The server serves any company. Ours is always the same, and most letters are in English.
   prompt "letters.refund" {
     name      = "letters.refund_request"
     title     = "Answer a refund request"
@@ -14,7 +14,7 @@ team "support" {
     defaults  = { language = "English" }
   }
 
-  expose "refunds are everybody's business" {
+  expose "refunds for everybody" {
     prompts = ["letters.refund_request"]
     to      = ["*"]
   }

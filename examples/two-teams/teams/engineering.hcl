@@ -6,7 +6,7 @@ team "engineering" {
     command = ["bin/reviews"]
   }
 
-  # Names and patterns are those that clients see: prefix, separator, name.
+  # Patterns match the names that clients see: prefix, separator, name.
   expose "reviews are for everybody who writes code" {
     prompts = ["reviews.code_review"]
     to      = ["team:operations"]

@@ -10,7 +10,7 @@ team "operations" {
     to      = ["team:engineering"]
   }
 
-  # Hides from everybody, members included, whatever is exposed above.
+  # Hidden from everybody, members included, even though the block above exposes it.
   hide "not ready yet" {
     prompts = ["handbook.shift_handover"]
   }
