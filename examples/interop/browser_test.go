@@ -19,7 +19,7 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// TestAdminPage_ShowsProblems opens the admin page of a gateway that has an upstream down and has refused a reload.
+// TestAdminPage_ShowsProblems opens the admin page of a gateway with an upstream that is down and a reload that was refused.
 func TestAdminPage_ShowsProblems(t *testing.T) {
 	file := configure(t, 2, newServer(t, false).upstream(), fmt.Sprintf("upstream \"gone\" { url = \"http://%s/mcp\" }", unused(t)))
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func unused(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// spoil makes a mistake in a gateway's configuration and asks it to reload.
+// spoil puts a mistake into a gateway's configuration and triggers a reload.
 func spoil(t *testing.T, file, admin string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -85,8 +85,8 @@ func spoil(t *testing.T, file, admin string) {
 	}
 }
 
-// browse opens a page in a browser and returns its document, which is what the browser made of it. Whatever the browser
-// complains about fails the test, such as what the page's policy does not let it load.
+// browse opens a page in a browser and returns the resulting document. The test fails on everything that the browser logs as an
+// error, such as a resource that the page's content security policy blocks.
 func browse(t *testing.T, url string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -95,7 +95,7 @@ func browse(t *testing.T, url string) string {
 		"--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir(),
 		"--enable-logging=stderr", "--dump-dom", url,
 	}
-	if os.Getuid() == 0 { // it refuses to run as root with its sandbox
+	if os.Getuid() == 0 { // Chromium refuses to run as root with its sandbox
 		args = append([]string{"--no-sandbox"}, args...)
 	}
 	cmd := exec.CommandContext(ctx, browser(t), args...)

@@ -1,5 +1,5 @@
-// The v2 client package. MODE says how it agrees on a revision: "legacy" is its default and opens a
-// session, "auto" asks the server first, and a revision pins that one.
+// The v2 client package. MODE is how it negotiates a revision: "legacy", its default, opens a session,
+// "auto" asks the server first, and a revision pins that one.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { drive, watchStream } from './drive.mjs';
 
@@ -14,8 +14,8 @@ await drive(async (url, mode, onChanged) => {
   await client.connect(transport);
   const revision = client.getNegotiatedProtocolVersion();
 
-  // Sessions are told without asking. From 2026-07-28 on a client subscribes, and knows that it has
-  // when the server has said which part of the wish it honours.
+  // Sessions are notified without asking. Since 2026-07-28 a client subscribes, and the server's
+  // acknowledgment says to which notifications.
   let subscription;
   if (revision < '2026-07-28') {
     await stream.opened;
@@ -25,7 +25,7 @@ await drive(async (url, mode, onChanged) => {
   }
   return {
     revision,
-    // listPrompts without a cursor walks all pages by itself: one page is a request of its own.
+    // listPrompts without a cursor walks all pages. To get a single page takes a plain request.
     page: (params) => client.request({ method: 'prompts/list', params }),
     get: (params) => client.getPrompt(params),
     complete: (params) => client.complete(params),

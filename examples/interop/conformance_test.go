@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// suiteBound is how long one run of the conformance suite may take; the longest takes five seconds.
+	// suiteBound bounds one run of the conformance suite. The longest takes five seconds.
 	suiteBound = 90 * time.Second
-	// reference is the server of the Go SDK that has what the suite asks for.
+	// reference is the Go SDK's server for the suite.
 	reference = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
 )
 
-// conformable is the gateway's configuration for the suite, which asks for prompts by fixed names and does not log in.
+// conformable is the gateway's configuration for the suite, which gets prompts by fixed names and does not authenticate.
 const conformable = `
 gateway { listen = "127.0.0.1:0" }
 admin { listen = "127.0.0.1:0" }
@@ -43,17 +43,17 @@ team "conformance" {
 }
 `
 
-// requirementSet chooses what a revision requires, frozen at its release.
+// requirementSet selects the scenarios that a revision requires, frozen at its release.
 func requirementSet(revision string) []string { return []string{"--requirements", revision} }
 
-// allScenarios chooses what the suite has for a revision: also what came later, which fails no requirement set, and what
-// it has for revisions without one.
+// allScenarios selects every scenario that the suite has for a revision, including later ones and those of revisions without
+// a requirement set.
 func allScenarios(revision string) []string {
 	return []string{"--suite", "all", "--spec-version", revision}
 }
 
-// TestConformance_Server runs the official suite against the gateway. Every scenario passes or is expected not to, with
-// the reason in the file; those that are named here have to pass.
+// TestConformance_Server runs the official suite against the gateway. Each scenario must pass, or fail as the file of expected
+// failures says, with its reason. Those that are named here must have run and passed.
 func TestConformance_Server(t *testing.T) {
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir", reference)
@@ -74,8 +74,8 @@ func TestConformance_Server(t *testing.T) {
 		{"2026-07-28 required", requirementSet("2026-07-28"), "modern", modern},
 		{"2026-07-28", allScenarios("2026-07-28"), "modern", modern},
 	}
-	// A server with sessions is one of the legacy era. What it asks in the middle of a get is asked by its result in
-	// 2026-07-28, which that has a scenario for.
+	// A server with sessions is of the legacy era. Its server requests during a get become an input-required result in
+	// 2026-07-28, for which that revision has a scenario.
 	for name, stateless := range map[string]bool{"sessions": false, "stateless": true} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "gateway.hcl")
@@ -114,7 +114,7 @@ func TestConformance_Client(t *testing.T) {
 	}
 }
 
-// A suiteRun is one call of the suite.
+// suiteRun is one call of the suite.
 type suiteRun struct {
 	name      string
 	scenarios []string // the flags that choose them
@@ -122,8 +122,8 @@ type suiteRun struct {
 	passes    []string // the scenarios that have to be run and to pass
 }
 
-// do runs the suite against one side. The suite's verdict is that nothing has failed or passed unexpectedly; what it
-// does not judge is whether a scenario was run at all.
+// do runs the suite against one side. The suite itself checks that nothing failed or passed unexpectedly, but not whether a
+// scenario was run at all.
 func (r suiteRun) do(t *testing.T, side string, flags ...string) {
 	results := t.TempDir()
 	args := slices.Concat([]string{installed(t, "conformance"), side}, flags, r.scenarios, []string{
@@ -131,7 +131,7 @@ func (r suiteRun) do(t *testing.T, side string, flags ...string) {
 	})
 	out, err := runNode(t, suiteBound, args...)
 	if err != nil {
-		// What is expected and what is not comes last; before that it tells, at length, what it does.
+		// The summary comes last, after a long report of each step.
 		if i := strings.Index(out, "SUMMARY ==="); i >= 0 {
 			out = out[i:]
 		}
@@ -155,8 +155,8 @@ func (r suiteRun) do(t *testing.T, side string, flags ...string) {
 	t.Logf("%d of %d scenarios passed (why not the others: %s.yaml): %s", len(passed), len(found), r.expected, strings.Join(passed, " "))
 }
 
-// unexpected returns the scenarios that the suite prints as "✗ SCENARIO" or "✗ SCENARIO:CHECK" where it says which
-// failures it did not expect. In its summary, where it prints the expected ones too, a count follows.
+// unexpected returns the scenarios that the suite reports as unexpected failures, as "✗ SCENARIO" or "✗ SCENARIO:CHECK". In its
+// summary, which also has the expected ones, a count follows the name.
 func unexpected(out string) []string {
 	var scenarios []string
 	for _, line := range regexp.MustCompile(`(?m)^ *✗ ([^\s:]+)(:\S+)?$`).FindAllStringSubmatch(out, -1) {
@@ -165,13 +165,13 @@ func unexpected(out string) []string {
 	return slices.Compact(scenarios)
 }
 
-// A scenarioResult is what the suite checked, in its own words.
+// scenarioResult has the suite's checks of one scenario.
 type scenarioResult struct {
 	checks []struct{ ID, Status, Description, ErrorMessage string }
 	client string // what a client under test printed
 }
 
-// passed reports whether something succeeded, and nothing is even a warning.
+// passed reports whether at least one check succeeded and none failed or warned.
 func (r scenarioResult) passed() bool {
 	succeeded := false
 	for _, check := range r.checks {
@@ -185,7 +185,7 @@ func (r scenarioResult) passed() bool {
 	return succeeded
 }
 
-// String lists what did not succeed.
+// String lists the checks that did not succeed.
 func (r scenarioResult) String() string {
 	var text strings.Builder
 	for _, check := range r.checks {
@@ -196,7 +196,7 @@ func (r scenarioResult) String() string {
 	return text.String() + r.client
 }
 
-// readResults reads the suite's results by scenario, from folders that are named [server-]SCENARIO-TIME.
+// readResults reads the suite's results by scenario, from folders named [server-]SCENARIO-TIME.
 func readResults(t *testing.T, dir string) map[string]scenarioResult {
 	t.Helper()
 	results := map[string]scenarioResult{}
@@ -235,7 +235,7 @@ func readResults(t *testing.T, dir string) map[string]scenarioResult {
 	return results
 }
 
-// startReference runs the reference server, of one era as the Go SDK has it, and returns its URL.
+// startReference runs the reference server for one era, and returns its URL.
 func startReference(t *testing.T, dir string, stateless bool) string {
 	t.Helper()
 	address := freeAddress(t)
@@ -247,7 +247,7 @@ func startReference(t *testing.T, dir string, stateless bool) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Wait() // it ends when the test's context has killed it: it knows no other way
+		_ = cmd.Wait() // the test's context kills it, since it does not stop otherwise
 		if t.Failed() {
 			t.Logf("log of the reference server:\n%s", log.String())
 		}
@@ -255,8 +255,8 @@ func startReference(t *testing.T, dir string, stateless bool) string {
 	return "http://" + address + "/mcp"
 }
 
-// freeAddress returns an address that nobody listens on. The reference server does not say which port it was given, so
-// it cannot choose one.
+// freeAddress returns an address that is free at the moment. The reference server cannot choose a port itself, since it does not
+// print which one it got.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -267,8 +267,8 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// runNode runs a script to its end and returns what it printed on standard output, or an error that holds what it
-// printed on standard error. When the time is up, the script is killed with all that it has started.
+// runNode runs a script and returns its standard output. The error includes its standard error. When the time is up, the script
+// is killed together with all processes that it started.
 func runNode(t *testing.T, bound time.Duration, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)

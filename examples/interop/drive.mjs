@@ -1,11 +1,11 @@
-// What both clients are driven through. A script calls drive() with a function that connects its
-// client; interop_test.go starts the script as
+// The common part of both clients. A script calls drive() with a function that connects its client;
+// interop_test.go starts the script as
 //
 //   node SCRIPT URL WORK [MODE]
 //
 // where WORK is {"get": [params of prompts/get…], "complete": [params of completion/complete…]}. The
 // script prints READY once it is subscribed and has done the work, waits for the list to change, reads
-// it again, and prints all it was told as one line of JSON.
+// it again, and prints all results as one line of JSON.
 
 /** Ends the script when something never happens: the test wants an error, not a hanging process. */
 const PATIENCE_MS = 60_000;

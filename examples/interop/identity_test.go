@@ -21,8 +21,8 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// guarded is a gateway that takes the tokens of an issuer. People are in the group that the provider puts them in, and
-// programs are themselves.
+// guarded is the configuration of a gateway that accepts an issuer's tokens. People get their group from the provider;
+// programs are named by their subject.
 const guarded = `
 gateway { listen = "127.0.0.1:0" }
 admin { listen = "127.0.0.1:0" }
@@ -90,7 +90,7 @@ func (p *provider) rotate() {
 	p.line()
 }
 
-// token signs a program in.
+// token returns a token for a program, by client credentials.
 func (p *provider) token(client, scope, resource string) string {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -117,7 +117,7 @@ func startGuarded(t *testing.T, p *provider) (endpoint string) {
 	return proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file).Attr(t, "endpoint")
 }
 
-// asked asks the gateway for its list with a token, and returns the status and the challenge.
+// asked sends prompts/list with a token, and returns the status and the challenge.
 func asked(t *testing.T, endpoint, token string) (status int, challenge string) {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"interop","version":"1"}}}`
@@ -136,7 +136,7 @@ func asked(t *testing.T, endpoint, token string) (status int, challenge string) 
 	return response.StatusCode, response.Header.Get("WWW-Authenticate")
 }
 
-// TestIdentity_TokensOfACertifiedProvider signs programs in by client credentials.
+// TestIdentity_TokensOfACertifiedProvider authenticates programs with tokens from client credentials.
 func TestIdentity_TokensOfACertifiedProvider(t *testing.T) {
 	p := startProvider(t)
 	endpoint := startGuarded(t, p)
@@ -164,7 +164,7 @@ func TestIdentity_TokensOfACertifiedProvider(t *testing.T) {
 		}
 	}
 
-	// The keys were asked for just now, and are not asked for again for ten seconds.
+	// The keys were fetched a moment ago, and are not fetched again for ten seconds.
 	p.rotate()
 	rotated := p.token("program", "prompts:read", endpoint)
 	for deadline := time.Now().Add(patience); ; time.Sleep(250 * time.Millisecond) {
@@ -179,7 +179,7 @@ func TestIdentity_TokensOfACertifiedProvider(t *testing.T) {
 	expect("one of the key before", old, http.StatusUnauthorized, `error="invalid_token"`)
 }
 
-// TestIdentity_ClientDiscoversTheProvider has the TypeScript SDK begin with nothing but the endpoint.
+// TestIdentity_ClientDiscoversTheProvider lets the TypeScript SDK begin with nothing but the endpoint.
 func TestIdentity_ClientDiscoversTheProvider(t *testing.T) {
 	p := startProvider(t)
 	endpoint := startGuarded(t, p)

@@ -1,5 +1,5 @@
-// A certified OpenID provider on loopback, for the tests: people sign in by its development pages, programs by client
-// credentials. It prints its issuer, and each line on its standard input makes it replace its signing key.
+// A certified OpenID provider on loopback, for the tests. People sign in on its development pages, programs with client
+// credentials. It prints its issuer, and replaces its signing key for each line on its standard input.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestInspector_ListsAndGets drives the gateway with the Inspector's command line, in each way that it has of choosing an era.
+// TestInspector_ListsAndGets runs the Inspector's command line against the gateway, with each of its ways to choose an era.
 func TestInspector_ListsAndGets(t *testing.T) {
 	names := []string{"sessions.greet", "stateless.greet"}
 	gateway := startGateway(t, 1, newServer(t, false).upstream(), newServer(t, true).upstream())

@@ -1,12 +1,12 @@
 //go:build interop
 
-// Package interop_test puts real MCP servers behind the gateway and real MCP clients in front of it,
-// none of them ours: a server from npm over stdio, the Go SDK's server over HTTP in both eras; and as
-// clients the two generations of the TypeScript SDK, mark3labs/mcp-go and the Inspector. (The Go SDK's
-// client is in front of the gateway at every revision in its own tests.) A certified OpenID provider
-// from npm issues tokens, and the TypeScript SDK finds it by itself. It also runs the official
-// conformance suite against both sides, and opens the admin page in a browser. It needs Node 22.19 or later, and
-// npm ci in this folder, and Chromium.
+// Package interop_test puts third-party MCP servers behind the gateway and third-party clients in front of it. The servers are
+// one from npm over stdio, and the Go SDK's over HTTP in both eras. The clients are both generations of the TypeScript SDK,
+// mark3labs/mcp-go and the Inspector. (The gateway's own tests use the Go SDK's client at every revision.) A certified OpenID
+// provider from npm issues tokens, and the TypeScript SDK discovers it.
+//
+// The package also runs the official conformance suite against both sides, and opens the admin page in a browser. It needs
+// Node 22.19 or later, npm ci in this folder, and Chromium.
 package interop_test
 
 import (
@@ -33,10 +33,10 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// patience bounds what one client does, from its start to its end.
+// patience bounds the run of one client.
 const patience = time.Minute
 
-// settings is the gateway's configuration: pages so small that every client has to ask for several.
+// settings is the gateway's configuration. Its pages are so small that every client has to ask for several.
 const settings = `
 gateway {
   listen    = "127.0.0.1:0"
@@ -92,7 +92,7 @@ func TestInterop_ClientsAndServers(t *testing.T) {
 	}
 }
 
-// TestInterop_OverStdio starts the gateway as the server of one client. There it may be asked before its upstreams have
+// TestInterop_OverStdio has a client start the gateway as its server. It may then be asked for a list before its upstreams have
 // answered, and waits for them a while.
 func TestInterop_OverStdio(t *testing.T) {
 	sessions, stateless := newServer(t, false), newServer(t, true)
@@ -117,8 +117,8 @@ func TestInterop_OverStdio(t *testing.T) {
 	}
 }
 
-// TestInterop_EverythingExample runs examples/everything as it is: npx finds the pinned server that is installed
-// here, and would fetch it elsewhere.
+// TestInterop_EverythingExample runs examples/everything unchanged. npx finds the pinned server that is installed here;
+// elsewhere it would fetch it.
 func TestInterop_EverythingExample(t *testing.T) {
 	dir := t.TempDir()
 	proctest.Build(t, filepath.Join(dir, "bin"), "./cmd/promptweir", "./examples/servers/reviews")
@@ -137,7 +137,7 @@ func TestInterop_EverythingExample(t *testing.T) {
 	})
 }
 
-// work is what each client asks for: prompts and completions of all three servers.
+// work has the gets and completions of each client, from all three servers.
 const work = `{
 	"get": [
 		{"name": "everything.args-prompt", "arguments": {"city": "Oslo", "state": "Norway"}},
@@ -160,7 +160,7 @@ type result struct {
 	Changed   []string // the names after the change
 }
 
-// drive runs a client, calls change when it is subscribed, and returns what it printed.
+// drive runs a client, calls change once it is subscribed, and returns its output.
 func drive(t *testing.T, command []string, change func()) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -224,7 +224,7 @@ func configure(t *testing.T, pageSize int, upstreams ...string) string {
 	return file
 }
 
-// buildMcpgo builds the client in the folder mcpgo, which is a module of its own, and returns the program's path.
+// buildMcpgo builds the client in mcpgo, which is a module of its own, and returns the program's path.
 func buildMcpgo(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mcpgo")
@@ -236,7 +236,7 @@ func buildMcpgo(t *testing.T) string {
 	return program
 }
 
-// installed returns the path of a program that npm has installed in this folder.
+// installed returns the path of a program that npm installed in this folder.
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("node_modules", ".bin", name))
@@ -249,7 +249,7 @@ func installed(t *testing.T, name string) string {
 	return path
 }
 
-// waitUntilListed returns when all servers have joined.
+// waitUntilListed returns once the prompts of all servers are listed.
 func waitUntilListed(t *testing.T, endpoint string, want []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -288,7 +288,7 @@ func waitUntilListed(t *testing.T, endpoint string, want []string) {
 	}
 }
 
-// A server is one of the Go SDK over HTTP, of one era: without sessions it serves the later one.
+// server is a server of the Go SDK over HTTP, for one era: without sessions, the modern one.
 type server struct {
 	prefix  string // of its prompts behind the gateway
 	url     string
@@ -329,10 +329,10 @@ func newServer(t *testing.T, stateless bool) *server {
 	return s
 }
 
-// upstream is the server's block in the gateway's configuration.
+// upstream returns the server's block in the gateway's configuration.
 func (s *server) upstream() string { return fmt.Sprintf("upstream %q { url = %q }", s.prefix, s.url) }
 
-// add adds a prompt, and so changes the list.
+// add adds a prompt, which changes the list.
 func (s *server) add(name string) {
 	s.prompts.AddPrompt(&mcp.Prompt{Name: name}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{}, nil

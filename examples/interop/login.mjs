@@ -1,5 +1,5 @@
-// The TypeScript SDK 1.x without a credential: it learns from the gateway's 401 who the identity provider is,
-// registers there, has its user sign in, and comes back with a token.
+// The TypeScript SDK 1.x without a credential: it discovers the identity provider from the gateway's 401,
+// registers there, has its user sign in, and returns with a token.
 //
 //   node login.mjs URL USER
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';

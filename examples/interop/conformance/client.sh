@@ -1,8 +1,8 @@
 #!/bin/sh
 # The client of the conformance suite, which calls it as: client.sh PROMPTWEIR URL.
 #
-# The suite says what it wants in the environment. Here that becomes flags, so that the program itself
-# knows nothing of the suite.
+# The suite passes its instructions in the environment. They become flags here, so that the program
+# itself knows nothing of the suite.
 program=$1 revision=$MCP_CONFORMANCE_PROTOCOL_VERSION
 shift
 case $MCP_CONFORMANCE_SCENARIO in

@@ -1,10 +1,9 @@
-// Command mcpgo is the client of mark3labs/mcp-go, driven as the scripts in the folder above are:
+// Command mcpgo is a client on mark3labs/mcp-go, for the same use as the scripts in the folder above:
 //
 //	mcpgo TARGET WORK MODE
 //
-// MODE says how it connects: "http" agrees on a revision with the server at the URL that TARGET is, "sessions" opens a
-// session there and listens on its stream, and "stdio" starts the command that TARGET is as a JSON array. WORK and what
-// is printed are described in drive.mjs.
+// MODE is how it connects: "http" negotiates a revision with the server at the URL TARGET, "sessions" opens a session there
+// and listens on its stream, and "stdio" starts the command TARGET, a JSON array. drive.mjs describes WORK and the output.
 package main
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// patience ends the program when something never happens.
+// patience bounds the program, in case something never happens.
 const patience = time.Minute
 
 const (
@@ -41,7 +40,7 @@ func main() {
 	}
 }
 
-// work is what the client is to ask for.
+// work has the gets and completions to make.
 type work struct {
 	Get      []mcp.GetPromptParams `json:"get"`
 	Complete []mcp.CompleteParams  `json:"complete"`
@@ -85,7 +84,8 @@ func run(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(saw)
 }
 
-// listAgain returns the names when they are not those of the given pages any more. A change of before may be told late.
+// listAgain returns the names once they differ from those of the given pages. A notification of an earlier change may arrive
+// late.
 func listAgain(ctx context.Context, c *client.Client, before [][]string, changed <-chan struct{}) ([]string, error) {
 	for {
 		select {
@@ -103,7 +103,7 @@ func listAgain(ctx context.Context, c *client.Client, before [][]string, changed
 	}
 }
 
-// connect returns a client that is subscribed: changed receives when the list has changed.
+// connect returns a client that is subscribed. It sends on changed when it is notified of a change of the list.
 func connect(ctx context.Context, target, mode string, changed chan<- struct{}) (*client.Client, error) {
 	subscribed := newEvent()
 	carrier, err := newTransport(target, mode, subscribed)
@@ -145,26 +145,26 @@ func connect(ctx context.Context, target, mode string, changed chan<- struct{}) 
 	return c, nil
 }
 
-// newTransport makes what carries the messages. In a session, subscribed happens when its stream is open.
+// newTransport returns the transport for a mode. In a session, subscribed happens when its stream is open.
 func newTransport(target, mode string, subscribed *event) (transport.Interface, error) {
 	switch mode {
 	case "http":
 		return transport.NewStreamableHTTP(target)
 	case "sessions":
-		//nolint:staticcheck // deprecated as sessions are, which are what this mode is about
+		//nolint:staticcheck // deprecated like sessions, which this mode is for
 		return transport.NewStreamableHTTP(target, transport.WithContinuousListening(),
 			transport.WithHTTPBasicClient(&http.Client{Transport: streamWatch{subscribed}}))
 	case "stdio":
 		var command []string
 		if err := json.Unmarshal([]byte(target), &command); err != nil || len(command) == 0 {
-			return nil, fmt.Errorf("TARGET %q is no command", target)
+			return nil, fmt.Errorf("TARGET %q is not a command", target)
 		}
 		return transport.NewStdioWithOptions(command[0], nil, command[1:], transport.WithCommandStderrWriter(os.Stderr)), nil
 	}
 	return nil, fmt.Errorf("unknown MODE %q", mode)
 }
 
-// streamWatch tells when the server has opened the stream of a session, which the client keeps to itself.
+// streamWatch notices when the server opens the stream of a session, which the client does not report.
 type streamWatch struct{ opened *event }
 
 func (w streamWatch) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -198,7 +198,7 @@ func do(ctx context.Context, c *client.Client, todo work) (saw result, err error
 	return saw, nil
 }
 
-// drain lists every page by hand and returns the names, page by page.
+// drain walks all pages and returns the names, page by page.
 func drain(ctx context.Context, c *client.Client) (pages [][]string, err error) {
 	var request mcp.ListPromptsRequest
 	for {
@@ -218,7 +218,7 @@ func drain(ctx context.Context, c *client.Client) (pages [][]string, err error) 
 	}
 }
 
-// An event happens once.
+// event is something that happens once.
 type event struct {
 	once sync.Once
 	done chan struct{}
