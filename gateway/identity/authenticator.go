@@ -16,11 +16,13 @@ import (
 
 // Authenticator authenticates callers as one configuration says. Make it with [New].
 type Authenticator struct {
+	// required is set if there is an auth block.
 	required bool
 	// noCredential is who calls without a credential; nil if one is required.
 	noCredential *policy.Principal
 	tokens       []token
 	issuers      []*issuer
+	// certificates is nil if client certificates are not accepted.
 	certificates *config.Certificates
 }
 
@@ -56,6 +58,7 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 	for _, i := range a.issuers {
 		for _, old := range predecessor.issuers {
+			// Not by the block's name: it may name another issuer now, whose tokens these keys must not verify.
 			if old.cfg.Issuer == i.cfg.Issuer && old.cfg.JWKSURL == i.cfg.JWKSURL {
 				i.keys.inherit(old.keys)
 			}
@@ -142,6 +145,7 @@ func (a *Authenticator) FromToken(ctx context.Context, token string) (policy.Pri
 	return a.fromBearer(ctx, token)
 }
 
+// anonymous returns the principal of callers without a credential, if they are allowed.
 func (a *Authenticator) anonymous() (policy.Principal, error) {
 	if a.noCredential == nil {
 		return policy.Principal{}, ErrNoCredential

@@ -36,6 +36,7 @@ func newIssuer(cfg config.JWT, logger *slog.Logger) *issuer {
 	for _, name := range cfg.Algorithms {
 		i.algorithms = append(i.algorithms, jose.SignatureAlgorithm(name))
 	}
+	// A hash, because an issuer's URL may be long and the source is part of every session token.
 	sum := sha256.Sum256([]byte(cfg.Issuer))
 	i.source = hex.EncodeToString(sum[:12])
 	return i
@@ -77,6 +78,7 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	if err != nil {
 		return policy.Principal{}, i.refuse("the token is not a JWT that is signed with one of the block's algorithms")
 	}
+	// Only the claim that selects the issuer is read before the signature is verified.
 	var unverified struct {
 		Issuer string `json:"iss"`
 	}
@@ -146,6 +148,7 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	if registered.Expiry == nil {
 		return who, expiry, i.refuse("the claim exp is missing")
 	}
+	// An issuer signs for many audiences. Without this check each of them could use its callers' tokens here.
 	expected := jwt.Expected{Issuer: i.cfg.Issuer, AnyAudience: jwt.Audience{i.cfg.Audience}, Time: time.Now()}
 	if err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); err != nil {
 		return who, expiry, i.refuse(strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
@@ -157,6 +160,7 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	if err != nil {
 		return policy.Principal{}, expiry, err
 	}
+	// The scopes come last: only the holder of a token that is otherwise valid learns which ones are required.
 	if !i.granted(claims) {
 		return policy.Principal{}, expiry, &ScopeError{i.cfg.Scopes}
 	}
@@ -203,7 +207,7 @@ func (i *issuer) groups(claims map[string]any) ([]string, error) {
 func (i *issuer) granted(claims map[string]any) bool {
 	claim := claims["scope"]
 	if claim == nil {
-		claim = claims["scp"]
+		claim = claims["scp"] // some providers' name for it
 	}
 	var has []string
 	switch claim := claim.(type) {

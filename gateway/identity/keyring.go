@@ -51,6 +51,7 @@ type keyring struct {
 	logger *slog.Logger
 	client *http.Client
 
+	// set is nil until a fetch has succeeded. Requests read it without the lock.
 	set atomic.Pointer[keySet]
 	mu  sync.Mutex // guards what follows
 	// fetched is when the last fetch began, and failed the error of the last one that ended.
@@ -106,6 +107,7 @@ func newTokenCache() *tokenCache {
 	return tokens
 }
 
+// remember records that the keys verified the token with this SHA-256.
 func (s *keySet) remember(sum [sha256.Size]byte, who policy.Principal, expiry time.Time) {
 	s.tokens.Add(sum, verifiedToken{who, expiry})
 }
@@ -117,6 +119,7 @@ func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []
 			continue
 		}
 		tried = true
+		// More than one key may have the ID, for example one for each algorithm.
 		var raw json.RawMessage
 		if err := token.Claims(key.Key, &raw); err == nil {
 			return raw, true
@@ -165,12 +168,14 @@ func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	failed := k.failed != nil || k.fetching != nil // in flight still: ctx ended before it did
 	k.mu.Unlock()
 	set := k.set.Load()
+	// A fetch that failed does not matter if another one brought new keys.
 	if failed && set == than {
 		return nil, k.unavailable()
 	}
 	return set, nil
 }
 
+// unavailable returns the error for tokens that cannot be verified at the moment.
 func (k *keyring) unavailable() error {
 	return fmt.Errorf("%w: the keys of jwt %q are unknown", ErrUnavailable, k.cfg.Name)
 }
@@ -249,7 +254,7 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 	var failures []error
 	for _, at := range metadataURLs(k.cfg.Issuer) {
 		document, err := k.document(ctx, at)
-		if err != nil {
+		if err != nil { // most providers have their metadata at only one of the places
 			failures = append(failures, err)
 			continue
 		}
@@ -260,7 +265,7 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 		switch err := json.Unmarshal(document, &metadata); {
 		case err != nil:
 			return "", fmt.Errorf("%s: %w", at, err)
-		case metadata.Issuer != k.cfg.Issuer:
+		case metadata.Issuer != k.cfg.Issuer: // RFC 8414, section 3.3, demands that they are identical
 			return "", fmt.Errorf("%s is the metadata of another issuer", at)
 		case !trustworthy(metadata.JWKS):
 			return "", fmt.Errorf("%s: jwks_uri is not an https URL", at)

@@ -32,6 +32,7 @@ func Diff(before, after *config.Config) []Change {
 	return d.changes
 }
 
+// byName indexes teams by their names.
 func byName(teams []config.Team) map[string]config.Team {
 	all := map[string]config.Team{}
 	for _, t := range teams {
@@ -51,6 +52,7 @@ func unionOfNames(before, after []config.Team) []string {
 	return names
 }
 
+// gateway adds the changes that concern every team.
 func (d *differ) gateway(before, after *config.Config) {
 	switch {
 	case before.Auth == nil && after.Auth != nil:
@@ -65,6 +67,7 @@ func (d *differ) gateway(before, after *config.Config) {
 	if before.Auth != nil && after.Auth != nil {
 		d.callers(before.Auth, after.Auth)
 	}
+	// What these change depends on the prompts, which Diff does not know.
 	if was, is := before.Gateway.Separator, after.Gateway.Separator; was != is {
 		d.add(Other, config.Place{}, "separator %q instead of %q: all prompts with a prefix are renamed", is, was)
 	}
@@ -73,6 +76,7 @@ func (d *differ) gateway(before, after *config.Config) {
 	}
 }
 
+// upstreams adds the upstreams of a team that are new, removed, renamed or somewhere else.
 func (d *differ) upstreams(team string, before, after []config.Upstream) {
 	find := func(in []config.Upstream, name string) *config.Upstream {
 		at := slices.IndexFunc(in, func(u config.Upstream) bool { return u.Name == name })
@@ -92,7 +96,7 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 		switch {
 		case old == nil:
 			d.add(More, now.Place, "upstream %q of team %q is new: the team's members see its prompts, %s", now.Name, team, prefixed(now.Prefix))
-			continue
+			continue // everything else about it is new as well
 		case old.Address() != now.Address() || old.Transport != now.Transport:
 			d.add(Other, now.Place, "upstream %q of team %q points to another server: %s instead of %s", now.Name, team, now.Address(), old.Address())
 		}
@@ -103,6 +107,7 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 	}
 }
 
+// prefixed describes how an upstream names its prompts.
 func prefixed(prefix string) string {
 	if prefix == "" {
 		return "without a prefix"
@@ -110,6 +115,7 @@ func prefixed(prefix string) string {
 	return fmt.Sprintf("with the prefix %q", prefix)
 }
 
+// members adds who joined and who left a team.
 func (d *differ) members(before, after config.Team) {
 	for _, who := range before.Members {
 		if !slices.Contains(after.Members, who) {
@@ -123,6 +129,7 @@ func (d *differ) members(before, after config.Team) {
 	}
 }
 
+// exposes adds the changes of a team's expose blocks.
 func (d *differ) exposes(team string, before, after []config.Rule) {
 	d.exposed(Less, after, before, "%s of team %q no longer shows %s to %s%s", team)
 	d.exposed(More, before, after, "%s of team %q shows %s to %s%s", team)
@@ -201,6 +208,7 @@ func (d *differ) overrides(team string, before, after []config.Shape) {
 	}
 }
 
+// override adds the change of one prompt block. Either of the two may be empty.
 func (d *differ) override(team string, place config.Place, old, now config.Shape) {
 	if was, is := cmp.Or(old.Name, old.Prompt), cmp.Or(now.Name, now.Prompt); was != is {
 		d.add(Other, place, "prompt %q of team %q is renamed: %q instead of %q", now.Prompt, team, is, was)

@@ -26,8 +26,10 @@ func (d *differ) locks(before, after *config.Config) {
 	}
 }
 
+// enforced reports whether a lock leaves prompts out. One that only warns changes nothing that is visible.
 func enforced(l config.Locking) bool { return l.Mode == config.LockEnforce }
 
+// lock adds the change of one block's lock.
 func (d *differ) lock(whose string, before, after config.Locking) {
 	switch {
 	case enforced(after) && !enforced(before):

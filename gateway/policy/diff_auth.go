@@ -44,6 +44,7 @@ func holders(tokens []config.Token) map[string][]config.Token {
 	return all
 }
 
+// qualified returns a name as package identity prefixes it. That package imports this one.
 func qualified(as, name string) string {
 	if as == "" {
 		return name
@@ -53,7 +54,7 @@ func qualified(as, name string) string {
 
 // holder adds the changes for a subject that had a token before and still has one.
 func (d *differ) holder(place config.Place, who string, before, after []config.Token) {
-	if before == nil {
+	if before == nil { // the whole subject is new
 		return
 	}
 	was, is := groupsOf(before), groupsOf(after)
@@ -67,11 +68,13 @@ func (d *differ) holder(place config.Place, who string, before, after []config.T
 			d.add(More, place, "%s is in group:%s", who, group)
 		}
 	}
+	// The new token may be in other hands.
 	if !slices.EqualFunc(before, after, func(a, b config.Token) bool { return a.SHA256 == b.SHA256 }) {
 		d.add(Other, place, "%s has a different token", who)
 	}
 }
 
+// groupsOf returns the groups of a subject's tokens.
 func groupsOf(tokens []config.Token) (groups []string) {
 	for _, t := range tokens {
 		for _, group := range t.Groups {

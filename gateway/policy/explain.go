@@ -47,6 +47,7 @@ func (p *Policy) Explain(who Principal, team, upstream, name string, definition 
 	e.Reason = fmt.Sprintf("%s is not a member of team %q, and no expose block of that team is for %s and matches %q",
 		who.Subject, team, who.Subject, name)
 	e.Chain = []Step{{Rule: t.upstreams[upstream].String(), Text: fmt.Sprintf("upstream %q of team %q owns it", upstream, team)}}
+	// In order of precedence: hide blocks beat rules, and the gateway's beat the team's.
 	e.hides(p.hides, ownerOf(""))
 	e.hides(t.hides, ownerOf(team))
 	e.rules(t)
@@ -96,6 +97,7 @@ type outcome struct {
 	unknown bool
 }
 
+// evaluate evaluates a block's condition with whatever is known.
 func (e *explanation) evaluate(b *block) outcome {
 	if b.When == nil {
 		return outcome{applies: true}
@@ -196,6 +198,7 @@ func (r *rule) describe(who Principal, named bool) string {
 	}
 }
 
+// names lists selectors as they stand in the configuration.
 func names(to []config.Selector) string {
 	words := make([]string, 0, len(to))
 	for _, selector := range to {

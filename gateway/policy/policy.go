@@ -74,12 +74,14 @@ func New(cfg *config.Config) *Policy {
 	return p
 }
 
+// addHideReads notes what hide blocks read of principals. Those blocks concern everybody, whatever rules apply to them.
 func (p *Policy) addHideReads(hides []*block) {
 	for _, hide := range hides {
 		p.hideReads = append(p.hideReads, hide.reads()...)
 	}
 }
 
+// addTeam adds a team's rules: its membership, and its expose blocks.
 func (p *Policy) addTeam(t *config.Team) {
 	// Membership is a rule like an expose block, and the first one, so that it is what explains what members see.
 	owner := &team{upstreams: map[string]config.Place{}, hides: newBlocks(t.Hides, true), first: len(p.rules)}

@@ -36,7 +36,7 @@ func (e *extent) measure(value any, depth int) error {
 	e.depth = max(e.depth, depth)
 	switch value := value.(type) {
 	case map[string]any:
-		e.objects++
+		e.objects++ // of a schema, each may be a subschema
 		for _, member := range value {
 			if err := e.measure(member, depth+1); err != nil {
 				return err

@@ -54,6 +54,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	invalid := &Invalid{}
 	for _, leaf := range leaves {
 		p := Problem{At: clip(pointer(leaf.InstanceLocation)), Text: clip(text(leaf))}
+		// The branches of an anyOf often fail for the same reason.
 		if slices.Contains(invalid.Problems, p) {
 			continue
 		}

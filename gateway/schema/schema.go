@@ -114,6 +114,7 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	case size.depth > maxDepth:
 		return errTooLarge
 	}
+	// The meter has one deadline, so checks take turns. Each one is short.
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():

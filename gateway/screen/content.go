@@ -39,7 +39,7 @@ func messageTypes(object wire.Object, at string) (all []contentType) {
 			all = append(all, contentType{at: fmt.Sprintf("%s/%d", at, i)})
 		}
 		content, at := message.Get("content"), fmt.Sprintf("%s/%d/content", at, i)
-		if content.Kind() != '[' {
+		if content.Kind() != '[' { // one content, as in prompts; sampling has lists as well
 			all = append(all, contentType{kindOf(content), at})
 			continue
 		}

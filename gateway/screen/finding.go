@@ -31,6 +31,7 @@ type Finding struct {
 
 // String describes the finding without repeating what was found.
 func (f Finding) String() string {
+	// The place and the label are enough to find the block and the text. The text itself stays out of logs and errors.
 	at := ""
 	if f.At != "" {
 		at = " at " + f.At

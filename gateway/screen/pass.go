@@ -41,6 +41,7 @@ func (p *pass) reject(b block, check, at string) {
 	}
 }
 
+// note records a finding that does not reject the whole.
 func (p *pass) note(f Finding) {
 	if len(p.noted) < maxNoted {
 		p.noted = append(p.noted, f)
@@ -70,9 +71,11 @@ func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 
 // checkStrings checks every string, and copies what it does not change.
 func (p *pass) checkStrings() {
+	// Without such a block there is nothing to look for in strings, and no need to decode.
 	looks := slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || len(b.Patterns) > 0 })
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw))
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // which it reads in place, unlike other readers
 	for looks && p.rejected == nil {
+		// Names of members are strings to the decoder, too.
 		if decoder.PeekKind() != '"' {
 			if _, err := decoder.ReadToken(); err != nil {
 				p.ended(err)
@@ -109,6 +112,7 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 		for _, b := range p.screen.blocks {
 			text = p.checkBlock(b, text, at, round == 0)
 		}
+		// What is rejected need not be stripped.
 		if text == before || p.rejected != nil {
 			return text
 		}
@@ -125,6 +129,7 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder, first bool) string {
 	check := func(name string, hit bool, strip func() string) {
 		switch {
+		// Only the top-level requestState is exempt: the upstream must get it back unchanged.
 		case !hit || at.StackPointer() == "/requestState":
 		case b.Action == config.ScreenStrip && strippable(at):
 			text = strip()

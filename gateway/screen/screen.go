@@ -52,7 +52,7 @@ func (s *Screen) screen(raw jsontext.Value, types func(jsontext.Value) []content
 	p.checkWhole(types)
 	p.checkStrings()
 	switch {
-	case p.rejected != nil:
+	case p.rejected != nil: // without JSON, so that nobody passes it on by mistake
 		return Outcome{Rejected: p.rejected, Noted: p.noted}
 	case p.out == nil:
 		return Outcome{JSON: raw, Noted: p.noted}
