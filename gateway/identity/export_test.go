@@ -2,7 +2,7 @@ package identity
 
 import "net/http"
 
-// Through makes the authenticator ask issuers by a transport of the test's.
+// Through makes the authenticator fetch from issuers by the test's transport.
 func (a *Authenticator) Through(transport http.RoundTripper) *Authenticator {
 	for _, i := range a.issuers {
 		i.keys.client.Transport = transport

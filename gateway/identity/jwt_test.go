@@ -33,7 +33,7 @@ import (
 
 type claims = identitytest.Claims
 
-// jwtBlock is a jwt block with its defaults.
+// jwtBlock returns a jwt block with the default settings.
 func jwtBlock(p *identitytest.Provider) config.JWT {
 	return config.JWT{
 		Name: "corp", Issuer: p.Issuer, Audience: identitytest.Audience, SubjectClaim: config.DefaultSubjectClaim,
@@ -233,12 +233,12 @@ func TestJWT_SelectsTheIssuerByIss(t *testing.T) {
 	if old.Subject != "user:old/alice" {
 		t.Errorf("subject %q", old.Subject)
 	}
-	refused(t, a, partner.Sign(corp.Claims("alice")), identity.ErrBadCredential) // one issuer's word under another's name
+	refused(t, a, partner.Sign(corp.Claims("alice")), identity.ErrBadCredential) // signed by another issuer than it names
 	if got := a.Issuers(); !cmp.Equal(got, []string{corp.Issuer, partner.Issuer}) {
 		t.Errorf("Issuers() = %v", got)
 	}
 
-	// One that is down says nothing about the tokens of the other, and its own are neither good nor bad.
+	// An issuer that is down does not affect the tokens of another, and its own are neither good nor bad.
 	corp.Rotate()
 	corp.Answer(http.StatusBadGateway)
 	deaf := jwtBlock(partner)
@@ -276,7 +276,7 @@ func TestChallenge_NamesMetadataScopesAndError(t *testing.T) {
 	}
 }
 
-// inMemory carries requests to a provider without a network, so that time can move.
+// inMemory carries requests to a provider without a network, as synctest requires.
 type inMemory struct{ http.Handler }
 
 func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -288,7 +288,7 @@ func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// bubble runs a test in which time moves by itself, with a provider and its authenticator.
+// bubble runs a test with a provider and its authenticator in a synctest bubble.
 func bubble(t *testing.T, test func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := identitytest.New(t, "https://idp.example.com")
@@ -320,9 +320,9 @@ func TestKeyring_FollowsRotation(t *testing.T) {
 		accepted(t, a, old)
 		time.Sleep(time.Minute)
 		p.Rotate()
-		accepted(t, a, old) // nobody has heard of the rotation yet
+		accepted(t, a, old) // the rotation is not known yet
 		accepted(t, a, p.Token("alice"))
-		refused(t, a, old, identity.ErrBadCredential) // what it rested on is gone, and with it what was kept
+		refused(t, a, old, identity.ErrBadCredential) // its key is gone, and with the key the cached result
 		if n := p.Fetches(); n != 2 {
 			t.Errorf("%d fetches, want two", n)
 		}
@@ -397,19 +397,19 @@ func TestKeyring_ProviderDownIsUnavailable(t *testing.T) {
 		time.Sleep(time.Second)
 		accepted(t, a, token)
 
-		// It goes down again: its keys hold on, for known tokens and for new ones.
+		// It goes down again. Its keys stay in use, for known tokens and for new ones.
 		p.Answer(http.StatusBadGateway)
 		time.Sleep(20 * time.Minute)
 		accepted(t, a, token)
 		accepted(t, a, p.Token("bob"))
 		p.Rotate()
 		time.Sleep(10 * time.Second)
-		refused(t, a, p.Token("alice"), identity.ErrUnavailable) // nobody knows whether this key is one
+		refused(t, a, p.Token("alice"), identity.ErrUnavailable) // whether this is a key of the issuer is unknown
 
 		next := issuers(jwtBlock(p))
 		next.InheritKeys(a)
 		accepted(t, next, token)
-		refused(t, next, p.Token("alice"), identity.ErrUnavailable) // a reload does not tell, either
+		refused(t, next, p.Token("alice"), identity.ErrUnavailable) // a reload does not change that
 	})
 }
 
@@ -511,7 +511,7 @@ func TestKeyring_IgnoresUnknownKeys(t *testing.T) {
 	accepted(t, issuers(block).Through(inMemory{handler}), token)
 }
 
-// FuzzBearer holds that nothing but what was signed is good, whatever it looks like.
+// FuzzBearer checks that no string is accepted other than the token that was signed.
 func FuzzBearer(f *testing.F) {
 	p := identitytest.Serve(f)
 	a, good := issuers(jwtBlock(p)), p.Token("alice")

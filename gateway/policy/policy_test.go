@@ -106,7 +106,7 @@ func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 			t.Errorf("Explain(%s, %s) = %v by %q (%s), want %v by %q", who, name, got.Visible, got.Rule, got.Reason, want, rule)
 		}
 	}
-	// Most entries here are of the upstream that their name begins with.
+	// The owner of most entries here is the upstream with which their name begins.
 	teamOf := map[string]string{"billing": "payments", "notes": "payments", "web": "search", "door": "open"}
 	upstreamOf := func(name string) string { upstream, _, _ := strings.Cut(name, "."); return upstream }
 	allow := func(who, name, rule string) {
@@ -150,7 +150,7 @@ func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	deny("alice", "notes.wip_.debug_", "gateway.hcl:9")
 	deny("rita", "web.readme.debug_", "gateway.hcl:9")
 
-	// A team's blocks are about what it owns, whatever their globs match.
+	// A team's blocks concern its own prompts only, whatever their patterns match.
 	deny("bob", "web.find", "")
 	deny("anonymous", "web.find", "")
 	allow("sam,search", "web.ours", "search.hcl:1")
@@ -169,7 +169,7 @@ func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	allow("everybody", "door.knock", "open.hcl:1")
 	allow("everybody", "billing.secret", "payments.hcl:1")
 
-	// What is not in the configuration is nobody's.
+	// Nobody sees what the configuration does not have.
 	ask(false, "everybody", "gone", "gone", "gone.x", "")
 	ask(false, "everybody", "payments", "gone", "gone.x", "")
 	ask(false, "sam,search", "search", "billing", "billing.review_x", "")
@@ -216,7 +216,7 @@ func TestWhen_DecidesByPromptAndPrincipal(t *testing.T) {
 	if len(failures) != 0 {
 		t.Errorf("failures %v", failures)
 	}
-	// Where a when cannot be evaluated, a hide hides and an expose shows nothing.
+	// If a condition cannot be evaluated, a hide block hides and an expose block shows nothing.
 	ask(false, "bob", "", "billing.report_x", `{}`, "")
 	ask(false, "bob,other", `{"x":1}`, "billing.report_y", `{}`, "")
 	ask(false, "alice", "", "billing.y", `{"_meta":{"internal":[]}}`, "p.hcl:9")
@@ -229,7 +229,7 @@ func TestWhen_DecidesByPromptAndPrincipal(t *testing.T) {
 	if len(failures) != len(want) {
 		t.Errorf("%d failures, want one for each block: %v", len(failures), failures)
 	}
-	// Only what is read tells two principals apart.
+	// Principals differ only by the attributes that conditions read.
 	gold, golden := principal("x"), principal("x")
 	gold.Claims, golden.Claims = `{"tier":"gold","n":1}`, `{"n":2,"tier":"gold"}`
 	if p.Audience(gold) != p.Audience(golden) {
@@ -288,7 +288,7 @@ func TestSees_IsFalseForMalformedPrincipals(t *testing.T) {
 		{Subject: "user:x", Groups: []string{"payments", "user:alice", "team:payments", "*"}},
 	} {
 		if p.Audience(who).Sees(visibility) {
-			t.Errorf("%+v is taken for a member", who)
+			t.Errorf("%+v passes for a member", who)
 		}
 	}
 }
@@ -322,7 +322,7 @@ func TestHasKey_AgreesWithKey(t *testing.T) {
 	}
 }
 
-// BenchmarkSees is asked for each entry by each list that is made, and for each get: no allocations.
+// BenchmarkSees is the decision for each entry of a new view, and for each get: no allocations.
 func BenchmarkSees(b *testing.B) {
 	p := policy.New(company())
 	audience, visibility := p.Audience(principal("bob")), p.Visibility("payments", "billing", "billing.invoice", nil)
@@ -334,7 +334,7 @@ func BenchmarkSees(b *testing.B) {
 	}
 }
 
-// BenchmarkAudience is asked for each request, nearly always of a principal that was there before: no allocations.
+// BenchmarkAudience is done for each request, nearly always for a principal that called before: no allocations.
 func BenchmarkAudience(b *testing.B) {
 	p := policy.New(company())
 	who := principal("carol,payments,auditors,staff")

@@ -1,6 +1,6 @@
 package schema
 
-// For the tests, which tell them apart.
+// The tests tell these errors apart; no other package does.
 var (
 	ErrTooLarge  = errTooLarge
 	ErrTooCostly = errTooCostly

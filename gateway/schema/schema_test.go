@@ -60,7 +60,7 @@ func TestCheck_DecidesAsTheDialectSays(t *testing.T) {
 	invalid(`{`+beside, `"long"`, "maxLength: got 4, want 1")
 	invalid(`{"$schema":"https://json-schema.org/draft/2020-12/schema",`+beside, `"long"`, "maxLength: got 4, want 1")
 
-	// Where floats are equal.
+	// Numbers that are equal as floats.
 	invalid(`{"maximum":9007199254740992}`, `9007199254740993`, "maximum: got 9007199254740993, want 9007199254740992")
 	invalid(`{"const":0.1}`, `0.1000000000000000000000000000000000000001`, "value must be 0.1")
 	valid(`{"const":0.1}`, `1e-1`, `0.10`)
@@ -126,9 +126,9 @@ func TestCompile_RefusesWhatItCannotCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := schema.Compile(jsontext.Value(`{"$ref":"file://` + path + `"}`)); !errors.Is(err, schema.ErrExternal) {
-		t.Errorf("a file that is there: %v", err)
+		t.Errorf("an existing file: %v", err)
 	}
-	// What is inside of the document, or built in, is not external.
+	// References within the document, and to built-in meta-schemas, are not external.
 	for _, text := range []string{
 		`{"$id":"https://example.com/a","$ref":"b","$defs":{"b":{"$id":"b","type":"string"}}}`,
 		`{"$ref":"#x","$defs":{"x":{"$anchor":"x","type":"string"}}}`,
@@ -150,7 +150,7 @@ func doubling(keyword string) string {
 	return b.String() + `"d60":{"type":"null"}}}`
 }
 
-// TestCheck_EndsWithinItsBudget gives each schema and value far less time than they would need.
+// TestCheck_EndsWithinItsBudget has schemas and values that would take far longer without bounds.
 func TestCheck_EndsWithinItsBudget(t *testing.T) {
 	nested := strings.Repeat("[", 30) + strings.Repeat("]", 30)
 	strings4M := `"` + strings.Repeat("a", 4<<20) + `"`
@@ -197,7 +197,7 @@ func TestCheck_EndsWithinItsBudget(t *testing.T) {
 	}
 }
 
-// TestCheck_DeepRecursionFitsTheStack has as many calls on the stack as the bounds allow.
+// TestCheck_DeepRecursionFitsTheStack puts as many calls on the stack as the bounds allow.
 func TestCheck_DeepRecursionFitsTheStack(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
@@ -230,7 +230,7 @@ func TestCheck_TakesTurnsAndEndsWithItsContext(t *testing.T) {
 	checks.Wait()
 }
 
-// TestCheck_AgreesWithTheUnboundedValidator holds the bounded validator against the library's own.
+// TestCheck_AgreesWithTheUnboundedValidator compares the bounded validator with the library's own.
 func TestCheck_AgreesWithTheUnboundedValidator(t *testing.T) {
 	schemas := []string{
 		`{"properties":{"a":{"type":"integer"}},"unevaluatedProperties":false,"anyOf":[{"properties":{"b":true}},{"required":["c"]}]}`,

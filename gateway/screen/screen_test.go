@@ -26,7 +26,7 @@ func text(s string) string {
 
 const textAt = "/messages/0/content/text"
 
-// show writes an outcome as "ok", "rejected FINDING" or the JSON that it changed to, with what was noted.
+// show formats an outcome as "ok", "rejected FINDING" or the changed JSON, followed by the noted findings.
 func show(o screen.Outcome, raw string) string {
 	shown := "ok"
 	switch {
@@ -123,7 +123,7 @@ func TestFinding_NeverRepeatsWhatWasFound(t *testing.T) {
 	}
 }
 
-// A server can put as many findings into a result as it has bytes.
+// A server can put as many findings into a result as the result has bytes.
 func TestResult_BoundsFindings(t *testing.T) {
 	raw := jsontext.Value(`{"messages":[` + strings.Repeat(`"x",`, 10_000) + `"x"]}`)
 	for action, want := range map[config.ScreenAction]int{config.ScreenWarn: 100, config.ScreenReject: 0} {
@@ -143,7 +143,7 @@ func TestResult_RejectsWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What is stripped is stripped for good, what has nothing keeps its bytes, and what is passed on has nothing.
+// Stripping is final, JSON without findings keeps its bytes, and JSON that is passed on has no findings.
 func FuzzStrip(f *testing.F) {
 	for _, seed := range []string{text("a\u200bb ab aabb"), `{"title":"a\u200db\u200d\u200b","description":"x"}`, `{"name":"ab"}`, text("👨\u200d\u200b👩"), `[]`, `{"a":[{"text":"\ud83d\ude00\u200d\udb40\udc41"}]}`} {
 		f.Add([]byte(seed))

@@ -68,7 +68,7 @@ func TestSealCursor_IsShortAfterTheLongestName(t *testing.T) {
 	}
 }
 
-// What is sealed as a cursor opens only if it is one: whatever the bytes, an error or the same bytes again.
+// Any bytes that are sealed as a cursor either do not open as one, or seal to the same token again.
 func FuzzCursor(f *testing.F) {
 	s := sealer(f, key(1))
 	box := s.For("cursor")

@@ -8,7 +8,7 @@ import (
 
 // A cursor opens on every replica that has the key, and only for the principal that it was sealed for.
 func ExampleSealer_OpenCursor() {
-	key := [32]byte{1, 2, 3} // 32 random bytes in earnest
+	key := [32]byte{1, 2, 3} // use 32 random bytes
 	one, err := seal.New([][32]byte{key})
 	if err != nil {
 		fmt.Println(err)

@@ -1,6 +1,6 @@
 package seal
 
-// For the tests, which tell them apart.
+// The tests tell these errors apart; no other package does.
 var (
 	ErrExpiredKey     = errExpiredKey
 	ErrWrongPrincipal = errWrongPrincipal

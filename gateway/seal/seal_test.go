@@ -89,8 +89,8 @@ func TestNew_RefusesAKeyOfZeros(t *testing.T) {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// Of all strings one character away from a token, none opens: not a changed bit, not the unused bits of
-// the last character, not what lenient base64 would forgive.
+// No string that differs from a token by one character opens: not one with another bit, not one with other unused bits in the
+// last character, and not one that lenient base64 would accept.
 func TestOpen_AcceptsExactlyOneString(t *testing.T) {
 	box := sealer(t, key(1)).For("page")
 	for _, content := range []string{"", "a", "ab"} { // every remainder of 3: every number of unused bits

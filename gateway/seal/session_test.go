@@ -105,7 +105,7 @@ func TestOpenSession_RefusesEverythingElse(t *testing.T) {
 	}
 }
 
-// What is sealed as a session opens only if it is one: whatever the bytes, an error or the same bytes again.
+// Any bytes that are sealed as a session either do not open as one, or seal to the same token again.
 func FuzzSession(f *testing.F) {
 	s := sealer(f, key(1))
 	box := s.For("session")
@@ -136,7 +136,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// Whether a token was opened before, and what other tokens were since, changes nothing.
+// It makes no difference whether a token was opened before, and which others were since.
 func TestOpenSession_CacheChangesNothing(t *testing.T) {
 	s := sealer(t, key(1))
 	var tokens []string
@@ -161,7 +161,7 @@ func TestOpenSession_CacheChangesNothing(t *testing.T) {
 	}
 	known := tokens[0]
 	if got := testing.AllocsPerRun(100, func() { _, _ = s.OpenSession(known) }); got != 0 {
-		t.Errorf("to open a token again allocates %v times", got)
+		t.Errorf("opening a token again allocates %v times", got)
 	}
 	for i := range known {
 		for _, c := range []string{"", "A", "=", "\n"} {
