@@ -53,8 +53,8 @@ type JWT struct {
 	Place Place
 }
 
-// Certificates says whom the certificates of clients stand for.
-type Certificates struct {
+// ClientCertificates says whom the certificates of clients stand for.
+type ClientCertificates struct {
 	// As goes in front of subjects, with a slash: user:AS/SUBJECT. It may be empty.
 	As string
 }
@@ -231,7 +231,7 @@ func (l *loader) checkSources(cfg *Config) {
 		if cfg.Auth == nil {
 			cfg.Auth = &Auth{}
 		}
-		cfg.Auth.Certificates = &Certificates{As: t.as}
+		cfg.Auth.ClientCertificates = &ClientCertificates{As: t.as}
 	}
 	several := slices.ContainsFunc(l.identified, func(i identified) bool { return i.source != l.identified[0].source })
 	owner := map[string]identified{}
@@ -337,7 +337,7 @@ func (a *Auth) MayIssue(subject string) bool {
 	})
 }
 
-// OnlyCertificates reports whether a certificate is the one way for a client to be let in.
-func (a *Auth) OnlyCertificates() bool {
-	return a != nil && a.Certificates != nil && !a.Anonymous && len(a.Tokens) == 0 && len(a.JWTs) == 0
+// RequiresClientCertificate reports whether a certificate is the one way for a client to be let in.
+func (a *Auth) RequiresClientCertificate() bool {
+	return a != nil && a.ClientCertificates != nil && !a.Anonymous && len(a.Tokens) == 0 && len(a.JWTs) == 0
 }

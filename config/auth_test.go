@@ -47,7 +47,7 @@ func TestEveryIdentityAttributeArrives(t *testing.T) {
 			SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: signatures(), Leeway: DefaultLeeway,
 			As: "partner", Place: at(47),
 		}},
-		Certificates: &Certificates{As: "machine"},
+		ClientCertificates: &ClientCertificates{As: "machine"},
 	}
 	oauth := got.Upstreams()[0].OAuth
 	if _, err := oauth.Signer(); err != nil || oauth.Issuer != "https://idp.example.com" || oauth.PrivateKey != secretFile(t, "client.key") {
@@ -77,7 +77,7 @@ func TestClientCertificatesAloneAreAnAuthBlock(t *testing.T) {
     client_ca_file = "ca.crt"
   }
 }`))
-	if cfg.Auth == nil || cfg.Auth.Certificates == nil {
+	if cfg.Auth == nil || cfg.Auth.ClientCertificates == nil {
 		t.Errorf("Auth = %v, want certificates", cfg.Auth)
 	}
 }

@@ -89,11 +89,11 @@ type Gateway struct {
 	// StateDir is the folder where the last good lists are kept, relative to the working directory; empty
 	// means nowhere. It may be below the configuration, where only *.hcl is read.
 	StateDir string
-	// Lock holds for all teams, each of which may ask for more. See [Config.Locking].
-	Lock Locking
+	// Lock holds for all teams, each of which may ask for more. See [Config.LockFor].
+	Lock LockSetting
 	// Limit is for all requests of a principal; nil where there is none.
 	Limit *Limit
-	// Screens hold for all teams. See [Config.Screens].
+	// Screens hold for all teams. See [Config.ScreensFor].
 	Screens []Screen
 }
 
@@ -121,8 +121,8 @@ type Auth struct {
 	Anonymous bool
 	Tokens    []Token
 	JWTs      []JWT
-	// Certificates is nil when no client certificates are asked for.
-	Certificates *Certificates
+	// ClientCertificates is nil when no client certificates are asked for.
+	ClientCertificates *ClientCertificates
 }
 
 // Token is one static bearer token, known by its hash only.
@@ -156,11 +156,11 @@ type Team struct {
 	Upstreams []Upstream
 	Exposes   []Rule
 	Hides     []Rule
-	Shapes    []Shape
+	Overrides []Override
 	Screens   []Screen
 	// Limit is for gets and completions of the team's prompts; nil where there is none.
 	Limit *Limit
-	Lock  Locking
+	Lock  LockSetting
 	Place Place
 }
 
@@ -171,8 +171,8 @@ type Upstream struct {
 	Team string
 	// Transport is how the server is reached; it decides whether URLs or Command is set.
 	Transport Transport
-	// TransportGiven says that the transport attribute was written: the server is reached in no other way.
-	TransportGiven bool
+	// TransportExplicit says that the transport attribute was written: the server is reached in no other way.
+	TransportExplicit bool
 	// URLs are the addresses of the replicas of one server, in configuration order; one when url was written.
 	URLs    []string
 	Headers map[string]Secret
@@ -221,9 +221,9 @@ func (u Upstream) Addresses() []string {
 // Address is all of [Upstream.Addresses] in one line.
 func (u Upstream) Address() string { return strings.Join(u.Addresses(), ", ") }
 
-// Alike reports whether what was connected by one upstream block does as well for another: where the blocks stand, the
+// SameConnection reports whether what was connected by one upstream block does as well for another: where the blocks stand, the
 // names under which prompts are exposed, and what becomes of these while the server is down do not matter for that.
-func (u Upstream) Alike(other Upstream) bool {
+func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} {
 		u.Place, u.Prefix, u.WhenDown, u.Grace = Place{}, "", "", 0
 	}
@@ -295,10 +295,10 @@ type SelectorKind string
 
 // The kinds of selector, as they are written before the colon.
 const (
-	User    SelectorKind = "user"
-	Group   SelectorKind = "group"
-	TeamOf  SelectorKind = "team"
-	Anybody SelectorKind = "*"
+	User        SelectorKind = "user"
+	Group       SelectorKind = "group"
+	TeamMembers SelectorKind = "team"
+	Anybody     SelectorKind = "*"
 )
 
 // Selector is one element of members or to: "user:alice", "group:payments", "team:search" or "*".

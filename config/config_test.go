@@ -110,7 +110,7 @@ func TestEveryAttributeArrives(t *testing.T) {
 			Upstreams: []Upstream{{
 				Name:      "billing",
 				Team:      "payments",
-				Transport: StreamableHTTP, TransportGiven: true,
+				Transport: StreamableHTTP, TransportExplicit: true,
 				URLs:        []string{"https://billing.internal/mcp"},
 				Headers:     map[string]Secret{"Authorization": NewSecret("Bearer hunter2-payments")},
 				Protocol:    "2025-06-18",
@@ -147,7 +147,7 @@ func TestEveryAttributeArrives(t *testing.T) {
 			}, {
 				Name:      "ledger",
 				Team:      "payments",
-				Transport: SSE, TransportGiven: true,
+				Transport: SSE, TransportExplicit: true,
 				URLs: []string{"https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"},
 				TLS: &TLS{
 					CAs:         secretFile(t, "ca.crt"),
@@ -179,7 +179,7 @@ func TestEveryAttributeArrives(t *testing.T) {
 			Exposes: []Rule{{
 				Label:   "reviews for everyone",
 				Prompts: patterns(t, "review_*"),
-				To:      []Selector{{Kind: Anybody}, {Group, "x"}, {User, "y"}, {TeamOf, "payments"}},
+				To:      []Selector{{Kind: Anybody}, {Group, "x"}, {User, "y"}, {TeamMembers, "payments"}},
 				Place:   at(72),
 			}, {
 				Label:   "narrow",
@@ -190,15 +190,15 @@ func TestEveryAttributeArrives(t *testing.T) {
 				Place:   at(94),
 			}},
 			Hides: []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(76)}},
-			Shapes: []Shape{{
+			Overrides: []Override{{
 				Prompt: "notes/plan", Name: "plan", Title: new(string), Description: &description,
-				Fixed:    []ArgumentValue{{"strict", jsontext.Value(`true`)}, {"year", jsontext.Value(`2026`)}},
-				Defaults: []ArgumentValue{{"lang", jsontext.Value(`"en"`)}},
+				Fixed:    []ArgumentOverride{{"strict", jsontext.Value(`true`)}, {"year", jsontext.Value(`2026`)}},
+				Defaults: []ArgumentOverride{{"lang", jsontext.Value(`"en"`)}},
 				Place:    at(77),
 			}},
 			Limit:   &Limit{Rate: 2.5, Burst: 3, Concurrency: 4, Block: `team "payments"`, Place: at(85)},
 			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(89)}},
-			Lock:    Locking{Mode: LockEnforce, Place: at(29)},
+			Lock:    LockSetting{Mode: LockEnforce, Place: at(29)},
 			Place:   at(29),
 		}},
 		Lock: Lock{{Name: "notes/plan", Upstream: "notes", SHA256: sha256.Sum256([]byte("{}"))}},
@@ -413,12 +413,12 @@ func TestUpstreamsAreAlikeWhereTheSameConnectionDoes(t *testing.T) {
 		`breaker { failures = 2 }`: false,
 		`oauth { ` + "\n" + `token_url = "https://one.example.com/t"` + "\n" + `client_id = "a"` + "\n" + `client_secret = "b"` + "\n}": false,
 	} {
-		if got := before.Alike(upstream("# more", change)); got != want {
+		if got := before.SameConnection(upstream("# more", change)); got != want {
 			t.Errorf("with %s: Alike = %v, want %v", change, got, want)
 		}
 	}
 	for was, is := range map[string]string{`"one"`: `"two"`, "one.example": "two.example", "mcp.example": "other.example", `"eng"`: `"ops"`} {
-		if before.Alike(upstream(was, is)) {
+		if before.SameConnection(upstream(was, is)) {
 			t.Errorf("with %s in the place of %s they are alike", is, was)
 		}
 	}

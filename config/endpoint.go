@@ -61,7 +61,7 @@ func (l *loader) transport(f fields, u *Upstream, remote, local bool) {
 		f.error(f.at("transport"), "Transport does not fit", "%s and %s go with url, %s with command; change one or leave transport out.", StreamableHTTP, SSE, Stdio)
 		return
 	}
-	u.Transport, u.TransportGiven = t, true
+	u.Transport, u.TransportExplicit = t, true
 }
 
 // onlyFor reports what is for the other kind of upstream.

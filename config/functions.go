@@ -122,7 +122,7 @@ func (s *scope) read(name text) (string, error) {
 	if err := s.grants.allowFile(s.root, path, name); err != nil {
 		return "", err
 	}
-	s.options.Visited(path)
+	s.options.OnRead(path)
 	actual, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		err = s.allowResolved(actual, name)

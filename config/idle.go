@@ -16,10 +16,10 @@ func (l *loader) warnIdle(f fields, t Team) {
 	}
 	starts := l.starts(t)
 	for i, b := range f.inner("expose") {
-		b.warnIdlePatterns(t.Exposes[i], starts, t.Shapes)
+		b.warnIdlePatterns(t.Exposes[i], starts, t.Overrides)
 	}
 	for i, b := range f.inner("hide") {
-		b.warnIdlePatterns(t.Hides[i], starts, t.Shapes)
+		b.warnIdlePatterns(t.Hides[i], starts, t.Overrides)
 	}
 }
 
@@ -38,9 +38,9 @@ func (l *loader) starts(t Team) []string {
 	return starts
 }
 
-func (f fields) warnIdlePatterns(r Rule, starts []string, shapes []Shape) {
+func (f fields) warnIdlePatterns(r Rule, starts []string, shapes []Override) {
 	for i, p := range r.Prompts {
-		renamed := slices.ContainsFunc(shapes, func(s Shape) bool { return s.Name != "" && p.Match(s.Name) })
+		renamed := slices.ContainsFunc(shapes, func(s Override) bool { return s.Name != "" && p.Match(s.Name) })
 		if !renamed && !slices.ContainsFunc(starts, p.mayStart) {
 			f.warning(f.elementRange("prompts", i), "Pattern without prompts",
 				"%q matches nothing, because all names of the team's prompts start with %s; correct or remove it.", p, alternatives(starts))

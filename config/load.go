@@ -27,11 +27,11 @@ type Options struct {
 	// AllowUnsetEnv makes an unset variable without a default a warning, for the commands that start
 	// nothing. What is computed from it is left empty and unchecked.
 	AllowUnsetEnv bool
-	// WithoutLock leaves the lock file unread, for the command that writes it.
-	WithoutLock bool
-	// Visited is told each path just before it is read or looked for: folders, configuration files, and what they name in
+	// SkipLockFile leaves the lock file unread, for the command that writes it.
+	SkipLockFile bool
+	// OnRead is told each path just before it is read or looked for: folders, configuration files, and what they name in
 	// file() and the like. Nil tells nobody.
-	Visited func(path string)
+	OnRead func(path string)
 }
 
 // Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have errors.
@@ -106,8 +106,8 @@ func newLoader(path string, opts Options) *loader {
 	if opts.LookupEnv == nil {
 		opts.LookupEnv = os.LookupEnv
 	}
-	if opts.Visited == nil {
-		opts.Visited = func(string) {}
+	if opts.OnRead == nil {
+		opts.OnRead = func(string) {}
 	}
 	return &loader{
 		options:  opts,
@@ -124,7 +124,7 @@ func newLoader(path string, opts Options) *loader {
 
 // read fills the sources from a file or a folder.
 func (l *loader) read(path string) {
-	l.options.Visited(path)
+	l.options.OnRead(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		l.unplaced("Cannot read the configuration", "%s: %s.", path, cause(err))
@@ -157,7 +157,7 @@ func (l *loader) readFolder(folder string, seen map[string]bool) {
 	if !l.first(folder, seen) {
 		return
 	}
-	l.options.Visited(folder)
+	l.options.OnRead(folder)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		l.unplaced("Cannot read the configuration", "%s: %s.", folder, cause(err))
@@ -207,7 +207,7 @@ func (l *loader) first(path string, seen map[string]bool) bool {
 func isLock(path string) bool { return strings.HasSuffix(path, ".lock.hcl") }
 
 func (l *loader) readFile(path string) {
-	l.options.Visited(path)
+	l.options.OnRead(path)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		l.unplaced("Cannot read the configuration", "%s: %s.", path, cause(err))

@@ -294,7 +294,7 @@ func TestWhatIsReadIsVisited(t *testing.T) {
 	)
 	var visited []string
 	opts := options()
-	opts.Visited = func(path string) {
+	opts.OnRead = func(path string) {
 		relative, err := filepath.Rel(dir, path)
 		if err != nil {
 			t.Fatal(err)

@@ -35,15 +35,15 @@ const (
 	LockEnforce LockMode = "enforce" // it is left out, and reported
 )
 
-// Locking is a lock attribute and the block that it stands in.
-type Locking struct {
+// LockSetting is a lock attribute and the block that it stands in.
+type LockSetting struct {
 	Mode  LockMode
 	Place Place
 }
 
-// Locking returns what holds for a team's prompts: the stricter one of the gateway's and the team's own, so that a
+// LockFor returns what holds for a team's prompts: the stricter one of the gateway's and the team's own, so that a
 // team cannot loosen what the gateway asks for.
-func (c *Config) Locking(team string) Locking {
+func (c *Config) LockFor(team string) LockSetting {
 	strictest := c.Gateway.Lock
 	for i := range c.Teams {
 		own := c.Teams[i].Lock
@@ -205,11 +205,11 @@ func (l *loader) lock(cfg *Config, path string) {
 			asks = cfg.Teams[i].Lock
 		}
 	}
-	if asks.Mode == LockOff || l.options.WithoutLock {
+	if asks.Mode == LockOff || l.options.SkipLockFile {
 		return
 	}
 	file := LockPath(path)
-	l.options.Visited(file)
+	l.options.OnRead(file)
 	content, err := os.ReadFile(file)
 	switch {
 	case os.IsNotExist(err):
@@ -268,10 +268,10 @@ func (l *loader) lockedPrompt(f fields) LockedPrompt {
 }
 
 // locking reads the lock attribute of the gateway or of a team.
-func (f fields) locking() Locking {
-	lock := Locking{Place: f.place()}
+func (f fields) locking() LockSetting {
+	lock := LockSetting{Place: f.place()}
 	if !f.has("lock") || !field(f, "lock", shown, &lock.Mode, oneOf([]LockMode{LockEnforce, LockWarn})) {
-		return Locking{}
+		return LockSetting{}
 	}
 	return lock
 }

@@ -100,7 +100,7 @@ func TestTheLockFileStandsBesideTheConfiguration(t *testing.T) {
 	if cfg, diags := Load(broken, options()); cfg != nil || !strings.Contains(diags.Err().Error(), LockFile+":1") {
 		t.Errorf("a broken lock file: %v, %v", cfg, diags.Err())
 	}
-	if cfg, diags := Load(broken, Options{WithoutLock: true}); cfg == nil {
+	if cfg, diags := Load(broken, Options{SkipLockFile: true}); cfg == nil {
 		t.Errorf("whoever writes the lock file cannot load: %v", diags.Err())
 	}
 	unasked := write(t, "gateway.hcl", "gateway {}\n", LockFile, "<<<<<<< HEAD\n")
@@ -118,10 +118,10 @@ func TestATeamCannotLoosenTheLock(t *testing.T) {
 		{LockEnforce, LockWarn, LockEnforce},
 		{LockEnforce, LockOff, LockEnforce},
 	} {
-		cfg := &Config{Gateway: Gateway{Lock: Locking{Mode: test.gateway}}, Teams: []Team{
-			{Name: "other", Lock: Locking{Mode: LockEnforce}}, {Name: "a", Lock: Locking{Mode: test.team}},
+		cfg := &Config{Gateway: Gateway{Lock: LockSetting{Mode: test.gateway}}, Teams: []Team{
+			{Name: "other", Lock: LockSetting{Mode: LockEnforce}}, {Name: "a", Lock: LockSetting{Mode: test.team}},
 		}}
-		if got := cfg.Locking("a").Mode; got != test.want {
+		if got := cfg.LockFor("a").Mode; got != test.want {
 			t.Errorf("gateway %q, team %q: %q, want %q", test.gateway, test.team, got, test.want)
 		}
 	}

@@ -35,8 +35,8 @@ const (
 	ScreenWarn   ScreenAction = "warn"   // it is reported only
 )
 
-// Screens returns the blocks that hold for a team's prompts: its own, then the gateway's.
-func (c *Config) Screens(team string) []Screen {
+// ScreensFor returns the blocks that hold for a team's prompts: its own, then the gateway's.
+func (c *Config) ScreensFor(team string) []Screen {
 	for i := range c.Teams {
 		if c.Teams[i].Name == team {
 			return slices.Concat(c.Teams[i].Screens, c.Gateway.Screens)

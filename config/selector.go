@@ -23,7 +23,7 @@ func parseSelector(s string) (Selector, error) {
 	}
 	kind, name, found := strings.Cut(s, ":")
 	switch sel := (Selector{SelectorKind(kind), name}); {
-	case !found || sel.Kind != User && sel.Kind != Group && sel.Kind != TeamOf:
+	case !found || sel.Kind != User && sel.Kind != Group && sel.Kind != TeamMembers:
 		return Selector{}, errors.New(`names nobody; write "user:NAME", "group:NAME", "team:NAME" or "*"`)
 	case !printable(name):
 		return Selector{}, errors.New("needs a name without spaces after the colon")

@@ -16,8 +16,8 @@ import (
 // maxExposed bounds a name that clients see, in bytes.
 const maxExposed = 256
 
-// Shape is a prompt block: what clients see of one prompt otherwise than its server says it.
-type Shape struct {
+// Override is a prompt block: what clients see of one prompt otherwise than its server says it.
+type Override struct {
 	// Prompt is the exposed name without the block: prefix, separator and the upstream's own name.
 	Prompt string
 	// Name is the exposed name with the block; empty where it stays.
@@ -26,17 +26,17 @@ type Shape struct {
 	Title, Description *string
 	// Fixed arguments disappear from the definition and are sent with every get. Defaults become optional, and are sent
 	// where a client does not send the argument itself. Both are sorted by name.
-	Fixed, Defaults []ArgumentValue
+	Fixed, Defaults []ArgumentOverride
 	Place           Place
 }
 
 // Redefines reports whether the block changes more than the name.
-func (s *Shape) Redefines() bool {
+func (s *Override) Redefines() bool {
 	return s.Title != nil || s.Description != nil || len(s.Fixed)+len(s.Defaults) > 0
 }
 
-// ArgumentValue is an argument's value as JSON.
-type ArgumentValue struct {
+// ArgumentOverride is an argument's value as JSON.
+type ArgumentOverride struct {
 	Name  string
 	Value jsontext.Value
 }
@@ -44,13 +44,13 @@ type ArgumentValue struct {
 // shaped is a prompt block until all prefixes are known.
 type shaped struct {
 	team            string
-	shape           Shape
+	shape           Override
 	labelAt, nameAt hcl.Range
 }
 
-func (l *loader) shape(f fields, team string) Shape {
+func (l *loader) shape(f fields, team string) Override {
 	f.items(schema{attributes: []string{"name", "title", "description", "arguments", "defaults"}})
-	s := Shape{Prompt: f.label(), Place: f.place()}
+	s := Override{Prompt: f.label(), Place: f.place()}
 	if f.labelled() {
 		l.unique("prompt block", s.Prompt, f.labelRange())
 	}
@@ -58,7 +58,7 @@ func (l *loader) shape(f fields, team string) Shape {
 	s.Title, s.Description = f.optional("title"), f.optional("description")
 	s.Fixed, s.Defaults = f.values("arguments"), f.values("defaults")
 	for _, d := range s.Defaults {
-		if slices.ContainsFunc(s.Fixed, func(v ArgumentValue) bool { return v.Name == d.Name }) {
+		if slices.ContainsFunc(s.Fixed, func(v ArgumentOverride) bool { return v.Name == d.Name }) {
 			f.error(f.at("defaults"), "Fixed and defaulted", "%q stands in arguments, which fixes it for everybody, so a default has no effect; remove it from one.", d.Name)
 		}
 	}
@@ -89,7 +89,7 @@ func (f fields) optional(name string) *string {
 }
 
 // values reads a map of arguments, each of which may have any value.
-func (f fields) values(name string) (values []ArgumentValue) {
+func (f fields) values(name string) (values []ArgumentOverride) {
 	v, ok := f.eval(name, shown, cty.DynamicPseudoType)
 	if !ok {
 		return nil
@@ -105,9 +105,9 @@ func (f fields) values(name string) (values []ArgumentValue) {
 			f.error(f.at(name), "Invalid "+name, "%q %s.", key, err)
 			continue
 		}
-		values = append(values, ArgumentValue{key, encoded})
+		values = append(values, ArgumentOverride{key, encoded})
 	}
-	slices.SortFunc(values, func(a, b ArgumentValue) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(values, func(a, b ArgumentOverride) int { return strings.Compare(a.Name, b.Name) })
 	return values
 }
 

@@ -43,7 +43,7 @@ func (l *loader) team(f fields) Team {
 		t.Hides = append(t.Hides, l.hide(b))
 	}
 	for _, b := range f.inner("prompt") {
-		t.Shapes = append(t.Shapes, l.shape(b, t.Name))
+		t.Overrides = append(t.Overrides, l.shape(b, t.Name))
 	}
 	if l.separator != "" && !l.diags[before:].HasErrors() {
 		l.warnIdle(f, t)
@@ -94,7 +94,7 @@ func (l *loader) expose(f fields) Rule {
 
 func (l *loader) parseAudience(s string) (Selector, error) {
 	sel, err := parseSelector(s)
-	if err == nil && sel.Kind == TeamOf {
+	if err == nil && sel.Kind == TeamMembers {
 		err = l.declaredTeam(sel.Name)
 	}
 	return sel, err

@@ -55,8 +55,8 @@ func (c *Condition) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 // ReadsPrompt reports whether the condition depends on the prompt.
 func (c *Condition) ReadsPrompt() bool { return c.prompt }
 
-// Reads are what of a principal the condition depends on, sorted, for [PrincipalFacts.Value].
-func (c *Condition) Reads() []string { return c.principal }
+// PrincipalFields are what of a principal the condition depends on, sorted, for [PrincipalFacts.Value].
+func (c *Condition) PrincipalFields() []string { return c.principal }
 
 // ReadsClaims reports whether the condition depends on what an issuer says of the principal.
 func (c *Condition) ReadsClaims() bool {
@@ -223,7 +223,7 @@ func (f PrincipalFacts) errIf(used bool) error {
 	return nil
 }
 
-// Value returns one of the [Condition.Reads], spelled so that two principals with the same cannot be told apart by it.
+// Value returns one of the [Condition.PrincipalFields], spelled so that two principals with the same cannot be told apart by it.
 func (f PrincipalFacts) Value(read string) string {
 	if f.err != nil {
 		return "error"

@@ -66,7 +66,7 @@ func TestConditions(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.when, got, test.want)
 		}
-		if reads := strings.Join(c.Reads(), " "); reads != test.reads || c.ReadsPrompt() != strings.Contains(test.when, "prompt.") {
+		if reads := strings.Join(c.PrincipalFields(), " "); reads != test.reads || c.ReadsPrompt() != strings.Contains(test.when, "prompt.") {
 			t.Errorf("%s reads %q of the principal, want %q; of the prompt: %v", test.when, reads, test.reads, c.ReadsPrompt())
 		}
 	}

@@ -148,7 +148,7 @@ func (g *Gateway) whyHidden(key promptKey, before string) (rule, reason string) 
 	}
 	u := e.upstreams[at]
 	name := e.intake.exposed(&catalog.Source{Prefix: u.Prefix}, key.own)
-	if s := e.intake.shapes[name]; s.Shape != nil {
+	if s := e.intake.shapes[name]; s.Override != nil {
 		name = cmp.Or(s.Name, name)
 	}
 	var definition []byte

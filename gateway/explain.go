@@ -119,7 +119,7 @@ func (s *story) step(place config.Place, out bool, format string, args ...any) {
 
 // shaping tells what the prompt block does.
 func (s *story) shaping() {
-	if s.shape.Shape == nil {
+	if s.shape.Override == nil {
 		return
 	}
 	if renamed := s.shape.Name; renamed != "" && renamed != s.name {
@@ -144,7 +144,7 @@ func (s shape) describe() string {
 	if s.Title != nil || s.Description != nil {
 		parts = append(parts, "says its title or description")
 	}
-	list := func(what string, values []config.ArgumentValue) {
+	list := func(what string, values []config.ArgumentOverride) {
 		var names []string
 		for _, v := range values {
 			names = append(names, v.Name)
@@ -160,7 +160,7 @@ func (s shape) describe() string {
 
 // locking tells what the lock file says.
 func (s *story) locking() {
-	lock := s.edition.cfg.Locking(s.source.Team)
+	lock := s.edition.cfg.LockFor(s.source.Team)
 	if lock.Mode == config.LockOff {
 		return
 	}
@@ -183,12 +183,12 @@ func (s *story) locking() {
 
 // screening tells what the screen blocks find. Before that, the prompt becomes what they look at.
 func (s *story) screening() {
-	if s.prompt != nil && s.shape.Shape != nil {
+	if s.prompt != nil && s.shape.Override != nil {
 		if shaped, err := s.prompt.Shaped(s.shape.change()); err == nil {
 			s.prompt = &shaped
 		}
 	}
-	blocks := s.edition.cfg.Screens(s.source.Team)
+	blocks := s.edition.cfg.ScreensFor(s.source.Team)
 	if len(blocks) == 0 {
 		return
 	}

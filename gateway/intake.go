@@ -28,7 +28,7 @@ type intake struct {
 
 // shape is a prompt block, the team that owns the prompt, and the upstreams that the prompt can be of.
 type shape struct {
-	*config.Shape
+	*config.Override
 
 	team    string
 	origins []catalog.Candidate
@@ -39,10 +39,10 @@ func newIntake(cfg *config.Config) *intake {
 	sources := sourcesOf(cfg)
 	for i := range cfg.Teams {
 		t := &cfg.Teams[i]
-		in.screens[t.Name] = screen.New(cfg.Screens(t.Name))
-		for j := range t.Shapes {
-			label := t.Shapes[j].Prompt
-			in.shapes[label] = shape{&t.Shapes[j], t.Name, catalog.Candidates(sources, cfg.Gateway.Separator, label)}
+		in.screens[t.Name] = screen.New(cfg.ScreensFor(t.Name))
+		for j := range t.Overrides {
+			label := t.Overrides[j].Prompt
+			in.shapes[label] = shape{&t.Overrides[j], t.Name, catalog.Candidates(sources, cfg.Gateway.Separator, label)}
 		}
 	}
 	return in
@@ -91,7 +91,7 @@ func (in *intake) admit(source *catalog.Source, prompt *catalog.Prompt, reports 
 // shape applies the prompt block.
 func (in *intake) shape(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
 	shape := in.shapeOf(source, prompt)
-	if shape.Shape == nil {
+	if shape.Override == nil {
 		return *prompt, nil, true
 	}
 	shaped, err := prompt.Shaped(shape.change())
@@ -134,7 +134,7 @@ func (in *intake) shapeOf(source *catalog.Source, prompt *catalog.Prompt) shape 
 }
 
 func (s shape) label() string {
-	if s.Shape == nil {
+	if s.Override == nil {
 		return ""
 	}
 	return s.Prompt
@@ -142,7 +142,7 @@ func (s shape) label() string {
 
 // change is the block as the catalog knows it.
 func (s shape) change() *catalog.Shape {
-	supplies := func(values []config.ArgumentValue) (list []catalog.Supply) {
+	supplies := func(values []config.ArgumentOverride) (list []catalog.Supply) {
 		for _, v := range values {
 			list = append(list, catalog.Supply(v))
 		}
@@ -207,7 +207,7 @@ func (in *intake) about(
 
 // checkLock reports a definition that is not the approved one, and whether it is listed all the same.
 func (in *intake) checkLock(source *catalog.Source, prompt *catalog.Prompt) (_ catalog.Prompt, drift []catalog.Report, kept bool) {
-	lock := in.cfg.Locking(source.Team)
+	lock := in.cfg.LockFor(source.Team)
 	if lock.Mode == config.LockOff {
 		return *prompt, nil, true
 	}

@@ -111,9 +111,9 @@ func readListed(cfg *config.Config, path string) (lists Lists, problems []string
 }
 
 // shapeOf is the prompt block of what is exposed under a name; the zero Shape where it has none.
-func shapeOf(cfg *config.Config, name string) (none config.Shape) {
+func shapeOf(cfg *config.Config, name string) (none config.Override) {
 	for i := range cfg.Teams {
-		for _, shape := range cfg.Teams[i].Shapes {
+		for _, shape := range cfg.Teams[i].Overrides {
 			if cmp.Or(shape.Name, shape.Prompt) == name {
 				return shape
 			}

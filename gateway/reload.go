@@ -171,7 +171,7 @@ func sameTLS(before, after *config.Config) bool {
 	for _, files := range []*config.ServerTLS{&a, &b} {
 		files.Certificate, files.Key = config.Secret{}, config.Secret{}
 	}
-	return reflect.DeepEqual(a, b) && before.Auth.OnlyCertificates() == after.Auth.OnlyCertificates()
+	return reflect.DeepEqual(a, b) && before.Auth.RequiresClientCertificate() == after.Auth.RequiresClientCertificate()
 }
 
 // warm waits until each connector that is to take another one's place has once answered or failed, at most for warmBound.

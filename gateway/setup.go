@@ -98,7 +98,7 @@ func (g *Gateway) connector(u config.Upstream, before *setup) (*upstream.Connect
 	if before != nil {
 		old = before.byName[u.Name]
 	}
-	if old != nil && old.Upstream().Alike(u) {
+	if old != nil && old.Upstream().SameConnection(u) {
 		return old, before.restored[u.Name]
 	}
 	fresh := upstream.New(u, upstream.Options{

@@ -461,7 +461,7 @@ func Connect(ctx context.Context, u config.Upstream, opts Options, changed func(
 		return s, err
 	case errors.Is(err, errProbeFatal):
 		return connect(ctx, u, opts, changed, anyLegacy)
-	case u.Transport == config.StreamableHTTP && !u.TransportGiven && mayBeSSE(err):
+	case u.Transport == config.StreamableHTTP && !u.TransportExplicit && mayBeSSE(err):
 		u.Transport = config.SSE
 		s, sseErr := connect(ctx, u, opts, changed, u.Protocol)
 		if sseErr != nil {

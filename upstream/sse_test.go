@@ -22,7 +22,7 @@ import (
 func sseUpstream(url string, said bool) config.Upstream {
 	u := upstreamtest.HTTP("sse", url+"/sse")
 	if said {
-		u.Transport, u.TransportGiven = config.SSE, true
+		u.Transport, u.TransportExplicit = config.SSE, true
 	}
 	return u
 }
@@ -120,7 +120,7 @@ func TestSSEIsTheLastResort(t *testing.T) {
 	// It is no resort at all where the configuration says that the server is of the other kind.
 	old := upstreamtest.NewPeer(t)
 	given := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(old)).URL, false)
-	given.TransportGiven = true
+	given.TransportExplicit = true
 	if s, err := upstream.Connect(t.Context(), given, upstream.Options{}, nil); err == nil || len(old.Seen(http.MethodGet)) > 0 {
 		t.Errorf("Connect() = %v, %v, and a stream was asked for %d times", s, err, len(old.Seen(http.MethodGet)))
 	}

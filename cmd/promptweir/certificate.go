@@ -41,7 +41,7 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if cfg.Gateway.TLS == nil {
 		return nil, nil //nolint:nilnil // net/http takes nil as none too
 	}
-	c, err := cfg.Gateway.TLS.ServerConfig(cfg.Auth.OnlyCertificates())
+	c, err := cfg.Gateway.TLS.ServerConfig(cfg.Auth.RequiresClientCertificate())
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}

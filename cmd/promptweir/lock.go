@@ -52,7 +52,7 @@ func (l *locking) lock(ctx context.Context) error {
 		return err
 	}
 	cfg, err := l.loadBy(func() (*config.Config, config.Diagnostics) {
-		return config.Load(l.config, config.Options{AllowUnsetEnv: !l.live, WithoutLock: true})
+		return config.Load(l.config, config.Options{AllowUnsetEnv: !l.live, SkipLockFile: true})
 	})
 	if err != nil {
 		return err

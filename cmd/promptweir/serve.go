@@ -112,8 +112,8 @@ func (a *app) serving(cfg *config.Config, files *watch.Watcher, logger *slog.Log
 
 // read loads the configuration and has what it read watched.
 func (a *app) read(files *watch.Watcher) (cfg *config.Config, diagnostics config.Diagnostics) {
-	files.While(func(visit func(path string)) {
-		cfg, diagnostics = config.Load(a.config, config.Options{Visited: visit})
+	files.Record(func(visit func(path string)) {
+		cfg, diagnostics = config.Load(a.config, config.Options{OnRead: visit})
 	})
 	return cfg, diagnostics
 }

@@ -50,9 +50,9 @@ func New() *Watcher {
 	return &Watcher{events: events, seen: map[string]stamp{}, folders: map[string]bool{}}
 }
 
-// While lets read read files and folders, and tell of each just before. These, and none that were told of earlier, are
+// Record lets read read files and folders, and tell of each just before. These, and none that were told of earlier, are
 // watched from then on.
-func (w *Watcher) While(read func(visit func(path string))) {
+func (w *Watcher) Record(read func(visit func(path string))) {
 	seen := map[string]stamp{}
 	read(func(path string) {
 		if _, ok := seen[path]; !ok {

@@ -49,7 +49,7 @@ func (f folder) rename(from, to string) { f.t.Helper(); f.must(os.Rename(f.at(fr
 func watched(t *testing.T, paths ...string) <-chan struct{} {
 	w, changes := New(), make(chan struct{}, 100)
 	read := func() {
-		w.While(func(visit func(string)) {
+		w.Record(func(visit func(string)) {
 			for _, path := range paths {
 				visit(path)
 			}
@@ -159,7 +159,7 @@ func TestWhatChangesBetweenReadingAndWatchingIsSaid(t *testing.T) {
 	f := newFolder(t)
 	f.write("gateway.hcl", "1")
 	w := New()
-	w.While(func(visit func(string)) {
+	w.Record(func(visit func(string)) {
 		visit(f.at("gateway.hcl"))
 		f.write("gateway.hcl", "22")
 	})

@@ -23,7 +23,7 @@ type Authenticator struct {
 	tokens       []token
 	issuers      []*issuer
 	// certificates is nil if client certificates are not accepted.
-	certificates *config.Certificates
+	certificates *config.ClientCertificates
 }
 
 // token is a token block: the hash of a bearer token, and whose it is.
@@ -39,7 +39,7 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 		anonymous.EveryTeam = true
 		return &Authenticator{noCredential: &anonymous}
 	}
-	a := &Authenticator{required: true, certificates: cfg.Auth.Certificates}
+	a := &Authenticator{required: true, certificates: cfg.Auth.ClientCertificates}
 	if cfg.Auth.Anonymous {
 		a.noCredential = &anonymous
 	}

@@ -35,7 +35,7 @@ func TestFromCertificate_UsesTheMostSpecificName(t *testing.T) {
 		{"anonymous", x509.Certificate{Subject: named("anonymous")}, "", ""},
 	}
 	for _, test := range tests {
-		a := identity.New(&config.Config{Auth: &config.Auth{Certificates: &config.Certificates{As: test.as}}}, slog.New(slog.DiscardHandler))
+		a := identity.New(&config.Config{Auth: &config.Auth{ClientCertificates: &config.ClientCertificates{As: test.as}}}, slog.New(slog.DiscardHandler))
 		test.leaf.NotAfter = until
 		got, err := a.FromCertificate(&test.leaf)
 		if test.want == "" {

@@ -22,7 +22,7 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 		switch {
 		case err != nil:
 			return policy.Principal{}, fmt.Errorf("%q is neither a user nor a group: %s", part, principalSyntax)
-		case selector.Kind == config.TeamOf:
+		case selector.Kind == config.TeamMembers:
 			return policy.Principal{}, fmt.Errorf("%q cannot be given, since teams follow from the user and the groups: %s", part, principalSyntax)
 		case selector.Kind == config.Anybody:
 			return policy.Principal{}, fmt.Errorf("%q is not a single caller: %s", part, principalSyntax)

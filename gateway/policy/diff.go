@@ -26,7 +26,7 @@ func Diff(before, after *config.Config) []Change {
 		d.members(old, now)
 		d.exposes(name, old.Exposes, now.Exposes)
 		d.hides(name, old.Hides, now.Hides)
-		d.overrides(name, old.Shapes, now.Shapes)
+		d.overrides(name, old.Overrides, now.Overrides)
 		d.screens(name, old.Screens, now.Screens)
 	}
 	return d.changes
@@ -190,11 +190,11 @@ func when(r *config.Rule) string {
 }
 
 // overrides adds the changes of a team's prompt blocks.
-func (d *differ) overrides(team string, before, after []config.Shape) {
-	find := func(in []config.Shape, prompt string) config.Shape {
-		at := slices.IndexFunc(in, func(s config.Shape) bool { return s.Prompt == prompt })
+func (d *differ) overrides(team string, before, after []config.Override) {
+	find := func(in []config.Override, prompt string) config.Override {
+		at := slices.IndexFunc(in, func(s config.Override) bool { return s.Prompt == prompt })
 		if at < 0 {
-			return config.Shape{Prompt: prompt}
+			return config.Override{Prompt: prompt}
 		}
 		return in[at]
 	}
@@ -209,7 +209,7 @@ func (d *differ) overrides(team string, before, after []config.Shape) {
 }
 
 // override adds the change of one prompt block. Either of the two may be empty.
-func (d *differ) override(team string, place config.Place, old, now config.Shape) {
+func (d *differ) override(team string, place config.Place, old, now config.Override) {
 	if was, is := cmp.Or(old.Name, old.Prompt), cmp.Or(now.Name, now.Prompt); was != is {
 		d.add(Other, place, "prompt %q of team %q is renamed: %q instead of %q", now.Prompt, team, is, was)
 	}

@@ -27,10 +27,10 @@ func (d *differ) locks(before, after *config.Config) {
 }
 
 // enforced reports whether a lock leaves prompts out. One that only warns changes nothing that is visible.
-func enforced(l config.Locking) bool { return l.Mode == config.LockEnforce }
+func enforced(l config.LockSetting) bool { return l.Mode == config.LockEnforce }
 
 // lock adds the change of one block's lock.
-func (d *differ) lock(whose string, before, after config.Locking) {
+func (d *differ) lock(whose string, before, after config.LockSetting) {
 	switch {
 	case enforced(after) && !enforced(before):
 		d.add(Less, after.Place, "lock = %q %s leaves out prompts that %s does not approve", after.Mode, whose, config.LockFile)

@@ -24,7 +24,7 @@ func (d *differ) callers(before, after *config.Auth) {
 		delete(was, who) // a subject with several tokens is reported once
 	}
 	d.issuers(before.JWTs, after.JWTs)
-	switch old, now := before.Certificates, after.Certificates; {
+	switch old, now := before.ClientCertificates, after.ClientCertificates; {
 	case old == nil && now != nil:
 		d.add(More, config.Place{}, "client certificates are accepted")
 	case old != nil && now == nil:

@@ -24,13 +24,13 @@ func guarded() *config.Config {
 		{Label: "orders", Patterns: []*regexp.Regexp{regexp.MustCompile("ignore")}, Action: config.ScreenReject, Place: place("gateway.hcl:3")},
 		{Label: "sizes", MaxSize: 5, Action: config.ScreenWarn},
 	}
-	c.Teams[0].Lock = config.Locking{Mode: config.LockEnforce, Place: place("payments.hcl:1")}
+	c.Teams[0].Lock = config.LockSetting{Mode: config.LockEnforce, Place: place("payments.hcl:1")}
 	c.Lock = config.Lock{{Name: "billing.a", Upstream: "billing"}}
 	return c
 }
 
 func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
-	enforce := func(at string) config.Locking { return config.Locking{Mode: config.LockEnforce, Place: place(at)} }
+	enforce := func(at string) config.LockSetting { return config.LockSetting{Mode: config.LockEnforce, Place: place(at)} }
 	for name, test := range map[string]struct {
 		change func(*config.Config)
 		want   []policy.Change
@@ -40,7 +40,7 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 		}, nil},
 		"blocks that only warn": {func(c *config.Config) {
 			c.Gateway.Screens = c.Gateway.Screens[:1]
-			c.Teams[1].Lock = config.Locking{Mode: config.LockWarn}
+			c.Teams[1].Lock = config.LockSetting{Mode: config.LockWarn}
 		}, nil},
 		"groups": {func(c *config.Config) { c.Auth.Tokens[0].Groups = []string{"admins"} }, []policy.Change{
 			{policy.Less, "auth.hcl:2", "user:bots/ci is no longer in group:bots/build"},
@@ -57,7 +57,7 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 		"issuers": {func(c *config.Config) {
 			c.Auth.JWTs[0].Audience = "x"
 			c.Auth.JWTs = append(c.Auth.JWTs, config.JWT{Name: "partner", Place: place("auth.hcl:20")})
-			c.Auth.Certificates = &config.Certificates{As: "machines"}
+			c.Auth.ClientCertificates = &config.ClientCertificates{As: "machines"}
 		}, []policy.Change{
 			{policy.Other, "auth.hcl:9", `jwt "corp" has different settings: it may accept other tokens or identify callers differently`},
 			{policy.More, "auth.hcl:20", `tokens of jwt "partner" are accepted`},
@@ -66,10 +66,10 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 		"an issuer removed": {func(c *config.Config) { c.Auth.JWTs = nil }, []policy.Change{
 			{policy.Less, "auth.hcl:9", `tokens of jwt "corp" are no longer accepted`},
 		}},
-		"a lock removed": {func(c *config.Config) { c.Teams[0].Lock = config.Locking{} }, []policy.Change{
+		"a lock removed": {func(c *config.Config) { c.Teams[0].Lock = config.LockSetting{} }, []policy.Change{
 			{policy.More, "payments.hcl:1", `lock = "enforce" of team "payments" is removed: prompts that promptweir.lock.hcl does not approve are no longer left out`},
 		}},
-		"a lock for all": {func(c *config.Config) { c.Gateway.Lock, c.Teams[0].Lock = enforce("gateway.hcl:1"), config.Locking{} }, []policy.Change{
+		"a lock for all": {func(c *config.Config) { c.Gateway.Lock, c.Teams[0].Lock = enforce("gateway.hcl:1"), config.LockSetting{} }, []policy.Change{
 			{policy.Less, "gateway.hcl:1", `lock = "enforce" of the gateway leaves out prompts that promptweir.lock.hcl does not approve`},
 		}},
 		"approved definitions": {func(c *config.Config) { c.Lock = nil }, []policy.Change{

@@ -79,7 +79,7 @@ func TestDiff_ReportsEachChange(t *testing.T) {
 			{policy.More, "payments.hcl:21", `expose "invoices" of team "payments" shows billing.invoice to user:bob when prompt.title == "T"`},
 		}},
 		"prompt blocks": {func(c *config.Config) {
-			c.Teams[0].Shapes = []config.Shape{
+			c.Teams[0].Overrides = []config.Override{
 				{Prompt: "billing.a", Name: "billing.b", Place: place("payments.hcl:50")},
 				{Prompt: "billing.c", Title: &c.Teams[0].Name, Place: place("payments.hcl:60")},
 			}

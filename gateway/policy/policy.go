@@ -89,7 +89,7 @@ func (p *Policy) addTeam(t *config.Team) {
 	for _, u := range t.Upstreams {
 		owner.upstreams[u.Name] = u.Place
 	}
-	p.addRule(rule{team: t.Name, place: t.Place}, []config.Selector{{Kind: config.TeamOf, Name: t.Name}})
+	p.addRule(rule{team: t.Name, place: t.Place}, []config.Selector{{Kind: config.TeamMembers, Name: t.Name}})
 	for i := range t.Exposes {
 		expose := &t.Exposes[i]
 		p.addRule(rule{team: t.Name, expose: newBlock(expose, false), place: expose.Place}, expose.To)
@@ -106,7 +106,7 @@ func (p *Policy) addRule(r rule, to []config.Selector) {
 		p.readingRules = append(p.readingRules, id)
 	}
 	for _, selector := range to {
-		if selector.Kind != config.TeamOf {
+		if selector.Kind != config.TeamMembers {
 			p.direct[selector] = append(p.direct[selector], id)
 			continue
 		}
@@ -191,9 +191,9 @@ func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
 	switch {
 	case b == nil || b.When == nil: // nil is membership
 		return true, nil
-	case len(b.When.Reads()) > 0 && b.shared != nil:
+	case len(b.When.PrincipalFields()) > 0 && b.shared != nil:
 		return false, b.shared
-	case len(b.When.Reads()) > 0:
+	case len(b.When.PrincipalFields()) > 0:
 		return false, &gate{block: b, prompt: e.read(), name: e.name}
 	}
 	// The condition reads nothing of the principal, so no facts are needed to decide it now and for everybody.

@@ -167,7 +167,7 @@ func memberOf(cfg *config.Config, who policy.Principal, team string) bool {
 func isFor(cfg *config.Config, who policy.Principal, to []config.Selector) bool {
 	return slices.ContainsFunc(to, func(s config.Selector) bool {
 		return s.Kind == config.Anybody || s.String() == who.Subject || slices.Contains(who.Groups, s.String()) ||
-			s.Kind == config.TeamOf && memberOf(cfg, who, s.Name)
+			s.Kind == config.TeamMembers && memberOf(cfg, who, s.Name)
 	})
 }
 

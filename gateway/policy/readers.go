@@ -65,14 +65,14 @@ func (v *Visibility) when(i int) string {
 
 // selectorsOf returns whom a rule applies to, with teams replaced by their members.
 func (p *Policy) selectorsOf(r *rule) []config.Selector {
-	to := []config.Selector{{Kind: config.TeamOf, Name: r.team}}
+	to := []config.Selector{{Kind: config.TeamMembers, Name: r.team}}
 	if r.expose != nil {
 		to = r.expose.To
 	}
 	var readers []config.Selector
 	for _, selector := range to {
 		switch {
-		case selector.Kind != config.TeamOf:
+		case selector.Kind != config.TeamMembers:
 			readers = append(readers, selector)
 		case p.open: // everybody is a member of every team
 			readers = append(readers, config.Selector{Kind: config.Anybody})

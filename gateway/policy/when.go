@@ -53,7 +53,7 @@ func (b *block) reads() []string {
 	if b == nil || b.When == nil {
 		return nil
 	}
-	return b.When.Reads()
+	return b.When.PrincipalFields()
 }
 
 // entry is the prompt to decide about. Its facts are made when a condition first reads them: most blocks have none.
