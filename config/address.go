@@ -29,11 +29,11 @@ func checkPath(s string) error {
 	case !strings.HasPrefix(s, "/"):
 		return errors.New(`does not start with "/"; write it like "/mcp"`)
 	case s == "/":
-		return errors.New(`would answer every path; write it like "/mcp"`)
+		return errors.New(`would match every path; write it like "/mcp"`)
 	case s != path.Clean(s) || !pathChars().MatchString(s):
 		return errors.New(`is not a plain path; use letters, digits, ".", "_", "~", "-" and no slash at the end`)
 	case slices.Contains([]string{"/sse", "/healthz", "/readyz", "/metrics"}, s), strings.HasPrefix(s+"/", "/.well-known/"):
-		return errors.New(`is taken by the gateway itself; choose another, like "/mcp"`)
+		return errors.New(`is reserved by the gateway; choose another, like "/mcp"`)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func parsePublicURL(s string) (string, error) {
 	return strings.TrimRight(s, "/"), nil
 }
 
-// parseURL reads an absolute http or https URL. Its errors say nothing of the URL, which may hold a secret.
+// parseURL reads an absolute http or https URL. Its errors do not quote the URL, which may hold a secret.
 func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -70,8 +70,8 @@ func parseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// isHost reports whether s is an IP address or can be a name. A name that ends in a number is neither: some
-// resolvers would read 2130706433 as 127.0.0.1.
+// isHost reports whether s is an IP address or a possible name. A name that ends in a number is neither: some resolvers read
+// 2130706433 as 127.0.0.1.
 func isHost(s string) bool {
 	if strings.Contains(s, ":") {
 		return net.ParseIP(strings.Split(s, "%")[0]) != nil
@@ -84,10 +84,10 @@ func isHost(s string) bool {
 	return valid && !strings.Contains(s, "..")
 }
 
-// checkHost wants the name in a Host header, whose port is not looked at.
+// checkHost checks a host to compare with Host headers, whose port is ignored.
 func checkHost(s string) error {
 	if host, port, err := net.SplitHostPort(s); err == nil && isHost(host) && strings.Trim(port, "0123456789") == "" {
-		return errors.New(`has a port, and any port will do; write the host alone, like "prompts.example.com"`)
+		return errors.New(`has a port, and ports are ignored; write the host alone, like "prompts.example.com"`)
 	}
 	if bare, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(bare, "]") && strings.Contains(bare, ":") {
 		s = strings.TrimSuffix(bare, "]")
@@ -98,21 +98,21 @@ func checkHost(s string) error {
 	return nil
 }
 
-// checkOrigin wants what browsers send in an Origin header, which is compared as it is.
+// checkOrigin checks an origin, which is compared with Origin headers as text.
 func checkOrigin(s string) error {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme == "" || s != u.Scheme+"://"+u.Host || !isHost(u.Hostname()) || strings.Contains(s, "%"):
 		return errors.New(`is not an origin; write scheme and host only, like "https://app.example.com"`)
 	case s != strings.ToLower(s) || strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }):
-		return errors.New(`is not as browsers send it; write it in lower case and ASCII, like "https://app.example.com"`)
+		return errors.New(`is not the form that browsers send; write it in lower case and ASCII, like "https://app.example.com"`)
 	case hasPort(u) && !validPort(u.Port()), slices.Contains([]string{"http:80", "https:443"}, u.Scheme+":"+u.Port()):
 		return errors.New(`has a port that no browser sends; leave it out, or write it like "http://localhost:3000"`)
 	}
 	return nil
 }
 
-// hasPort reports whether a colon for a port stands in a URL, with or without the port.
+// hasPort reports whether a URL has the colon before a port, even without the port.
 func hasPort(u *url.URL) bool { return u.Port() != "" || strings.HasSuffix(u.Host, ":") }
 
 func validPort(s string) bool {
@@ -120,31 +120,31 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// overlap reports whether two hosts are certain to be one machine's same address: equal, or a wildcard and
-// a loopback, or localhost and a loopback. A zone says by which way, and not to whom.
-func overlap(a, b string) bool {
+// sameHost reports whether two hosts surely are the same address of the same machine: equal, or a wildcard and a loopback, or
+// localhost and a loopback. A zone is ignored, since it only says which interface leads there.
+func sameHost(a, b string) bool {
 	a, _, _ = strings.Cut(a, "%")
 	b, _, _ = strings.Cut(b, "%")
 	switch {
 	case strings.EqualFold(a, b):
 		return true
-	case wildcard(a):
-		return wildcard(b) || loopback(b)
-	case wildcard(b):
-		return loopback(a)
-	case loopback(a) && loopback(b):
+	case isWildcard(a):
+		return isWildcard(b) || isLoopback(b)
+	case isWildcard(b):
+		return isLoopback(a)
+	case isLoopback(a) && isLoopback(b):
 		return isLocalhost(a) || isLocalhost(b) || sameIP(a, b)
 	default:
 		return sameIP(a, b)
 	}
 }
 
-func wildcard(host string) bool {
+func isWildcard(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return isLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
 }
@@ -161,4 +161,22 @@ func sameIP(a, b string) bool {
 	}
 	y, err := netip.ParseAddr(b)
 	return err == nil && x.Unmap() == y.Unmap()
+}
+
+func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
+}
+
+func hostOfListen(listen string) string {
+	host, _, _ := net.SplitHostPort(listen)
+	return host
 }

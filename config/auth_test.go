@@ -28,7 +28,7 @@ func TestEveryIdentityAttributeArrives(t *testing.T) {
 	if diff := cmp.Diff([]string{"10.0.0.0/8", "192.0.2.7/32", "192.0.2.8/32", "2001:db8::/32"}, proxies); diff != "" {
 		t.Errorf("trusted_proxies (-want +got):\n%s", diff)
 	}
-	if got.Admin.TokenSHA256 != NewKey(sha256.Sum256([]byte("admin"))) {
+	if got.Admin.TokenSHA256 != newKey(sha256.Sum256([]byte("admin"))) {
 		t.Error("the admin token's hash is another")
 	}
 	at := func(line int) Place { return Place{path, line} }
@@ -44,7 +44,7 @@ func TestEveryIdentityAttributeArrives(t *testing.T) {
 			As: "corp", Place: at(36),
 		}, {
 			Name: "partner", Issuer: "http://localhost:9000", Audience: "localhost:7000",
-			SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: signatures(), Leeway: DefaultLeeway,
+			SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Algorithms: asymmetricAlgorithms(), Leeway: DefaultLeeway,
 			As: "partner", Place: at(47),
 		}},
 		ClientCertificates: &ClientCertificates{As: "machine"},

@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // load loads what has no mistakes.
@@ -91,7 +93,7 @@ func TestEveryAttributeArrives(t *testing.T) {
 			PublicURL:      "https://prompts.example.com",
 			PageSize:       50,
 			Separator:      "/",
-			CursorKeys:     []Key{NewKey([32]byte([]byte("0123456789abcdef0123456789abcdef"))), NewKey([32]byte(bytes.Repeat([]byte{0xff}, 32)))},
+			CursorKeys:     []Key{newKey([32]byte([]byte("0123456789abcdef0123456789abcdef"))), newKey([32]byte(bytes.Repeat([]byte{0xff}, 32)))},
 			AllowedHosts:   []string{"prompts.example.com", "10.0.0.7", "[::1]", "fd00::7"},
 			AllowedOrigins: []string{"https://app.example.com", "vscode-webview://panel", "http://localhost:3000"},
 			Conflict:       ConflictFirst,
@@ -121,7 +123,7 @@ func TestEveryAttributeArrives(t *testing.T) {
 				MaxPrompts:  100,
 				MaxMessage:  1 << 20,
 				WhenDown:    WhenDownKeep,
-				Grace:       DefaultGrace,
+				Grace:       defaultGrace,
 				Breaker:     Breaker{3, time.Second},
 				Place:       at(31),
 			}, {
@@ -141,7 +143,7 @@ func TestEveryAttributeArrives(t *testing.T) {
 				MaxPrompts:  DefaultMaxPrompts,
 				MaxMessage:  DefaultMaxMessage,
 				WhenDown:    WhenDownKeep,
-				Grace:       DefaultGrace,
+				Grace:       defaultGrace,
 				Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
 				Place:       at(48),
 			}, {
@@ -227,10 +229,10 @@ func TestAnEmptyFileGivesTheDefaults(t *testing.T) {
 func TestValidFixturesLoadWithoutAWord(t *testing.T) {
 	paths, _ := filepath.Glob("testdata/valid/*.hcl")
 	for _, path := range paths {
-		if isLock(path) {
+		if hclread.IsLockFile(path) {
 			continue
 		}
-		if _, diags := Load(path, options()); diags.Len() > 0 {
+		if _, diags := Load(path, options()); len(diags.report.Diagnostics) > 0 {
 			t.Errorf("Load(%s): %v", path, diags.Err())
 		}
 	}
@@ -263,8 +265,8 @@ func TestMistakesOfAllFilesShowInOneRun(t *testing.T) {
 		"gateway.hcl", "gateway { page_size = 0 }\nadmin { listen = \"x\" }\n",
 	)
 	cfg, diags := Load(dir, options())
-	if cfg != nil || diags.Len() != 6 {
-		t.Errorf("%d diagnostics, want 6", diags.Len())
+	if cfg != nil || len(diags.report.Diagnostics) != 6 {
+		t.Errorf("%d diagnostics, want 6", len(diags.report.Diagnostics))
 	}
 	text := diags.Err().Error()
 	for _, place := range []string{"a.hcl:2: ", "a.hcl:3: ", "b.hcl:2: ", "c.hcl:1: ", "gateway.hcl:1: ", "gateway.hcl:2: "} {
@@ -362,8 +364,8 @@ team "a" {
 	opts := options()
 	opts.AllowUnsetEnv = true
 	cfg, diags := Load(filepath.Join(dir, "x.hcl"), opts)
-	if cfg == nil || diags.HasErrors() || diags.Len() != 7 {
-		t.Fatalf("Load = %v, %v, %d diagnostics, want 7 warnings", cfg, diags.Err(), diags.Len())
+	if cfg == nil || diags.HasErrors() || len(diags.report.Diagnostics) != 7 {
+		t.Fatalf("Load = %v, %v, %d diagnostics, want 7 warnings", cfg, diags.Err(), len(diags.report.Diagnostics))
 	}
 	u := cfg.Upstreams()[0]
 	if cfg.Gateway.PublicURL != "" || len(cfg.Gateway.CursorKeys) != 0 || len(u.URLs) != 0 || u.Headers["Authorization"].Reveal() != "" {
@@ -423,3 +425,5 @@ func TestUpstreamsAreAlikeWhereTheSameConnectionDoes(t *testing.T) {
 		}
 	}
 }
+
+func newKey(bytes [32]byte) Key { return Key{bytes} }

@@ -7,29 +7,20 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Diagnostics are what [Load] has to say about a configuration, in the order of its files and lines.
-// The zero value says nothing. It holds no sensitive value.
-type Diagnostics struct {
-	list    hcl.Diagnostics
-	sources map[string]*source
-}
-
-// Len counts errors and warnings.
-func (d Diagnostics) Len() int { return len(d.list) }
+// Diagnostics are the mistakes and warnings that [Load] found, in the order of files and lines. They hold no sensitive value.
+// The zero value is empty.
+type Diagnostics struct{ report hclread.Report }
 
 // HasErrors reports whether there is more than warnings.
-func (d Diagnostics) HasErrors() bool { return d.list.HasErrors() }
+func (d Diagnostics) HasErrors() bool { return d.report.Diagnostics.HasErrors() }
 
 // Err returns nil without errors, else one error with a line for each: PATH:LINE: Summary; detail.
 func (d Diagnostics) Err() error {
-	var lines []string
-	for _, diag := range d.list {
-		if diag.Severity == hcl.DiagError {
-			lines = append(lines, line(diag))
-		}
-	}
+	lines := d.lines(hcl.DiagError)
 	if lines == nil {
 		return nil
 	}
@@ -37,53 +28,16 @@ func (d Diagnostics) Err() error {
 }
 
 // Warnings returns a line for each warning, as in [Diagnostics.Err].
-func (d Diagnostics) Warnings() []string {
+func (d Diagnostics) Warnings() []string { return d.lines(hcl.DiagWarning) }
+
+func (d Diagnostics) lines(severity hcl.DiagnosticSeverity) []string {
 	var lines []string
-	for _, diag := range d.list {
-		if diag.Severity == hcl.DiagWarning {
+	for _, diag := range d.report.Diagnostics {
+		if diag.Severity == severity {
 			lines = append(lines, line(diag))
 		}
 	}
 	return lines
-}
-
-// Write prints each diagnostic with its source for a reader at a terminal. A width of 0 does not wrap.
-func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
-	for _, diag := range d.list {
-		shown, files := d.masked(diag)
-		if err := hcl.NewDiagnosticTextWriter(w, files, width, color).WriteDiagnostic(shown); err != nil {
-			return fmt.Errorf("write diagnostics: %w", err)
-		}
-	}
-	return nil
-}
-
-// masked returns a diagnostic, and the file it points into, as they may be shown.
-func (d Diagnostics) masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
-	if diag.Subject == nil || d.sources[diag.Subject.Filename] == nil {
-		return diag, nil
-	}
-	src := d.sources[diag.Subject.Filename]
-	m := maskSource(src.file.Bytes, src.secrets)
-	shown := *diag
-	shown.Subject = m.shift(diag.Subject)
-	shown.Context = m.shift(diag.Context)
-	nav := contextAt(contextString(src.file, diag.Subject.Start.Byte))
-	return &shown, map[string]*hcl.File{src.path: {Bytes: m.text, Nav: nav}}
-}
-
-// contextAt is the answer to which block a diagnostic stands in. It is found in the source before masking,
-// because masking moves the offsets.
-type contextAt string
-
-// ContextString is what hcl's writer asks for.
-func (c contextAt) ContextString(int) string { return string(c) }
-
-func contextString(file *hcl.File, offset int) string {
-	if nav, ok := file.Nav.(interface{ ContextString(offset int) string }); ok {
-		return nav.ContextString(offset)
-	}
-	return ""
 }
 
 // line writes a diagnostic for a log.
@@ -98,4 +52,13 @@ func line(d *hcl.Diagnostic) string {
 	return placeOf(*d.Subject).String() + ": " + text
 }
 
-func placeOf(r hcl.Range) Place { return Place{File: r.Filename, Line: r.Start.Line} }
+// Write prints each diagnostic with its source, for a reader at a terminal. A width of 0 does not wrap lines.
+func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
+	for _, diag := range d.report.Diagnostics {
+		shown, files := d.report.Masked(diag)
+		if err := hcl.NewDiagnosticTextWriter(w, files, width, color).WriteDiagnostic(shown); err != nil {
+			return fmt.Errorf("write diagnostics: %w", err)
+		}
+	}
+	return nil
+}

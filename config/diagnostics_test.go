@@ -138,7 +138,7 @@ func TestErrorsNameSummaryAndRemedyWithTheirPlace(t *testing.T) {
 
 func TestNoDiagnosticsAreNoError(t *testing.T) {
 	var none Diagnostics
-	if none.Err() != nil || none.HasErrors() || none.Len() != 0 {
-		t.Errorf("the zero value has %d diagnostics: %v", none.Len(), none.Err())
+	if none.Err() != nil || none.HasErrors() || len(none.report.Diagnostics) != 0 {
+		t.Errorf("the zero value has %d diagnostics: %v", len(none.report.Diagnostics), none.Err())
 	}
 }

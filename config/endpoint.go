@@ -7,140 +7,131 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // maxEndpoints bounds the replicas of one upstream.
 const maxEndpoints = 64
 
-// endpoint reads how an upstream is reached.
-func (l *loader) endpoint(f fields, u *Upstream) {
-	l.oneWay(f)
-	remote, local := f.has("url") || f.has("urls"), f.has("command")
-	if remote {
+// decodeEndpoint decodes how an upstream is reached.
+func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
+	checkOneWay(b)
+	isRemote, isLocal := b.Has("url") || b.Has("urls"), b.Has("command")
+	if isRemote {
 		u.Transport = StreamableHTTP
-		l.remote(f, u)
+		decodeURLs(b, u, r)
 	}
-	if local {
+	if isLocal {
 		u.Transport = Stdio
-		l.local(f, u)
+		decodeCommand(b, u, r)
 	}
-	l.transport(f, u, remote, local)
-	u.Headers = f.secrets("headers", checkHeader)
-	u.Env = f.secrets("env", f.scope.grants.checkVariable)
-	for _, b := range f.inner("tls") {
-		u.TLS = b.tls()
+	decodeTransport(b, u, isRemote, isLocal)
+	u.Headers = secretMap(b, "headers", hclread.FoldedKeys, checkHeader)
+	u.Env = secretMap(b, "env", hclread.ExactKeys, r.checkVariable)
+	for _, inner := range b.Inner("tls") {
+		u.TLS = decodeTLS(inner)
 	}
-	for _, b := range f.inner("oauth") {
-		u.OAuth = b.oauth(u)
+	for _, inner := range b.Inner("oauth") {
+		u.OAuth = decodeOAuth(inner, u, r)
 	}
-	if remote != local {
-		l.onlyFor(f, remote)
+	switch {
+	case isRemote && !isLocal:
+		checkRemote(b)
+	case isLocal && !isRemote:
+		checkLocal(b)
 	}
 }
 
-// oneWay reports an upstream that is reached in no way or in several.
-func (l *loader) oneWay(f fields) {
-	ways := slices.DeleteFunc([]string{"url", "urls", "command"}, f.lacks)
+// checkOneWay reports an upstream that is reached in no way or in several.
+func checkOneWay(b *hclread.Block) {
+	ways := slices.DeleteFunc([]string{"url", "urls", "command"}, b.Lacks)
 	if len(ways) == 0 {
-		f.error(f.block.DefRange(), "No way to the upstream", "Set url to reach it by HTTP, or command to start it.")
+		b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, or command to start it.")
 		return
 	}
 	for _, further := range ways[1:] {
-		f.error(f.at(further), "Two ways to one upstream", "%s and %s exclude each other; remove one.", ways[0], further)
+		b.Error(b.ValueRange(further), "Two ways to reach one upstream", "%s and %s are mutually exclusive; remove one.", ways[0], further)
 	}
 }
 
-// transport reads which of the two over HTTP it is, and no other is then tried. With command it is only worth writing
-// down for the reader.
-func (l *loader) transport(f fields, u *Upstream, remote, local bool) {
-	var t Transport
-	if !field(f, "transport", shown, &t, oneOf([]Transport{StreamableHTTP, SSE, Stdio})) || remote == local {
-		return
-	}
-	if (t == Stdio) != local {
-		f.error(f.at("transport"), "Transport does not fit", "%s and %s go with url, %s with command; change one or leave transport out.", StreamableHTTP, SSE, Stdio)
-		return
-	}
-	u.Transport, u.TransportExplicit = t, true
-}
-
-// onlyFor reports what is for the other kind of upstream.
-func (l *loader) onlyFor(f fields, remote bool) {
-	if remote {
-		if f.has("env") {
-			f.error(f.block.Body.Attributes["env"].NameRange, "env without command", "A server behind a url gets no environment; use headers.")
-		}
-		return
-	}
-	if f.has("headers") {
-		f.error(f.block.Body.Attributes["headers"].NameRange, "headers without url", "A child process gets no headers; use env.")
-	}
-	for _, b := range f.inner("tls") {
-		f.error(b.block.DefRange(), "tls without url", "A child process is not reached through TLS; remove the block.")
-	}
-	for _, b := range f.inner("oauth") {
-		f.error(b.block.DefRange(), "oauth without url", "A child process is sent no tokens; give it what it needs in env.")
+// checkRemote reports what only an upstream with a command can have.
+func checkRemote(b *hclread.Block) {
+	if b.Has("env") {
+		b.Error(b.NameRange("env"), "env without command", "A server behind a url gets no environment; use headers.")
 	}
 }
 
-// remote reads url or urls and checks that the team may reach what is there.
-func (l *loader) remote(f fields, u *Upstream) {
-	given := f.addresses()
-	u.shown = concealed(given)
+// checkLocal reports what only an upstream with a url can have.
+func checkLocal(b *hclread.Block) {
+	if b.Has("headers") {
+		b.Error(b.NameRange("headers"), "headers without url", "A child process gets no headers; use env.")
+	}
+	for _, inner := range b.Inner("tls") {
+		b.Error(inner.Range(), "tls without url", "A child process is not reached over TLS; remove the block.")
+	}
+	for _, inner := range b.Inner("oauth") {
+		b.Error(inner.Range(), "oauth without url", "A child process gets no access tokens; give it what it needs in env.")
+	}
+}
+
+// decodeURLs decodes url or urls and checks that the team may reach what is there.
+func decodeURLs(b *hclread.Block, u *Upstream, r reach) {
+	addresses := decodeAddresses(b)
+	u.shown = masks(addresses)
 	seen := map[string]bool{}
-	for _, t := range given {
-		if t.unset {
+	for _, t := range addresses {
+		if t.Unset {
 			continue
 		}
-		parsed, err := parseURL(t.value)
+		parsed, err := parseURL(t.Value)
 		if err != nil {
-			f.error(t.at, "Invalid upstream URL", "%s %s", f.withoutPassword(t), sentence(err))
+			b.Invalid("upstream URL", t, err)
 			continue
 		}
-		u.URLs = append(u.URLs, t.value)
-		if key := canonical(parsed); seen[key] {
-			f.error(t.at, "Duplicate upstream URL", "%s stands in the list already; remove one.", t)
+		u.URLs = append(u.URLs, t.Value)
+		if key := canonicalURL(parsed); seen[key] {
+			b.Error(t.At, "Duplicate upstream URL", "%s is already in the list; remove one.", t)
 		} else {
 			seen[key] = true
-			l.checkAddress(f, t, parsed)
+			checkAddress(b, t, parsed, r)
 		}
 	}
 }
 
-// addresses returns what url and urls give, unchecked.
-func (f fields) addresses() []text {
-	before := len(f.diags)
-	given := f.texts("urls", public)
-	if t, ok := f.string("url", public); ok {
-		given = append(given, t)
+// decodeAddresses returns the values of url and urls, unchecked.
+func decodeAddresses(b *hclread.Block) []hclread.Text {
+	before := b.Reported()
+	addresses := b.Texts("urls")
+	if t, ok := b.Text("url"); ok {
+		addresses = append(addresses, t)
 	}
 	name := "urls"
-	if !f.has(name) {
+	if !b.Has(name) {
 		name = "url"
 	}
 	switch {
-	case len(given) == 0 && len(f.diags) == before:
-		f.error(f.at(name), "Invalid "+name, `There is no address in it; write one like "https://mcp.example.com/mcp".`)
-	case len(given) > maxEndpoints:
-		f.error(f.at(name), "Invalid "+name, "An upstream has at most %d addresses and these are %d; remove some.", maxEndpoints, len(given))
+	case len(addresses) == 0 && b.Reported() == before:
+		b.Error(b.ValueRange(name), "Invalid "+name, `There is no address in it; write one like "https://mcp.example.com/mcp".`)
+	case len(addresses) > maxEndpoints:
+		b.Error(b.ValueRange(name), "Invalid "+name, "An upstream has at most %d addresses, and these are %d; remove some.", maxEndpoints, len(addresses))
 		return nil
 	}
-	return given
+	return addresses
 }
 
-// checkAddress reports an address that the team may not use, or that the upstream cannot be at.
-func (l *loader) checkAddress(f fields, t text, u *url.URL) {
-	if f.holds("tls") && u.Scheme != "https" {
-		f.error(t.at, "tls without https", "%s is not reached through TLS; write https:// or remove the tls block.", t)
+// checkAddress reports an address that the team may not use, or that the upstream cannot have.
+func checkAddress(b *hclread.Block, t hclread.Text, u *url.URL, r reach) {
+	if b.HasBlock("tls") && u.Scheme != "https" {
+		b.Error(t.At, "tls without https", "%s is not reached over TLS; write https:// or remove the tls block.", t)
 	}
-	l.checkReach(t.at, hostOf(u), portOf(u))
-	if err := f.scope.grants.allowHost(hostOf(u), t); err != nil {
-		f.invalid("url", t, err)
+	if err := r.checkHost(b, t, u); err != nil {
+		b.Invalid("url", t, err)
 	}
 }
 
-// canonical returns one text for all ways to write an address.
-func canonical(u *url.URL) string {
+// canonicalURL returns the same text for all ways to write an address.
+func canonicalURL(u *url.URL) string {
 	path := u.EscapedPath()
 	if path == "" {
 		path = "/"
@@ -148,73 +139,86 @@ func canonical(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(hostOf(u), portOf(u)) + path + "?" + u.RawQuery
 }
 
-func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
-
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	default:
-		return "80"
-	}
-}
-
-// local reads command and checks that the team may start it.
-func (l *loader) local(f fields, u *Upstream) {
-	before := len(f.diags)
-	words := f.texts("command", public)
+// decodeCommand decodes command and checks that the team may run it.
+func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
+	before := b.Reported()
+	words := b.Texts("command")
 	for _, w := range words {
-		u.Command = append(u.Command, w.value)
-		if strings.Contains(w.value, "\x00") {
-			f.invalid("command", w, errors.New("has a zero byte in it"))
+		u.Command = append(u.Command, w.Value)
+		if strings.Contains(w.Value, "\x00") {
+			b.Invalid("command", w, errors.New("contains a zero byte"))
 		}
 	}
-	u.shown = concealed(words)
+	u.shown = masks(words)
 	switch {
-	case len(words) == 0 && len(f.diags) == before:
-		f.error(f.at("command"), "Invalid command", "The list is empty; write the program first, its arguments after it.")
-	case len(words) == 0 || words[0].unset:
-	case words[0].value == "":
-		f.invalid("command", words[0], errors.New("is no program; write it first, its arguments after it"))
+	case len(words) == 0 && b.Reported() == before:
+		b.Error(b.ValueRange("command"), "Invalid command", "The list is empty; write the program first, then its arguments.")
+	case len(words) == 0 || words[0].Unset:
+	case words[0].Value == "":
+		b.Invalid("command", words[0], errors.New("is not a program; write the program first, then its arguments"))
 	default:
-		if err := f.scope.grants.allowCommand(words[0]); err != nil {
-			f.invalid("command", words[0], err)
+		if err := r.allowCommand(words[0]); err != nil {
+			b.Invalid("command", words[0], err)
 		}
 	}
 }
 
-// concealed returns texts with a mask in place of each that is sensitive, or nil when none is.
-func concealed(texts []text) []string {
-	if !slices.ContainsFunc(texts, func(t text) bool { return t.sensitive }) {
+// decodeTransport decodes which of the two transports over HTTP to use, without trying the other. With command, the attribute
+// only documents what is the case anyway.
+func decodeTransport(b *hclread.Block, u *Upstream, isRemote, isLocal bool) {
+	var t Transport
+	if !hclread.Set(b, "transport", &t, hclread.OneOf(StreamableHTTP, SSE, Stdio)) || isRemote == isLocal {
+		return
+	}
+	if (t == Stdio) != isLocal {
+		b.Error(b.ValueRange("transport"), "Transport does not fit", "%s and %s go with url, %s with command; change one or remove transport.", StreamableHTTP, SSE, Stdio)
+		return
+	}
+	u.Transport, u.TransportExplicit = t, true
+}
+
+// masks returns texts with a mask in place of each sensitive one, or nil if none is sensitive.
+func masks(texts []hclread.Text) []string {
+	if !slices.ContainsFunc(texts, func(t hclread.Text) bool { return t.Sensitive }) {
 		return nil
 	}
 	shown := make([]string, len(texts))
 	for i, t := range texts {
-		shown[i] = t.value
-		if t.sensitive {
+		shown[i] = t.Value
+		if t.Sensitive {
 			shown[i] = masked
 		}
 	}
 	return shown
 }
 
-// checkHeader never speaks of the value.
+func secretMap(b *hclread.Block, name string, keys hclread.Keys, check func(key, value string) error) map[string]Secret {
+	values := hclread.SecretMap(b, name, keys, check)
+	if values == nil {
+		return nil
+	}
+	secrets := make(map[string]Secret, len(values))
+	for key, value := range values {
+		secrets[key] = NewSecret(value)
+	}
+	return secrets
+}
+
+// checkHeader does not show the value in its errors.
 func checkHeader(name, value string) error {
 	switch {
-	case !validToken(name):
+	case !isToken(name):
 		return errors.New("is not a header name; use letters, digits and \"-\"")
-	case reservedHeader(textproto.CanonicalMIMEHeaderKey(name)):
+	case isReservedHeader(textproto.CanonicalMIMEHeaderKey(name)):
 		return errors.New("is set by the gateway itself; remove it")
-	case !validHeaderValue(value):
+	case !isHeaderValue(value):
 		return errors.New("has a value with a line break or control character; use trimspace() around file()")
 	}
 	return nil
 }
 
-// reservedHeader knows what belongs to the protocol and what net/http would drop or misread.
-func reservedHeader(canonical string) bool {
+// isReservedHeader reports whether a header belongs to the protocol, or net/http would drop or misread it.
+func isReservedHeader(canonical string) bool {
 	switch canonical {
 	case "Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
 		return true
@@ -222,22 +226,23 @@ func reservedHeader(canonical string) bool {
 	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-")
 }
 
-// validToken reports whether s is a token of RFC 9110, which names of headers are.
-func validToken(s string) bool {
+// isToken reports whether s is a token of RFC 9110, such as the name of a header.
+func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r > '~' || r <= ' ' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 	})
 }
 
-// validHeaderValue reports whether s is a field value of RFC 9110.
-func validHeaderValue(s string) bool {
+// isHeaderValue reports whether s is a field value of RFC 9110.
+func isHeaderValue(s string) bool {
 	return s == strings.TrimFunc(s, func(r rune) bool { return r == ' ' || r == '\t' }) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
+// checkVariable does not show the value in its errors.
 func checkVariable(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-		return errors.New("cannot be in an environment; names have no \"=\", and no zero byte may be anywhere")
+		return errors.New("cannot be in an environment; names have no \"=\", and neither name nor value has a zero byte")
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func checkFixture(t *testing.T, path string) {
 	if cfg != nil || !diags.HasErrors() {
 		t.Errorf("Load(%s) = %v, want nil and errors", path, cfg)
 	}
-	for _, d := range diags.list {
+	for _, d := range diags.report.Diagnostics {
 		i := slices.IndexFunc(marks, func(e expectation) bool { return e.matches(d) })
 		if i < 0 {
 			t.Errorf("not marked: %s", line(d))

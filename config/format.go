@@ -15,26 +15,21 @@ type Formatted struct {
 // Changed reports whether the file is not in canonical form.
 func (f Formatted) Changed() bool { return !bytes.Equal(f.Before, f.After) }
 
-// maxPasses bounds how often a file is formatted until that changes nothing more.
-const maxPasses = 4
-
-// Format reads the file or the folder at path as [Load] does, but checks its syntax only, and returns its files with
-// their layout in canonical form: nothing but white space differs, and comments stay. What does not parse is in the
-// Diagnostics, and not among the files.
+// Format reads the file or the folder at path as [Load] does, but only checks its syntax, and returns its files in canonical
+// form: only white space changes, and comments stay. Files that do not parse are in the Diagnostics only.
 func Format(path string) ([]Formatted, Diagnostics) {
-	l := newLoader(path, Options{})
-	l.read(path)
-	l.sort()
+	d := newDecoder(path, Options{})
 	var files []Formatted
-	for _, src := range l.sources {
-		if !src.broken {
-			files = append(files, Formatted{src.path, src.file.Bytes, laidOut(src.file.Bytes)})
-		}
+	for _, f := range d.SoundFiles() {
+		files = append(files, Formatted{f.Path, f.Content, canonicalForm(f.Content)})
 	}
-	return files, Diagnostics{l.diags, l.byPath}
+	return files, Diagnostics{d.Finish()}
 }
 
-func laidOut(content []byte) []byte {
+// maxPasses bounds how often a file is formatted until nothing changes. hclwrite sometimes needs more than one pass.
+const maxPasses = 4
+
+func canonicalForm(content []byte) []byte {
 	for range maxPasses {
 		next := hclwrite.Format(content)
 		if bytes.Equal(next, content) {

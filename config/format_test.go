@@ -18,7 +18,7 @@ func TestFormatChangesWhiteSpaceOnly(t *testing.T) {
 		"_draft.hcl", "a=1\n", "promptweir.lock.hcl", "a=1\n",
 	)
 	files, diags := Format(dir)
-	if diags.Len() > 0 {
+	if len(diags.report.Diagnostics) > 0 {
 		t.Fatal(diags.Err())
 	}
 	got := map[string]string{}
@@ -67,11 +67,11 @@ func FuzzFormat(f *testing.F) {
 		if _, diags := hclsyntax.ParseConfig(content, "a.hcl", hcl.InitialPos); diags.HasErrors() {
 			return
 		}
-		after := laidOut(content)
+		after := canonicalForm(content)
 		if diff := cmp.Diff(words(content), words(after)); diff != "" {
 			t.Errorf("format changes what is said (-before +after):\n%s", diff)
 		}
-		if again := laidOut(after); !bytes.Equal(again, after) {
+		if again := canonicalForm(after); !bytes.Equal(again, after) {
 			t.Errorf("%q becomes %q, and that %q", content, after, again)
 		}
 	})

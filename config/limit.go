@@ -1,55 +1,47 @@
 package config
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// Limit is a limit block: what each principal may ask for. It is for each of them alone, all anonymous ones together.
+// A rate between these gives an interval between requests that fits a Duration and that someone may mean.
+const minRate, maxRate = 1e-6, 1e6
+
+// Limit is a limit block: how much each principal may request. Anonymous callers count as one principal.
 type Limit struct {
-	// Rate is requests per second, and Burst how many may come at once; a Rate of 0 is no bound.
+	// Rate is requests per second, 0 for no bound, and Burst how many may come at once.
 	Rate  float64
 	Burst int
-	// Concurrency is requests at the same time; 0 is no bound.
+	// Concurrency is requests at the same time, 0 for no bound.
 	Concurrency int
-	// Block names the block that has it, by labels and not by lines: no other limit of the configuration has the same.
+	// Block identifies the limit in the configuration by the labels around it, not by lines, so that a reload recognises it.
 	Block string
 	Place Place
 }
 
-// nameLimits gives the limits of a team their names. Labels of expose blocks need not differ, so these are counted.
-func (t *Team) nameLimits() {
-	if t.Limit != nil {
-		t.Limit.Block = fmt.Sprintf("team %q", t.Name)
-	}
-	seen := map[string]int{}
-	for i := range t.Exposes {
-		expose := &t.Exposes[i]
-		seen[expose.Label]++
-		if expose.Limit != nil {
-			expose.Limit.Block = fmt.Sprintf("team %q expose %q %d", t.Name, expose.Label, seen[expose.Label])
-		}
-	}
+func limitSchema() hclread.Schema {
+	return hclread.Schema{Plain: []string{"rate", "burst", "concurrency"}}
 }
 
-// limit reads the limit block of a gateway, a team or an expose, without its name; nil where there is none.
-func (f fields) limit() *Limit {
-	blocks := f.inner("limit") // a second one was reported
+// decodeLimit decodes the limit block inside another one, without [Limit.Block]; nil if there is none.
+func decodeLimit(outer *hclread.Block) *Limit {
+	blocks := outer.Inner("limit") // a second one was reported
 	if len(blocks) == 0 {
 		return nil
 	}
 	b := blocks[0]
-	b.items(schema{attributes: []string{"rate", "burst", "concurrency"}})
-	l := &Limit{Place: b.place()}
-	b.number("rate", minRate, maxRate, &l.Rate)
+	l := &Limit{Place: placeOf(b.Range())}
+	hclread.Float(b, "rate", minRate, maxRate, &l.Rate)
 	l.Burst = max(1, int(math.Ceil(l.Rate)))
-	b.count("burst", maxCount, &l.Burst)
-	b.count("concurrency", maxCount, &l.Concurrency)
+	hclread.Int(b, "burst", maxCount, &l.Burst)
+	hclread.Int(b, "concurrency", maxCount, &l.Concurrency)
 	switch {
-	case b.lacks("rate") && b.lacks("concurrency"):
-		b.error(b.block.DefRange(), "Nothing to limit", "A block \"limit\" needs rate, in requests per second, or concurrency.")
-	case b.lacks("rate") && b.has("burst"):
-		b.error(b.at("burst"), "burst without rate", "burst is how many requests of a rate may come at once; set rate or remove burst.")
+	case b.Lacks("rate") && b.Lacks("concurrency"):
+		b.Error(b.Range(), "Nothing to limit", "A block \"limit\" needs rate, in requests per second, or concurrency.")
+	case b.Lacks("rate") && b.Has("burst"):
+		b.Error(b.ValueRange("burst"), "burst without rate", "burst is how many requests may come at once within a rate; set rate or remove burst.")
 	}
 	return l
 }

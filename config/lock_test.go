@@ -30,7 +30,7 @@ func TestALockFileSaysWhatWasWritten(t *testing.T) {
 	})
 	file := lock.Format()
 	got, diags := ParseLock("promptweir.lock.hcl", file)
-	if diags.Len() > 0 {
+	if len(diags.report.Diagnostics) > 0 {
 		t.Fatalf("%v\n%s", diags.Err(), file)
 	}
 	if diff := cmp.Diff(lock, got); diff != "" {
@@ -93,8 +93,8 @@ func TestTheLockFileStandsBesideTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg, diags := Load(dir, options())
-	if cfg == nil || diags.Len() != 1 || cfg.Lock != nil {
-		t.Errorf("without a lock file: %v, %d diagnostics, want one warning", cfg, diags.Len())
+	if cfg == nil || len(diags.report.Diagnostics) != 1 || cfg.Lock != nil {
+		t.Errorf("without a lock file: %v, %d diagnostics, want one warning", cfg, len(diags.report.Diagnostics))
 	}
 	broken := write(t, "gateway.hcl", `gateway { lock = "warn" }`+"\n", LockFile, "<<<<<<< HEAD\n")
 	if cfg, diags := Load(broken, options()); cfg != nil || !strings.Contains(diags.Err().Error(), LockFile+":1") {
@@ -138,7 +138,7 @@ func FuzzLockFile(f *testing.F) {
 		}
 		file := Lock{p}.Format()
 		got, diags := ParseLock("x.lock.hcl", file)
-		if diags.Len() > 0 || len(got) != 1 || got[0] != p {
+		if len(diags.report.Diagnostics) > 0 || len(got) != 1 || got[0] != p {
 			t.Errorf("%+v is written as\n%s\nand read as %+v: %v", p, file, got, diags.Err())
 		}
 	})

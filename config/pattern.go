@@ -23,15 +23,15 @@ const maxPattern = 4096
 //
 // Matching is case-sensitive and linear in the length of the name, whatever the pattern.
 //
-// HCL turns every string into Unicode's composed form (NFC), and servers name their prompts as they like. So a name
-// matches when it does as it is or in its composed form: "secret_ü" hides the prompt in both spellings, and so does
-// "secret_?". A class that excludes characters reads the decomposed spelling too, where "ü" starts with a "u" that
-// "[!ü]*" matches. That is the safe reading of a hide block, which removes rather too much. For an expose block it
-// means that "[!ü]" is no guard: hide what others must not see.
+// HCL turns every string into Unicode's composed form (NFC), while servers choose the form of their names. So a name matches if
+// it does as it is or in its composed form: "secret_ü" hides the prompt in both spellings, and so does "secret_?". A class that
+// excludes characters also sees the decomposed spelling, where "ü" starts with a "u" that "[!ü]*" matches. That is the safe
+// reading for a hide block, which then hides rather too much. In an expose block, "[!ü]" keeps nothing back: hide what others
+// must not see.
 type Pattern struct {
 	text string
-	// parts are what stands between the runs of any characters, in a pattern without other wildcards. Nearly all are so, and
-	// need a fraction of the memory of re, which is for the others.
+	// parts are the literal texts between the stars of a pattern without other wildcards, which nearly all are. They take a
+	// fraction of the memory of re, which is for the others.
 	parts []string
 	re    *regexp.Regexp
 }
@@ -57,7 +57,7 @@ func (p Pattern) match(name string) bool {
 	return matchParts(name, p.parts)
 }
 
-// matchParts reports whether a name is the parts in their order, with any characters between them. Without parts, none is.
+// matchParts reports whether a name consists of the parts in order, with any characters between them. No name matches no parts.
 func matchParts(name string, parts []string) bool {
 	last := len(parts) - 1
 	if last <= 0 {
@@ -68,7 +68,7 @@ func matchParts(name string, parts []string) bool {
 	if !begins || !ends {
 		return false
 	}
-	for _, part := range parts[1:last] { // where it comes first, the most is left for the next
+	for _, part := range parts[1:last] { // the first occurrence leaves the most for the next part
 		var found bool
 		if _, name, found = strings.Cut(name, part); !found {
 			return false
@@ -83,13 +83,38 @@ func (p Pattern) String() string { return p.text }
 // MarshalText makes a pattern readable in JSON.
 func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// parsePattern leaves the pattern out of its errors: the caller knows whether it may be shown.
+// canStartWith reports whether the pattern can match a name with this start.
+func (p Pattern) canStartWith(start string) bool {
+	literal, isWhole := p.literalStart()
+	return strings.HasPrefix(literal, start) || !isWhole && strings.HasPrefix(start, literal)
+}
+
+// literalStart returns what every matching name starts with, and whether that is the whole name.
+func (p Pattern) literalStart() (start string, isWhole bool) {
+	var out strings.Builder
+	isEscaped := false
+	for _, r := range p.text {
+		switch {
+		case isEscaped:
+			isEscaped = false
+		case r == '\\':
+			isEscaped = true
+			continue
+		case strings.ContainsRune("*?[", r):
+			return out.String(), false
+		}
+		out.WriteRune(r)
+	}
+	return out.String(), true
+}
+
+// parsePattern leaves the pattern out of its errors, since the caller knows whether it may be shown.
 func parsePattern(s string) (Pattern, error) {
 	if s == "" {
 		return Pattern{}, errors.New(`is empty and matches nothing; write "*" for every name`)
 	}
 	if len(s) > maxPattern {
-		return Pattern{}, fmt.Errorf("is over %d bytes long", maxPattern)
+		return Pattern{}, fmt.Errorf("is longer than %d bytes", maxPattern)
 	}
 	if !utf8.ValidString(s) {
 		return Pattern{}, errors.New("is not valid UTF-8")
@@ -108,7 +133,7 @@ func parsePattern(s string) (Pattern, error) {
 	return Pattern{text: s, re: re}, nil
 }
 
-// translate writes the glob as an RE2 expression, which is what makes matching linear.
+// translate writes the glob as an RE2 expression, which matches in linear time.
 func translate(glob []rune) (string, error) {
 	var out strings.Builder
 	out.WriteString(`(?s)\A`)
@@ -143,7 +168,7 @@ func translateClass(out *strings.Builder, glob []rune) (int, error) {
 	out.WriteByte('[')
 	i := 0
 	switch {
-	case len(glob) > 0 && glob[0] == '^': // elsewhere this excludes, and would do the opposite in silence here
+	case len(glob) > 0 && glob[0] == '^': // elsewhere it excludes; here it would silently do the opposite
 		return 0, errors.New(`has a class that starts with "^"; write "[!a]" for all but "a", "[\^a]" for "^" and "a"`)
 	case len(glob) > 0 && glob[0] == '!':
 		out.WriteByte('^')

@@ -5,37 +5,39 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // maxExpression bounds a forbidden pattern, in bytes.
 const maxExpression = 1024
 
-// Screen is a screen block: what definitions and results may not have.
+// Screen is a screen block: what definitions and results must not contain.
 type Screen struct {
 	Label string
-	// Content is the content types that a message may have; nil is all.
+	// Content is the allowed content types of messages; nil allows all.
 	Content []string
 	// MaxSize bounds a definition and a result, in bytes of JSON; 0 is no bound.
 	MaxSize int
-	// Patterns must not match any text. None of them matches the empty one.
+	// Patterns must not match any text. None of them matches the empty text.
 	Patterns []*regexp.Regexp
-	// Invisible forbids characters that nobody sees.
+	// Invisible forbids characters that people cannot see.
 	Invisible bool
 	Action    ScreenAction
 	Place     Place
 }
 
-// ScreenAction says what becomes of a definition or a result in which something is found.
+// ScreenAction says what happens to a definition or a result in which a screen finds something.
 type ScreenAction string
 
 // The values of the action attribute.
 const (
-	ScreenReject ScreenAction = "reject" // a definition is left out, a get fails
-	ScreenStrip  ScreenAction = "strip"  // what was found is taken out of texts; elsewhere it rejects
-	ScreenWarn   ScreenAction = "warn"   // it is reported only
+	ScreenReject ScreenAction = "reject" // leaves a definition out, fails a get
+	ScreenStrip  ScreenAction = "strip"  // removes the finding from texts; rejects it elsewhere
+	ScreenWarn   ScreenAction = "warn"   // only reports the finding
 )
 
-// ScreensFor returns the blocks that hold for a team's prompts: its own, then the gateway's.
+// ScreensFor returns the screens for a team's prompts: its own, then the gateway's.
 func (c *Config) ScreensFor(team string) []Screen {
 	for i := range c.Teams {
 		if c.Teams[i].Name == team {
@@ -45,41 +47,47 @@ func (c *Config) ScreensFor(team string) []Screen {
 	return c.Gateway.Screens
 }
 
-// screens reads the screen blocks of the gateway or of a team.
-func (f fields) screens() (all []Screen) {
-	for _, b := range f.inner("screen") {
-		all = append(all, b.screen())
-	}
-	return all
+func screenSchema() hclread.Schema {
+	return hclread.Schema{Plain: []string{"content", "max_size", "patterns", "invisible", "action"}}
 }
 
-func (f fields) screen() Screen {
-	f.items(schema{attributes: []string{"content", "max_size", "patterns", "invisible", "action"}})
-	s := Screen{Label: f.label(), Action: ScreenReject, Place: f.place()}
-	mistakes := len(f.diags)
-	s.Content = list(f, "content", shown, oneOf([]string{"text", "image", "audio", "resource", "resource_link"}))
-	s.Patterns = list(f, "patterns", shown, parseForbidden)
-	sound := len(f.diags) == mistakes
-	for name, empty := range map[string]bool{"content": len(s.Content) == 0, "patterns": len(s.Patterns) == 0} {
-		if empty && f.has(name) && sound {
-			f.error(f.at(name), "Invalid "+name, "An empty list forbids nothing or everything; write what is meant, or remove it.")
-		}
+// decodeScreens decodes the screen blocks of the gateway or of a team.
+func decodeScreens(outer *hclread.Block) (screens []Screen) {
+	for _, b := range outer.Inner("screen") {
+		screens = append(screens, decodeScreen(b))
 	}
-	f.count("max_size", maxCount, &s.MaxSize)
-	f.flag("invisible", &s.Invisible)
-	field(f, "action", shown, &s.Action, oneOf([]ScreenAction{ScreenReject, ScreenStrip, ScreenWarn}))
-	if f.lacks("content") && f.lacks("max_size") && f.lacks("patterns") && f.lacks("invisible") {
-		f.error(f.block.DefRange(), "Nothing to look for", "A block \"screen\" needs content, max_size, patterns or invisible.")
+	return screens
+}
+
+func decodeScreen(b *hclread.Block) Screen {
+	s := Screen{Label: b.Label(), Action: ScreenReject, Place: placeOf(b.Range())}
+	s.Content = screenList(b, "content", hclread.OneOf("text", "image", "audio", "resource", "resource_link"))
+	s.Patterns = screenList(b, "patterns", parseForbidden)
+	hclread.Int(b, "max_size", maxCount, &s.MaxSize)
+	hclread.Bool(b, "invisible", &s.Invisible)
+	hclread.Set(b, "action", &s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn))
+	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") {
+		b.Error(b.Range(), "Nothing to screen for", "A block \"screen\" needs content, max_size, patterns or invisible.")
 	}
-	if s.Action == ScreenStrip && (f.has("content") || f.has("max_size")) {
-		f.error(f.at("action"), "Cannot be stripped", "strip takes characters out of texts and cannot make content fit; put content and max_size into a screen block of their own.")
+	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size")) {
+		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from texts and cannot make content fit; move content and max_size to a screen block of their own.")
 	}
 	return s
 }
 
+// screenList decodes a list that must not be empty: whether that means everything or nothing is anyone's guess.
+func screenList[T any](b *hclread.Block, name string, parse func(string) (T, error)) []T {
+	before := b.Reported()
+	values := hclread.List(b, name, parse)
+	if len(values) == 0 && b.Has(name) && b.Reported() == before {
+		b.Error(b.ValueRange(name), "Invalid "+name, "An empty list could mean everything or nothing; write what is meant, or remove it.")
+	}
+	return values
+}
+
 func parseForbidden(s string) (*regexp.Regexp, error) {
 	if len(s) > maxExpression {
-		return nil, fmt.Errorf("is over %d bytes long", maxExpression)
+		return nil, fmt.Errorf("is longer than %d bytes", maxExpression)
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {

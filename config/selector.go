@@ -7,8 +7,33 @@ import (
 	"unicode"
 )
 
-// ParseSelector reads "user:NAME", "group:NAME", "team:NAME" or "*". Whether a team of that name exists is
-// for the caller to check.
+// SelectorKind is what a [Selector] compares.
+type SelectorKind string
+
+// The kinds of selector, as they are written before the colon.
+const (
+	User        SelectorKind = "user"
+	Group       SelectorKind = "group"
+	TeamMembers SelectorKind = "team"
+	Anybody     SelectorKind = "*"
+)
+
+// Selector is one element of members or to: "user:alice", "group:payments", "team:search" or "*".
+type Selector struct {
+	Kind SelectorKind
+	// Name is what follows the colon; empty for [Anybody].
+	Name string
+}
+
+// String writes a selector as it is written in the configuration.
+func (s Selector) String() string {
+	if s.Kind == Anybody {
+		return string(Anybody)
+	}
+	return string(s.Kind) + ":" + s.Name
+}
+
+// ParseSelector reads "user:NAME", "group:NAME", "team:NAME" or "*". It does not check whether the team exists.
 func ParseSelector(s string) (Selector, error) {
 	sel, err := parseSelector(s)
 	if err != nil {
@@ -17,6 +42,7 @@ func ParseSelector(s string) (Selector, error) {
 	return sel, nil
 }
 
+// parseSelector leaves the selector out of its errors, since the caller knows whether it may be shown.
 func parseSelector(s string) (Selector, error) {
 	if s == string(Anybody) {
 		return Selector{Kind: Anybody}, nil
@@ -24,16 +50,16 @@ func parseSelector(s string) (Selector, error) {
 	kind, name, found := strings.Cut(s, ":")
 	switch sel := (Selector{SelectorKind(kind), name}); {
 	case !found || sel.Kind != User && sel.Kind != Group && sel.Kind != TeamMembers:
-		return Selector{}, errors.New(`names nobody; write "user:NAME", "group:NAME", "team:NAME" or "*"`)
-	case !printable(name):
+		return Selector{}, errors.New(`selects no one; write "user:NAME", "group:NAME", "team:NAME" or "*"`)
+	case !isPrintable(name):
 		return Selector{}, errors.New("needs a name without spaces after the colon")
 	default:
 		return sel, nil
 	}
 }
 
-// printable reports whether s is a name that stands out in a line of text: not empty, no white space.
-func printable(s string) bool {
+// isPrintable reports whether s is a name that can be told from the text around it: not empty, without white space.
+func isPrintable(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
 	})

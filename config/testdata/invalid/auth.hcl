@@ -1,9 +1,9 @@
 auth {
   token "ci" {
     sha256 = "abc"                       # ERROR: Invalid sha256; (sensitive) is not 64 hexadecimal digits; printf %s "$token" | sha256sum prints the hash of a token.
-    groups = ["group:ci", "", "a b"]     # ERROR: has "group:" in front # ERROR: is not a group # ERROR: is not a group
+    groups = ["group:ci", "", "a b"]     # ERROR: starts with "group:" # ERROR: is not a group # ERROR: is not a group
   }
-  token "ci" {                           # ERROR: Duplicate name; The token "ci" stands at testdata/invalid/auth.hcl:2
+  token "ci" {                           # ERROR: Duplicate name; The token "ci" is already defined at testdata/invalid/auth.hcl:2
     sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
   }
   token "cd" {

@@ -9,7 +9,7 @@ team "a" {
   upstream "b" {
     url   = "https://b.example.com"
     rate  = -1.5                         # ERROR: must be a number from
-    grace = "0s"                         # ERROR: grace without hide # ERROR: "0s" is not more than zero
+    grace = "0s"                         # ERROR: grace without hide # ERROR: "0s" is not positive
     retry { attempts = 11 }              # ERROR: attempts must be a whole number from 1 to 10
   }
   upstream "c" {

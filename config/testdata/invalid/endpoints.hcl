@@ -1,16 +1,16 @@
 team "a" {
   upstream "a" {
     url  = "https://a.example.com"
-    urls = ["https://b.example.com"]     # ERROR: Two ways to one upstream; url and urls exclude each other
+    urls = ["https://b.example.com"]     # ERROR: Two ways to reach one upstream; url and urls are mutually exclusive
   }
   upstream "b" {
     url     = "https://a.example.com"
-    urls    = ["https://b.example.com"]  # ERROR: url and urls exclude each other
-    command = ["npx"]                    # ERROR: url and command exclude each other
+    urls    = ["https://b.example.com"]  # ERROR: url and urls are mutually exclusive
+    command = ["npx"]                    # ERROR: url and command are mutually exclusive
   }
   upstream "c" {
     urls    = ["https://b.example.com"]
-    command = ["npx"]                    # ERROR: urls and command exclude each other
+    command = ["npx"]                    # ERROR: urls and command are mutually exclusive
   }
   upstream "d" { urls = [] }             # ERROR: Invalid urls; There is no address in it
   upstream "e" { url = null }            # ERROR: Invalid url; There is no address in it
@@ -20,7 +20,7 @@ team "a" {
       "https://g.example.com/mcp",
       "g.example.com",                   # ERROR: Invalid upstream URL; "g.example.com" is not an http or https URL
       "https://me:hunter2@g.example.com", # ERROR: Invalid upstream URL; (sensitive) has a user or password
-      "https://G.Example.com.:443/mcp",  # ERROR: Duplicate upstream URL; "https://G.Example.com.:443/mcp" stands in the list already
+      "https://G.Example.com.:443/mcp",  # ERROR: Duplicate upstream URL; "https://G.Example.com.:443/mcp" is already in the list
       "https://g.example.com/mcp?x=1",
       "https://g.example.com/MCP",
       "https://g.example.com:8443/mcp",
@@ -30,13 +30,13 @@ team "a" {
     transport = "stdio"                  # ERROR: stdio with command
   }
   upstream "h" {
-    urls = ["https://h.example.com/", "https://h.example.com"] # ERROR: "https://h.example.com" stands in the list already
+    urls = ["https://h.example.com/", "https://h.example.com"] # ERROR: "https://h.example.com" is already in the list
   }
   upstream "i" {
-    urls = [for n in split("", env("SECRET")) : "https://i.example.com/${n}"] # ERROR: Duplicate upstream URL; (sensitive) stands in the list already # ERROR: (sensitive) stands in the list already
+    urls = [for n in split("", env("SECRET")) : "https://i.example.com/${n}"] # ERROR: Duplicate upstream URL; (sensitive) is already in the list # ERROR: (sensitive) is already in the list
   }
   upstream "k" {
-    urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") : "https://k.example.com/${n}"] # ERROR: An upstream has at most 64 addresses and these are 65
+    urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") : "https://k.example.com/${n}"] # ERROR: An upstream has at most 64 addresses, and these are 65
   }
   upstream "l" {
     urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") : "https://k.example.com/${n}"]

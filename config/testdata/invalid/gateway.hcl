@@ -8,7 +8,7 @@ gateway {
   allowed_hosts   = [
     "https://x.example.com",               # ERROR: is not a host
     "*.example.com",                       # ERROR: is not a host
-    "a.example:8443",                      # ERROR: "a.example:8443" has a port, and any port will do; write the host alone
+    "a.example:8443",                      # ERROR: "a.example:8443" has a port, and ports are ignored; write the host alone
     "[::1]:80",                            # ERROR: has a port
     "10.0.0.7:",                           # ERROR: has a port
     "[fe80::1%eth0]",                      # ERROR: is not a host
@@ -30,8 +30,8 @@ gateway {
     "https:x.example.com",                 # ERROR: is not an origin
     "https://[fe80::1%25lo]",              # ERROR: is not an origin
     "HTTPS://x.example.com",               # ERROR: is not an origin
-    "https://X.example.com",               # ERROR: is not as browsers send it
-    "https://bücher.example",              # ERROR: is not as browsers send it
+    "https://X.example.com",               # ERROR: is not the form that browsers send
+    "https://bücher.example",              # ERROR: is not the form that browsers send
     "https://x.example.com:",              # ERROR: has a port that no browser sends
     "https://x.example.com:0",             # ERROR: has a port that no browser sends
     "https://x.example.com:443",           # ERROR: has a port that no browser sends

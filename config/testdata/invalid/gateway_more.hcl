@@ -1,13 +1,13 @@
 gateway {
   listen     = "127.0.0.1:99999"         # ERROR: is not HOST:PORT
-  path       = "/metrics"                # ERROR: is taken by the gateway itself
+  path       = "/metrics"                # ERROR: is reserved by the gateway
   public_url = "https://a.example.com/?q=1" # ERROR: has a query
   page_size  = 0                         # ERROR: from 1 to 1000
   separator  = "123456789"               # ERROR: is not 1 to 8 characters
   conflict   = "drop"
   conflict   = "first"                   # ERROR: Attribute redefined
 }
-gateway {                                # ERROR: Duplicate block; There is one gateway block at testdata/invalid/gateway_more.hcl:1
+gateway {                                # ERROR: Duplicate block; There is already a block "gateway" at testdata/invalid/gateway_more.hcl:1
   path      = "/a/../b"                  # ERROR: is not a plain path
   page_size = 1.5                        # ERROR: must be a whole number
 }

@@ -12,7 +12,7 @@ team "a" {
       X-Line         = "hunter2\n"       # ERROR: "X-Line" has a value with a line break
       X-Null         = null              # ERROR: "X-Null" is null
       X-Twice        = "1"
-      x-twice        = "2"               # ERROR: "x-twice" stands here twice
+      x-twice        = "2"               # ERROR: "x-twice" is already in the map
       Accept-Language = "de"
     }
   }
@@ -21,7 +21,7 @@ team "a" {
     env = {
       "A=B" = "x"                        # ERROR: cannot be in an environment
       A     = "x"
-      "A"   = "y"                        # ERROR: stands here twice
+      "A"   = "y"                        # ERROR: "A" is already in the map
     }
   }
   upstream "w" {
@@ -30,11 +30,11 @@ team "a" {
   }
   upstream "merged" {
     url     = "https://merged.example.com"
-    headers = merge({ authorization = "hunter2", X-A = "1" }, { Authorization = "hunter2", X-B = "2" }) # ERROR: Duplicate name in headers; "authorization" stands here already, as "Authorization"; remove one.
+    headers = merge({ authorization = "hunter2", X-A = "1" }, { Authorization = "hunter2", X-B = "2" }) # ERROR: Duplicate name in headers; "authorization" is already in the map, as "Authorization"; remove one of the two.
   }
   upstream "computed" {
     url     = "https://computed.example.com"
-    headers = { X-Key = "1", (lower("X-KEY")) = "2", X-Other = "3" } # ERROR: "x-key" stands here already, as "X-Key"
+    headers = { X-Key = "1", (lower("X-KEY")) = "2", X-Other = "3" } # ERROR: "x-key" is already in the map, as "X-Key"
   }
   upstream "reserved" {
     url     = "https://reserved.example.com"
@@ -42,6 +42,6 @@ team "a" {
   }
   upstream "x" {
     url     = "https://x.example.com"
-    headers = { X-Failed = tonumber("hunter2") } # ERROR: does not suit it
+    headers = { X-Failed = tonumber("hunter2") } # ERROR: does not accept one of its arguments
   }
 }

@@ -1,6 +1,6 @@
 gateway {
-  listen          = "0.0.0.0:8443"       # WARNING: No public_url; Who has no token yet is sent there to find the issuer
-  trusted_proxies = ["proxy", "10.0.0.1/8", "0.0.0.0/0", "fe80::1%eth0"] # ERROR: "proxy" is not an address or a network # ERROR: "10.0.0.1/8" is not where a network begins; write "10.0.0.0/8" # ERROR: "0.0.0.0/0" is everybody # ERROR: "fe80::1%eth0" is not an address or a network
+  listen          = "0.0.0.0:8443"       # WARNING: No public_url; Clients without a token are sent to public_url to find the issuer
+  trusted_proxies = ["proxy", "10.0.0.1/8", "0.0.0.0/0", "fe80::1%eth0"] # ERROR: "proxy" is not an address or a network # ERROR: "10.0.0.1/8" has host bits set; write "10.0.0.0/8" # ERROR: "0.0.0.0/0" covers every address # ERROR: "fe80::1%eth0" is not an address or a network
   tls {                                  # ERROR: Missing as
     cert_file      = "pem/client.crt"
     key_file       = "pem/client.key"
@@ -13,30 +13,30 @@ admin {
 }
 auth {
   as = "corp"                            # ERROR: Unknown attribute; auth.as does not exist
-  token "ci" {                           # ERROR: Missing as; Callers are known from several sources
+  token "ci" {                           # ERROR: Missing as; There are several sources of identities
     sha256 = sha256("x")
   }
   token "cd" {
     sha256 = sha256("y")
     as     = "corp"
   }
-  jwt "corp" {                           # ERROR: Duplicate as; "corp" stands in front of the subjects of another source already, at testdata/invalid/identity.hcl:19
+  jwt "corp" {                           # ERROR: Duplicate as; "corp" already goes in front of the subjects of another source, at testdata/invalid/identity.hcl:19
     issuer   = "https://idp.example.com"
     audience = "https://prompts.example.com/mcp"
     as       = "corp"
   }
-  jwt "corp" {                           # ERROR: Duplicate name; The jwt "corp" stands at
-    issuer        = "http://idp.example.com"            # ERROR: Invalid issuer; "http://idp.example.com" would let anybody on the way decide
+  jwt "corp" {                           # ERROR: Duplicate name; The jwt "corp" is already defined at
+    issuer        = "http://idp.example.com"            # ERROR: Invalid issuer; "http://idp.example.com" would let anyone on the network path decide
     jwks_url      = "https://idp.example.com/keys#1"    # ERROR: Invalid jwks_url; "https://idp.example.com/keys#1" has a fragment
     audience      = "two words"          # ERROR: Invalid audience; "two words" is not an audience
     subject_claim = ""                   # ERROR: Invalid subject_claim
     groups_claim  = 7.5
-    algorithms    = ["none", "HS256", "RS257"] # ERROR: Invalid algorithms; "none" lets whoever knows # ERROR: "HS256" lets whoever knows # ERROR: "RS257" is not one of: RS256
+    algorithms    = ["none", "HS256", "RS257"] # ERROR: Invalid algorithms; "none" would accept tokens that anyone can make # ERROR: "HS256" would accept tokens that anyone can make # ERROR: "RS257" is not one of: RS256
     leeway        = "1h"                 # ERROR: Invalid leeway; "1h" is not a duration from "0s" to "5m"
     scopes        = ["a b"]              # ERROR: Invalid scopes; "a b" is not a scope
-    as            = "a/b"                # ERROR: Invalid as; "a/b" cannot stand in front of a subject
+    as            = "a/b"                # ERROR: Invalid as; "a/b" cannot go in front of a subject
   }
-  jwt "bare" {                           # ERROR: Missing issuer # ERROR: Missing audience; A token that was made for somebody else # ERROR: Missing as
+  jwt "bare" {                           # ERROR: Missing issuer # ERROR: Missing audience; A token that was made for another service must not be accepted # ERROR: Missing as
     algorithms = []                      # ERROR: Empty algorithms
     hmac_key   = "hunter2"               # ERROR: Unknown attribute
   }

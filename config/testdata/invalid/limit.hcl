@@ -24,6 +24,6 @@ team "a" {
   expose "y" {
     prompts = ["u.*"]
     to      = ["*"]
-    limit "x" { rate = 1 }               # ERROR: No label here
+    limit "x" { rate = 1 }               # ERROR: Unexpected label
   }
 }

@@ -11,7 +11,7 @@ team "a" {
   upstream "u02" {
     url = "https://a.example.com"
     oauth {
-      token_url     = "http://sso.example.com/token" # ERROR: Invalid token_url; "http://sso.example.com/token" would carry the client's secret for everybody to read
+      token_url     = "http://sso.example.com/token" # ERROR: Invalid token_url; "http://sso.example.com/token" would send the client's secret in plain text
       client_id     = ""                 # ERROR: is empty
       client_secret = "hunter2\n"        # ERROR: Invalid client_secret; (sensitive) has a line break
       scopes        = ["a b", ""]        # ERROR: "a b" is not a scope # ERROR: "" is not a scope
@@ -30,7 +30,7 @@ team "a" {
   upstream "u04" {
     url = "https://a.example.com"
     oauth {
-      token_url     = "http://169.254.169.254/token" # ERROR: would carry the client's secret
+      token_url     = "http://169.254.169.254/token" # ERROR: would send the client's secret
       client_id     = "x"
       client_secret = env("A_TOKEN")
     }
@@ -54,7 +54,7 @@ team "a" {
   upstream "u07" {
     url     = "https://a.example.com"
     headers = { authorization = "Bearer x" }
-    oauth {                              # ERROR: Two credentials; headers has an authorization already
+    oauth {                              # ERROR: Two credentials; headers already has an authorization
       token_url     = "http://localhost:9009/token"
       client_id     = "x"
       client_secret = env("A_TOKEN")
@@ -80,7 +80,7 @@ team "a" {
       token_url        = "https://sso.example.com/token"
       client_id        = "x"
       client_secret    = "hunter2"
-      private_key_file = "pem/client.key"    # ERROR: Two credentials; A client has a secret or a key # ERROR: may not use the file
+      private_key_file = "pem/client.key"    # ERROR: Two credentials; A client authenticates with a secret or with a key # ERROR: may not use the file
     }
   }
   upstream "u11" {

@@ -4,7 +4,7 @@ team "a" {
     oauth {
       token_url        = "https://sso.example.com/token"
       client_id        = "x"
-      private_key_file = "pem/client.crt"     # ERROR: Invalid private_key_file; "pem/client.crt" holds no PEM private key
+      private_key_file = "pem/client.crt"     # ERROR: Invalid private_key_file; "pem/client.crt" contains no PEM private key
       issuer           = "http://sso.example.com" # ERROR: Invalid issuer
     }
   }
@@ -13,7 +13,7 @@ team "a" {
     oauth {
       token_url        = "https://sso.example.com/token"
       client_id        = "x"
-      private_key_file = "pem/garbage.key"    # ERROR: "pem/garbage.key" holds no private key that signs
+      private_key_file = "pem/garbage.key"    # ERROR: "pem/garbage.key" contains no private key that can sign
     }
   }
   upstream "u03" {

@@ -9,9 +9,9 @@ team "search" {
     "user:anonymous",                    # ERROR: "user:anonymous" cannot be a member, because callers without a token are in no team
     "team:payments",                     # ERROR: "team:payments" cannot be a member
     "*",                                 # ERROR: "*" cannot be a member
-    "alice",                             # ERROR: "alice" names nobody
+    "alice",                             # ERROR: "alice" selects no one
     "user:",                             # ERROR: needs a name
-    "role:x",                            # ERROR: names nobody
+    "role:x",                            # ERROR: selects no one
   ]
   expose "nothing" {                     # ERROR: Missing prompts # ERROR: Missing to
   }
@@ -33,4 +33,4 @@ team named {
     to      = ["team:named", "team:in"]  # ERROR: "team:in" names a team that no team block declares
   }
 }
-team "search" {}                         # ERROR: Duplicate name; The team "search" stands at testdata/invalid/policy.hcl:5
+team "search" {}                         # ERROR: Duplicate name; The team "search" is already defined at testdata/invalid/policy.hcl:5

@@ -15,11 +15,11 @@ team "a" {
 team "b" {
   upstream "three" {
     url    = "https://three.example.com"
-    prefix = "one"                       # ERROR: "one" is a prefix of team "a" since testdata/invalid/prefix.hcl:3; set prefix to something else
+    prefix = "one"                       # ERROR: "one" is a prefix of team "a" (testdata/invalid/prefix.hcl:3); set prefix to something else
   }
   upstream "four" {
     url    = "https://four.example.com"
-    prefix = ""                          # ERROR: "" is a prefix of team "a" since testdata/invalid/prefix.hcl:10
+    prefix = ""                          # ERROR: "" is a prefix of team "a" (testdata/invalid/prefix.hcl:10)
   }
   upstream "five" {
     url    = "https://five.example.com"

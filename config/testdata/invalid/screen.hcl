@@ -1,9 +1,9 @@
 gateway {
-  screen {                               # ERROR: Write screen "NAME" # ERROR: Nothing to look for
+  screen {                               # ERROR: Write screen "NAME" # ERROR: Nothing to screen for
   }
 }
 team "a" {
-  screen "1" { action = "reject" }       # ERROR: Nothing to look for
+  screen "1" { action = "reject" }       # ERROR: Nothing to screen for
   screen "2" {
     content = ["text", "video"]          # ERROR: "video" is not one of: text, image, audio, resource, resource_link
     action  = "strip"                    # ERROR: Cannot be stripped
@@ -13,8 +13,8 @@ team "a" {
     action   = "delete"                  # ERROR: "delete" is not one of: reject, strip, warn
   }
   screen "4" {
-    content  = []                        # ERROR: Invalid content; An empty list
-    patterns = []                        # ERROR: Invalid patterns; An empty list
+    content  = []                        # ERROR: Invalid content; An empty list could mean everything or nothing
+    patterns = []                        # ERROR: Invalid patterns; An empty list could mean everything or nothing
     max_size = 0                         # ERROR: max_size must be a whole number
   }
   screen "5" {

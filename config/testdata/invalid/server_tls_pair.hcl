@@ -1,7 +1,7 @@
 gateway {
   tls {
     cert_file = "pem/client.crt"
-    key_file  = "pem/other.key"          # ERROR: Key does not fit
+    key_file  = "pem/other.key"          # ERROR: Key does not match
     as        = "machine"                # ERROR: as without client_ca_file
   }
 }

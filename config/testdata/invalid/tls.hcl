@@ -1,12 +1,12 @@
 team "a" {
   upstream "a" {
-    url = "http://a.example.com"         # ERROR: tls without https; "http://a.example.com" is not reached through TLS
+    url = "http://a.example.com"         # ERROR: tls without https; "http://a.example.com" is not reached over TLS
     tls { ca_file = "pem/ca.crt" }
   }
   upstream "b" {
     urls = [
       "https://a.example.com",
-      "http://b.example.com/${env("SECRET")}", # ERROR: tls without https; (sensitive) is not reached through TLS
+      "http://b.example.com/${env("SECRET")}", # ERROR: tls without https; (sensitive) is not reached over TLS
     ]
     tls { ca_file = "pem/ca.crt" }
   }
@@ -35,28 +35,28 @@ team "a" {
   }
   upstream "g" {
     url = "https://g.example.com"
-    tls { cert_file = "pem/client.crt" } # ERROR: Half a key pair; cert_file and key_file go together
+    tls { cert_file = "pem/client.crt" } # ERROR: Incomplete key pair; cert_file and key_file go together; set both or neither
   }
   upstream "h" {
     url = "https://h.example.com"
-    tls {                                # ERROR: Half a key pair
-      ca_file  = "pem/binary.crt"        # ERROR: Invalid ca_file; "pem/binary.crt" holds no PEM certificate
+    tls {                                # ERROR: Incomplete key pair
+      ca_file  = "pem/binary.crt"        # ERROR: Invalid ca_file; "pem/binary.crt" contains no PEM certificate
       key_file = "pem/client.key"
     }
   }
   upstream "i" {
     url = "https://i.example.com"
     tls {
-      ca_file   = "pem/half-good.crt"    # ERROR: Invalid ca_file; "pem/half-good.crt" holds a certificate that does not parse, the one after 1 good
+      ca_file   = "pem/half-good.crt"    # ERROR: Invalid ca_file; "pem/half-good.crt" contains a certificate that does not parse, number 2 in the file
       cert_file = "pem/client.crt"
-      key_file  = "pem/other.key"        # ERROR: Key does not fit
+      key_file  = "pem/other.key"        # ERROR: Key does not match
     }
   }
   upstream "j" {
     url = "https://j.example.com"
     tls {
-      ca_file   = "pem/cut.crt"          # ERROR: holds a certificate that is not whole
-      cert_file = "pem/garbage.crt"      # ERROR: holds a certificate that does not parse, the one after 0 good
+      ca_file   = "pem/cut.crt"          # ERROR: contains a truncated certificate
+      cert_file = "pem/garbage.crt"      # ERROR: contains a certificate that does not parse, number 1 in the file
       key_file  = "pem/encrypted.key"    # ERROR: Invalid key_file; "pem/encrypted.key" is encrypted
     }
   }
@@ -64,7 +64,7 @@ team "a" {
     url = "https://k.example.com"
     tls {
       cert_file = "pem/client.crt"
-      key_file  = "pem/client.crt"       # ERROR: Invalid key_file; "pem/client.crt" holds no PEM private key
+      key_file  = "pem/client.crt"       # ERROR: Invalid key_file; "pem/client.crt" contains no PEM private key
     }
   }
   upstream "l" {
@@ -72,12 +72,12 @@ team "a" {
     tls {
       ca_file   = file("pem/ca.crt")     # ERROR: Invalid ca_file; (sensitive) is PEM itself; write the path of a file
       cert_file = "pem/client.crt"
-      key_file  = "pem/garbage.key"      # ERROR: Key does not fit
+      key_file  = "pem/garbage.key"      # ERROR: Key does not match
     }
   }
   upstream "m" {
     url = "https://m.example.com"
-    tls {                                # ERROR: Half a key pair
+    tls {                                # ERROR: Incomplete key pair
       ca_file     = env("SECRET")        # ERROR: Cannot read file; (sensitive): no such file
       cert_file   = "pem/client.crt"
       key_file    = null

@@ -6,7 +6,7 @@ team "a" {
     url = "https://a.example.com"
   }
 }
-prompt "x" {}                            # ERROR: Not here; prompt belongs into a team block
-limit "x" {}                             # ERROR: Not here; limit belongs into gateway, a team or an expose block
-screen "x" {}                            # ERROR: Not here; screen belongs into
-lock {}                                  # ERROR: Not here; lock belongs into
+prompt "x" {}                            # ERROR: Misplaced block; prompt belongs in a team block
+limit "x" {}                             # ERROR: Misplaced block; limit belongs in a gateway, team or expose block
+screen "x" {}                            # ERROR: Misplaced block; screen belongs in
+lock {}                                  # ERROR: Misplaced block; lock belongs in

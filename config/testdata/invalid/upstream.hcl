@@ -1,8 +1,8 @@
 team "a" {
-  upstream "none" {}                     # ERROR: Set url to reach it by HTTP, or command to start it
+  upstream "none" {}                     # ERROR: Set url to reach it over HTTP, or command to start it
   upstream "both" {
     url     = "https://both.example.com"
-    command = ["npx"]                    # ERROR: url and command exclude each other
+    command = ["npx"]                    # ERROR: url and command are mutually exclusive
   }
   upstream "b d" {                       # ERROR: "b d" is not a name
     url = "https://x.example.com"
@@ -15,11 +15,11 @@ team "a" {
     transport = "stdio"                  # ERROR: stdio with command
     protocol  = "2025-11-52"             # ERROR: is not one of: auto, 2024-11-05
     timeout   = "10"                     # ERROR: is not a duration
-    refresh   = "-5s"                    # ERROR: is not more than zero
+    refresh   = "-5s"                    # ERROR: is not positive
   }
   upstream "d" {
     url         = "https://user:pw@d.example.com" # ERROR: Invalid upstream URL; (sensitive) has a user or password
-    refresh     = "9900ms"               # ERROR: is less than 10s, as often as a server may be listed
+    refresh     = "9900ms"               # ERROR: is less than 10s, the shortest interval
     concurrency = 0                      # ERROR: must be a whole number from 1
     max_prompts = -1                     # ERROR: must be a whole number from 1
     max_message = "4MiB"                 # ERROR: max_message must be a number
@@ -38,7 +38,7 @@ team "a" {
     command = "npx -y thing"             # ERROR: command must be a list of strings
   }
   upstream "g" {
-    command = ["", null]                 # ERROR: is no program # ERROR: An element is null
+    command = ["", null]                 # ERROR: is not a program # ERROR: An element is null
     headers = { A = "b" }                # ERROR: A child process gets no headers
   }
   upstream "h" {
@@ -57,7 +57,7 @@ team "a" {
   upstream "n" {
     url       = "https://n.example.com/sse"
     transport = "sse"
-    protocol  = "2026-07-28"             # ERROR: That revision has no HTTP+SSE
+    protocol  = "2026-07-28"             # ERROR: Revision 2026-07-28 has no HTTP+SSE
   }
   upstream "o" {
     command   = ["o"]
@@ -65,7 +65,7 @@ team "a" {
   }
 }
 team "b" {
-  upstream "c" {                         # ERROR: Duplicate name; The upstream "c" stands at testdata/invalid/upstream.hcl:13
+  upstream "c" {                         # ERROR: Duplicate name; The upstream "c" is already defined at testdata/invalid/upstream.hcl:13
     url    = "https://c.example.com"
     prefix = "other"
   }

@@ -1,6 +1,6 @@
 hide "x" {
   prompts = ["*"]
-  when    = prompts.name == "x"          # ERROR: Unknown variable; Only prompt and principal are known in when.
+  when    = prompts.name == "x"          # ERROR: Unknown variable; The only variables in when are prompt and principal.
 }
 team "a" {
   upstream "u" { url = "https://u.example.com" }
@@ -61,7 +61,7 @@ team "a" {
   expose "12" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = replace(prompt.name, "a", "b") == "b" # ERROR: Not in when; replace is not known there, since its result can be of any size
+    when    = replace(prompt.name, "a", "b") == "b" # ERROR: Not in when; replace is not available, since its result can be of any size
   }
   expose "13" {
     prompts = ["u.*"]
@@ -77,6 +77,6 @@ team "a" {
   expose "long" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = "${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}" == "" # ERROR: Template too long; Text in when may be put together of at most 16 parts
+    when    = "${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}${prompt.title}" == "" # ERROR: Template too long; Text in when may have at most 16 parts
   }
 }

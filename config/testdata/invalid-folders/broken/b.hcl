@@ -1,5 +1,5 @@
 team "b" {
-  members = ["nobody"] # ERROR: names nobody
+  members = ["nobody"] # ERROR: selects no one
   upstream "b" { url = "b.example.com" } # ERROR: is not an http
   expose "x" {
     prompts = ["*"]

@@ -1,3 +1,3 @@
-team "t" { # ERROR: The team "t" stands at testdata/invalid-folders/duplicates/c.hcl:1
-  upstream "u" { url = "https://u.example.com" } # ERROR: The upstream "u" stands at testdata/invalid-folders/duplicates/c.hcl:2
+team "t" { # ERROR: The team "t" is already defined at testdata/invalid-folders/duplicates/c.hcl:1
+  upstream "u" { url = "https://u.example.com" } # ERROR: The upstream "u" is already defined at testdata/invalid-folders/duplicates/c.hcl:2
 }

@@ -3,6 +3,6 @@ team "b" {
   lock = "warn"
   upstream "u" {
     url  = "https://u.example.com"
-    lock = "warn"                        # ERROR: Not here; lock belongs into the team block; move it there.
+    lock = "warn"                        # ERROR: Misplaced attribute; lock belongs in the team block; move it there.
   }
 }

@@ -1,4 +1,4 @@
-package config
+package hclread
 
 import (
 	"bytes"
@@ -12,21 +12,21 @@ import (
 // span is a run of bytes in a source.
 type span struct{ start, end int }
 
-// maskedSource is a source in which each secret piece of a line became the mask.
+// maskedSource is a source in which a mask stands in place of each secret piece of a line.
 type maskedSource struct {
 	text   []byte
 	pieces []span // of the source, in order
-	at     []span // where each of them went in text
+	at     []span // where the mask of each piece stands in text
 }
 
-// maskSource keeps the lines: a secret of several lines leaves a mask in each.
+// maskSource keeps the line numbers: a secret of several lines leaves a mask in each line.
 func maskSource(src []byte, secrets []span) *maskedSource {
 	m := &maskedSource{pieces: pieces(src, secrets)}
 	from := 0
 	for _, p := range m.pieces {
 		m.text = append(m.text, src[from:p.start]...)
 		start := len(m.text)
-		m.text = append(m.text, masked...)
+		m.text = append(m.text, Masked...)
 		m.at = append(m.at, span{start, len(m.text)})
 		from = p.end
 	}
@@ -34,7 +34,7 @@ func maskSource(src []byte, secrets []span) *maskedSource {
 	return m
 }
 
-// shift returns where a range of the source stands in the masked text. It grows over a mask it touches.
+// shift returns where a range of the source stands in the masked text. A range that touches a mask grows to include it.
 func (m *maskedSource) shift(r *hcl.Range) *hcl.Range {
 	if r == nil {
 		return nil
@@ -45,7 +45,7 @@ func (m *maskedSource) shift(r *hcl.Range) *hcl.Range {
 	return &moved
 }
 
-// move returns an offset in the masked text: one inside a mask becomes the mask's ends.
+// move returns an offset in the masked text; one inside a mask becomes both ends of the mask.
 func (m *maskedSource) move(offset int) (start, end int) {
 	delta := 0
 	for i, p := range m.pieces {
@@ -83,12 +83,12 @@ func pieces(src []byte, secrets []span) []span {
 	return out
 }
 
-// secretSpans finds the values that no diagnostic may show. It works on tokens, so that it holds in a file
-// that does not parse, and it rather masks too much: headers, env and the like are found in every block.
-func secretSpans(tokens hclsyntax.Tokens) []span {
+// secretSpans finds the values of secret attributes. It works on tokens, so that it finds them in a file that does not parse,
+// and it masks rather too much: a name is secret in whatever block it stands.
+func secretSpans(tokens hclsyntax.Tokens, names map[string]bool) []span {
 	var spans []span
 	for i := 0; i < len(tokens); i++ {
-		if !startsSecret(tokens, i) {
+		if !startsSecret(tokens, i, names) {
 			continue
 		}
 		value := valueStart(tokens, i)
@@ -99,27 +99,18 @@ func secretSpans(tokens hclsyntax.Tokens) []span {
 	return spans
 }
 
-// startsSecret reports whether a token names a secret attribute and is not a call of a function: env("X").
-func startsSecret(tokens hclsyntax.Tokens, i int) bool {
+// startsSecret reports whether a token is the name of a secret attribute, and not that of a function, as in env("X").
+func startsSecret(tokens hclsyntax.Tokens, i int, names map[string]bool) bool {
 	if t := tokens[i].Type; t != hclsyntax.TokenIdent && t != hclsyntax.TokenQuotedLit {
 		return false
 	}
-	if !secretValue(string(tokens[i].Bytes)) {
+	if !names[string(tokens[i].Bytes)] {
 		return false
 	}
 	if tokens[i].Type == hclsyntax.TokenQuotedLit { // "headers" = {}: a mistake, but it has a value
 		return i+2 < len(tokens) && tokens[i+2].Type == hclsyntax.TokenEqual
 	}
 	return i+1 < len(tokens) && tokens[i+1].Type != hclsyntax.TokenOParen
-}
-
-// secretValue reports whether an attribute holds secrets.
-func secretValue(name string) bool {
-	switch name {
-	case "headers", "env", "sha256", "token_sha256", "client_secret", "cursor_keys":
-		return true
-	}
-	return false
 }
 
 // valueStart returns the index of the token after NAME, NAME = or "NAME" =.
@@ -150,24 +141,4 @@ func valueEnd(tokens hclsyntax.Tokens, i int) int {
 		}
 	}
 	return min(i, len(tokens)-1)
-}
-
-func opens(t hclsyntax.TokenType) bool {
-	switch t {
-	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
-		hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-		return true
-	default:
-		return false
-	}
-}
-
-func closes(t hclsyntax.TokenType) bool {
-	switch t {
-	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
-		hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
-		return true
-	default:
-		return false
-	}
 }

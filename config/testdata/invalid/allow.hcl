@@ -49,20 +49,20 @@ team "a" {
   }
   upstream "u10" {
     command = ["npx"]
-    env     = merge({ NODE_ENV = "production" }, { NODE_OPTIONS = "--import=data:,hunter2" }) # ERROR: "NODE_OPTIONS" decides which code
+    env     = merge({ NODE_ENV = "production" }, { NODE_OPTIONS = "--import=data:,hunter2" }) # ERROR: "NODE_OPTIONS" can change which code
   }
   upstream "u11" {
     command = ["npx"]
     env = {
-      PATH                = "/tmp"       # ERROR: Invalid env; "PATH" decides which code a command runs, so no team may set it where allow blocks exist
-      "Path"              = "/tmp"       # ERROR: "Path" decides which code
-      LD_PRELOAD          = "/tmp/x.so"  # ERROR: "LD_PRELOAD" decides which code
-      DYLD_LIBRARY_PATH   = "/tmp"       # ERROR: decides which code
-      npm_config_registry = "hunter2"    # ERROR: decides which code
-      Npm_Config_Prefix   = "/tmp"       # ERROR: decides which code
-      "BASH_FUNC_ls%%"    = "() { :; }"  # ERROR: decides which code
-      GIT_SSH_COMMAND     = env("A_TOKEN") # ERROR: decides which code
-      PYTHONPATH          = "/tmp"       # ERROR: decides which code
+      PATH                = "/tmp"       # ERROR: Invalid env; "PATH" can change which code a command runs, so no team may set it once allow blocks exist
+      "Path"              = "/tmp"       # ERROR: "Path" can change which code
+      LD_PRELOAD          = "/tmp/x.so"  # ERROR: "LD_PRELOAD" can change which code
+      DYLD_LIBRARY_PATH   = "/tmp"       # ERROR: can change which code
+      npm_config_registry = "hunter2"    # ERROR: can change which code
+      Npm_Config_Prefix   = "/tmp"       # ERROR: can change which code
+      "BASH_FUNC_ls%%"    = "() { :; }"  # ERROR: can change which code
+      GIT_SSH_COMMAND     = env("A_TOKEN") # ERROR: can change which code
+      PYTHONPATH          = "/tmp"       # ERROR: can change which code
       PYTHONUNBUFFERED    = "1"
       NODE_ENV            = "production"
       LOG_PATH            = "/tmp"

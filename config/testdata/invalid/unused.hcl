@@ -1,6 +1,6 @@
 gateway { page_size = 0 }                # ERROR: from 1 to 1000
 hide "of the gateway" { prompts = ["biling.*"] }
-team "empty" {                           # WARNING: The expose and hide blocks of team "empty" are about the prompts of its own upstreams, and it has none
+team "empty" {                           # WARNING: The expose and hide blocks of team "empty" apply to the prompts of its own upstreams, and it has none
   expose "x" {
     prompts = ["*"]
     to      = ["*"]
@@ -23,7 +23,7 @@ team "prefixed" {
   expose "x" {
     prompts = [
       "billing.review_*",
-      "notes.*",                         # WARNING: Pattern without prompts; "notes.*" matches nothing, because all names of the team's prompts start with "billing." or "wiki."; correct or remove it.
+      "notes.*",                         # WARNING: Pattern matches nothing; "notes.*" matches nothing, because the names of all the team's prompts start with "billing." or "wiki."; correct or remove it.
     ]
     to = ["*"]
   }

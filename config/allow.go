@@ -1,0 +1,265 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+// allowed holds what each team may use. The zero value is that of a configuration without allow blocks: there is one owner,
+// who is trusted with everything.
+type allowed struct {
+	root string
+	// grants is by team, nil for everything. A team that is not in it is granted nothing.
+	grants map[string]*grants
+	// reserved holds what the cursor keys are made of.
+	reserved reserved
+}
+
+// grants is what an allow block lets one team's file use. A nil *grants allows everything.
+type grants struct {
+	team                        string
+	env, files, commands, hosts []Pattern
+
+	root     string // paths below it are compared relative to it
+	reserved reserved
+}
+
+// reserved holds the variables and files that no team may use, whatever it was granted.
+type reserved struct {
+	env, files map[string]bool // files are resolved and absolute
+}
+
+func allowSchema() hclread.Schema {
+	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts"}}
+}
+
+// decodeAllowed decodes all allow blocks.
+func decodeAllowed(r *hclread.Reader, declared teamNames) allowed {
+	blocks, teams := r.Blocks("allow"), r.Labels("allow")
+	if len(blocks) == 0 && len(teams) == 0 {
+		return allowed{}
+	}
+	a := allowed{r.Root(), map[string]*grants{}, reservedForCursorKeys(r)}
+	for _, b := range blocks {
+		g := decodeAllow(b, declared)
+		g.root, g.reserved = a.root, a.reserved
+		if a.grants[g.team] == nil {
+			a.grants[g.team] = g
+		}
+	}
+	for _, team := range teams {
+		if _, isDecoded := a.grants[team]; !isDecoded {
+			a.grants[team] = nil // its block is in a broken file: nothing is known to be refused
+		}
+	}
+	return a
+}
+
+func decodeAllow(b *hclread.Block, declared teamNames) *grants {
+	team := b.Label()
+	if b.Labelled() {
+		b.Unique("allow block of team", team, b.LabelRange())
+		if err := declared.check(team); err != nil {
+			b.Error(b.LabelRange(), "Unknown team", "%q %s", team, hclread.Sentence(err))
+		}
+	}
+	return &grants{
+		team:     team,
+		env:      granted(b, "env", parsePattern),
+		files:    granted(b, "files", parsePattern),
+		commands: granted(b, "commands", parsePattern),
+		hosts:    granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) }),
+	}
+}
+
+// granted decodes one list of an allow block. A list with a mistake grants everything for the rest of this Load, which fails
+// anyway: otherwise the mistake would be reported again wherever the team uses what the list was meant to grant.
+func granted(b *hclread.Block, name string, parse func(string) (Pattern, error)) []Pattern {
+	before := b.Reported()
+	patterns := hclread.List(b, name, parse)
+	if b.Reported() > before {
+		everything, _ := parsePattern("*")
+		return []Pattern{everything}
+	}
+	return patterns
+}
+
+// reservedForCursorKeys returns what the cursor keys are made of. A key can forge every token that the gateway makes, so
+// where allow blocks exist, no team gets at one.
+func reservedForCursorKeys(r *hclread.Reader) reserved {
+	keys := reserved{map[string]bool{}, map[string]bool{}}
+	for _, b := range r.Blocks("gateway") {
+		env, files := hclread.Inputs(b, "cursor_keys")
+		for _, name := range env {
+			keys.env[name] = true
+		}
+		for _, path := range files {
+			keys.files[path] = true
+		}
+	}
+	return keys
+}
+
+// team returns what a team may use.
+func (a allowed) team(name string) *grants {
+	if a.grants == nil {
+		return nil
+	}
+	if g, ok := a.grants[name]; ok {
+		return g
+	}
+	return &grants{team: name, root: a.root, reserved: a.reserved}
+}
+
+// AllowEnv implements [hclread.Access].
+func (g *grants) AllowEnv(name string) error {
+	switch {
+	case g == nil:
+		return nil
+	case g.reserved.env[name]:
+		return errReserved(fmt.Sprintf("The environment variable %q", name))
+	case !matchesAny(g.env, name):
+		return g.refusal("environment variable", fmt.Sprintf("%q", name), "env")
+	}
+	return nil
+}
+
+// AllowFile implements [hclread.Access].
+func (g *grants) AllowFile(path string, written hclread.Text) error {
+	if g == nil || g.matchesFile(g.root, path) {
+		return nil
+	}
+	return g.refusal("file", written.String(), "files")
+}
+
+// AllowResolvedFile implements [hclread.Access].
+func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
+	if g == nil {
+		return nil
+	}
+	if g.reserved.files[hclread.Absolute(path)] {
+		return errReserved("The file " + written.String())
+	}
+	root, err := filepath.EvalSymlinks(g.root)
+	if err != nil {
+		return err
+	}
+	if !g.matchesFile(root, path) {
+		return g.refusal("file", written.String(), "files")
+	}
+	return nil
+}
+
+func (g *grants) allowCommand(command hclread.Text) error {
+	if g == nil || matchesAny(g.commands, command.Value) {
+		return nil
+	}
+	return g.refusal("command", command.String(), "commands")
+}
+
+func (g *grants) allowHost(host string, url hclread.Text) error {
+	if g == nil || matchesAny(g.hosts, host) {
+		return nil
+	}
+	name := fmt.Sprintf("%q", host)
+	if url.Sensitive {
+		name = masked
+	}
+	return g.refusal("host", name, "hosts")
+}
+
+// checkVariable checks one entry of env. A granted command runs its arguments, which are for the team to decide; a variable
+// could turn it into another program, so that commands would bound nothing at all.
+func (g *grants) checkVariable(name, value string) error {
+	if g != nil && choosesCode(name) {
+		return errors.New("can change which code a command runs, so no team may set it once allow blocks exist; " +
+			"remove it, or ask the platform team to allow a script that sets it")
+	}
+	return checkVariable(name, value)
+}
+
+func (g *grants) refusal(kind, name, attribute string) error {
+	return &hclread.DiagnosticError{
+		Summary: "Not allowed for this team",
+		Detail:  fmt.Sprintf("Team %q may not use the %s %s; the platform team can add it to %s in allow %q.", g.team, kind, name, attribute, g.team),
+	}
+}
+
+func errReserved(subject string) error {
+	return &hclread.DiagnosticError{
+		Summary: "Reserved for the gateway",
+		Detail:  subject + " holds a cursor key of the gateway, which can forge every session and cursor; no team may use it.",
+	}
+}
+
+// matchesFile compares a path below root relative to it. A path outside only matches a pattern that starts with a slash, so
+// that neither ".." nor a "*" leads out.
+func (g *grants) matchesFile(root, path string) bool {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return false
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return false
+	}
+	if relative, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(relative) {
+		return matchesAny(g.files, withoutMounts(relative))
+	}
+	return slices.ContainsFunc(g.files, func(p Pattern) bool {
+		return filepath.IsAbs(p.String()) && p.Match(withoutMounts(path))
+	})
+}
+
+// withoutMounts leaves out the folders through which Kubernetes mounts files: everyone knows secrets/..data/token as
+// secrets/token, and if the --config folder is itself a mount, ..data/token as token.
+func withoutMounts(path string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), isMountFolder), "/")
+}
+
+// isMountFolder reports whether Kubernetes made a folder: the link ..data, or a folder named for the time of a version.
+func isMountFolder(folder string) bool {
+	isVersion, _ := regexp.MatchString(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`, folder)
+	return isVersion || folder == "..data"
+}
+
+func matchesAny(patterns []Pattern, name string) bool {
+	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Match(name) })
+}
+
+// choosesCode reports whether common loaders, shells, runtimes or launchers take programs, libraries, options or
+// configuration from a variable. Case is ignored, as Windows and npm do.
+func choosesCode(name string) bool {
+	name = strings.ToUpper(name)
+	for _, prefix := range []string{
+		"LD_", "DYLD_", "BASH_", "NPM_CONFIG_", "PNPM_CONFIG_", "YARN_", "BUN_", "DENO_", "TS_NODE_", "UV_", "PIP_", "PIPX_",
+		"BUNDLE_", "LUA_", "CORECLR_", "COR_", "OPENSSL_", "GIT_SSH", "GIT_CONFIG",
+	} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	switch name {
+	case "PATH", "PATHEXT", "COMSPEC", "SHELL", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GCONV_PATH",
+		"ENV", "IFS", "PS4", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "ZDOTDIR", "FPATH", "PSMODULEPATH", "MAKEFLAGS",
+		"EDITOR", "VISUAL", "PAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS", "SUDO_ASKPASS",
+		"NODE_OPTIONS", "NODE_PATH",
+		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONBREAKPOINT", "PYTHONWARNINGS",
+		"PYTHONINSPECT", "PYTHONEXECUTABLE", "PYTHONPLATLIBDIR", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV",
+		"PERL5OPT", "PERL5LIB", "PERL5DB", "PERLLIB", "RUBYOPT", "RUBYLIB", "GEM_HOME", "GEM_PATH",
+		"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "JAVA_OPTS", "JAVA_HOME", "CLASSPATH",
+		"PHPRC", "PHP_INI_SCAN_DIR", "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ELIXIR_ERL_OPTIONS",
+		"DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "DOTNET_SHARED_STORE", "DOTNET_ROOT",
+		"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG",
+		"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOENV", "RUSTC", "RUSTC_WRAPPER", "RUSTFLAGS",
+		"GIT_EXEC_PATH", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR",
+		"GIT_PAGER", "GIT_TEMPLATE_DIR":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"crypto/sha256"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+// decoder turns the blocks of one configuration into values. Its fields hold what a block must know of other blocks.
+type decoder struct {
+	*hclread.Reader
+
+	teams     teamNames
+	names     namespace
+	listeners listeners
+	allowed   allowed
+	overrides overrides
+}
+
+// rootSchema describes the top level of a file, and with it the whole language.
+func rootSchema() hclread.Schema {
+	return hclread.Schema{
+		Blocks: []hclread.BlockSchema{
+			{Type: "gateway", Schema: gatewaySchema()},
+			{Type: "admin", Schema: adminSchema()},
+			{Type: "auth", Schema: authSchema()},
+			{Type: "hide", Labelled: true, Schema: hideSchema()},
+			{Type: "allow", Labelled: true, Schema: allowSchema()},
+			{Type: "team", Labelled: true, Schema: teamSchema()},
+		},
+		Elsewhere: map[string]string{
+			"prompt": "a team block",
+			"limit":  "a gateway, team or expose block",
+			"screen": "a gateway or team block",
+			"lock":   "a gateway or team block",
+		},
+	}
+}
+
+// config decodes all blocks. Those that others depend on come first.
+func (d *decoder) config() *Config {
+	d.Check()
+	d.checkOwnership()
+	d.teams = d.Labels("team")
+	cfg := d.settings()
+	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]owner{}}
+	d.listeners = newListeners(d.Reader, cfg)
+	for _, b := range d.Blocks("hide") {
+		cfg.Hides = append(cfg.Hides, decodeHide(b))
+	}
+	d.allowed = decodeAllowed(d.Reader, d.teams)
+	for _, b := range d.Blocks("team") {
+		cfg.Teams = append(cfg.Teams, d.team(b))
+	}
+	d.overrides.check(d.Reader, d.names)
+	return cfg
+}
+
+// settings decodes the blocks that stand once.
+func (d *decoder) settings() *Config {
+	ids := &identities{hashes: map[[sha256.Size]byte]Place{}}
+	cfg := &Config{
+		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids) }),
+		Admin:   only(d.Reader, "admin", decodeAdmin),
+	}
+	if len(d.Blocks("auth")) > 0 {
+		auth := only(d.Reader, "auth", func(b *hclread.Block) Auth { return decodeAuth(b, ids) })
+		cfg.Auth = &auth
+	}
+	cfg.Auth = withCertificates(cfg.Auth, cfg.Gateway.TLS)
+	ids.check(d.Reader)
+	checkPublicURL(d.Reader, cfg)
+	return cfg
+}
+
+// only decodes a block that stands once; an empty one if it is absent. Further ones were reported, and are decoded for the
+// mistakes in them.
+func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) T {
+	blocks := r.Blocks(blockType)
+	if len(blocks) == 0 {
+		return decode(r.Absent(blockType))
+	}
+	value := decode(blocks[0])
+	for _, b := range blocks[1:] {
+		decode(b)
+	}
+	return value
+}
+
+// checkOwnership reports the blocks beside a team block: those who may change a team's file must not be able to change
+// anything else with it.
+func (d *decoder) checkOwnership() {
+	if !d.IsFolder() {
+		return
+	}
+	isTeamFile := map[string]bool{}
+	for _, b := range d.Blocks("team") {
+		isTeamFile[b.Range().Filename] = true
+	}
+	for _, b := range d.TopBlocks() {
+		if b.Type() != "team" && isTeamFile[b.Range().Filename] {
+			d.Error(b.Range(), "Not in a team's file",
+				"In a folder, a file with a team block contains nothing else; move %s to a file of the platform team.", b.Type())
+		}
+	}
+}

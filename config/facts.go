@@ -1,0 +1,220 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+)
+
+// Bounds of the facts that a condition can read: an evaluation takes time in proportion to their size.
+const (
+	maxFacts    = 64 << 10 // bytes of JSON, of a prompt or of a principal
+	maxElements = 256      // of a list
+	maxGroups   = 1000     // of a principal
+	// maxExponent bounds the exponent of a number, which cty writes out with all its digits.
+	maxExponent = 400
+)
+
+var (
+	errTooMuch    = errors.New("there is more to read than a condition may")
+	errUnreadable = errors.New("the JSON cannot be read")
+)
+
+// PromptFacts is what conditions know about a prompt: name, upstream, team, title, description, arguments and meta.
+type PromptFacts struct {
+	value cty.Value
+	err   error
+}
+
+// NewPromptFacts returns the facts about a prompt from its definition, as JSON. Without one, only the configured facts are
+// known. What a definition lacks is an empty string, list or object.
+func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts {
+	facts := map[string]cty.Value{
+		"name": cty.StringVal(name), "upstream": cty.StringVal(upstream), "team": cty.StringVal(team),
+		"title": cty.UnknownVal(cty.String), "description": cty.UnknownVal(cty.String),
+		"arguments": cty.UnknownVal(cty.List(argumentType())), "meta": cty.DynamicVal,
+	}
+	if definition == nil {
+		return PromptFacts{value: cty.ObjectVal(facts)}
+	}
+	var d struct {
+		Title       string          `json:"title"`
+		Description string          `json:"description"`
+		Arguments   []argumentFacts `json:"arguments"`
+		Meta        jsontext.Value  `json:"_meta"`
+	}
+	if len(definition) > maxFacts {
+		return PromptFacts{err: errTooMuch}
+	}
+	if err := json.Unmarshal(definition, &d); err != nil {
+		return PromptFacts{err: errUnreadable}
+	}
+	meta, err := valueOf(d.Meta)
+	if err != nil {
+		return PromptFacts{err: err}
+	}
+	if len(d.Arguments) > maxElements {
+		return PromptFacts{err: errTooMuch}
+	}
+	arguments := make([]cty.Value, len(d.Arguments))
+	for i, a := range d.Arguments {
+		arguments[i] = a.value()
+	}
+	facts["title"], facts["description"], facts["meta"] = cty.StringVal(d.Title), cty.StringVal(d.Description), meta
+	facts["arguments"] = listOf(argumentType(), arguments)
+	return PromptFacts{value: cty.ObjectVal(facts)}
+}
+
+type argumentFacts struct {
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+}
+
+func (a argumentFacts) value() cty.Value {
+	return cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(a.Name), "title": cty.StringVal(a.Title),
+		"description": cty.StringVal(a.Description), "required": cty.BoolVal(a.Required),
+	})
+}
+
+func argumentType() cty.Type { return argumentFacts{}.value().Type() }
+
+// promptType and principalType are the types of the two variables of a condition.
+func promptType() cty.Type {
+	return cty.Object(map[string]cty.Type{
+		"name": cty.String, "upstream": cty.String, "team": cty.String, "title": cty.String,
+		"description": cty.String, "arguments": cty.List(argumentType()), "meta": cty.DynamicPseudoType,
+	})
+}
+
+func principalType() cty.Type {
+	return cty.Object(map[string]cty.Type{
+		"subject": cty.String, "groups": cty.List(cty.String), "claims": cty.DynamicPseudoType,
+	})
+}
+
+// PrincipalFacts is what conditions know about a principal: subject, groups and claims.
+type PrincipalFacts struct {
+	value cty.Value
+	err   error
+}
+
+// NewPrincipalFacts returns the facts about a principal. Claims are a JSON object; none are an empty one. Groups are sorted,
+// so that two principals do not differ by the order of their groups.
+func NewPrincipalFacts(subject string, groups []string, claims string) PrincipalFacts {
+	object, err := valueOf([]byte(claims))
+	if err != nil {
+		return PrincipalFacts{err: err}
+	}
+	if len(groups) > maxGroups {
+		return PrincipalFacts{err: errTooMuch}
+	}
+	var sorted []cty.Value
+	for _, group := range slices.Compact(slices.Sorted(slices.Values(groups))) {
+		sorted = append(sorted, cty.StringVal(group))
+	}
+	return PrincipalFacts{value: cty.ObjectVal(map[string]cty.Value{
+		"subject": cty.StringVal(subject), "groups": listOf(cty.String, sorted), "claims": object,
+	})}
+}
+
+// WithoutClaims returns the facts about a principal whose claims are not known.
+func (f PrincipalFacts) WithoutClaims() PrincipalFacts {
+	if f.err != nil {
+		return f
+	}
+	values := f.value.AsValueMap()
+	values["claims"] = cty.DynamicVal
+	return PrincipalFacts{value: cty.ObjectVal(values)}
+}
+
+// Value returns one of the [Condition.PrincipalFields] as text that is equal for two principals exactly if the field is.
+func (f PrincipalFacts) Value(field string) string {
+	if f.err != nil {
+		return "error"
+	}
+	attribute, claim, hasClaim := strings.Cut(field, ".")
+	v := f.value.GetAttr(attribute)
+	if !v.IsKnown() {
+		return "unknown"
+	}
+	if hasClaim {
+		if !v.Type().HasAttribute(claim) {
+			return "absent"
+		}
+		v = v.GetAttr(claim)
+	}
+	text, err := ctyjson.Marshal(v, v.Type())
+	if err != nil {
+		return "error"
+	}
+	return string(text)
+}
+
+// listOf makes a list, which cty does not do of no elements.
+func listOf(element cty.Type, values []cty.Value) cty.Value {
+	if len(values) == 0 {
+		return cty.ListValEmpty(element)
+	}
+	return cty.ListVal(values)
+}
+
+// valueOf decodes any JSON value; nothing is an empty object.
+func valueOf(raw []byte) (cty.Value, error) {
+	if len(raw) == 0 {
+		return cty.EmptyObjectVal, nil
+	}
+	if len(raw) > maxFacts {
+		return cty.NilVal, errTooMuch
+	}
+	if err := checkBounds(raw); err != nil {
+		return cty.NilVal, err
+	}
+	t, err := ctyjson.ImpliedType(raw)
+	if err != nil {
+		return cty.NilVal, errUnreadable
+	}
+	v, err := ctyjson.Unmarshal(raw, t)
+	if err != nil {
+		return cty.NilVal, errUnreadable
+	}
+	return v, nil
+}
+
+// checkBounds refuses JSON with a number whose digits would fill the memory, or a list that is too long to go through.
+func checkBounds(raw []byte) error {
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw))
+	for {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return nil //nolint:nilerr // the end, or a mistake that the next reader reports
+		}
+		if token.Kind() == '0' && hasHugeExponent(token.String()) {
+			return errors.New("a number is out of range")
+		}
+		if kind, length := decoder.StackIndex(decoder.StackDepth()); length > maxElements && kind != 0 {
+			return errTooMuch
+		}
+	}
+}
+
+// hasHugeExponent works on text, before anything expands the number. With up to three digits it may be over maxExponent, but
+// not by much.
+func hasHugeExponent(number string) bool {
+	_, exponent, found := strings.Cut(strings.ToLower(number), "e")
+	return found && len(strings.TrimLeft(exponent, "+-0")) > 3
+}
+
+// isHuge reports whether a number has more digits than an expression may write out.
+func isHuge(number cty.Value) bool {
+	exponent := number.AsBigFloat().MantExp(nil)
+	return exponent > maxExponent || exponent < -maxExponent
+}

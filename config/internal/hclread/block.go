@@ -1,0 +1,136 @@
+package hclread
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Block is one block, whose diagnostics go to its Reader.
+type Block struct {
+	*Reader
+
+	hcl    *hclsyntax.Block
+	schema Schema
+	scope  *scope
+}
+
+// Restrict lets the expressions of the block, and of those inside it, use only what access allows.
+func (b *Block) Restrict(access Access) { b.scope.access = access }
+
+// Type is the word that the block starts with.
+func (b *Block) Type() string { return b.hcl.Type }
+
+// Labelled reports whether the block has a label; Check reports a missing one.
+func (b *Block) Labelled() bool { return len(b.hcl.Labels) > 0 }
+
+// Label is the block's first label, empty if it has none.
+func (b *Block) Label() string {
+	if !b.Labelled() {
+		return ""
+	}
+	return b.hcl.Labels[0]
+}
+
+// LabelRange is where the label stands, or the header of a block without one.
+func (b *Block) LabelRange() hcl.Range {
+	if !b.Labelled() {
+		return b.Range()
+	}
+	return b.hcl.LabelRanges[0]
+}
+
+// Range is the block's header.
+func (b *Block) Range() hcl.Range { return b.hcl.DefRange() }
+
+// HasErrors reports whether an error was reported in the block so far, at any depth.
+func (b *Block) HasErrors() bool {
+	whole := b.hcl.Range()
+	return slices.ContainsFunc(b.diags, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && d.Subject != nil && d.Subject.Filename == whole.Filename &&
+			whole.Start.Byte <= d.Subject.Start.Byte && d.Subject.Start.Byte < whole.End.Byte
+	})
+}
+
+// IsEmpty reports whether nothing at all stands in the block.
+func (b *Block) IsEmpty() bool { return len(b.hcl.Body.Attributes)+len(b.hcl.Body.Blocks) == 0 }
+
+// Has reports whether an attribute is written.
+func (b *Block) Has(name string) bool { return b.hcl.Body.Attributes[name] != nil }
+
+// Lacks reports whether an attribute is absent, and not merely misspelt: that was reported, and is one mistake. Call it
+// after Check.
+func (b *Block) Lacks(name string) bool { return !b.Has(name) && !b.guesses[guess{b.hcl, name}] }
+
+// HasBlock reports whether a block of one of the types stands in the block, right or wrong.
+func (b *Block) HasBlock(types ...string) bool {
+	return slices.ContainsFunc(b.hcl.Body.Blocks, func(inner *hclsyntax.Block) bool { return slices.Contains(types, inner.Type) })
+}
+
+// Inner returns the nested blocks of a type. Those with the wrong labels are among them, since they may hold further
+// mistakes.
+func (b *Block) Inner(blockType string) []*Block {
+	schema, _ := b.schema.block(blockType)
+	var inner []*Block
+	for _, nested := range b.hcl.Body.Blocks {
+		if nested.Type == blockType {
+			inner = append(inner, &Block{b.Reader, nested, schema.Schema, b.scope})
+		}
+	}
+	return inner
+}
+
+// ValueRange is where an attribute's value stands, or the block's header if the attribute is absent.
+func (b *Block) ValueRange(name string) hcl.Range {
+	if attribute := b.hcl.Body.Attributes[name]; attribute != nil {
+		return attribute.Expr.Range()
+	}
+	return b.Range()
+}
+
+// NameRange is where the name of an attribute that is written stands.
+func (b *Block) NameRange(name string) hcl.Range { return b.hcl.Body.Attributes[name].NameRange }
+
+// ElementRange is where an element of a list stands, or the whole value if the list is computed.
+func (b *Block) ElementRange(name string, i int) hcl.Range {
+	if tuple, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.TupleConsExpr); ok && i < len(tuple.Exprs) {
+		return tuple.Exprs[i].Range()
+	}
+	return b.ValueRange(name)
+}
+
+// Expression returns the unevaluated value of an attribute that is written, and its source text.
+func (b *Block) Expression(name string) (expr hclsyntax.Expression, source []byte) {
+	expr = b.hcl.Body.Attributes[name].Expr
+	return expr, expr.Range().SliceBytes(b.byPath[expr.Range().Filename].file.Bytes)
+}
+
+// ResolvePath makes a path absolute or relative to the working directory, like the path of the block's own file.
+func (b *Block) ResolvePath(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(b.scope.dir, path)
+}
+
+// Invalid reports what is wrong with the value of an attribute. The error continues a sentence that begins with the
+// value; a [DiagnosticError] is reported as it is.
+func (b *Block) Invalid(name string, t Text, err error) {
+	if p, ok := errors.AsType[*DiagnosticError](err); ok {
+		b.Error(t.At, p.Summary, "%s", p.Detail)
+		return
+	}
+	if hasCredentials(t.Value) {
+		t.Sensitive = true
+		b.Mask(t.At)
+	}
+	b.Error(t.At, "Invalid "+name, "%s %s", t, Sentence(err))
+}
+
+// DiagnosticError is an error that brings a summary of its own, instead of that of the attribute that it is about.
+type DiagnosticError struct{ Summary, Detail string }
+
+func (p *DiagnosticError) Error() string { return p.Detail }

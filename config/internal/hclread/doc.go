@@ -1,0 +1,26 @@
+// Package hclread reads HCL blocks: it loads files, checks names against a [Schema], evaluates attributes and collects
+// diagnostics. It knows how any block is read and none in particular; package config knows the blocks.
+//
+//	ReadPath   files ──▶ tokens ──▶ blocks      each file is parsed by itself
+//	Check      blocks against the Schema        unknown, misplaced and duplicate names
+//	Blocks     attributes ──▶ values            Set, List, Int … evaluate, convert and check
+//	Report     diagnostics in order, with the sources that they quote
+//
+// What callers may rely on:
+//
+//   - A syntax error in one file hides no mistake in the others. Of the broken file itself, only the blocks before the
+//     error are decoded, because the parser guesses at the rest.
+//   - Everything that is wrong becomes a diagnostic; nothing panics and nothing is ignored, whatever the files contain.
+//   - No diagnostic contains a sensitive value, and the source that it quotes has a mask in place of each one.
+//   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one goroutine.
+//
+// # Sensitive values
+//
+// The results of env and file are sensitive, and so is whatever an expression computes from them. The [Schema] says of
+// each attribute where its value goes: a plain attribute is logged and refuses sensitive values, an external one accepts
+// them, a secret one is treated as sensitive even if it is written out. Besides, the source text of secret attributes is
+// masked by name, on tokens, so that it is masked in a file that does not parse, too.
+//
+// Reading order: reader.go, files.go, source.go, schema.go, block.go, attribute.go, collection.go, text.go, evaluate.go,
+// scope.go, functions.go, report.go, mask.go, suggest.go
+package hclread

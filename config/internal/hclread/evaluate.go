@@ -1,0 +1,130 @@
+package hclread
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// eval returns the value of an attribute, converted to a type. It is not ok if the attribute is absent, null or wrong; what
+// is wrong was reported.
+func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
+	attribute := b.hcl.Body.Attributes[name]
+	if attribute == nil {
+		return cty.NilVal, false
+	}
+	isPlain := b.schema.isPlain(name)
+	v, ok = b.scope.eval(attribute.Expr, b.schema.isSecret(name))
+	if !ok {
+		return cty.NilVal, false
+	}
+	at := attribute.Expr.Range()
+	v, err := convert.Convert(v, want)
+	switch {
+	case err != nil:
+		b.Error(at, "Invalid "+name, "%s must be %s.", name, friendly(want))
+		return cty.NilVal, false
+	case isPlain && v.ContainsMarked():
+		b.Error(at, "Sensitive "+name, "Values from env and file are sensitive, and %s is logged; write its value out.", name)
+		return cty.NilVal, false
+	case isPlain && !v.IsWhollyKnown():
+		return cty.NilVal, false
+	}
+	return v, !v.IsNull()
+}
+
+// eval reports what goes wrong without showing anything sensitive.
+func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
+	s.unset = nil
+	v, diags := expr.Value(s.context(isSecret))
+	for _, d := range diags {
+		s.Report(Redact(d, isSecret || usesSensitive(expr)))
+	}
+	if s.options.AllowUnsetEnv {
+		s.warnUnset(expr)
+	}
+	return v, !diags.HasErrors()
+}
+
+// warnUnset points at each call of env in an expression whose variable is unset.
+func (s *scope) warnUnset(expr hclsyntax.Expression) {
+	slices.Sort(s.unset)
+	for _, name := range slices.Compact(s.unset) {
+		for _, at := range envCalls(expr, name) {
+			s.Warning(at, "Environment variable not set", "%s is not set and has no default; serve will refuse to start without it.", name)
+		}
+	}
+}
+
+// envCalls returns where an expression asks for a variable without a default: the whole expression if the name is computed.
+func envCalls(expr hclsyntax.Expression, name string) []hcl.Range {
+	var places []hcl.Range
+	walkCalls(expr, func(call *hclsyntax.FunctionCallExpr) {
+		if call.Name != "env" || len(call.Args) != 1 {
+			return
+		}
+		if v, diags := call.Args[0].Value(nil); !diags.HasErrors() && v.RawEquals(cty.StringVal(name)) {
+			places = append(places, call.Range())
+		}
+	})
+	if places == nil {
+		return []hcl.Range{expr.Range()}
+	}
+	return places
+}
+
+// usesSensitive reports whether an expression calls env or file anywhere.
+func usesSensitive(expr hclsyntax.Expression) bool {
+	found := false
+	walkCalls(expr, func(call *hclsyntax.FunctionCallExpr) { found = found || call.Name == "env" || call.Name == "file" })
+	return found
+}
+
+func walkCalls(expr hclsyntax.Expression, visit func(*hclsyntax.FunctionCallExpr)) {
+	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
+		if call, ok := node.(*hclsyntax.FunctionCallExpr); ok {
+			visit(call)
+		}
+		return nil
+	})
+}
+
+// Redact returns a diagnostic of an evaluation without the values that HCL adds to it. If the expression is sensitive, the
+// detail goes too, unless it is known to contain names only.
+func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
+	redacted := &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary, Detail: d.Detail, Subject: d.Subject, Context: d.Context}
+	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
+		if p, ok := errors.AsType[*DiagnosticError](call.FunctionCallError()); ok {
+			redacted.Summary, redacted.Detail = p.Summary, p.Detail
+			return redacted
+		}
+	}
+	switch d.Summary {
+	case "Call to unknown function", "Error in function call", "Not enough function arguments", "Too many function arguments",
+		"Variables not allowed":
+		return redacted
+	}
+	if isSensitive {
+		redacted.Detail = "The details are not shown because the expression contains a sensitive value."
+	}
+	return redacted
+}
+
+func friendly(t cty.Type) string {
+	switch {
+	case t == cty.String:
+		return "a string"
+	case t == cty.Number:
+		return "a number"
+	case t == cty.Bool:
+		return "true or false"
+	case t.IsListType():
+		return "a list of strings"
+	default:
+		return "a map of strings"
+	}
+}

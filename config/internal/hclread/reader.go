@@ -1,0 +1,156 @@
+package hclread
+
+import (
+	"os"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Options say where a [Reader] finds values.
+type Options struct {
+	// LookupEnv finds environment variables; nil means [os.LookupEnv].
+	LookupEnv func(string) (string, bool)
+	// AllowUnsetEnv makes an unset variable without a default a warning. What an expression computes from it is unset too.
+	AllowUnsetEnv bool
+	// OnRead is called with each path just before the Reader reads it or looks for it; nil means no one.
+	OnRead func(path string)
+	// NoFunctions refuses all function calls, for files that hold literals only.
+	NoFunctions bool
+}
+
+// Reader reads one set of files and collects what is wrong with them. [New] makes one.
+type Reader struct {
+	Reporter
+
+	options Options
+	schema  Schema
+	secrets map[string]bool // the names of secret attributes, wherever they stand
+
+	// root is the folder at the path that was read, or the folder of the file there.
+	root     string
+	isFolder bool
+	sources  []*source
+	byPath   map[string]*source
+
+	// discreet functions do not say why they fail: their arguments may be literal secrets.
+	functions, discreet library
+	names               map[string]hcl.Range // see Unique
+	guesses             map[guess]bool       // see Block.Lacks
+}
+
+// New returns a Reader for files whose top level is described by schema.
+func New(schema Schema, options Options) *Reader {
+	if options.LookupEnv == nil {
+		options.LookupEnv = os.LookupEnv
+	}
+	if options.OnRead == nil {
+		options.OnRead = func(string) {}
+	}
+	r := &Reader{
+		options: options,
+		schema:  schema,
+		secrets: map[string]bool{},
+		byPath:  map[string]*source{},
+		names:   map[string]hcl.Range{},
+		guesses: map[guess]bool{},
+	}
+	schema.collectSecrets(r.secrets)
+	if !options.NoFunctions {
+		r.functions, r.discreet = newLibrary(false), newLibrary(true)
+	}
+	return r
+}
+
+// ReadPath reads the file or the folder at path.
+func (r *Reader) ReadPath(path string) {
+	f := finder{r, map[string]bool{}}
+	f.read(path)
+}
+
+// Parse adds a file that the caller has read.
+func (r *Reader) Parse(path string, content []byte) {
+	src := newSource(r, path, content)
+	r.sources = append(r.sources, src)
+	r.byPath[path] = src
+	src.parse(r)
+}
+
+// Root is the folder at the path that was read, or the folder of the file there.
+func (r *Reader) Root() string { return r.root }
+
+// IsFolder reports whether the path that was read is a folder.
+func (r *Reader) IsFolder() bool { return r.isFolder }
+
+// Broken reports whether some file does not parse: then a block that is missing may well be in that file.
+func (r *Reader) Broken() bool {
+	return slices.ContainsFunc(r.sources, func(s *source) bool { return s.broken })
+}
+
+// Check reports every name in every block that the schema does not allow there. Call it once, before blocks are decoded.
+func (r *Reader) Check() {
+	c := checker{r}
+	var all hclsyntax.Blocks
+	for _, src := range r.sources {
+		c.attributes(src.attributes, r.schema, "")
+		all = append(all, src.blocks...)
+	}
+	c.blocks(all, r.schema, "")
+}
+
+// TopBlocks returns the blocks at the top level of all files, in order, those of unknown types included.
+func (r *Reader) TopBlocks() []*Block {
+	var all []*Block
+	for _, src := range r.sources {
+		for _, b := range src.blocks {
+			all = append(all, r.open(b))
+		}
+	}
+	return all
+}
+
+// Blocks returns the blocks of one type at the top level of all files, in order. Those with the wrong labels are among
+// them, since they may hold further mistakes.
+func (r *Reader) Blocks(blockType string) []*Block {
+	return slices.DeleteFunc(r.TopBlocks(), func(b *Block) bool { return b.Type() != blockType })
+}
+
+// Absent returns an empty block, to decode the defaults of a block that is not there.
+func (r *Reader) Absent(blockType string) *Block {
+	return r.open(&hclsyntax.Block{Type: blockType, Body: &hclsyntax.Body{}})
+}
+
+func (r *Reader) open(b *hclsyntax.Block) *Block {
+	schema, _ := r.schema.block(b.Type)
+	return &Block{Reader: r, hcl: b, schema: schema.Schema, scope: newScope(r, b.DefRange())}
+}
+
+// Labels returns the labels of all blocks of one type, broken files included: otherwise one syntax error would make an
+// error of every mention of what the broken file declares.
+func (r *Reader) Labels(blockType string) []string {
+	var labels []string
+	for _, src := range r.sources {
+		labels = append(labels, src.labels(blockType)...)
+	}
+	return labels
+}
+
+// Functions returns the functions that expressions may call, but for env and file, by name.
+func (r *Reader) Functions() map[string]Function { return r.functions }
+
+// Unique reports the second use of a name, with the place of the first.
+func (r *Reader) Unique(kind, name string, at hcl.Range) {
+	key := kind + " " + name
+	if first, ok := r.names[key]; ok {
+		r.Error(at, "Duplicate name", "The %s %q is already defined at %s; rename one or merge the two.", kind, name, Place(first))
+		return
+	}
+	r.names[key] = at
+}
+
+// Mask keeps the source text of a range out of everything that is printed.
+func (r *Reader) Mask(at hcl.Range) {
+	src := r.byPath[at.Filename]
+	src.secrets = append(src.secrets, span{at.Start.Byte, at.End.Byte})
+}

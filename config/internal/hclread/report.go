@@ -1,0 +1,125 @@
+package hclread
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Reporter collects diagnostics. The zero value is ready for use.
+type Reporter struct{ diags hcl.Diagnostics }
+
+// Error reports a mistake in a line of a file. The detail is a sentence that says how to correct it.
+func (r *Reporter) Error(at hcl.Range, summary, detail string, args ...any) {
+	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
+}
+
+// Warning reports what is allowed but most likely not meant.
+func (r *Reporter) Warning(at hcl.Range, summary, detail string, args ...any) {
+	r.Report(&hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
+}
+
+// Unplaced reports a mistake that is not in a line of a file.
+func (r *Reporter) Unplaced(summary, detail string, args ...any) {
+	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...)})
+}
+
+// Report adds a diagnostic, which must hold no sensitive value.
+func (r *Reporter) Report(d *hcl.Diagnostic) { r.diags = append(r.diags, d) }
+
+// Reported counts the diagnostics so far, so that a caller can tell whether a step added any.
+func (r *Reporter) Reported() int { return len(r.diags) }
+
+// Place writes where a range begins, as FILE:LINE.
+func Place(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
+
+// Report is what a Reader found wrong.
+type Report struct {
+	// Diagnostics are in the order of files and lines; those without a place come first.
+	Diagnostics hcl.Diagnostics
+	sources     map[string]*source
+}
+
+// Finish returns what was reported. The Reader is not to be used afterwards.
+func (r *Reader) Finish() Report {
+	order := map[string]int{}
+	for i, src := range r.sources {
+		order[src.path] = i
+	}
+	slices.SortStableFunc(r.diags, func(a, b *hcl.Diagnostic) int {
+		if a.Subject == nil || b.Subject == nil {
+			return cmp.Compare(btoi(a.Subject != nil), btoi(b.Subject != nil))
+		}
+		return cmp.Or(
+			cmp.Compare(order[a.Subject.Filename], order[b.Subject.Filename]),
+			cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte),
+			cmp.Compare(a.Summary, b.Summary),
+			cmp.Compare(a.Detail, b.Detail),
+		)
+	})
+	return Report{r.diags, r.byPath}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Merge returns both reports as one, with the diagnostics of r first.
+func (r Report) Merge(other Report) Report {
+	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), map[string]*source{}}
+	for _, report := range []Report{r, other} {
+		maps.Copy(merged.sources, report.sources)
+	}
+	return merged
+}
+
+// Masked returns a diagnostic and the file that it points into as they may be shown; no file if it points nowhere.
+func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
+	if diag.Subject == nil || r.sources[diag.Subject.Filename] == nil {
+		return diag, nil
+	}
+	src := r.sources[diag.Subject.Filename]
+	m := maskSource(src.file.Bytes, src.secrets)
+	shown := *diag
+	shown.Subject = m.shift(diag.Subject)
+	shown.Context = m.shift(diag.Context)
+	// Masking moves the offsets, so the name of the surrounding block is looked up before.
+	nav := blockName(nameOfBlock(src.file, diag.Subject.Start.Byte))
+	return &shown, map[string]*hcl.File{src.path: {Bytes: m.text, Nav: nav}}
+}
+
+// blockName answers hcl's writer when it asks in which block a diagnostic stands.
+type blockName string
+
+// ContextString ignores the offset, which is one of the masked text.
+func (n blockName) ContextString(int) string { return string(n) }
+
+func nameOfBlock(file *hcl.File, offset int) string {
+	if nav, ok := file.Nav.(interface{ ContextString(offset int) string }); ok {
+		return nav.ContextString(offset)
+	}
+	return ""
+}
+
+// SoundFile is a file that parses.
+type SoundFile struct {
+	Path    string
+	Content []byte
+}
+
+// SoundFiles returns the files that parse, in order.
+func (r *Reader) SoundFiles() []SoundFile {
+	var files []SoundFile
+	for _, src := range r.sources {
+		if !src.broken {
+			files = append(files, SoundFile{src.path, src.file.Bytes})
+		}
+	}
+	return files
+}

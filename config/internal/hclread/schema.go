@@ -1,0 +1,154 @@
+package hclread
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Schema says what may stand in a block. Each attribute is in one of three lists, by where its value goes.
+type Schema struct {
+	// Plain values are logged, so they may not come from env or file.
+	Plain []string
+	// External values may come from env and file, because deployments need that; diagnostics do not show them then.
+	External []string
+	// Secret values are sensitive even if they are written out, and their names are masked in every block.
+	Secret []string
+	Blocks []BlockSchema
+	// Unsupported names are planned and have no effect yet: they are refused rather than ignored.
+	Unsupported []string
+	// Elsewhere maps names that belong into other blocks to these.
+	Elsewhere map[string]string
+}
+
+// BlockSchema is a nested block: unlabelled and at most once, or with one label each and any number of times.
+type BlockSchema struct {
+	Type     string
+	Labelled bool
+	Schema
+}
+
+// Attributes returns the names of all attributes.
+func (s Schema) Attributes() []string { return slices.Concat(s.Plain, s.External, s.Secret) }
+
+func (s Schema) isPlain(attribute string) bool  { return slices.Contains(s.Plain, attribute) }
+func (s Schema) isSecret(attribute string) bool { return slices.Contains(s.Secret, attribute) }
+
+// names returns all that may stand in the block.
+func (s Schema) names() []string {
+	names := s.Attributes()
+	for _, b := range s.Blocks {
+		names = append(names, b.Type)
+	}
+	return names
+}
+
+func (s Schema) block(blockType string) (BlockSchema, bool) {
+	i := slices.IndexFunc(s.Blocks, func(b BlockSchema) bool { return b.Type == blockType })
+	if i < 0 {
+		return BlockSchema{}, false
+	}
+	return s.Blocks[i], true
+}
+
+func (s Schema) collectSecrets(into map[string]bool) {
+	for _, name := range s.Secret {
+		into[name] = true
+	}
+	for _, b := range s.Blocks {
+		b.collectSecrets(into)
+	}
+}
+
+// guess is an attribute or block that somebody most likely meant to write, under whatever name.
+type guess struct {
+	block *hclsyntax.Block
+	name  string
+}
+
+// checker reports the names that a schema does not allow.
+type checker struct{ *Reader }
+
+// block reports what may not stand in a block, at any depth.
+func (c checker) block(b *hclsyntax.Block, s Schema) {
+	c.attributes(b.Body.Attributes, s, b.Type+".")
+	c.blocks(b.Body.Blocks, s, b.Type+".")
+	for name := range b.Body.Attributes {
+		c.guesses[guess{b, nearest(name, s.names())}] = true
+	}
+	for _, inner := range b.Body.Blocks {
+		c.guesses[guess{b, nearest(inner.Type, s.names())}] = true
+	}
+}
+
+func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix string) {
+	for name, a := range attributes {
+		if slices.Contains(s.Attributes(), name) {
+			continue
+		}
+		if !c.mayShow(a, s) {
+			c.Mask(a.Expr.Range())
+		}
+		c.misplaced(a.NameRange, name, "attribute", prefix, s)
+	}
+}
+
+// mayShow reports whether the value of an attribute that does not exist is surely not a secret under a misspelt name: the
+// nearest name is one whose value may be shown, and the value does not look like a secret.
+func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
+	meant := nearest(a.Name, s.names())
+	if slices.Contains(s.Unsupported, a.Name) || !slices.Contains(s.Attributes(), meant) {
+		return false
+	}
+	// The path of a private key is no secret, but a key may be pasted where its path belongs.
+	if c.secrets[meant] || strings.HasSuffix(meant, "key_file") {
+		return false
+	}
+	value := string(a.Expr.Range().SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes))
+	return !hasCredentials(value) && !strings.Contains(value, PEMStart)
+}
+
+func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
+	first := map[string]hcl.Range{}
+	for _, b := range blocks {
+		at := b.DefRange()
+		known, ok := s.block(b.Type)
+		if ok {
+			c.block(b, known.Schema)
+		}
+		earlier, isDuplicate := first[b.Type]
+		switch {
+		case !ok:
+			c.misplaced(at, b.Type, "block", prefix, s)
+		case known.Labelled:
+			if len(b.Labels) != 1 {
+				c.Error(at, "One label needed", "Write %s \"NAME\" { … }.", b.Type)
+			}
+		case len(b.Labels) > 0:
+			c.Error(at, "Unexpected label", "Write %s { … } without a label.", b.Type)
+		case isDuplicate:
+			c.Error(at, "Duplicate block", "There is already a block %q at %s; merge the two.", b.Type, Place(earlier))
+		default:
+			first[b.Type] = at
+		}
+	}
+}
+
+// misplaced says why a name may not stand where it does.
+func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
+	_, isBlock := s.block(name)
+	switch {
+	case slices.Contains(s.Unsupported, name):
+		c.Error(at, prefix+name+" is not supported yet", "It would have no effect in this version; remove it.")
+	case s.Elsewhere[name] != "":
+		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, s.Elsewhere[name])
+	case slices.Contains(s.Attributes(), name):
+		c.Error(at, "Unexpected block", "%s is an attribute: write %s = … with an equals sign.", name, name)
+	case isBlock:
+		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, name)
+	default:
+		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, Suggest(name, s.names()))
+	}
+}

@@ -1,0 +1,223 @@
+package hclread
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// maxValueFile bounds the files that a configuration names, in bytes.
+const maxValueFile = 1 << 20
+
+// Access decides what the expressions of a block may use. Its errors are reported as they are.
+type Access interface {
+	// AllowEnv decides on an environment variable.
+	AllowEnv(name string) error
+	// AllowFile decides on a path before anything is looked up on disk; written is the path as the block has it.
+	AllowFile(path string, written Text) error
+	// AllowResolvedFile decides on the path that the links of an allowed path lead to.
+	AllowResolvedFile(path string, written Text) error
+}
+
+// scope is what the expressions of one block at the top level can use.
+type scope struct {
+	*Reader
+
+	// dir is the folder of the file that the block stands in.
+	dir    string
+	access Access // nil allows everything
+	// unset are the variables that the last evaluation found unset.
+	unset []string
+
+	plain, discreet *hcl.EvalContext // made at the first use, see context
+}
+
+func newScope(r *Reader, at hcl.Range) *scope {
+	return &scope{Reader: r, dir: filepath.Dir(at.Filename)}
+}
+
+// context returns the functions for an expression. There are no variables.
+func (s *scope) context(isSecret bool) *hcl.EvalContext {
+	if s.plain == nil {
+		s.plain, s.discreet = s.newContext(s.Reader.functions), s.newContext(s.Reader.discreet)
+	}
+	if isSecret {
+		return s.discreet
+	}
+	return s.plain
+}
+
+func (s *scope) newContext(functions library) *hcl.EvalContext {
+	if s.options.NoFunctions {
+		return &hcl.EvalContext{}
+	}
+	all := maps.Clone(functions)
+	all["env"] = s.envFunction()
+	all["file"] = s.fileFunction()
+	return &hcl.EvalContext{Functions: all}
+}
+
+func (s *scope) envFunction() Function {
+	return function.New(&function.Spec{
+		Params:   []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}},
+		VarParam: &function.Parameter{Name: "default", Type: cty.String, AllowMarked: true, AllowUnknown: true},
+		Type:     function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if args[0].IsMarked() {
+				return cty.NilVal, errors.New("the name of a variable may not come from env or file")
+			}
+			if len(args) > 2 {
+				return cty.NilVal, errors.New("env takes a name and one default")
+			}
+			v, err := s.env(args[0].AsString(), args[1:])
+			return v.Mark(sensitive), err
+		},
+	})
+}
+
+// env looks a variable up. If unset variables are allowed, one without a default is unknown, and so is all that is computed
+// from it; unknown values are not checked.
+func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
+	if s.access != nil {
+		if err := s.access.AllowEnv(name); err != nil {
+			return cty.DynamicVal, err
+		}
+	}
+	if value, ok := s.options.LookupEnv(name); ok {
+		return cty.StringVal(value), nil
+	}
+	if len(fallback) > 0 {
+		return fallback[0], nil
+	}
+	s.unset = append(s.unset, name)
+	if s.options.AllowUnsetEnv {
+		return cty.UnknownVal(cty.String), nil
+	}
+	return cty.DynamicVal, &DiagnosticError{
+		"Environment variable not set",
+		fmt.Sprintf("%s is not set; set it or give a default: env(%q, \"…\").", name, name),
+	}
+}
+
+func (s *scope) fileFunction() Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "path", Type: cty.String, AllowMarked: true}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			path := newText(args[0], hcl.Range{}, false)
+			content, err := s.read(path)
+			if err == nil && !utf8.ValidString(content) {
+				content, err = "", unreadable(path, errors.New("it is not UTF-8 text"))
+			}
+			return cty.StringVal(content).Mark(sensitive), err
+		},
+	})
+}
+
+// read reads a file. What is read is the resolved path that was checked: a link that is swapped in between changes nothing.
+func (s *scope) read(written Text) (string, error) {
+	path := written.Value
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.dir, path)
+	}
+	if s.access != nil {
+		if err := s.access.AllowFile(path, written); err != nil {
+			return "", err
+		}
+	}
+	s.options.OnRead(path)
+	actual, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", unreadable(written, err)
+	}
+	if s.access != nil {
+		if err := s.access.AllowResolvedFile(actual, written); err != nil {
+			return "", unreadable(written, err)
+		}
+	}
+	content, err := readValue(actual)
+	if err != nil {
+		return "", unreadable(written, err)
+	}
+	return content, nil
+}
+
+// unreadable keeps a [DiagnosticError] and makes one of any other error.
+func unreadable(written Text, err error) error {
+	if p, ok := errors.AsType[*DiagnosticError](err); ok {
+		return p
+	}
+	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", written, Cause(err))}
+}
+
+// readValue reads a small file, and never a pipe or a device, which could block.
+func readValue(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxValueFile+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(content) > maxValueFile:
+		return "", fmt.Errorf("it is larger than %d bytes", maxValueFile)
+	}
+	return string(content), nil
+}
+
+// Inputs returns the variables and the files that an attribute's value can be made of, whichever way its expression goes.
+// Files are resolved and absolute; those that do not exist are left out.
+func Inputs(b *Block, name string) (env, files []string) {
+	attribute := b.hcl.Body.Attributes[name]
+	if attribute == nil {
+		return nil, nil
+	}
+	functions := maps.Clone(b.discreet)
+	functions["env"] = recording(func(name string) { env = append(env, name) })
+	functions["file"] = recording(func(path string) {
+		if actual, err := filepath.EvalSymlinks(b.ResolvePath(path)); err == nil {
+			files = append(files, Absolute(actual))
+		}
+	})
+	_, _ = attribute.Expr.Value(&hcl.EvalContext{Functions: functions}) // its mistakes were reported when it was decoded
+	return env, files
+}
+
+// recording returns a function that records its argument. Its result is unknown, so that an evaluation takes every branch.
+func recording(record func(argument string)) Function {
+	return function.New(&function.Spec{
+		VarParam: &function.Parameter{Name: "name", Type: cty.String, AllowUnknown: true},
+		Type:     function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if len(args) > 0 && args[0].IsKnown() {
+				record(args[0].AsString())
+			}
+			return cty.UnknownVal(cty.String), nil
+		},
+	})
+}
+
+// Absolute makes a path absolute, or leaves it as it is where there is no working directory.
+func Absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

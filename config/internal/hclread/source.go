@@ -1,0 +1,150 @@
+package hclread
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// maxNesting bounds the brackets that are open at one place of a file.
+const maxNesting = 100
+
+// source is one file, with what of it can be trusted.
+type source struct {
+	path       string
+	file       *hcl.File
+	blocks     hclsyntax.Blocks
+	attributes hclsyntax.Attributes
+	tokens     hclsyntax.Tokens
+	// broken means that the file does not parse: blocks holds only those before the first mistake.
+	broken  bool
+	secrets []span
+}
+
+func newSource(r *Reader, path string, content []byte) *source {
+	tokens, _ := hclsyntax.LexConfig(content, path, hcl.InitialPos) // the parser reports the same diagnostics
+	return &source{path: path, tokens: tokens, secrets: secretSpans(tokens, r.secrets), file: &hcl.File{Bytes: content}}
+}
+
+// parse fills in the blocks and reports syntax errors.
+func (s *source) parse(r *Reader) {
+	if at := tooDeep(s.tokens); at != nil {
+		s.broken = true
+		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; simplify the expression.", maxNesting)
+		return
+	}
+	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
+	for _, d := range diags {
+		r.Report(d)
+	}
+	s.file = file
+	if body, ok := file.Body.(*hclsyntax.Body); ok {
+		s.keep(body, diags)
+	}
+}
+
+// keep takes from a body what surely means what it says. A parser that met a syntax error guesses at what follows, so
+// only the blocks before the error are kept.
+func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
+	limit := len(s.file.Bytes)
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // the one error that leaves the body intact
+			s.broken = true
+			if d.Subject != nil {
+				limit = min(limit, d.Subject.Start.Byte)
+			}
+		}
+	}
+	for _, b := range body.Blocks {
+		if b.Range().End.Byte <= limit {
+			s.blocks = append(s.blocks, b)
+		}
+	}
+	if !s.broken {
+		s.attributes = body.Attributes
+	}
+}
+
+// labels returns the first labels of the blocks of a type.
+func (s *source) labels(blockType string) []string {
+	if s.broken {
+		return s.likelyLabels(blockType)
+	}
+	var labels []string
+	for _, b := range s.blocks {
+		if b.Type == blockType && len(b.Labels) > 0 {
+			labels = append(labels, b.Labels[0])
+		}
+	}
+	return labels
+}
+
+// likelyLabels reads the labels of a broken file from its tokens, where a label may stand without quotes. In a sound file
+// that would go wrong: "for team in" declares nothing.
+func (s *source) likelyLabels(blockType string) []string {
+	var labels []string
+	for i := 0; i+2 < len(s.tokens); i++ {
+		t := s.tokens[i:]
+		switch {
+		case t[0].Type != hclsyntax.TokenIdent || string(t[0].Bytes) != blockType:
+		case t[1].Type == hclsyntax.TokenIdent:
+			labels = append(labels, string(t[1].Bytes))
+		case t[1].Type == hclsyntax.TokenOQuote && t[2].Type == hclsyntax.TokenQuotedLit:
+			labels = append(labels, string(t[2].Bytes))
+		}
+	}
+	return labels
+}
+
+// tooDeep returns where the nesting of a file exceeds its bound. HCL's parser recurses, and Go cannot recover from an
+// exhausted stack.
+func tooDeep(tokens hclsyntax.Tokens) *hcl.Range {
+	depth, operators := 0, 0
+	for i := range tokens {
+		switch t := tokens[i].Type; {
+		case opens(t):
+			depth++
+		case closes(t):
+			depth--
+		case t == hclsyntax.TokenNewline && depth == 0:
+			operators = 0
+		case isOperator(t):
+			operators++
+		}
+		if depth > maxNesting || operators > maxFileSize/100 {
+			return &tokens[i].Range
+		}
+	}
+	return nil
+}
+
+// isOperator reports whether a token nests an expression without a bracket.
+func isOperator(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenQuestion, hclsyntax.TokenPlus, hclsyntax.TokenStar,
+		hclsyntax.TokenSlash, hclsyntax.TokenPercent, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp,
+		hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan:
+		return true
+	default:
+		return false
+	}
+}
+
+func opens(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
+		hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		return true
+	default:
+		return false
+	}
+}
+
+func closes(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
+		hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,37 @@
+package hclread
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// Suggest ends a sentence about a wrong name, with a question for the nearest known name if there is one.
+func Suggest(name string, known []string) string {
+	best := nearest(name, known)
+	if best == "" {
+		return "."
+	}
+	return fmt.Sprintf(". Did you mean %q?", best)
+}
+
+// Sentence ends the text of an error with a period, unless [Suggest] has ended it.
+func Sentence(err error) string {
+	text := err.Error()
+	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// nearest returns the known name that a wrong one most likely stands for, empty if none is near.
+func nearest(name string, known []string) string {
+	best, limit := "", len(name)/3+1
+	for _, k := range known {
+		if d := levenshtein.Distance(name, k, nil); d <= limit && d < len(k) {
+			best, limit = k, d-1
+		}
+	}
+	return best
+}

@@ -1,0 +1,69 @@
+package hclread
+
+import (
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Masked stands in for every sensitive value that would be shown.
+const Masked = "(sensitive)"
+
+// PEMStart begins every block of a PEM file.
+const PEMStart = "-----BEGIN "
+
+var errPEM = errors.New("is PEM itself; write the path of a file that contains it")
+
+// Text is one string of the configuration.
+type Text struct {
+	Value string
+	At    hcl.Range
+	// Sensitive means that no message may show the value.
+	Sensitive bool
+	// Unset means that the value depends on an unset variable: it is empty, and there is nothing to check.
+	Unset bool
+}
+
+func newText(v cty.Value, at hcl.Range, sensitive bool) Text {
+	v, marks := v.Unmark()
+	t := Text{At: at, Sensitive: sensitive || len(marks) > 0}
+	if !v.IsKnown() {
+		t.Unset = true
+		return t
+	}
+	t.Value = v.AsString()
+	return t
+}
+
+// String is the value as a message may show it.
+func (t Text) String() string {
+	if t.Sensitive {
+		return Masked
+	}
+	return strconv.Quote(t.Value)
+}
+
+// ExactKeys compares keys as they are.
+func ExactKeys(key string) string { return key }
+
+// FoldedKeys ignores the case of keys.
+func FoldedKeys(key string) string { return strings.ToLower(key) }
+
+// hasCredentials reports whether a value may be a URL with a user or a password in it.
+func hasCredentials(value string) bool {
+	return strings.Contains(value, "@") && strings.Contains(value, "//")
+}
+
+// DecodeBase64 reads the standard and the URL alphabet, padded or not.
+func DecodeBase64(s string) ([]byte, error) {
+	s = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(s, "="))
+	b, err := base64.RawStdEncoding.Strict().DecodeString(s)
+	if err != nil {
+		return nil, errors.New("it is not base64")
+	}
+	return b, nil
+}

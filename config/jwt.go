@@ -1,0 +1,148 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+// Defaults and bounds of a jwt block.
+const (
+	// DefaultSubjectClaim is the claim with the subject of a token.
+	DefaultSubjectClaim = "sub"
+	// DefaultGroupsClaim is the claim with the groups of the subject.
+	DefaultGroupsClaim = "groups"
+	// DefaultLeeway is how far the clock of the issuer may be from the gateway's.
+	DefaultLeeway = 30 * time.Second
+
+	maxLeeway = 5 * time.Minute // a larger difference is not one of clocks
+)
+
+// JWT is one jwt block: an authorization server whose access tokens are accepted.
+type JWT struct {
+	// Name is the block's label, for logs.
+	Name string
+	// Issuer must equal the iss claim, to the letter. It is also where the server's metadata is discovered.
+	Issuer string
+	// JWKSURL is where the server's keys are; empty means that discovery says where.
+	JWKSURL string
+	// Audience must be among the aud claim.
+	Audience string
+	// SubjectClaim and GroupsClaim name the claims that make the principal.
+	SubjectClaim, GroupsClaim string
+	// Algorithms are the accepted signature algorithms, none of them symmetric.
+	Algorithms []string
+	Leeway     time.Duration
+	// Scopes must all be granted to a token.
+	Scopes []string
+	// As goes in front of subjects and groups, with a slash: user:AS/SUBJECT. It may be empty.
+	As    string
+	Place Place
+}
+
+func jwtSchema() hclread.Schema {
+	return hclread.Schema{
+		Plain:    []string{"subject_claim", "groups_claim", "algorithms", "leeway", "scopes", "as"},
+		External: []string{"issuer", "jwks_url", "audience"},
+	}
+}
+
+func decodeJWT(b *hclread.Block, ids *identities) JWT {
+	if b.Labelled() {
+		b.Unique("jwt", b.Label(), b.LabelRange())
+	}
+	j := JWT{
+		Name: b.Label(), Place: placeOf(b.Range()), SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway,
+	}
+	if b.Lacks("issuer") {
+		b.Error(b.Range(), "Missing issuer", "A jwt block needs the issuer of its tokens: set issuer to the value of their iss claim, even if jwks_url is set.")
+	}
+	if b.Lacks("audience") {
+		b.Error(b.Range(), "Missing audience", "A token that was made for another service must not be accepted: set audience to the value that the issuer puts into the aud claim of tokens for this gateway, usually its public_url with its path.")
+	}
+	hclread.Set(b, "issuer", &j.Issuer, parseIssuer)
+	hclread.Set(b, "jwks_url", &j.JWKSURL, parseProvider)
+	hclread.Set(b, "audience", &j.Audience, hclread.Checked(checkAudience))
+	hclread.Set(b, "subject_claim", &j.SubjectClaim, hclread.Checked(checkClaim))
+	hclread.Set(b, "groups_claim", &j.GroupsClaim, hclread.Checked(checkClaim))
+	before := b.Reported()
+	j.Algorithms = hclread.List(b, "algorithms", parseAlgorithm)
+	switch {
+	case !b.Has("algorithms"):
+		j.Algorithms = asymmetricAlgorithms()
+	case len(j.Algorithms) == 0 && b.Reported() == before:
+		b.Error(b.ValueRange("algorithms"), "Empty algorithms", "No token could be accepted; list the algorithms that the issuer signs with, or leave the attribute out to accept all safe ones.")
+	}
+	hclread.Set(b, "leeway", &j.Leeway, parseLeeway)
+	j.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
+	j.As = ids.decodeAs(b, "jwt "+j.Place.String())
+	return j
+}
+
+// asymmetricAlgorithms returns the algorithms that a jwt block may accept, and accepts by default.
+func asymmetricAlgorithms() []string {
+	return []string{
+		"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+	}
+}
+
+func parseAlgorithm(s string) (string, error) {
+	if s == "none" || strings.HasPrefix(s, "HS") {
+		return "", errors.New("would accept tokens that anyone can make from public values; list an algorithm with a private key, like \"RS256\"")
+	}
+	return hclread.OneOf(asymmetricAlgorithms()...)(s)
+}
+
+// parseIssuer keeps the spelling of an issuer, since the iss claim must equal it to the letter.
+func parseIssuer(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
+		return "", errors.New("has a query, which no issuer has; leave it out")
+	}
+	return parseProvider(s)
+}
+
+// parseProvider accepts only addresses at which no one on the network path can insert keys of their own.
+func parseProvider(s string) (string, error) {
+	u, err := parseURL(s)
+	if err != nil {
+		return "", err
+	}
+	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
+		return "", errors.New("would let anyone on the network path decide which tokens are valid; write https://, or use a host on loopback")
+	}
+	return s, nil
+}
+
+func checkAudience(s string) error {
+	if !isPrintable(s) {
+		return errors.New(`is not an audience; write the value of the aud claim, like "https://prompts.example.com/mcp"`)
+	}
+	return nil
+}
+
+func checkClaim(s string) error {
+	if !isPrintable(s) {
+		return errors.New(`is not the name of a claim; write it like "groups"`)
+	}
+	return nil
+}
+
+func checkScope(s string) error {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return errors.New(`is not a scope; write each as an element of its own, like ["prompts:read", "prompts:list"]`)
+	}
+	return nil
+}
+
+func parseLeeway(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > maxLeeway {
+		return 0, fmt.Errorf(`is not a duration from "0s" to "%gm"; write it like "30s"`, maxLeeway.Minutes())
+	}
+	return d, nil
+}

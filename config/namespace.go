@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+const maxPrefix = 64 // bytes
+
+// namespace knows which team owns which exposed names: a prefix belongs to the first team that uses it.
+type namespace struct {
+	separator string // empty if it is wrong: then prefixes cannot be checked
+	owners    map[string]owner
+}
+
+// owner is the first use of a prefix.
+type owner struct {
+	team  string
+	place Place
+}
+
+// owner returns who owns the longest prefix of a name.
+func (n namespace) owner(name string) (owner, bool) {
+	best, isOwned := n.owners[""]
+	longest := -1
+	for prefix, o := range n.owners {
+		if prefix != "" && strings.HasPrefix(name, prefix+n.separator) && len(prefix) > longest {
+			best, isOwned, longest = o, true, len(prefix)
+		}
+	}
+	return best, isOwned
+}
+
+// decodePrefix decodes the prefix of an upstream and claims it for the team.
+func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream) {
+	if b.Has("prefix") && !hclread.Set(b, "prefix", &u.Prefix, hclread.Checked(checkPrefix)) || !isName(b.Label()) {
+		return
+	}
+	at, subject := b.ValueRange("prefix"), fmt.Sprintf("prefix %q", u.Prefix)
+	if !b.Has("prefix") {
+		at, subject = b.LabelRange(), fmt.Sprintf("label %q, which is the prefix,", u.Prefix)
+	}
+	// The first separator in a name must end the prefix: otherwise the prefix "a-" with the separator "--" would reach into
+	// the namespace of "a".
+	if u.Prefix != "" && n.separator != "" && strings.Index(u.Prefix+n.separator, n.separator) != len(u.Prefix) {
+		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to something else.", subject, n.separator)
+		return
+	}
+	n.claim(b, at, u)
+}
+
+// claim reports a prefix that another team owns.
+func (n *namespace) claim(b *hclread.Block, at hcl.Range, u *Upstream) {
+	first, isOwned := n.owners[u.Prefix]
+	if !isOwned {
+		n.owners[u.Prefix] = owner{u.Team, placeOf(at)}
+		return
+	}
+	if first.team != u.Team {
+		b.Error(at, "Prefix belongs to another team", "%q is a prefix of team %q (%s); set prefix to something else.", u.Prefix, first.team, first.place)
+	}
+}
+
+func checkPrefix(s string) error {
+	if s != "" && (!isPrintable(s) || len(s) > maxPrefix) {
+		return fmt.Errorf("is not a prefix; use up to %d bytes without white space", maxPrefix)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+// Defaults and bounds of an upstream block.
+const (
+	// DefaultTimeout bounds one call to an upstream.
+	DefaultTimeout = 10 * time.Second
+	// DefaultRefresh is how often an upstream that cannot notify is listed again.
+	DefaultRefresh = 5 * time.Minute
+	// MinRefresh is the shortest interval between two lists, whatever the configuration or the server says.
+	MinRefresh = 10 * time.Second
+	// DefaultConcurrency bounds the calls in flight to one upstream.
+	DefaultConcurrency = 256
+	// DefaultAttempts is how often a call is tried in all: once, without a retry.
+	DefaultAttempts = 1
+	// DefaultMaxPrompts bounds the prompts taken from one upstream's list.
+	DefaultMaxPrompts = 10_000
+	// DefaultMaxMessage bounds one message from an upstream, in bytes.
+	DefaultMaxMessage = 4 << 20
+	// DefaultBreakerFailures is how many calls in a row must go unanswered before the breaker opens.
+	DefaultBreakerFailures = 5
+	// DefaultBreakerCooldown is how long an open breaker refuses calls before it lets one through to try.
+	DefaultBreakerCooldown = 5 * time.Second
+
+	defaultGrace = time.Minute
+	maxAttempts  = 10
+)
+
+// Upstream is one upstream block: a named MCP server.
+type Upstream struct {
+	Name string
+	// Team is the name of the team whose file has the block.
+	Team string
+	// Transport is how the server is reached; it decides whether URLs or Command is set.
+	Transport Transport
+	// TransportExplicit means that the transport attribute is written: no other transport is tried.
+	TransportExplicit bool
+	// URLs are the addresses of the replicas of one server, in configuration order; one for a url attribute.
+	URLs    []string
+	Headers map[string]Secret
+	// TLS is nil without a tls block: https is verified with the system's certificates.
+	TLS *TLS
+	// OAuth is nil without an oauth block: no access tokens are sent.
+	OAuth   *OAuth
+	Command []string
+	Env     map[string]Secret
+	// Protocol is "auto" or the one revision to speak.
+	Protocol string
+	// Prefix stands before the separator in exposed names; empty means that names have no prefix.
+	Prefix      string
+	Timeout     time.Duration
+	Refresh     time.Duration
+	Concurrency int
+	// Rate is calls per second; 0 is no bound.
+	Rate float64
+	// Attempts is how often a call is tried in all.
+	Attempts   int
+	MaxPrompts int
+	MaxMessage int
+	// WhenDown says what happens to the prompts while the upstream is down; WhenDownHide applies after Grace.
+	WhenDown WhenDown
+	Grace    time.Duration
+	Breaker  Breaker
+	Place    Place
+
+	// shown is URLs or Command with masks, set if one of them holds a sensitive value.
+	shown []string
+}
+
+// Addresses returns where the upstream is, for logs and pages: each of its URLs, or the command line. Values from env or file
+// are masked here, but not in URLs and Command.
+func (u Upstream) Addresses() []string {
+	shown := u.shown
+	if shown == nil {
+		shown = slices.Concat(u.URLs, u.Command)
+	}
+	if u.Transport == Stdio {
+		return []string{strings.Join(shown, " ")}
+	}
+	return shown
+}
+
+// Address returns [Upstream.Addresses] in one line.
+func (u Upstream) Address() string { return strings.Join(u.Addresses(), ", ") }
+
+// SameConnection reports whether a connection that one upstream block made can serve another. The place of the block, the
+// prefix and what happens while the server is down make no difference to a connection.
+func (u Upstream) SameConnection(other Upstream) bool {
+	for _, u := range []*Upstream{&u, &other} {
+		u.Place, u.Prefix, u.WhenDown, u.Grace = Place{}, "", "", 0
+	}
+	return reflect.DeepEqual(u, other)
+}
+
+// String shows an upstream by name and [Upstream.Address].
+func (u Upstream) String() string { return u.Name + " (" + u.Address() + ")" }
+
+// GoString masks like String under %#v.
+func (u Upstream) GoString() string { return u.String() }
+
+// LogValue masks like String in a log.
+func (u Upstream) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// MarshalText masks like String in JSON.
+func (u Upstream) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// Transport is how an upstream is reached.
+type Transport string
+
+// The values of the transport attribute.
+const (
+	StreamableHTTP Transport = "streamable-http" // the default for a url; unless it is written, SSE is tried too
+	SSE            Transport = "sse"             // HTTP+SSE of 2024-11-05
+	Stdio          Transport = "stdio"
+)
+
+// WhenDown says what happens to the prompts of an upstream that is down.
+type WhenDown string
+
+// The values of the when_down attribute.
+const (
+	WhenDownKeep WhenDown = "keep" // keep listing them
+	WhenDownHide WhenDown = "hide" // list them for the grace period only
+)
+
+// Breaker is the breaker block of an upstream.
+type Breaker struct {
+	Failures int
+	Cooldown time.Duration
+}
+
+func upstreamSchema() hclread.Schema {
+	return hclread.Schema{
+		Plain: []string{
+			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
+		},
+		External: []string{"url", "urls", "command"},
+		Secret:   []string{"headers", "env"},
+		Blocks: []hclread.BlockSchema{
+			{Type: "breaker", Schema: hclread.Schema{Plain: []string{"failures", "cooldown"}}},
+			{Type: "retry", Schema: hclread.Schema{Plain: []string{"attempts"}}},
+			{Type: "tls", Schema: tlsSchema()},
+			{Type: "oauth", Schema: oauthSchema()},
+		},
+		Elsewhere: map[string]string{
+			"lock": "the team block", "limit": "the team block", "prompt": "the team block", "screen": "the team block",
+		},
+	}
+}
+
+func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Upstream {
+	checkName("upstream", b)
+	u := Upstream{
+		Name:        b.Label(),
+		Team:        team,
+		Place:       placeOf(b.Range()),
+		Protocol:    "auto",
+		Prefix:      b.Label(),
+		Timeout:     DefaultTimeout,
+		Refresh:     DefaultRefresh,
+		Concurrency: DefaultConcurrency,
+		MaxPrompts:  DefaultMaxPrompts,
+		MaxMessage:  DefaultMaxMessage,
+		Attempts:    DefaultAttempts,
+		WhenDown:    WhenDownKeep,
+		Grace:       defaultGrace,
+		Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
+	}
+	decodeEndpoint(b, &u, r)
+	names.decodePrefix(b, &u)
+	hclread.Set(b, "protocol", &u.Protocol, hclread.OneOf("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"))
+	if u.Transport == SSE && u.Protocol == "2026-07-28" {
+		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no HTTP+SSE; change protocol or transport.")
+	}
+	hclread.Set(b, "timeout", &u.Timeout, parseDuration)
+	hclread.Set(b, "refresh", &u.Refresh, parseRefresh)
+	hclread.Int(b, "concurrency", maxCount, &u.Concurrency)
+	hclread.Float(b, "rate", minRate, maxRate, &u.Rate)
+	hclread.Int(b, "max_prompts", maxCount, &u.MaxPrompts)
+	hclread.Int(b, "max_message", maxCount, &u.MaxMessage)
+	decodeWhenDown(b, &u)
+	for _, inner := range b.Inner("breaker") {
+		hclread.Int(inner, "failures", maxCount, &u.Breaker.Failures)
+		hclread.Set(inner, "cooldown", &u.Breaker.Cooldown, parseDuration)
+	}
+	for _, inner := range b.Inner("retry") {
+		decodeRetry(inner, &u)
+	}
+	return u
+}
+
+func decodeWhenDown(b *hclread.Block, u *Upstream) {
+	isKnown := hclread.Set(b, "when_down", &u.WhenDown, hclread.OneOf(WhenDownKeep, WhenDownHide)) || !b.Has("when_down")
+	hclread.Set(b, "grace", &u.Grace, parseDuration)
+	if isKnown && b.Has("grace") && u.WhenDown != WhenDownHide {
+		b.Error(b.NameRange("grace"), "grace without hide",
+			"The prompts are kept for as long as the upstream is down; set when_down = %q or remove grace.", WhenDownHide)
+	}
+}
+
+func decodeRetry(b *hclread.Block, u *Upstream) {
+	if b.Lacks("attempts") {
+		b.Error(b.Range(), "Missing attempts", "A block %q without attempts has no effect; write attempts = 3 to try a call three times in all.", b.Type())
+	}
+	hclread.Int(b, "attempts", maxAttempts, &u.Attempts)
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, errors.New(`is not a duration; write a number and a unit, like "10s" or "5m"`)
+	}
+	if d <= 0 {
+		return 0, errors.New(`is not positive; write it like "10s"`)
+	}
+	return d, nil
+}
+
+func parseRefresh(s string) (time.Duration, error) {
+	d, err := parseDuration(s)
+	if err == nil && d < MinRefresh {
+		return 0, fmt.Errorf(`is less than %s, the shortest interval; write it like "5m"`, MinRefresh)
+	}
+	return d, err
+}
