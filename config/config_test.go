@@ -238,25 +238,6 @@ func TestValidFixturesLoadWithoutAWord(t *testing.T) {
 	}
 }
 
-func TestTheSampleInThePackageCommentLoads(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, sample, found := strings.Cut(string(doc), "# A team's file, annotated")
-	if !found {
-		t.Fatal("no sample in doc.go")
-	}
-	var hcl strings.Builder
-	for _, line := range regexp.MustCompile(`(?m)^//\t(.*)$`).FindAllStringSubmatch(sample, -1) {
-		hcl.WriteString(line[1] + "\n")
-	}
-	cfg := load(t, write(t, "payments.hcl", hcl.String()))
-	if got := len(cfg.Upstreams()); got != 3 {
-		t.Errorf("the sample has %d upstreams, want 3", got)
-	}
-}
-
 func TestMistakesOfAllFilesShowInOneRun(t *testing.T) {
 	dir := write(t,
 		"a.hcl", "team \"a\" {\n  members = [\"nobody\"]\n  upstream \"x\" { url = \"x\" }\n}\n",

@@ -1,103 +1,49 @@
-// Package config answers one question: what does the HCL below --config say?
+// Package config answers one question: what does the HCL below --config say? README.md, beside this file, describes the
+// language; this comment is about the code.
 //
-// [Load] reads a file or a folder and gives either one checked [Config] or a list of mistakes, each with
-// its place and its remedy. What callers may rely on:
+// [Load] reads a file or a folder and returns one checked [Config], or a list of mistakes with the place and the remedy of each.
+// What callers may rely on:
 //
-//   - All or nothing: a Config exists only when not one error was found, and after Load nobody checks again.
-//   - Every mistake of every file comes in one run. A file with a syntax error does not hide the mistakes
-//     of the others.
-//   - Nothing is accepted and silently ignored: what is unknown, and what is known but has no effect yet,
-//     is an error.
-//   - Order is kept: teams, upstreams and rules stand in the order of the files and of their lines. Folders
-//     are read recursively, the names in each in the order of their bytes.
-//   - A Config never changes, so it may be shared between goroutines.
-//   - Load reads the configuration, the files it names and the environment; it never touches the network.
+//   - All or nothing: a Config exists only if there is no error, and after Load nobody checks again.
+//   - One run reports every mistake of every file. A syntax error in one file hides no mistake in the others.
+//   - Nothing is accepted and silently ignored: an unknown name is an error, and so is a known one without effect.
+//   - Order is kept: teams, upstreams and rules are in the order of the files and of their lines. Folders are read recursively,
+//     each in the byte order of its names.
+//   - A Config never changes, so goroutines may share it.
+//   - Load reads the configuration, the files that it names, and the environment. It never touches the network.
+//
+// # How a block becomes a value
+//
+//	files ──▶ config/internal/hclread ──▶ blocks ──▶ decode functions ──▶ Config
+//	          load, parse, check against     │       one file per block: defaults,
+//	          the schema, evaluate, mask     │       value, schema, decoder
+//	                                         ▼
+//	                                    Diagnostics
+//
+// To add an attribute to a block, edit the block's file (its value, its schema, its decoder), a fixture in testdata, and its row
+// in README.md, which a test demands. [Upstream] in upstream.go is the largest example.
+//
+// Some blocks must know of others. That knowledge is in small types, each with the rules for it: names.go knows who owns which
+// prefix, identities.go which sources make subjects, allow.go what a team's file may use, and reach.go which addresses an
+// upstream may have.
 //
 // # Sensitive values
 //
-// What comes from env and file is sensitive, and so is whatever is computed from it. Where may it go?
+// The results of env and file are sensitive, and so is whatever is computed from them. The schema of each block says where the
+// value of an attribute goes:
 //
-//	headers, env, sha256, token_sha256,         kept as Secret, Key or a hash: never printed
-//	client_secret, cursor_keys
-//	listen, path, public_url, instructions,     yes, since deployments set them from outside; these
-//	allowed_hosts, allowed_origins, state_dir,  are public by nature and printed by the Config
-//	trusted_proxies, server_name, issuer,
-//	jwks_url, audience
-//	url, urls, command                          yes; [Upstream.Address] is what may be shown of them
-//	*ca_file, cert_file, key_file               yes; what is in the files is kept as Secret
-//	everything else                             an error: it would be shown in logs
-//
-// No diagnostic contains a sensitive value, and none shows the source text of headers, env, sha256,
-// token_sha256, client_secret and cursor_keys.
-//
-// The files of a tls block are found like those of file(): relative to the folder of the file that names them, and
-// only where the team's allow block grants them.
-//
-// # What an allow block trusts
-//
-// A granted command is trusted to run with the arguments and the environment that the team gives it. What it does
-// with its arguments is not looked at: who may run npx or a shell may run everything. So that a harmless command
-// cannot be made another one, a team's env may not set the variables that are known to decide which code runs, like
-// PATH, LD_PRELOAD and NODE_OPTIONS; this holds where any allow block exists. A program that takes code from
-// variables of its own is better granted as a script that leaves no choice.
+//	secret     kept as Secret, Key or a hash, and never printed
+//	external   may be sensitive: deployments set it from outside. The Config prints it, but for url, urls and command, of which
+//	           only [Upstream.Address] may be shown. The contents of files are kept as Secret.
+//	plain      logged, so a sensitive value is an error
 //
 // # Conditions
 //
-// A when expression, see [Condition], is evaluated for each prompt and each audience, so it takes time in proportion to
-// its length and to what it reads: there is no loop in a loop, no arithmetic, and no function that makes much out of
-// little.
+// A when expression, see [Condition], is evaluated for each prompt and each audience. Its time is bounded by its length and by the
+// facts that it reads: it has no nested loops, no arithmetic, and no function that makes much out of little.
 //
-// # A team's file, annotated
-//
-//	team "payments" {
-//	  # Members see all prompts of the team's upstreams. Others see nothing of them.
-//	  members = ["group:payments", "user:alice@example.com"]
-//
-//	  # An MCP server that is reached by HTTP. Its prompt "review_pr" is exposed as "billing.review_pr".
-//	  upstream "billing" {
-//	    url     = "https://billing.internal/mcp"
-//	    headers = { Authorization = "Bearer ${env("PAYMENTS_TOKEN")}" }
-//	    timeout = "20s"
-//	    rate    = 50 # calls per second
-//	    retry { attempts = 2 }
-//	    breaker {
-//	      failures = 3
-//	      cooldown = "10s"
-//	    }
-//	  }
-//
-//	  # Replicas of one server. When all of them are down, its prompts disappear after a while.
-//	  upstream "ledger" {
-//	    urls      = ["https://a.ledger.internal/mcp", "https://b.ledger.internal/mcp"]
-//	    when_down = "hide" # the default is "keep"
-//	    grace     = "10m"
-//	    tls { server_name = "ledger.internal" } # also ca_file, and cert_file with key_file
-//	  }
-//
-//	  # An MCP server that is a child process. It inherits little: what it needs stands in env.
-//	  upstream "notes" {
-//	    command = ["npx", "-y", "@modelcontextprotocol/server-everything"]
-//	    env     = { LOG_LEVEL = "warn" }
-//	    prefix  = "wiki" # instead of its label
-//	  }
-//
-//	  # Adds an audience. Patterns are over exposed names.
-//	  expose "reviews for everyone" {
-//	    prompts = ["billing.review_*"]
-//	    to      = ["*"]
-//	    when    = length(prompt.arguments) <= 5 # optional: over prompt and principal
-//	  }
-//
-//	  # Changes what clients see of one prompt. Fixed arguments disappear and are sent with every get; what has a
-//	  # default is no longer required.
-//	  prompt "billing.review_invoice" {
-//	    name      = "invoice"
-//	    title     = "Review an invoice"
-//	    arguments = { currency = "EUR" }
-//	    defaults  = { language = "en" }
-//	  }
-//
-//	  # Removes from everybody, members too.
-//	  hide "half-finished" { prompts = ["wiki.wip_*"] }
-//	}
+// Reading order: load.go, decoder.go, config.go, gateway.go, server_tls.go, admin.go, auth.go, token.go, jwt.go,
+// identities.go, team.go, unused.go, upstream.go, endpoint.go, oauth.go, tls.go, reach.go, allow.go, rule.go, override.go,
+// screen.go, limit.go, when.go, condition.go, facts.go, lockfile.go, lock.go, format.go, diagnostics.go, names.go, address.go,
+// selector.go, pattern.go, place.go, secret.go
 package config

@@ -22,8 +22,7 @@ const (
 	DefaultSeparator = "."
 
 	maxPageSize  = 1000
-	maxSeparator = 8         // characters
-	maxCount     = 1<<31 - 1 // of numbers without a bound of their own
+	maxSeparator = 8 // characters
 )
 
 // Gateway is the gateway block.

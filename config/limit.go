@@ -6,8 +6,13 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// A rate between these gives an interval between requests that fits a Duration and that someone may mean.
-const minRate, maxRate = 1e-6, 1e6
+// Bounds of numbers, here and in other blocks.
+const (
+	// A rate between these gives an interval between requests that fits a Duration and that someone may mean.
+	minRate, maxRate = 1e-6, 1e6
+	// maxCount bounds the counts that have no bound of their own: an int on every platform.
+	maxCount = 1<<31 - 1
+)
 
 // Limit is a limit block: how much each principal may request. Anonymous callers count as one principal.
 type Limit struct {

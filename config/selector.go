@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 )
 
 // SelectorKind is what a [Selector] compares.
@@ -56,11 +55,4 @@ func parseSelector(s string) (Selector, error) {
 	default:
 		return sel, nil
 	}
-}
-
-// isPrintable reports whether s is a name that can be told from the text around it: not empty, without white space.
-func isPrintable(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
-	})
 }

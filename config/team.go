@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"unicode"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -85,36 +83,6 @@ func (t *Team) nameLimits() {
 			expose.Limit.Block = fmt.Sprintf("team %q expose %q %d", t.Name, expose.Label, seen[expose.Label])
 		}
 	}
-}
-
-// checkName reports a label that is not a name, or not the only one.
-func checkName(kind string, b *hclread.Block) {
-	if !b.Labelled() {
-		return
-	}
-	if !isName(b.Label()) {
-		b.Error(b.LabelRange(), "Invalid "+kind+" name", "%q is not a name; use letters, digits, \"-\" and \"_\".", b.Label())
-		return
-	}
-	b.Unique(kind, b.Label(), b.LabelRange())
-}
-
-// isName reports whether s can be the label of a team or an upstream.
-func isName(s string) bool {
-	return s != "" && !slices.ContainsFunc([]rune(s), func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_'
-	})
-}
-
-// teamNames are the labels of all team blocks, broken files included.
-type teamNames []string
-
-// check reports a name that no team has.
-func (n teamNames) check(name string) error {
-	if slices.Contains(n, name) {
-		return nil
-	}
-	return fmt.Errorf("names a team that no team block declares%s", hclread.Suggest(name, n))
 }
 
 func parseMember(s string) (Selector, error) {

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -70,4 +72,41 @@ func checkPrefix(s string) error {
 		return fmt.Errorf("is not a prefix; use up to %d bytes without white space", maxPrefix)
 	}
 	return nil
+}
+
+// teamNames are the labels of all team blocks, broken files included.
+type teamNames []string
+
+// check reports a name that no team has.
+func (n teamNames) check(name string) error {
+	if slices.Contains(n, name) {
+		return nil
+	}
+	return fmt.Errorf("names a team that no team block declares%s", hclread.Suggest(name, n))
+}
+
+// checkName reports a label that is not a name, or not the only one.
+func checkName(kind string, b *hclread.Block) {
+	if !b.Labelled() {
+		return
+	}
+	if !isName(b.Label()) {
+		b.Error(b.LabelRange(), "Invalid "+kind+" name", "%q is not a name; use letters, digits, \"-\" and \"_\".", b.Label())
+		return
+	}
+	b.Unique(kind, b.Label(), b.LabelRange())
+}
+
+// isName reports whether s can be the label of a team or an upstream.
+func isName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_'
+	})
+}
+
+// isPrintable reports whether s is a name that can be told from the text around it: not empty, without white space.
+func isPrintable(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
+	})
 }
