@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEveryIdentityAttributeArrives(t *testing.T) {
+func TestLoad_DecodesEveryAttributeOfIdentity(t *testing.T) {
 	path := filepath.Join("testdata", "valid", "identity.hcl")
 	secrets := filepath.Join("testdata", "valid", "secrets", "payments")
 	got := load(t, path)
@@ -58,7 +58,7 @@ func TestEveryIdentityAttributeArrives(t *testing.T) {
 	}
 }
 
-func TestOneSourceNeedsNoAs(t *testing.T) {
+func TestAuth_NeedsNoAsWithOneSource(t *testing.T) {
 	for _, content := range []string{
 		"auth {\n token \"a\" { sha256 = sha256(\"a\") }\n token \"b\" {\n sha256 = sha256(\"b\")\n as = \"b\"\n }\n}",
 		"auth {\n jwt \"a\" {\n issuer = \"https://a.example.com\"\n audience = \"x\"\n }\n}",
@@ -67,7 +67,7 @@ func TestOneSourceNeedsNoAs(t *testing.T) {
 	}
 }
 
-func TestClientCertificatesAloneAreAnAuthBlock(t *testing.T) {
+func TestAuth_FollowsFromClientCertificates(t *testing.T) {
 	pem := func(name string) string { return secretFile(t, name).Reveal() }
 	cfg := load(t, write(t, "ca.crt", pem("ca.crt"), "tls.crt", pem("client.crt"), "tls.key", pem("client.key"), "x.hcl", `gateway {
   listen = "0.0.0.0:8443"
@@ -82,7 +82,7 @@ func TestClientCertificatesAloneAreAnAuthBlock(t *testing.T) {
 	}
 }
 
-func TestSampleTokenBlocksLoad(t *testing.T) {
+func TestTokenBlock_IsAcceptedByLoad(t *testing.T) {
 	hash := sha256.Sum256([]byte("secret"))
 	block, err := TokenBlock(Token{Subject: `a"b${c}`, SHA256: hash, Groups: []string{"ci", `q"q`}, As: "corp"})
 	if err != nil {

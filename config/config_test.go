@@ -3,13 +3,8 @@ package config
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -82,7 +77,7 @@ func secretFile(t *testing.T, name string) Secret {
 	return NewSecret(string(content))
 }
 
-func TestEveryAttributeArrives(t *testing.T) {
+func TestLoad_DecodesEveryAttribute(t *testing.T) {
 	path := filepath.Join("testdata", "valid", "everything.hcl")
 	at := func(line int) Place { return Place{path, line} }
 	description := "Plan a day"
@@ -210,7 +205,7 @@ func TestEveryAttributeArrives(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileGivesTheDefaults(t *testing.T) {
+func TestLoad_GivesDefaultsForAnEmptyFile(t *testing.T) {
 	want := &Config{
 		Gateway: Gateway{
 			Listen:    DefaultListen,
@@ -226,7 +221,7 @@ func TestAnEmptyFileGivesTheDefaults(t *testing.T) {
 	}
 }
 
-func TestValidFixturesLoadWithoutAWord(t *testing.T) {
+func TestLoad_AcceptsValidFixturesWithoutDiagnostics(t *testing.T) {
 	paths, _ := filepath.Glob("testdata/valid/*.hcl")
 	for _, path := range paths {
 		if hclread.IsLockFile(path) {
@@ -238,7 +233,7 @@ func TestValidFixturesLoadWithoutAWord(t *testing.T) {
 	}
 }
 
-func TestMistakesOfAllFilesShowInOneRun(t *testing.T) {
+func TestLoad_ReportsMistakesOfAllFilesInOneRun(t *testing.T) {
 	dir := write(t,
 		"a.hcl", "team \"a\" {\n  members = [\"nobody\"]\n  upstream \"x\" { url = \"x\" }\n}\n",
 		"b.hcl", "team \"b\" {\n  colour = 1\n}\n",
@@ -257,77 +252,7 @@ func TestMistakesOfAllFilesShowInOneRun(t *testing.T) {
 	}
 }
 
-// dump prints a value in every way there is.
-func dump(t *testing.T, v any) string {
-	t.Helper()
-	encoded, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all strings.Builder
-	all.Write(encoded)
-	slog.New(slog.NewTextHandler(&all, nil)).Info("dump", "value", v)
-	slog.New(slog.NewJSONHandler(&all, nil)).Info("dump", "value", v)
-	for _, format := range []string{"%v", "%+v", "%#v"} {
-		fmt.Fprintf(&all, format, v)
-		fmt.Fprintf(&all, format, reflect.Indirect(reflect.ValueOf(v)))
-	}
-	return all.String()
-}
-
-func TestSecretsDoNotShowInAConfig(t *testing.T) {
-	for _, path := range []string{"everything.hcl", "outside.hcl"} {
-		cfg := load(t, filepath.Join("testdata", "valid", path))
-		cfg.Gateway.Instructions = "" // public by nature
-		var all strings.Builder
-		all.WriteString(dump(t, cfg))
-		all.WriteString(dump(t, cfg.Auth))
-		for _, u := range cfg.Upstreams() {
-			all.WriteString(dump(t, u.TLS))
-		}
-		dumps := all.String()
-		hash := sha256.Sum256([]byte("token"))
-		for _, secret := range []string{"hunter2", "0123456789abcdef", hex.EncodeToString(hash[:8]), fmt.Sprint(hash)} {
-			if strings.Contains(dumps, secret) {
-				t.Errorf("%s: %q shows in:\n%s", path, secret, dumps)
-			}
-		}
-	}
-}
-
-func TestAddressMasksWhatComesFromOutside(t *testing.T) {
-	upstreams := load(t, "testdata/valid/outside.hcl").Upstreams()
-	for i, want := range []struct {
-		address string
-		urls    []string
-	}{
-		{"(sensitive)", []string{"https://docs.example.com/hunter2-env/mcp"}},
-		{"tool --key (sensitive) (sensitive)", nil},
-		{"https://a.example.com/mcp, (sensitive)", []string{"https://a.example.com/mcp", "https://b.example.com/hunter2-env"}},
-		{"(sensitive), (sensitive)", []string{"https://a.example.com", "https://b.example.com"}},
-	} {
-		u := upstreams[i]
-		if got := u.Address(); got != want.address {
-			t.Errorf("Address of %s = %q, want %q", u.Name, got, want.address)
-		}
-		if diff := cmp.Diff(want.urls, u.URLs); diff != "" {
-			t.Errorf("URLs of %s (-want +got):\n%s", u.Name, diff)
-		}
-	}
-}
-
-func TestAddressShowsAllReplicas(t *testing.T) {
-	for want, u := range map[string]Upstream{
-		"https://a.example.com, https://b.example.com": {URLs: []string{"https://a.example.com", "https://b.example.com"}},
-		"npx -y server": {Transport: Stdio, Command: []string{"npx", "-y", "server"}},
-	} {
-		if got := u.Address(); got != want {
-			t.Errorf("Address() = %q, want %q", got, want)
-		}
-	}
-}
-
-func TestUnsetVariablesLeaveValuesEmptyWhereThatIsAllowed(t *testing.T) {
+func TestLoad_LeavesValuesOfUnsetVariablesEmpty(t *testing.T) {
 	dir := write(t, "x.hcl", `
 gateway {
   public_url  = env("UNSET")
@@ -369,41 +294,6 @@ func writeFile(t testing.TB, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestUpstreamsAreAlikeWhereTheSameConnectionDoes(t *testing.T) {
-	const block = `team "eng" {
-  upstream "up" {
-    urls    = ["https://one.example.com/mcp"]
-    headers = { X-Key = "one" }
-    # more
-    tls { server_name = "mcp.example.com" }
-  }
-}
-`
-	upstream := func(change ...string) Upstream {
-		return load(t, write(t, "eng.hcl", strings.NewReplacer(change...).Replace(block))).Upstreams()[0]
-	}
-	before := upstream()
-	for change, want := range map[string]bool{
-		"# more":                   true,
-		"\n\n":                     true, // it stands in another line
-		`prefix = "other"`:         true,
-		`when_down = "hide"`:       true,
-		`timeout = "1s"`:           false,
-		`max_prompts = 7`:          false,
-		`breaker { failures = 2 }`: false,
-		`oauth { ` + "\n" + `token_url = "https://one.example.com/t"` + "\n" + `client_id = "a"` + "\n" + `client_secret = "b"` + "\n}": false,
-	} {
-		if got := before.SameConnection(upstream("# more", change)); got != want {
-			t.Errorf("with %s: Alike = %v, want %v", change, got, want)
-		}
-	}
-	for was, is := range map[string]string{`"one"`: `"two"`, "one.example": "two.example", "mcp.example": "other.example", `"eng"`: `"ops"`} {
-		if before.SameConnection(upstream(was, is)) {
-			t.Errorf("with %s in the place of %s they are alike", is, was)
-		}
 	}
 }
 

@@ -20,7 +20,7 @@ func written(t *testing.T, content string) string {
 	return out.String()
 }
 
-func TestSnippetsShowMasksInPlaceOfSecrets(t *testing.T) {
+func TestWrite_MasksSecretsInSnippets(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
 		"in a line of its own": {
 			"auth {\n  token \"ci\" {\n    sha256 = \"hunter2\"\n  }\n}",
@@ -85,7 +85,7 @@ func spread(content string) string {
 	return strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(content)
 }
 
-func TestValuesOfMisspeltAttributesShowWhenTheyAreNoSecrets(t *testing.T) {
+func TestWrite_ShowsAMisspeltAttributeOnlyIfItIsNoSecret(t *testing.T) {
 	const secret = "hunter2"
 	for content, shows := range map[string]bool{
 		`team "a" { membres = ["user:hunter2@example.com"] }`:                        true,
@@ -112,7 +112,7 @@ func TestValuesOfMisspeltAttributesShowWhenTheyAreNoSecrets(t *testing.T) {
 	}
 }
 
-func TestWhatIsCalledASecretIsMaskedWhereverItStands(t *testing.T) {
+func TestWrite_MasksWhateverIsNamedLikeASecret(t *testing.T) {
 	for _, block := range []string{`team "a" { upstream "u" { %s } }`, `team "a" { %s }`, `auth { token "a" { %s } }`, `team "a" { upstream "u" { tls { %s } } }`} {
 		for _, name := range []string{
 			"token", "tokens", "bearer", "bearer_token", "secret", "secrets", "client_secret", "password", "passwd", "pwd",
@@ -126,7 +126,7 @@ func TestWhatIsCalledASecretIsMaskedWhereverItStands(t *testing.T) {
 	}
 }
 
-func TestErrorsNameSummaryAndRemedyWithTheirPlace(t *testing.T) {
+func TestErr_HasPlaceSummaryAndRemedy(t *testing.T) {
 	dir := write(t, "docs.hcl", "team \"a\" {\n  upstream \"docs\" {\n    url = \"guides.example.com\"\n  }\n}")
 	_, diags := Load(dir, options())
 	want := filepath.Join(dir, "docs.hcl") + `:3: Invalid upstream URL; "guides.example.com" is not an http or https URL with a host; ` +
@@ -136,7 +136,7 @@ func TestErrorsNameSummaryAndRemedyWithTheirPlace(t *testing.T) {
 	}
 }
 
-func TestNoDiagnosticsAreNoError(t *testing.T) {
+func TestDiagnostics_ZeroValueIsEmpty(t *testing.T) {
 	var none Diagnostics
 	if none.Err() != nil || none.HasErrors() || len(none.report.Diagnostics) != 0 {
 		t.Errorf("the zero value has %d diagnostics: %v", len(none.report.Diagnostics), none.Err())

@@ -64,7 +64,7 @@ func expectations(t *testing.T, path string) []expectation {
 	return marks
 }
 
-func TestEachMistakeIsReportedOnItsLineAndNothingElse(t *testing.T) {
+func TestLoad_ReportsEachMistakeOnItsLineAndNothingElse(t *testing.T) {
 	files, _ := filepath.Glob("testdata/invalid/*.hcl")
 	folders, _ := filepath.Glob("testdata/invalid-folders/*")
 	if len(files) == 0 || len(folders) == 0 {

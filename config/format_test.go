@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-func TestFormatChangesWhiteSpaceOnly(t *testing.T) {
+func TestFormat_ChangesWhiteSpaceOnly(t *testing.T) {
 	dir := write(t,
 		"gateway.hcl", "# The platform's.\ngateway {\nlisten=\"127.0.0.1:1\"   # here\n  page_size   = 7\n}\n",
 		"teams/eng.hcl", "team \"eng\" {}\n",
@@ -33,7 +33,7 @@ func TestFormatChangesWhiteSpaceOnly(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotParseIsNotFormatted(t *testing.T) {
+func TestFormat_LeavesOutFilesThatDoNotParse(t *testing.T) {
 	files, diags := Format(write(t, "a.hcl", "team {\n", "b.hcl", "c=1\n"))
 	if !diags.HasErrors() || len(files) != 1 || filepath.Base(files[0].Path) != "b.hcl" {
 		t.Errorf("files %v, %v", files, diags.Err())

@@ -19,7 +19,7 @@ func locked(t *testing.T, name, upstream, definition string) LockedPrompt {
 	return p
 }
 
-func TestALockFileSaysWhatWasWritten(t *testing.T) {
+func TestParseLock_ReadsWhatFormatWrites(t *testing.T) {
 	lock := NewLock([]LockedPrompt{
 		locked(t, "b.x", "b", `{"title":"B","big":12345678901234567890}`),
 		locked(t, "a.x", "two", `{}`),
@@ -51,7 +51,7 @@ func TestALockFileSaysWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestSpellingIsNoDrift(t *testing.T) {
+func TestNewLockedPrompt_IgnoresSpelling(t *testing.T) {
 	a, b := locked(t, "x", "u", `{"a":1.0,"b":"é"}`), locked(t, "x", "u", ` { "b":"\u00e9", "a":1 }`)
 	if a != b {
 		t.Errorf("%+v and %+v differ", a, b)
@@ -61,7 +61,7 @@ func TestSpellingIsNoDrift(t *testing.T) {
 	}
 }
 
-func TestDiffLocks(t *testing.T) {
+func TestDiffLocks_ReturnsAllDifferences(t *testing.T) {
 	gone, same := locked(t, "b", "u", `{}`), locked(t, "c", "u", `{}`)
 	old, changed := locked(t, "d", "u", `{}`), locked(t, "d", "u", `{"title":"T"}`)
 	fresh, moved := locked(t, "a", "u", `{}`), locked(t, "b", "v", `{}`)
@@ -75,7 +75,7 @@ func TestDiffLocks(t *testing.T) {
 	}
 }
 
-func TestTheLockFileStandsBesideTheConfiguration(t *testing.T) {
+func TestLoad_ReadsTheLockFileBesideTheConfiguration(t *testing.T) {
 	lock := NewLock([]LockedPrompt{locked(t, "a.x", "a", `{"title":"T"}`)})
 	dir := write(t, "gateway.hcl", `gateway { lock = "enforce" }`+"\n", LockFile, string(lock.Format()))
 	want, _ := lock.Find("a.x", "a")
@@ -109,7 +109,7 @@ func TestTheLockFileStandsBesideTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestATeamCannotLoosenTheLock(t *testing.T) {
+func TestLockFor_IsTheStricterSetting(t *testing.T) {
 	for _, test := range []struct{ gateway, team, want LockMode }{
 		{LockOff, LockOff, LockOff},
 		{LockOff, LockWarn, LockWarn},

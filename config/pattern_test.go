@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-func TestPatternsMatchWholeNames(t *testing.T) {
+func TestPattern_MatchesWholeNames(t *testing.T) {
 	match := func(glob, name string) {
 		t.Helper()
 		if p, err := ParsePattern(glob); err != nil || !p.Match(name) {
@@ -77,7 +77,7 @@ func TestPatternsMatchWholeNames(t *testing.T) {
 	}
 }
 
-func TestPatternsThatDoNotParse(t *testing.T) {
+func TestParsePattern_RefusesMistakes(t *testing.T) {
 	for _, glob := range []string{
 		"", "[", "[a", "[!", "[]", "[!]", "[^", "[^a]", "[^]", "[z-a]", `a\`, `[\`, "[a-", "\xff", strings.Repeat("*", maxPattern+1),
 	} {
@@ -87,7 +87,7 @@ func TestPatternsThatDoNotParse(t *testing.T) {
 	}
 }
 
-func TestMatchingIsLinear(t *testing.T) {
+func TestPattern_MatchesInLinearTime(t *testing.T) {
 	p, err := ParsePattern(strings.Repeat("*a", 50) + "b")
 	if err != nil {
 		t.Fatal(err)
@@ -143,17 +143,4 @@ func escape(name string) string {
 		literal.WriteString(`\` + string(r))
 	}
 	return literal.String()
-}
-
-func TestSelectors(t *testing.T) {
-	for _, s := range []string{"*", "user:alice@example.com", "user:corp/alice", "group:a:b", "team:search"} {
-		if sel, err := ParseSelector(s); err != nil || sel.String() != s {
-			t.Errorf("ParseSelector(%q) = %v, %v", s, sel, err)
-		}
-	}
-	for _, s := range []string{"", "alice", "user:", "*:x", "role:x", "user:a b", "User:a", "user:\x00"} {
-		if sel, err := ParseSelector(s); err == nil {
-			t.Errorf("ParseSelector(%q) = %v, want an error", s, sel)
-		}
-	}
 }

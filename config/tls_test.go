@@ -15,7 +15,7 @@ func ledger(t *testing.T) *TLS {
 	return load(t, filepath.Join("testdata", "valid", "everything.hcl")).Upstreams()[2].TLS
 }
 
-func TestThePrivateKeyNeverShows(t *testing.T) {
+func TestTLS_NeverShowsThePrivateKey(t *testing.T) {
 	all := ledger(t)
 	body := strings.Split(all.Key.Reveal(), "\n")[2]
 	der, err := base64.StdEncoding.DecodeString(body)
@@ -33,7 +33,7 @@ func TestThePrivateKeyNeverShows(t *testing.T) {
 	}
 }
 
-func TestClientConfigHasAllOfTheBlock(t *testing.T) {
+func TestClientConfig_HasAllOfTheBlock(t *testing.T) {
 	c := clientConfig(t, ledger(t))
 	if c.ServerName != "ledger.internal" || c.RootCAs == nil || len(c.Certificates) != 1 || c.Certificates[0].PrivateKey == nil {
 		t.Errorf("ClientConfig() = %+v", c)
@@ -43,7 +43,7 @@ func TestClientConfigHasAllOfTheBlock(t *testing.T) {
 	}
 }
 
-func TestClientConfigLeavesTheUsualWhereNothingIsSaid(t *testing.T) {
+func TestClientConfig_KeepsDefaults(t *testing.T) {
 	for _, block := range []*TLS{nil, {}} {
 		if c := clientConfig(t, block); c.ServerName != "" || c.RootCAs != nil || c.Certificates != nil || c.InsecureSkipVerify {
 			t.Errorf("ClientConfig of %v = %+v", block, c)
@@ -51,7 +51,7 @@ func TestClientConfigLeavesTheUsualWhereNothingIsSaid(t *testing.T) {
 	}
 }
 
-func TestClientConfigsShareNothingThatCallersChange(t *testing.T) {
+func TestClientConfig_ReturnsANewValueEachTime(t *testing.T) {
 	block := ledger(t)
 	clientConfig(t, block).NextProtos = []string{"h2"}
 	if c := clientConfig(t, block); c.NextProtos != nil {
@@ -59,7 +59,7 @@ func TestClientConfigsShareNothingThatCallersChange(t *testing.T) {
 	}
 }
 
-func TestClientConfigRefusesWhatLoadDidNotMake(t *testing.T) {
+func TestClientConfig_RefusesUncheckedPEM(t *testing.T) {
 	for _, block := range []TLS{
 		{CAs: NewSecret("hunter2")},
 		{Certificate: NewSecret("hunter2"), Key: NewSecret("hunter2")},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// bound is how long a test waits for what must happen.
+// bound is how long a test waits for an event that must come.
 const bound = 20 * time.Second
 
 // folder is a folder in which a test changes files.
@@ -45,7 +45,7 @@ func (f folder) link(target, name string) { f.t.Helper(); f.must(os.Symlink(targ
 
 func (f folder) rename(from, to string) { f.t.Helper(); f.must(os.Rename(f.at(from), f.at(to))) }
 
-// watched watches paths and reads them again at each change, of which the channel tells.
+// watched records paths, again after each change, and sends each change on the channel.
 func watched(t *testing.T, paths ...string) <-chan struct{} {
 	w, changes := New(), make(chan struct{}, 100)
 	read := func() {
@@ -78,30 +78,30 @@ func wait(t *testing.T, changes <-chan struct{}, what string) {
 	select {
 	case <-changes:
 	case <-time.After(bound):
-		t.Fatalf("nothing was said of %s", what)
+		t.Fatalf("no report of %s", what)
 	}
 }
 
-func TestAFileIsWatchedHoweverItIsReplaced(t *testing.T) {
+func TestRun_ReportsAFileHoweverItIsReplaced(t *testing.T) {
 	f := newFolder(t)
 	f.write("gateway.hcl", "1")
 	changes := watched(t, f.at("gateway.hcl"))
 
 	f.write("gateway.hcl", "22")
-	wait(t, changes, "a file that was written over")
+	wait(t, changes, "an overwritten file")
 
 	f.write("gateway.hcl~", "333")
 	f.rename("gateway.hcl~", "gateway.hcl")
-	wait(t, changes, "a file that was renamed over it")
+	wait(t, changes, "a file renamed over it")
 
 	f.must(os.Remove(f.at("gateway.hcl")))
-	wait(t, changes, "a file that went")
+	wait(t, changes, "a removed file")
 	f.write("gateway.hcl", "4444")
-	wait(t, changes, "a file that came back")
+	wait(t, changes, "a file created again")
 }
 
-// A ConfigMap's folder: each file is a link through ..data, which is swapped for another.
-func TestAConfigMapIsWatched(t *testing.T) {
+// In a ConfigMap's folder, each file is a link through ..data, which Kubernetes replaces.
+func TestRun_ReportsASwappedConfigMap(t *testing.T) {
 	f := newFolder(t)
 	f.write("..1/gateway.hcl", "same")
 	f.link("..1", "..data")
@@ -111,11 +111,11 @@ func TestAConfigMapIsWatched(t *testing.T) {
 		f.write(next+"/gateway.hcl", "same")
 		f.link(next, "..data_tmp")
 		f.rename("..data_tmp", "..data")
-		wait(t, changes, "the link that was swapped to "+next)
+		wait(t, changes, "the link swapped to "+next)
 	}
 }
 
-func TestALinkFarAboveIsWatched(t *testing.T) {
+func TestRun_ReportsALinkFarAboveTheFile(t *testing.T) {
 	f := newFolder(t)
 	f.write("releases/1/etc/gateway.hcl", "1")
 	f.write("releases/2/etc/gateway.hcl", "2")
@@ -123,12 +123,12 @@ func TestALinkFarAboveIsWatched(t *testing.T) {
 	changes := watched(t, f.at("current/etc/gateway.hcl"))
 	f.link("releases/2", "next")
 	f.rename("next", "current")
-	wait(t, changes, "the link that was swapped")
+	wait(t, changes, "the swapped link")
 	f.write("releases/2/etc/gateway.hcl", "22")
-	wait(t, changes, "the file that it leads to")
+	wait(t, changes, "the file behind the link")
 }
 
-func TestAFolderIsWatchedForWhatIsReadFromIt(t *testing.T) {
+func TestRun_ReportsOnlyEntriesThatHoldConfiguration(t *testing.T) {
 	f := newFolder(t)
 	f.write("gateway.hcl", "1")
 	changes := watched(t, f.path, f.at("gateway.hcl"))
@@ -140,22 +140,22 @@ func TestAFolderIsWatchedForWhatIsReadFromIt(t *testing.T) {
 	f.must(os.Mkdir(f.at("teams"), 0o700))
 	wait(t, changes, "a new folder")
 	f.must(os.Remove(f.at("team.hcl")))
-	wait(t, changes, "a file that went")
+	wait(t, changes, "a removed file")
 	select {
 	case <-changes:
-		t.Error("something was said of files that nobody reads")
+		t.Error("a file that nobody reads was reported")
 	default:
 	}
 }
 
-func TestAFolderThatIsNotThereYetIsWatched(t *testing.T) {
+func TestRun_ReportsAFolderThatIsCreatedLater(t *testing.T) {
 	f := newFolder(t)
 	changes := watched(t, f.at("a/b/c.pem"))
 	f.write("a/b/c.pem", "1")
-	wait(t, changes, "a file that came with its folders")
+	wait(t, changes, "a file created with its folders")
 }
 
-func TestWhatChangesBetweenReadingAndWatchingIsSaid(t *testing.T) {
+func TestRun_ReportsAChangeBetweenReadingAndWatching(t *testing.T) {
 	f := newFolder(t)
 	f.write("gateway.hcl", "1")
 	w := New()
@@ -164,16 +164,16 @@ func TestWhatChangesBetweenReadingAndWatchingIsSaid(t *testing.T) {
 		f.write("gateway.hcl", "22")
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	said := false
+	reported := false
 	if err := w.Run(ctx, func() {
-		said = true
+		reported = true
 		cancel()
-	}); err != nil || !said {
-		t.Errorf("Run: %v, said %v", err, said)
+	}); err != nil || !reported {
+		t.Errorf("Run: %v, reported %v", err, reported)
 	}
 }
 
-func TestFoldersOfALoopOfLinks(t *testing.T) {
+func TestFoldersOf_EndsInALoopOfLinks(t *testing.T) {
 	f := newFolder(t)
 	f.link("b", "a")
 	f.link("a", "b")

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAllow_GrantsFilesByTheirRealPath(t *testing.T) {
+	certificate := secretFile(t, "ca.crt").Reveal() // what a tls block takes
+	elsewhere := write(t, "secret", certificate, "mounted", certificate)
+	dir := write(t,
+		"secrets/..2026_01_31_10_11_12.3456/token", certificate,
+		"secrets/payments/token", certificate,
+		"..evil/secrets/payments/token", certificate,
+		"..data/secrets/payments/token", certificate,
+		"..2026_01_31_10_11_12.3456/secrets/payments/token", certificate,
+		"secrets/..2026_01_31/payments/token", certificate,
+		"teams/.keep", "",
+	)
+	link(t, "..2026_01_31_10_11_12.3456", filepath.Join(dir, "secrets", "..data"))
+	link(t, "..data/token", filepath.Join(dir, "secrets", "token"))
+	link(t, filepath.Join(elsewhere, "secret"), filepath.Join(dir, "secrets", "payments", "link"))
+	link(t, elsewhere, filepath.Join(dir, "secrets", "payments", "folder"))
+
+	loads := func(grant, upstream string) bool {
+		policy := `allow "a" {` + "\n" + `files = ["` + grant + `"]` + "\n" + `commands = ["*"]` + "\n" + `hosts = ["*"]` + "\n}"
+		team := `team "a" {` + "\n" + `upstream "u" {` + "\n" + upstream + "\n}\n}"
+		for name, content := range map[string]string{"gateway.hcl": policy, "teams/a.hcl": team} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg, _ := Load(dir, options())
+		return cfg != nil
+	}
+	may := func(grant, path string) bool {
+		t.Helper()
+		function := loads(grant, `command = ["x", file("`+path+`")]`)
+		block := loads(grant, `url = "https://u"`+"\n"+`tls { ca_file = "`+path+`" }`)
+		if function != block {
+			t.Errorf("%q grants %q to file(): %t, to a tls block: %t", grant, path, function, block)
+		}
+		return function
+	}
+	allow := func(grant, path string) {
+		t.Helper()
+		if !may(grant, path) {
+			t.Errorf("%q does not grant %q", grant, path)
+		}
+	}
+	deny := func(grant, path string) {
+		t.Helper()
+		if may(grant, path) {
+			t.Errorf("%q grants %q", grant, path)
+		}
+	}
+	allow("secrets/payments/*", "../secrets/payments/token")
+	allow("secrets/payments/*", "../teams/../secrets/payments/token")
+	allow("secrets/payments/*", filepath.Join(dir, "secrets/payments/token"))
+	allow("secrets/token", "../secrets/token") // as Kubernetes mounts it
+	allow("secrets/token", "../secrets/..data/token")
+	allow(elsewhere+"/m*", filepath.Join(elsewhere, "mounted"))
+	deny("secrets/payments/*", "../secrets/token")
+	deny("secrets/payments/*", "../secrets/payments/../token")
+	deny("secrets/payments/*", "../secrets/payments/link")
+	deny("*", "../secrets/payments/link")
+	deny("*", "../secrets/payments/folder/secret")
+	deny("*", filepath.Join(elsewhere, "secret"))
+	deny("*", "../../"+filepath.Base(elsewhere)+"/secret")
+	deny("../*", "../../"+filepath.Base(elsewhere)+"/secret")
+	deny("secrets/payments/*", "../..evil/secrets/payments/token")
+	allow("secrets/payments/*", "../..data/secrets/payments/token") // where the folder itself is a mount
+	allow("secrets/payments/*", "../..2026_01_31_10_11_12.3456/secrets/payments/token")
+	deny("secrets/payments/*", "../secrets/..2026_01_31/payments/token")
+}
+
+func TestAllow_LooksThroughKubernetesMounts(t *testing.T) {
+	for grant, ok := range map[string]bool{`"token"`: true, `"other"`: false} {
+		const version = "..2026_01_31_10_11_12.3456"
+		dir := write(t,
+			version+"/gateway.hcl", "allow \"a\" {\ncommands = [\"x\"]\nfiles = ["+grant+"]\n}",
+			version+"/a.hcl", "team \"a\" {\nupstream \"u\" { command = [\"x\", file(\"token\")] }\n}",
+			version+"/token", "content",
+		)
+		link(t, version, filepath.Join(dir, "..data"))
+		for _, name := range []string{"gateway.hcl", "a.hcl", "token"} {
+			link(t, "..data/"+name, filepath.Join(dir, name))
+		}
+		if cfg, diags := Load(dir, options()); (cfg != nil) != ok {
+			t.Errorf("files = [%s]: %v", grant, diags.Err())
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package hclread
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func environment(name string) (string, bool) {
+	return "hunter2-env", name == "SECRET"
+}
+
+// box returns a block with some attributes, beside further files.
+func box(t *testing.T, attributes string, files ...string) *Block {
+	t.Helper()
+	dir := write(t, append(files, "x.hcl", "box {\n"+attributes+"\n}\n")...)
+	r := New(testSchema(), Options{LookupEnv: environment})
+	r.ReadPath(filepath.Join(dir, "x.hcl"))
+	r.Check()
+	return r.Blocks("box")[0]
+}
+
+func TestSecretMap_EvaluatesExpressions(t *testing.T) {
+	for expr, want := range map[string]string{
+		`upper("a")`:                           "A",
+		`trimprefix("abc", "a")`:               "bc",
+		`trimsuffix("abc", "c")`:               "ab",
+		`trim("xax", "x")`:                     "a",
+		`replace("a-b", "-", "+")`:             "a+b",
+		`regex("[0-9]+", "ab12")`:              "12",
+		`join(",", split("-", "a-b"))`:         "a,b",
+		`format("%s-%02d", "a", 7)`:            "a-07",
+		`substr("abcdef", 1, 2)`:               "bc",
+		`tostring(length(["a", "b"]))`:         "2",
+		`join(",", concat(["a"], ["b"]))`:      "a,b",
+		`tostring(contains(["a"], "a"))`:       "true",
+		`join(",", keys({ a = 1, b = 2 }))`:    "a,b",
+		`join(",", values({ a = 1, b = 2 }))`:  "1,2",
+		`merge({ a = "1" }, { a = "2" }).a`:    "2",
+		`lookup({ a = "1" }, "b", "c")`:        "c",
+		`join(",", flatten([["b"], ["a"]]))`:   "b,a",
+		`join(",", sort(distinct(["b","a"])))`: "a,b",
+		`coalesce(null, "a")`:                  "a",
+		`join(",", compact(["", "a"]))`:        "a",
+		`tostring(tonumber("1") + 1)`:          "2",
+		`jsondecode("{\"a\":\"b\"}").a`:        "b",
+		`jsonencode({ a = "b" })`:              `{"a":"b"}`,
+		`base64encode("a")`:                    "YQ==",
+		`base64decode("YQ")`:                   "a",
+		`sha256("a")`:                          "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
+		`urlencode("a b")`:                     "a+b",
+		`env("SECRET")`:                        "hunter2-env",
+		`env("UNSET", "default")`:              "default",
+		`env("UNSET", "")`:                     "",
+		`"<${trimspace(file("value"))}>"`:      "<content>",
+		`true ? env("SECRET") : "x"`:           "hunter2-env",
+		`[for s in ["a"] : upper(s)][0]`:       "A",
+	} {
+		b := box(t, "env = { V = "+expr+" }", "value", "content\n")
+		got := SecretMap(b, "env", ExactKeys, func(_, _ string) error { return nil })["V"]
+		if got != want || len(b.diags) > 0 {
+			t.Errorf("%s = %q, want %q; %v", expr, got, want, b.diags)
+		}
+	}
+}
+
+func TestSet_KeepsTheDefaultOfAWrongValue(t *testing.T) {
+	b := box(t, `name = "yellow"`)
+	colour := "red"
+	if Set(b, "name", &colour, OneOf("red", "blue")) || colour != "red" {
+		t.Errorf("Set took %q", colour)
+	}
+	if got := b.Finish().Diagnostics.Error(); !strings.Contains(got, `"yellow" is not one of: red, blue`) {
+		t.Errorf("diagnostics: %s", got)
+	}
+}
+
+func TestSet_AcceptsSensitiveValuesByTheSchema(t *testing.T) {
+	for attribute, want := range map[string]string{"name": "Sensitive name", "path": "", "token": ""} {
+		var got string
+		b := box(t, attribute+` = env("SECRET")`)
+		Set(b, attribute, &got, AnyText)
+		diags := b.Finish().Diagnostics
+		if want == "" && (got != "hunter2-env" || len(diags) > 0) || want != "" && !strings.Contains(diags.Error(), want) {
+			t.Errorf("%s = %q; %v", attribute, got, diags)
+		}
+	}
+}
+
+func TestSet_HidesSensitiveValuesInErrors(t *testing.T) {
+	for _, attribute := range []string{`path = env("SECRET")`, `token = "hunter2"`, `path = "https://me:hunter2@example.com"`} {
+		name, _, _ := strings.Cut(attribute, " ")
+		b := box(t, attribute)
+		var got string
+		Set(b, name, &got, func(string) (string, error) { return "", errors.New("is wrong") })
+		if text := b.Finish().Diagnostics.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, "(sensitive) is wrong.") {
+			t.Errorf("%s: %s", attribute, text)
+		}
+	}
+}
+
+func TestReadFile_AsksForAccessTwice(t *testing.T) {
+	b := box(t, `path = "value"`, "value", "content")
+	access := &recorder{}
+	b.Restrict(access)
+	if content, _, ok := b.ReadFile("path"); !ok || content != "content" {
+		t.Errorf("ReadFile = %q, %t", content, ok)
+	}
+	if len(access.files) != 2 {
+		t.Errorf("asked for %q, want the path as written and the resolved one", access.files)
+	}
+}
+
+// recorder allows everything.
+type recorder struct{ files []string }
+
+func (r *recorder) AllowEnv(string) error { return nil }
+
+func (r *recorder) AllowFile(path string, _ Text) error {
+	r.files = append(r.files, path)
+	return nil
+}
+
+func (r *recorder) AllowResolvedFile(path string, _ Text) error {
+	r.files = append(r.files, path)
+	return nil
+}

@@ -1,0 +1,140 @@
+package hclread
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// testSchema has an attribute of each kind.
+func testSchema() Schema {
+	return Schema{Blocks: []BlockSchema{
+		{Type: "team", Labelled: true},
+		{Type: "box", Schema: Schema{
+			Plain: []string{"name", "size", "words"}, External: []string{"path"}, Secret: []string{"token", "env"},
+			Blocks:      []BlockSchema{{Type: "lid", Schema: Schema{Plain: []string{"colour"}}}},
+			Unsupported: []string{"lock"},
+			Elsewhere:   map[string]string{"label": "a team block"},
+		}},
+	}}
+}
+
+// write makes a folder with files, from name and content in turns.
+func write(t *testing.T, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := 0; i < len(files); i += 2 {
+		path := filepath.Join(dir, files[i])
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(files[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// readPath reads what has no mistakes.
+func readPath(t *testing.T, path string) *Reader {
+	t.Helper()
+	r := New(testSchema(), Options{})
+	r.ReadPath(path)
+	r.Check()
+	if len(r.diags) > 0 {
+		t.Fatal(r.diags)
+	}
+	return r
+}
+
+func team(name string) string { return "team \"" + name + "\" {}\n" }
+
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// places returns where the teams of a configuration were found, relative to dir.
+func places(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	for _, b := range readPath(t, dir).Blocks("team") {
+		relative, err := filepath.Rel(dir, b.Range().Filename)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, relative)
+	}
+	return found
+}
+
+func TestReadPath_ReadsFoldersRecursivelyInOrder(t *testing.T) {
+	dir := write(t,
+		"b.hcl", team("b"),
+		"a/z.hcl", team("z"),
+		"a/deep/er/x.hcl", team("x"),
+		"c.hcl", team("c"),
+		".hidden.hcl", "broken",
+		".git/x.hcl", "broken",
+		"_draft.hcl", "broken",
+		"_drafts/x.hcl", "broken",
+		"prompts.lock.hcl", "broken",
+		"README.md", "broken",
+	)
+	if diff := cmp.Diff([]string{"a/deep/er/x.hcl", "a/z.hcl", "b.hcl", "c.hcl"}, places(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadPath_LoadsAConfigMapOnce(t *testing.T) {
+	dir := write(t, "..2026_01_31/a.hcl", team("a"), "..2026_01_31/b.hcl", team("b"))
+	link(t, "..2026_01_31", filepath.Join(dir, "..data"))
+	link(t, "..data/a.hcl", filepath.Join(dir, "a.hcl"))
+	link(t, "..data/b.hcl", filepath.Join(dir, "b.hcl"))
+	if diff := cmp.Diff([]string{"a.hcl", "b.hcl"}, places(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadPath_FollowsLinksOnce(t *testing.T) {
+	other := write(t, "o.hcl", team("o"))
+	dir := write(t, "a.hcl", team("a"))
+	link(t, dir, filepath.Join(dir, "loop"))
+	link(t, "a.hcl", filepath.Join(dir, "again.hcl"))
+	link(t, other, filepath.Join(dir, "other"))
+	link(t, "nowhere", filepath.Join(dir, "dangling"))
+	if diff := cmp.Diff([]string{"a.hcl", "other/o.hcl"}, places(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadPath_KeepsTheSpellingOfThePath(t *testing.T) {
+	t.Chdir(write(t, "conf/teams/a.hcl", team("a")))
+	if got := Place(readPath(t, "conf").Blocks("team")[0].Range()); got != "conf/teams/a.hcl:1" {
+		t.Errorf("place = %s, want conf/teams/a.hcl:1", got)
+	}
+}
+
+func TestReadPath_NamesThePathThatItCannotRead(t *testing.T) {
+	dir := write(t, "empty/README.md", "", "x.lock.hcl", "", "dangling/a.hcl", "", "large.hcl", strings.Repeat(" ", (1<<20)+1))
+	link(t, "nowhere", filepath.Join(dir, "dangling", "b.hcl"))
+	for name, want := range map[string]string{
+		"missing":    "no such file",
+		"empty":      "contains no .hcl file",
+		"x.lock.hcl": "is a lock file",
+		"dangling":   "no such file",
+		"large.hcl":  "split it",
+	} {
+		path := filepath.Join(dir, name)
+		r := New(testSchema(), Options{})
+		r.ReadPath(path)
+		if err := r.Finish().Diagnostics; !err.HasErrors() || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("ReadPath(%s): %v, want the path and %q", path, err, want)
+		}
+	}
+}

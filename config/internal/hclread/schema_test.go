@@ -1,0 +1,39 @@
+package hclread
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheck_SaysWhyANameIsWrong(t *testing.T) {
+	for item, want := range map[string]string{
+		`nam = "x"`:                         `Unknown attribute; box.nam does not exist. Did you mean "name"?`,
+		`zzzzzz = "x"`:                      `Unknown attribute; box.zzzzzz does not exist.`,
+		`lid = "x"`:                         `Unexpected attribute; lid is a block`,
+		"name {}":                           `Unexpected block; name is an attribute`,
+		`lid "x" {}`:                        `Unexpected label; Write lid { … } without a label.`,
+		"lid {}\nlid {}":                    `Duplicate block; There is already a block "lid" at x.hcl:2; merge the two.`,
+		"lock = 1":                          `box.lock is not supported yet`,
+		"label {}":                          `Misplaced block; label belongs in a team block; move it there.`,
+		"lid { color = 1 }":                 `Unknown attribute; lid.color does not exist. Did you mean "colour"?`,
+		"lid {\n}\n}\nteam {":               `One label needed; Write team "NAME" { … }.`,
+		"}\nteam \"a\" {\n}\nname {\nx = 1": `Unknown block; name does not exist.`,
+	} {
+		r := New(testSchema(), Options{})
+		r.Parse("x.hcl", []byte("box {\n"+item+"\n}\n"))
+		r.Check()
+		if got := r.Finish().Diagnostics.Error(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", item, got, want)
+		}
+	}
+}
+
+func TestLacks_IsFalseForAMisspeltAttribute(t *testing.T) {
+	b := box(t, `nam = "x"`)
+	if b.Lacks("name") {
+		t.Error("name is lacking, though it is misspelt")
+	}
+	if !b.Lacks("size") {
+		t.Error("size is not lacking")
+	}
+}

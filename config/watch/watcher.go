@@ -1,0 +1,161 @@
+package watch
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// quiet is how long no event may come before the files are compared, so that someone who changes several files has time to
+	// finish.
+	quiet = 200 * time.Millisecond
+	// patience bounds that wait when events keep coming.
+	patience = 2 * time.Second
+	// round is how often the files are compared without an event: some file systems send none.
+	round = time.Minute
+	// maxFollow bounds how often the watched folders are worked out again.
+	maxFollow = 10
+)
+
+// Watcher knows which files were read. [New] makes one; the zero value is not usable.
+type Watcher struct {
+	events *fsnotify.Watcher // nil if the system has none left
+
+	mu      sync.Mutex // guards what follows
+	seen    map[string]stamp
+	folders map[string]bool // the watched folders
+}
+
+// New returns a Watcher. Its resources are released when [Watcher.Run] returns.
+func New() *Watcher {
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		events = nil // out of inotify instances, for example: comparing once a round remains
+	}
+	return &Watcher{events: events, seen: map[string]stamp{}, folders: map[string]bool{}}
+}
+
+// Record calls read, which must call visit with the path of each file and folder just before it reads it. From then on these are
+// watched, and none that an earlier call recorded.
+func (w *Watcher) Record(read func(visit func(path string))) {
+	seen := map[string]stamp{}
+	read(func(path string) {
+		if _, ok := seen[path]; !ok {
+			seen[path] = newStamp(path)
+		}
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = seen
+	w.followLocked()
+}
+
+// Run calls changed when something that was recorded last has changed, until ctx ends. It calls it again for the next change,
+// whether or not changed records anew.
+func (w *Watcher) Run(ctx context.Context, changed func()) error {
+	rounds := time.NewTicker(round)
+	defer rounds.Stop()
+	var events <-chan fsnotify.Event
+	var lost <-chan error
+	if w.events != nil {
+		defer w.events.Close()
+		events, lost = w.events.Events, w.events.Errors
+	}
+	for {
+		if w.differs() {
+			changed()
+		}
+		select {
+		case <-events:
+			if !settle(ctx, events) {
+				return nil
+			}
+		case <-lost: //nolint:errcheck // whatever was lost, it is time to compare
+		case <-rounds.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// settle waits until events stop coming or patience runs out. It reports false if ctx ends first.
+func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	pause := time.NewTimer(quiet)
+	defer pause.Stop()
+	for {
+		select {
+		case <-events:
+			pause.Reset(quiet)
+		case <-pause.C:
+			return true
+		case <-end.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// differs reports whether anything has changed since the last comparison.
+func (w *Watcher) differs() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.followLocked() // before comparing: an event reports whatever changes afterwards
+	differs := false
+	for path, before := range w.seen {
+		now := newStamp(path)
+		differs = differs || !now.same(before)
+		w.seen[path] = now
+	}
+	return differs
+}
+
+// followLocked watches the folders whose entries decide where the paths lead, and no others. If these have changed by then, it
+// begins again: a folder may have been created before its parent was watched.
+func (w *Watcher) followLocked() {
+	if w.events == nil {
+		return
+	}
+	wanted := w.wantedLocked()
+	for range maxFollow {
+		w.watchLocked(wanted)
+		before := wanted
+		if wanted = w.wantedLocked(); maps.Equal(wanted, before) {
+			return
+		}
+	}
+}
+
+// wantedLocked returns the folders whose entries decide where the paths lead now.
+func (w *Watcher) wantedLocked() map[string]bool {
+	wanted := map[string]bool{}
+	for path := range w.seen {
+		for _, folder := range foldersOf(path) {
+			wanted[folder] = true
+		}
+	}
+	return wanted
+}
+
+// watchLocked watches these folders and no others.
+func (w *Watcher) watchLocked(wanted map[string]bool) {
+	for folder := range w.folders {
+		if !wanted[folder] {
+			_ = w.events.Remove(folder) // it may be gone
+		}
+	}
+	w.folders = map[string]bool{}
+	for folder := range wanted {
+		// Add does nothing for a watched folder, unless the name now stands for another one. A folder that cannot be watched is
+		// compared once a round.
+		if err := w.events.Add(folder); err == nil {
+			w.folders[folder] = true
+		}
+	}
+}
