@@ -13,6 +13,7 @@ import (
 	"unicode"
 )
 
+// checkListen checks a HOST:PORT with a port in plain decimal.
 func checkListen(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strconv.FormatUint(n, 10) != port {
@@ -24,6 +25,7 @@ func checkListen(s string) error {
 	return nil
 }
 
+// checkPath checks the path of the MCP endpoint, which must not shadow the gateway's own.
 func checkPath(s string) error {
 	switch {
 	case !strings.HasPrefix(s, "/"):
@@ -40,6 +42,7 @@ func checkPath(s string) error {
 
 func pathChars() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`) }
 
+// parsePublicURL reads the address to which paths are appended.
 func parsePublicURL(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {
@@ -139,6 +142,7 @@ func sameHost(a, b string) bool {
 	}
 }
 
+// isWildcard reports whether listening on a host means all addresses.
 func isWildcard(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
@@ -149,6 +153,7 @@ func isLoopback(host string) bool {
 	return isLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
 }
 
+// isLocalhost reports whether a name stands for loopback (RFC 6761).
 func isLocalhost(host string) bool {
 	host = strings.ToLower(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
@@ -163,8 +168,10 @@ func sameIP(a, b string) bool {
 	return err == nil && x.Unmap() == y.Unmap()
 }
 
+// hostOf returns the host of a URL in the spelling in which hosts are compared.
 func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
+// portOf returns the port that a URL means.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

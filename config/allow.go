@@ -61,6 +61,7 @@ func decodeAllowed(r *hclread.Reader, declared teamNames) allowed {
 	return a
 }
 
+// decodeAllow decodes one allow block. Its grants still lack root and reserved.
 func decodeAllow(b *hclread.Block, declared teamNames) *grants {
 	team := b.Label()
 	if b.Labelled() {
@@ -122,7 +123,7 @@ func (g *grants) AllowEnv(name string) error {
 	switch {
 	case g == nil:
 		return nil
-	case g.reserved.env[name]:
+	case g.reserved.env[name]: // before the grants, which do not help
 		return errReserved(fmt.Sprintf("The environment variable %q", name))
 	case !matchesAny(g.env, name):
 		return g.refusal("environment variable", fmt.Sprintf("%q", name), "env")
@@ -146,6 +147,7 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	if g.reserved.files[hclread.Absolute(path)] {
 		return errReserved("The file " + written.String())
 	}
+	// The path is resolved, so what it is compared with must be, too: --config may itself be a link.
 	root, err := filepath.EvalSymlinks(g.root)
 	if err != nil {
 		return err
@@ -156,6 +158,7 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	return nil
 }
 
+// allowCommand decides on the first element of command, as it is written.
 func (g *grants) allowCommand(command hclread.Text) error {
 	if g == nil || matchesAny(g.commands, command.Value) {
 		return nil
@@ -163,6 +166,7 @@ func (g *grants) allowCommand(command hclread.Text) error {
 	return g.refusal("command", command.String(), "commands")
 }
 
+// allowHost decides on a host in lower case. The error names the host only if its URL may be shown.
 func (g *grants) allowHost(host string, url hclread.Text) error {
 	if g == nil || matchesAny(g.hosts, host) {
 		return nil

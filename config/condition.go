@@ -43,6 +43,7 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 	})
 	if diags.HasErrors() {
 		if diag, ok := errors.AsType[*hcl.Diagnostic](diags.Errs()[0]); ok {
+			// The detail may quote a value, such as a claim; the summary never does.
 			return false, fmt.Errorf("%s in column %d", strings.ToLower(diag.Summary), diag.Subject.Start.Column)
 		}
 		return false, errors.New("the evaluation failed")
@@ -50,6 +51,7 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 	return truth(v)
 }
 
+// truth converts a result as HCL does, so that "true" is true.
 func truth(v cty.Value) (bool, error) {
 	v, err := convert.Convert(v, cty.Bool)
 	switch {
@@ -103,6 +105,7 @@ func (c *Condition) findReads() {
 	c.principalFields = slices.Compact(c.principalFields)
 }
 
+// fieldsOf returns the fields that one reference to principal reads.
 func fieldsOf(traversal hcl.Traversal) []string {
 	attribute, claim := stepName(traversal, 1), stepName(traversal, 2)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// condition loads a when expression.
+// condition returns the Condition of a when expression.
 func condition(t testing.TB, when string) *Condition {
 	t.Helper()
 	dir := t.TempDir() + "/x.hcl"
@@ -86,7 +86,7 @@ func TestHolds_IsUnknownWithoutADefinition(t *testing.T) {
 	}
 }
 
-// Whatever an expression says, it is over soon.
+// The bound is generous: an expression that is not bounded by its length takes hours.
 func TestHolds_EndsSoonForTheWorstExpressions(t *testing.T) {
 	var arguments []string
 	for i := range 256 {

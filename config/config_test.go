@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// load loads what has no mistakes.
+// load returns a configuration without mistakes.
 func load(t *testing.T, path string) *Config {
 	t.Helper()
 	cfg, diags := Load(path, options())
@@ -26,7 +26,7 @@ func load(t *testing.T, path string) *Config {
 	return cfg
 }
 
-// write makes a folder with files, from name and content in turns.
+// write makes a folder of files, given as name and content in turns.
 func write(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -275,7 +275,7 @@ team "a" {
 	}
 	u := cfg.Upstreams()[0]
 	if cfg.Gateway.PublicURL != "" || len(cfg.Gateway.CursorKeys) != 0 || len(u.URLs) != 0 || u.Headers["Authorization"].Reveal() != "" {
-		t.Errorf("got values from nowhere: %+v %q", cfg.Gateway, u.URLs)
+		t.Errorf("an unset variable gave a value: %+v %q", cfg.Gateway, u.URLs)
 	}
 	if u.Transport != StreamableHTTP || u.Address() != masked {
 		t.Errorf("transport %q at %q", u.Transport, u.Address())
@@ -286,7 +286,7 @@ team "a" {
 		}
 	}
 	if v := cfg.Upstreams()[1]; len(v.URLs) != 1 || v.URLs[0] != "https://v.example.com" {
-		t.Errorf("URLs of v = %q, want the one that is known", v.URLs)
+		t.Errorf("URLs of v = %q, want the known one", v.URLs)
 	}
 }
 

@@ -39,7 +39,7 @@ func rootSchema() hclread.Schema {
 
 // config decodes all blocks. Those that others depend on come first.
 func (d *decoder) config() *Config {
-	d.Check()
+	d.Check() // first: a misspelt attribute must not be reported as missing, too
 	d.checkOwnership()
 	d.teams = d.Labels("team")
 	cfg := d.settings()
@@ -48,10 +48,12 @@ func (d *decoder) config() *Config {
 	for _, b := range d.Blocks("hide") {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))
 	}
+	// Grants come before teams, whose expressions are evaluated within them.
 	d.allowed = decodeAllowed(d.Reader, d.teams)
 	for _, b := range d.Blocks("team") {
 		cfg.Teams = append(cfg.Teams, d.team(b))
 	}
+	// A prompt block may name an upstream that is further down, in another file.
 	d.overrides.check(d.Reader, d.names)
 	return cfg
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// written returns the diagnostics of one file as a person sees them.
+// written returns the diagnostics of one file as a terminal shows them.
 func written(t *testing.T, content string) string {
 	t.Helper()
 	_, diags := Load(write(t, "x.hcl", content), options())
@@ -80,7 +80,7 @@ func TestWrite_MasksSecretsInSnippets(t *testing.T) {
 	}
 }
 
-// spread puts each item of nested blocks in a line of its own.
+// spread puts each attribute of a nested block on a line of its own.
 func spread(content string) string {
 	return strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(content)
 }

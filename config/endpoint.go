@@ -82,7 +82,7 @@ func decodeURLs(b *hclread.Block, u *Upstream, r reach) {
 	seen := map[string]bool{}
 	for _, t := range addresses {
 		if t.Unset {
-			continue
+			continue // its warning says so
 		}
 		parsed, err := parseURL(t.Value)
 		if err != nil {
@@ -103,7 +103,7 @@ func decodeURLs(b *hclread.Block, u *Upstream, r reach) {
 func decodeAddresses(b *hclread.Block) []hclread.Text {
 	before := b.Reported()
 	addresses := b.Texts("urls")
-	if t, ok := b.Text("url"); ok {
+	if t, ok := b.Text("url"); ok { // both is an error by now, and each is checked all the same
 		addresses = append(addresses, t)
 	}
 	name := "urls"
@@ -157,6 +157,7 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	case words[0].Value == "":
 		b.Invalid("command", words[0], errors.New("is not a program; write the program first, then its arguments"))
 	default:
+		// Arguments are the team's business: see allow in README.md.
 		if err := r.allowCommand(words[0]); err != nil {
 			b.Invalid("command", words[0], err)
 		}

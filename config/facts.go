@@ -41,7 +41,7 @@ func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts 
 		"arguments": cty.UnknownVal(cty.List(argumentType())), "meta": cty.DynamicVal,
 	}
 	if definition == nil {
-		return PromptFacts{value: cty.ObjectVal(facts)}
+		return PromptFacts{value: cty.ObjectVal(facts)} // what is unknown makes the result unknown, not false
 	}
 	var d struct {
 		Title       string          `json:"title"`
@@ -148,7 +148,7 @@ func (f PrincipalFacts) Value(field string) string {
 	}
 	if hasClaim {
 		if !v.Type().HasAttribute(claim) {
-			return "absent"
+			return "absent" // without quotes, unlike the claim "absent"
 		}
 		v = v.GetAttr(claim)
 	}

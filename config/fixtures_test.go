@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// environment is what the fixtures find set.
+// environment holds the variables of the fixtures.
 func environment(name string) (string, bool) {
 	value, ok := map[string]string{
 		"A_TOKEN":        "hunter2-a",
@@ -37,7 +37,7 @@ type expectation struct {
 
 var expected = regexp.MustCompile(`# (ERROR|WARNING):`)
 
-// expectations reads the marks in a file.
+// expectations returns the marks in a file.
 func expectations(t *testing.T, path string) []expectation {
 	t.Helper()
 	f, err := os.Open(path)
@@ -112,7 +112,7 @@ func (e expectation) matches(d *hcl.Diagnostic) bool {
 		strings.Contains(d.Summary+"; "+d.Detail, e.text)
 }
 
-// checkSecretsAreMasked looks for what all secrets of the fixtures have in common.
+// checkSecretsAreMasked looks for the text that every secret of the fixtures contains.
 func checkSecretsAreMasked(t *testing.T, diags Diagnostics) {
 	t.Helper()
 	var out strings.Builder

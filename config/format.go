@@ -29,6 +29,7 @@ func Format(path string) ([]Formatted, Diagnostics) {
 // maxPasses bounds how often a file is formatted until nothing changes. hclwrite sometimes needs more than one pass.
 const maxPasses = 4
 
+// canonicalForm formats until nothing changes.
 func canonicalForm(content []byte) []byte {
 	for range maxPasses {
 		next := hclwrite.Format(content)

@@ -40,7 +40,7 @@ func TestFormat_LeavesOutFilesThatDoNotParse(t *testing.T) {
 	}
 }
 
-// words are the tokens of a file but for white space between them.
+// words returns the tokens of a file without the white space between them.
 func words(content []byte) (all []string) {
 	tokens, _ := hclsyntax.LexConfig(content, "a.hcl", hcl.InitialPos)
 	for _, token := range tokens {
@@ -69,7 +69,7 @@ func FuzzFormat(f *testing.F) {
 		}
 		after := canonicalForm(content)
 		if diff := cmp.Diff(words(content), words(after)); diff != "" {
-			t.Errorf("format changes what is said (-before +after):\n%s", diff)
+			t.Errorf("formatting changes more than white space (-before +after):\n%s", diff)
 		}
 		if again := canonicalForm(after); !bytes.Equal(again, after) {
 			t.Errorf("%q becomes %q, and that %q", content, after, again)

@@ -27,21 +27,27 @@ const (
 
 // Gateway is the gateway block.
 type Gateway struct {
+	// Listen is HOST:PORT. It is beyond loopback only with an Auth.
 	Listen string
-	Path   string
+	// Path is the path of the MCP endpoint, without a slash at the end.
+	Path string
 	// PublicURL is the address that clients use, without a slash at the end; empty if it is not set.
 	PublicURL string
-	PageSize  int
+	// PageSize bounds the entries of one prompts/list page.
+	PageSize int
+	// Separator stands between an upstream's prefix and the prompt's own name. No prefix contains it.
 	Separator string
 	// CursorKeys are 32 bytes each: the first seals, all open. Empty means a fresh random key per process.
-	CursorKeys     []Key
+	CursorKeys []Key
+	// AllowedHosts and AllowedOrigins are what requests may have in Host and Origin, besides the gateway's own addresses.
 	AllowedHosts   []string
 	AllowedOrigins []string
 	// TrustedProxies are the peers whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// TLS is nil without a tls block: clients are served plain HTTP.
-	TLS          *ServerTLS
-	Conflict     Conflict
+	TLS      *ServerTLS
+	Conflict Conflict
+	// Instructions are told to every client when it connects.
 	Instructions string
 	// StateDir is the folder in which the last good lists are kept, relative to the working directory; empty means that they
 	// are not kept. It may be below the configuration, of which only *.hcl files are read.
@@ -91,7 +97,8 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 	hclread.Set(b, "public_url", &g.PublicURL, parsePublicURL)
 	hclread.Int(b, "page_size", maxPageSize, &g.PageSize)
 	if !hclread.Set(b, "separator", &g.Separator, hclread.Checked(checkSeparator)) && b.Has("separator") {
-		g.Separator = "" // without it, prefixes cannot be checked
+		// Empty rather than the default: a prefix may fit the separator that was meant and not the default.
+		g.Separator = ""
 	}
 	g.CursorKeys = hclread.List(b, "cursor_keys", parseKey)
 	g.AllowedHosts = hclread.List(b, "allowed_hosts", hclread.Checked(checkHost))
@@ -121,6 +128,7 @@ func checkPublicURL(r *hclread.Reader, cfg *Config) {
 		"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
 }
 
+// checkSeparator bounds the separator, which is part of every name.
 func checkSeparator(s string) error {
 	if n := utf8.RuneCountInString(s); n < 1 || n > maxSeparator || !isPrintable(s) {
 		return fmt.Errorf(`is not 1 to %d characters without white space; write it like "."`, maxSeparator)
@@ -128,6 +136,7 @@ func checkSeparator(s string) error {
 	return nil
 }
 
+// checkFolder does not look for the folder, which may be created later.
 func checkFolder(s string) error {
 	if s == "" || strings.Contains(s, "\x00") {
 		return errors.New(`is not the path of a folder; write it like "/var/lib/promptweir", or leave it out to keep nothing`)
@@ -135,6 +144,7 @@ func checkFolder(s string) error {
 	return nil
 }
 
+// parseKey reads a cursor key. Its error does not quote the key.
 func parseKey(s string) (Key, error) {
 	b, err := hclread.DecodeBase64(s)
 	if err != nil || len(b) != len(Key{}.bytes) {
@@ -157,6 +167,7 @@ func parseProxy(s string) (netip.Prefix, error) {
 	case err != nil || !prefix.IsValid():
 		return netip.Prefix{}, errors.New(`is not an address or a network; write it like "10.0.0.7" or "10.0.0.0/8"`)
 	case prefix.Bits() == 0:
+		// If every peer is trusted, every client can write the header that names its address.
 		return netip.Prefix{}, errors.New("covers every address, so that any client could forge its own; name the proxies")
 	case prefix != prefix.Masked():
 		return netip.Prefix{}, fmt.Errorf("has host bits set; write %q", prefix.Masked())

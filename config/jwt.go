@@ -90,7 +90,9 @@ func asymmetricAlgorithms() []string {
 	}
 }
 
+// parseAlgorithm accepts asymmetric algorithms only.
 func parseAlgorithm(s string) (string, error) {
+	// A symmetric signature is made with the key that verifies it, and the keys of an issuer are public.
 	if s == "none" || strings.HasPrefix(s, "HS") {
 		return "", errors.New("would accept tokens that anyone can make from public values; list an algorithm with a private key, like \"RS256\"")
 	}
@@ -132,6 +134,7 @@ func checkClaim(s string) error {
 	return nil
 }
 
+// checkScope accepts the characters of a scope-token in RFC 6749.
 func checkScope(s string) error {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
 		return errors.New(`is not a scope; write each as an element of its own, like ["prompts:read", "prompts:list"]`)

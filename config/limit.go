@@ -39,7 +39,7 @@ func decodeLimit(outer *hclread.Block) *Limit {
 	b := blocks[0]
 	l := &Limit{Place: placeOf(b.Range())}
 	hclread.Float(b, "rate", minRate, maxRate, &l.Rate)
-	l.Burst = max(1, int(math.Ceil(l.Rate)))
+	l.Burst = max(1, int(math.Ceil(l.Rate))) // a second's worth; below 1, no request would ever pass
 	hclread.Int(b, "burst", maxCount, &l.Burst)
 	hclread.Int(b, "concurrency", maxCount, &l.Concurrency)
 	switch {

@@ -26,7 +26,7 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 	cfg.Lock = lock
 	diags := Diagnostics{d.Finish().Merge(lockReport)}
 	if diags.HasErrors() {
-		return nil, diags
+		return nil, diags // half a configuration could show what a missing hide block was to hide
 	}
 	return cfg, diags
 }

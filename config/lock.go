@@ -60,6 +60,7 @@ type LockedPrompt struct {
 // NewLockedPrompt makes the lock entry of a definition, which is a JSON object without the member "name".
 func NewLockedPrompt(name, upstream string, definition []byte) (LockedPrompt, error) {
 	canonical := jsontext.Value(bytes.Clone(definition))
+	// RFC 8785 alone would round large integers to floats, so that two definitions could share a hash.
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
 		return LockedPrompt{}, fmt.Errorf("definition of %q: %w", name, err)
 	}

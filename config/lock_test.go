@@ -38,7 +38,7 @@ func TestParseLock_ReadsWhatFormatWrites(t *testing.T) {
 	}
 	for _, hidden := range []string{"\u202e", "\u200b", "\U000e0041"} {
 		if bytes.Contains(file, []byte(hidden)) {
-			t.Errorf("%+q stands in the file where nobody sees it", hidden)
+			t.Errorf("%+q is invisible in the file", hidden)
 		}
 	}
 	for _, visible := range []string{"größer 漢字", "a.über"} {
@@ -47,7 +47,7 @@ func TestParseLock_ReadsWhatFormatWrites(t *testing.T) {
 		}
 	}
 	if again := got.Format(); !bytes.Equal(again, file) {
-		t.Errorf("written again it is\n%s", again)
+		t.Errorf("formatted again:\n%s", again)
 	}
 }
 
@@ -101,11 +101,11 @@ func TestLoad_ReadsTheLockFileBesideTheConfiguration(t *testing.T) {
 		t.Errorf("a broken lock file: %v, %v", cfg, diags.Err())
 	}
 	if cfg, diags := Load(broken, Options{SkipLockFile: true}); cfg == nil {
-		t.Errorf("whoever writes the lock file cannot load: %v", diags.Err())
+		t.Errorf("a broken lock file cannot be skipped: %v", diags.Err())
 	}
 	unasked := write(t, "gateway.hcl", "gateway {}\n", LockFile, "<<<<<<< HEAD\n")
 	if cfg, diags := Load(unasked, options()); cfg == nil {
-		t.Errorf("a lock file that nothing asks for is read: %v", diags.Err())
+		t.Errorf("a lock file is read without a lock attribute: %v", diags.Err())
 	}
 }
 

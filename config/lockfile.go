@@ -51,6 +51,7 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	content, err := os.ReadFile(file)
 	switch {
 	case os.IsNotExist(err):
+		// Not an error: the first lock file is written from a configuration that already asks for one.
 		at := hcl.Range{Filename: asks.Place.File, Start: hcl.Pos{Line: asks.Place.Line}}
 		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write it with: promptweir lock", file)
 	case err != nil:
@@ -94,6 +95,7 @@ func parseLock(path string, content []byte) (Lock, hclread.Report) {
 	return NewLock(prompts), r.Finish()
 }
 
+// decodeLocked decodes one approved definition.
 func decodeLocked(b *hclread.Block) LockedPrompt {
 	for _, name := range []string{"upstream", "sha256", "definition"} {
 		if b.Lacks(name) {
@@ -102,6 +104,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 	}
 	p := LockedPrompt{Name: b.Label()}
 	hclread.Set(b, "upstream", &p.Upstream, hclread.AnyText)
+	// Two upstreams of a team may have a prompt of the same name.
 	b.Unique("locked prompt of upstream "+p.Upstream, p.Name, b.LabelRange())
 	isHashed := hclread.Set(b, "sha256", &p.SHA256, parseHash)
 	definition, ok := b.Text("definition")
@@ -117,6 +120,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 	return actual
 }
 
+// lockHeader begins every lock file.
 const lockHeader = `# The definition of every prompt as it was approved. Written by "promptweir lock": review the difference, not the file.
 `
 

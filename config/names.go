@@ -67,6 +67,7 @@ func (n *namespace) claim(b *hclread.Block, at hcl.Range, u *Upstream) {
 	}
 }
 
+// checkPrefix bounds a prefix; the empty one is allowed.
 func checkPrefix(s string) error {
 	if s != "" && (!isPrintable(s) || len(s) > maxPrefix) {
 		return fmt.Errorf("is not a prefix; use up to %d bytes without white space", maxPrefix)

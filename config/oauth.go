@@ -46,6 +46,7 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	hclread.Set(b, "issuer", &o.Issuer, parseProvider)
 	o.Scopes = hclread.List(b, "scopes", hclread.Checked(checkScope))
 	hclread.Set(b, "resource", &o.Resource, parseResource)
+	// The connector sets Authorization from the token; a second one would silently win or lose.
 	for name := range u.Headers {
 		if strings.EqualFold(name, "Authorization") {
 			b.Error(b.Range(), "Two credentials", "headers already has an %s, and a request can carry one; remove it or the oauth block.", name)

@@ -50,6 +50,7 @@ func overrideSchema() hclread.Schema {
 // overrides are all prompt blocks, to be checked once all prefixes are known.
 type overrides []placedOverride
 
+// placedOverride is a prompt block with what its check needs.
 type placedOverride struct {
 	team            string
 	override        Override
@@ -79,6 +80,7 @@ func (all *overrides) decode(b *hclread.Block, team string) Override {
 	return o
 }
 
+// checkExposed bounds a name that clients see.
 func checkExposed(s string) error {
 	if s == "" || len(s) > maxExposed || strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("is not a name; use 1 to %d bytes without control characters", maxExposed)
@@ -109,11 +111,12 @@ func decodeArguments(b *hclread.Block, name string) (arguments []ArgumentOverrid
 	return arguments
 }
 
+// encodeArgument keeps the type of a value: a client may not have to send strings only.
 func encodeArgument(v cty.Value) (jsontext.Value, error) {
 	if v.IsNull() {
 		return nil, errors.New("is null; remove it or give it a value")
 	}
-	if v.Type() == cty.Number && isHuge(v) {
+	if v.Type() == cty.Number && isHuge(v) { // JSON would have all its digits
 		return nil, errors.New("is out of range; write a smaller number")
 	}
 	return ctyjson.Marshal(v, v.Type())

@@ -61,7 +61,7 @@ func TestPattern_MatchesWholeNames(t *testing.T) {
 	differ("[!a]", "")
 	differ(`\*`, "a")
 	differ("[a-c]", "d")
-	// HCL composes what is written, and servers do not.
+	// HCL composes the characters of patterns; servers send names in any form.
 	match("p.secret_ü", "p.secret_u\u0308")
 	match("p.secret_ü", "p.secret_ü")
 	match("p.secret_?", "p.secret_u\u0308")
@@ -126,7 +126,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// byExpression is Match by a regular expression, whatever the pattern.
+// byExpression matches any pattern by its regular expression, as an oracle for Match.
 func byExpression(t *testing.T, glob, name string) bool {
 	t.Helper()
 	expr, err := translate([]rune(glob))

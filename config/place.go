@@ -16,4 +16,5 @@ type Place struct {
 // String writes a place as FILE:LINE.
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
+// placeOf returns where a range begins.
 func placeOf(r hcl.Range) Place { return Place{File: r.Filename, Line: r.Start.Line} }

@@ -24,6 +24,7 @@ type reach struct {
 // are resolved and checked again when they are dialled; only what is certain from the text is decided here.
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
+	// Reported rather than returned, since a grant of the host does not help.
 	if isLinkLocal(host) {
 		b.Error(t.At, "Upstream not reachable", "Link-local and cloud metadata addresses give out the machine's own credentials; no upstream may be there.")
 	} else if own := r.listeners.find(host, port); own != "" {

@@ -4,7 +4,9 @@ import "github.com/promptweir/promptweir/config/internal/hclread"
 
 // Rule is an expose or a hide block.
 type Rule struct {
-	Label   string
+	// Label says why the block is there. Labels may repeat.
+	Label string
+	// Prompts are compared with the names that clients see.
 	Prompts []Pattern
 	// To is who an expose block shows the prompts to; empty in a hide block, which is for everyone.
 	To []Selector

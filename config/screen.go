@@ -14,6 +14,7 @@ const maxExpression = 1024
 
 // Screen is a screen block: what definitions and results must not contain.
 type Screen struct {
+	// Label names the screen in reports.
 	Label string
 	// Content is the allowed content types of messages; nil allows all.
 	Content []string
@@ -85,6 +86,7 @@ func screenList[T any](b *hclread.Block, name string, parse func(string) (T, err
 	return values
 }
 
+// parseForbidden compiles a pattern of texts that must not be there.
 func parseForbidden(s string) (*regexp.Regexp, error) {
 	if len(s) > maxExpression {
 		return nil, fmt.Errorf("is longer than %d bytes", maxExpression)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// dump prints a value in every way there is.
+// dump prints a value in every way that Go offers.
 func dump(t *testing.T, v any) string {
 	t.Helper()
 	encoded, err := json.Marshal(v)

@@ -9,8 +9,11 @@ import (
 
 // Team is one team block.
 type Team struct {
-	Name      string
-	Members   []Selector
+	// Name is the block's label, which no other team has.
+	Name string
+	// Members are users and groups. They see all prompts of the team's upstreams.
+	Members []Selector
+	// Upstreams and the other blocks are in the order of their lines.
 	Upstreams []Upstream
 	Exposes   []Rule
 	Hides     []Rule
@@ -64,6 +67,7 @@ func (d *decoder) team(b *hclread.Block) Team {
 	for _, inner := range b.Inner("prompt") {
 		t.Overrides = append(t.Overrides, d.overrides.decode(inner, t.Name))
 	}
+	// A mistake may have left out the prefix that a pattern was written for.
 	if d.names.separator != "" && !b.HasErrors() {
 		warnUnused(b, t, d.names.separator)
 	}
@@ -85,6 +89,7 @@ func (t *Team) nameLimits() {
 	}
 }
 
+// parseMember reads a selector that can stand for members.
 func parseMember(s string) (Selector, error) {
 	sel, err := parseSelector(s)
 	switch {

@@ -105,6 +105,7 @@ func checkCertificates(content string) error {
 		}
 		found++
 	}
+	// A block without its END is skipped by pem.Decode, so the beginnings are counted.
 	switch begun := strings.Count(content, hclread.PEMStart+"CERTIFICATE-----"); {
 	case begun == 0:
 		return errors.New(`contains no PEM certificate; convert DER with: openssl x509 -inform der`)
@@ -135,6 +136,7 @@ func pemBlocks(content string) []*pem.Block {
 	return blocks
 }
 
+// checkServerName accepts names as certificates have them: in ASCII.
 func checkServerName(s string) error {
 	if !isHost(s) || strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return errors.New(`is not a host; write it as in a certificate, like "mcp.example.com"`)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ledger returns the tls block of the fixture that has all of it.
+// ledger returns the tls block of the fixture, which sets every attribute.
 func ledger(t *testing.T) *TLS {
 	t.Helper()
 	return load(t, filepath.Join("testdata", "valid", "everything.hcl")).Upstreams()[2].TLS
@@ -79,7 +79,7 @@ func clientConfig(t *testing.T, block *TLS) *tls.Config {
 	return c
 }
 
-// FuzzPEM holds Load to its word: what it takes from files, ClientConfig takes too.
+// FuzzPEM checks a promise: ClientConfig accepts whatever Load accepted.
 func FuzzPEM(f *testing.F) {
 	for _, pair := range [][2]string{{"client.crt", "client.key"}, {"client.crt", "other.key"}, {"cut.crt", "encrypted.key"}, {"half-good.crt", "garbage.key"}} {
 		certificate, err := os.ReadFile(filepath.Join("testdata", "invalid", "pem", pair[0]))

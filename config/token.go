@@ -21,7 +21,7 @@ const hashToken = `printf %s "$token" | sha256sum`
 type Token struct {
 	// Subject is the block's label; the principal is user:SUBJECT.
 	Subject string
-	SHA256  [sha256.Size]byte
+	SHA256  [sha256.Size]byte // of the token as it is sent
 	// Groups are without the "group:" in front.
 	Groups []string
 	// As goes in front of the subject and the groups, with a slash: user:AS/SUBJECT. It may be empty.
@@ -67,6 +67,7 @@ func decodeToken(b *hclread.Block, ids *identities) Token {
 	return t
 }
 
+// checkSubject keeps a token from making the principal of callers without one.
 func checkSubject(s string) error {
 	if s == anonymous {
 		return errors.New("is the name of callers without a token; choose another label")
@@ -77,6 +78,7 @@ func checkSubject(s string) error {
 	return nil
 }
 
+// checkGroup reports a group that no selector could name.
 func checkGroup(s string) error {
 	if strings.HasPrefix(s, "group:") {
 		return errors.New(`starts with "group:"; write the name alone`)
@@ -87,6 +89,7 @@ func checkGroup(s string) error {
 	return nil
 }
 
+// parseHash reads the SHA-256 of a token. Its errors do not quote it.
 func parseHash(s string) (hash [sha256.Size]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != sha256.Size {

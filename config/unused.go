@@ -40,6 +40,7 @@ func namesStartWith(t Team, separator string) []string {
 	return starts
 }
 
+// warnUnusedPatterns compares the patterns of a rule with the names that the team can have.
 func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, overrides []Override) {
 	for i, p := range r.Prompts {
 		isNewName := slices.ContainsFunc(overrides, func(o Override) bool { return o.Name != "" && p.Match(o.Name) })

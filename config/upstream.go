@@ -39,6 +39,7 @@ const (
 
 // Upstream is one upstream block: a named MCP server.
 type Upstream struct {
+	// Name is the block's label, which no other upstream of the configuration has.
 	Name string
 	// Team is the name of the team whose file has the block.
 	Team string
@@ -47,25 +48,30 @@ type Upstream struct {
 	// TransportExplicit means that the transport attribute is written: no other transport is tried.
 	TransportExplicit bool
 	// URLs are the addresses of the replicas of one server, in configuration order; one for a url attribute.
-	URLs    []string
+	URLs []string
+	// Headers are sent with every request, Env is added to the environment of Command.
 	Headers map[string]Secret
 	// TLS is nil without a tls block: https is verified with the system's certificates.
 	TLS *TLS
 	// OAuth is nil without an oauth block: no access tokens are sent.
-	OAuth   *OAuth
+	OAuth *OAuth
+	// Command is a program and its arguments.
 	Command []string
 	Env     map[string]Secret
 	// Protocol is "auto" or the one revision to speak.
 	Protocol string
 	// Prefix stands before the separator in exposed names; empty means that names have no prefix.
-	Prefix      string
-	Timeout     time.Duration
-	Refresh     time.Duration
+	Prefix string
+	// Timeout bounds a call, Refresh is how often a server that cannot notify is listed again.
+	Timeout time.Duration
+	Refresh time.Duration
+	// Concurrency bounds the calls in flight.
 	Concurrency int
 	// Rate is calls per second; 0 is no bound.
 	Rate float64
 	// Attempts is how often a call is tried in all.
-	Attempts   int
+	Attempts int
+	// MaxPrompts bounds the list, MaxMessage a message in bytes.
 	MaxPrompts int
 	MaxMessage int
 	// WhenDown says what happens to the prompts while the upstream is down; WhenDownHide applies after Grace.
@@ -136,7 +142,9 @@ const (
 
 // Breaker is the breaker block of an upstream.
 type Breaker struct {
+	// Failures is how many calls in a row must go unanswered to open the breaker.
 	Failures int
+	// Cooldown is how long an open breaker refuses calls.
 	Cooldown time.Duration
 }
 
@@ -177,7 +185,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 		Grace:       defaultGrace,
 		Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
 	}
-	decodeEndpoint(b, &u, r)
+	decodeEndpoint(b, &u, r) // sets the transport, which protocol must fit
 	names.decodePrefix(b, &u)
 	hclread.Set(b, "protocol", &u.Protocol, hclread.OneOf("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"))
 	if u.Transport == SSE && u.Protocol == "2026-07-28" {
@@ -200,6 +208,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	return u
 }
 
+// decodeWhenDown refuses a grace period that would have no effect.
 func decodeWhenDown(b *hclread.Block, u *Upstream) {
 	isKnown := hclread.Set(b, "when_down", &u.WhenDown, hclread.OneOf(WhenDownKeep, WhenDownHide)) || !b.Has("when_down")
 	hclread.Set(b, "grace", &u.Grace, parseDuration)
@@ -209,6 +218,7 @@ func decodeWhenDown(b *hclread.Block, u *Upstream) {
 	}
 }
 
+// decodeRetry decodes the retry block, whose one attribute is required.
 func decodeRetry(b *hclread.Block, u *Upstream) {
 	if b.Lacks("attempts") {
 		b.Error(b.Range(), "Missing attempts", "A block %q without attempts has no effect; write attempts = 3 to try a call three times in all.", b.Type())
@@ -216,6 +226,7 @@ func decodeRetry(b *hclread.Block, u *Upstream) {
 	hclread.Int(b, "attempts", maxAttempts, &u.Attempts)
 }
 
+// parseDuration reads a duration that is more than zero.
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -227,6 +238,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// parseRefresh keeps a gateway from burdening a server with lists.
 func parseRefresh(s string) (time.Duration, error) {
 	d, err := parseDuration(s)
 	if err == nil && d < MinRefresh {

@@ -64,12 +64,12 @@ func TestSameConnection_IgnoresOnlyWhatNoConnectionDependsOn(t *testing.T) {
 		`oauth { ` + "\n" + `token_url = "https://one.example.com/t"` + "\n" + `client_id = "a"` + "\n" + `client_secret = "b"` + "\n}": false,
 	} {
 		if got := before.SameConnection(upstream("# more", change)); got != want {
-			t.Errorf("with %s: Alike = %v, want %v", change, got, want)
+			t.Errorf("with %s: SameConnection = %v, want %v", change, got, want)
 		}
 	}
 	for was, is := range map[string]string{`"one"`: `"two"`, "one.example": "two.example", "mcp.example": "other.example", `"eng"`: `"ops"`} {
 		if before.SameConnection(upstream(was, is)) {
-			t.Errorf("with %s in the place of %s they are alike", is, was)
+			t.Errorf("with %s instead of %s: SameConnection = true, want false", is, was)
 		}
 	}
 }

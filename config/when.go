@@ -36,7 +36,7 @@ func decodeWhen(b *hclread.Block) *Condition {
 	w := whenWalker{Block: b, functions: whenFunctions(b)}
 	_ = hclsyntax.Walk(expr, &w)
 	if b.Reported() > before {
-		return nil
+		return nil // evaluating it may take forever
 	}
 	c := &Condition{text: strings.Join(strings.Fields(string(source)), " "), expr: expr, functions: w.functions}
 	tryCondition(b, c)

@@ -14,7 +14,7 @@ import (
 // continues a sentence that begins with the value. Set reports whether dst holds what is written.
 func Set[T any](b *Block, name string, dst *T, parse func(string) (T, error)) bool {
 	t, ok := b.Text(name)
-	if !ok || t.Unset {
+	if !ok || t.Unset { // of an unset variable, only the warning is due
 		return false
 	}
 	parsed, err := parse(t.Value)
@@ -62,7 +62,7 @@ func Int(b *Block, name string, most int, dst *int) {
 		return
 	}
 	var n int
-	if err := gocty.FromCtyValue(v, &n); err != nil || n < 1 || n > most {
+	if err := gocty.FromCtyValue(v, &n); err != nil || n < 1 || n > most { // an error is a fraction, or too large for an int
 		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be a whole number from 1 to %d.", name, most)
 		return
 	}

@@ -133,4 +133,5 @@ func (b *Block) Invalid(name string, t Text, err error) {
 // DiagnosticError is an error that brings a summary of its own, instead of that of the attribute that it is about.
 type DiagnosticError struct{ Summary, Detail string }
 
+// Error returns the detail alone.
 func (p *DiagnosticError) Error() string { return p.Detail }

@@ -42,7 +42,7 @@ func (b *Block) Texts(name string) []Text {
 	if !ok {
 		return nil
 	}
-	v, marks := v.Unmark()
+	v, marks := v.Unmark() // a mark on the list covers all elements
 	if !v.IsKnown() {
 		return []Text{{At: b.ValueRange(name), Sensitive: true, Unset: true}}
 	}
@@ -69,7 +69,7 @@ func SecretMap(b *Block, name string, keys Keys, check func(key, value string) e
 		return nil
 	}
 	places := checkWrittenKeys(b, name, keys)
-	if v.IsMarked() {
+	if v.IsMarked() { // a mark on the map, as jsondecode(file("…")) leaves it, covers its keys
 		b.Error(b.ValueRange(name), "Sensitive "+name, "The names in %s are logged; write them out and take only the values from env or file.", name)
 		return nil
 	}

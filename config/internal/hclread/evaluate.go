@@ -39,7 +39,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 
 // eval reports what goes wrong without showing anything sensitive.
 func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
-	s.unset = nil
+	s.unset = nil // env appends to it during the evaluation
 	v, diags := expr.Value(s.context(isSecret))
 	for _, d := range diags {
 		s.Report(Redact(d, isSecret || usesSensitive(expr)))
@@ -84,6 +84,7 @@ func usesSensitive(expr hclsyntax.Expression) bool {
 	return found
 }
 
+// walkCalls visits the function calls of an expression at all depths.
 func walkCalls(expr hclsyntax.Expression, visit func(*hclsyntax.FunctionCallExpr)) {
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
 		if call, ok := node.(*hclsyntax.FunctionCallExpr); ok {
@@ -114,6 +115,7 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	return redacted
 }
 
+// friendly names a type as the README does.
 func friendly(t cty.Type) string {
 	switch {
 	case t == cty.String:

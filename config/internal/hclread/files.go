@@ -60,6 +60,7 @@ func (f finder) folder(path string) {
 		return
 	}
 	for _, e := range entries {
+		// ..data and its versions in a ConfigMap start with a dot, too: the links beside them are read.
 		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
 			f.entry(filepath.Join(path, e.Name()), e)
 		}
@@ -79,7 +80,7 @@ func (f finder) entry(path string, entry fs.DirEntry) {
 		// A dangling link without .hcl at its end would not have been read anyway.
 	case info.IsDir():
 		f.folder(path)
-	case isConfig && !info.Mode().IsRegular():
+	case isConfig && !info.Mode().IsRegular(): // reading a pipe would block
 		f.Unplaced("Cannot read the configuration", "%s is not a regular file.", path)
 	case isConfig && f.first(path):
 		f.file(path)

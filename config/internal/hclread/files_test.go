@@ -22,7 +22,7 @@ func testSchema() Schema {
 	}}
 }
 
-// write makes a folder with files, from name and content in turns.
+// write makes a folder of files, given as name and content in turns.
 func write(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func write(t *testing.T, files ...string) string {
 	return dir
 }
 
-// readPath reads what has no mistakes.
+// readPath reads files without mistakes.
 func readPath(t *testing.T, path string) *Reader {
 	t.Helper()
 	r := New(testSchema(), Options{})

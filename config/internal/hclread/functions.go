@@ -100,6 +100,8 @@ func guard(f Function, isDiscreet bool) Function {
 			return v, conceal(err, args, isDiscreet)
 		},
 	}
+	// The wrapper must not act on special values before f does: an unknown argument would make its result unknown, and a mark
+	// would be lost.
 	for _, p := range f.Params() {
 		spec.Params = append(spec.Params, passing(p))
 	}
@@ -116,6 +118,7 @@ func passing(p function.Parameter) function.Parameter {
 	return p
 }
 
+// conceal replaces an error that may quote an argument. The error of a function often does.
 func conceal(err error, args []cty.Value, isDiscreet bool) error {
 	if err == nil {
 		return nil
@@ -129,6 +132,7 @@ func conceal(err error, args []cty.Value, isDiscreet bool) error {
 	return err
 }
 
+// stringFunction makes a function of one string.
 func stringFunction(f func(string) (string, error)) Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "str", Type: cty.String}},

@@ -56,7 +56,7 @@ func New(schema Schema, options Options) *Reader {
 		names:   map[string]hcl.Range{},
 		guesses: map[guess]bool{},
 	}
-	schema.collectSecrets(r.secrets)
+	schema.collectSecrets(r.secrets) // before any file is read, so that no token of one escapes
 	if !options.NoFunctions {
 		r.functions, r.discreet = newLibrary(false), newLibrary(true)
 	}

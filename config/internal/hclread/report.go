@@ -63,6 +63,7 @@ func (r *Reader) Finish() Report {
 	return Report{r.diags, r.byPath}
 }
 
+// btoi orders false before true.
 func btoi(b bool) int {
 	if b {
 		return 1
@@ -86,7 +87,7 @@ func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.F
 	}
 	src := r.sources[diag.Subject.Filename]
 	m := maskSource(src.file.Bytes, src.secrets)
-	shown := *diag
+	shown := *diag // the diagnostic itself is printed again, in logs
 	shown.Subject = m.shift(diag.Subject)
 	shown.Context = m.shift(diag.Context)
 	// Masking moves the offsets, so the name of the surrounding block is looked up before.

@@ -53,6 +53,7 @@ func (s Schema) block(blockType string) (BlockSchema, bool) {
 	return s.Blocks[i], true
 }
 
+// collectSecrets collects names at all depths: a secret that stands in the wrong block is still a secret.
 func (s Schema) collectSecrets(into map[string]bool) {
 	for _, name := range s.Secret {
 		into[name] = true

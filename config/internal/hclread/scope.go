@@ -65,6 +65,7 @@ func (s *scope) newContext(functions library) *hcl.EvalContext {
 	return &hcl.EvalContext{Functions: all}
 }
 
+// envFunction marks its result as sensitive, a default included: it is most likely a placeholder for a secret.
 func (s *scope) envFunction() Function {
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}},
@@ -91,7 +92,7 @@ func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 			return cty.DynamicVal, err
 		}
 	}
-	if value, ok := s.options.LookupEnv(name); ok {
+	if value, ok := s.options.LookupEnv(name); ok { // set to nothing is set
 		return cty.StringVal(value), nil
 	}
 	if len(fallback) > 0 {
@@ -107,6 +108,7 @@ func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 	}
 }
 
+// fileFunction reads text only, since HCL has no type for bytes.
 func (s *scope) fileFunction() Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "path", Type: cty.String, AllowMarked: true}},

@@ -106,7 +106,7 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Range {
 		case closes(t):
 			depth--
 		case t == hclsyntax.TokenNewline && depth == 0:
-			operators = 0
+			operators = 0 // the expression has ended
 		case isOperator(t):
 			operators++
 		}
@@ -129,6 +129,7 @@ func isOperator(t hclsyntax.TokenType) bool {
 	}
 }
 
+// opens and closes know the brackets of HCL, those of templates and heredocs included.
 func opens(t hclsyntax.TokenType) bool {
 	switch t {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,

@@ -28,6 +28,7 @@ type Text struct {
 	Unset bool
 }
 
+// newText makes a Text of a string that may be marked or unknown.
 func newText(v cty.Value, at hcl.Range, sensitive bool) Text {
 	v, marks := v.Unmark()
 	t := Text{At: at, Sensitive: sensitive || len(marks) > 0}
