@@ -58,7 +58,7 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	for _, inner := range b.Inner("jwt") {
 		a.JWTs = append(a.JWTs, decodeJWT(inner, ids))
 	}
-	// A block that is wrong counts: it was reported, and whoever wrote it did not mean that nobody may enter.
+	// A wrong block counts as well: it was reported, and its author did mean to let someone in.
 	if !a.Anonymous && !b.HasBlock("token", "jwt") && !asksForCertificates(b.Reader) {
 		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or set anonymous = true to let everyone see what is exposed to \"*\".")
 	}

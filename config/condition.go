@@ -91,7 +91,7 @@ func (c *Config) ReadsClaims() bool {
 	})
 }
 
-// findReads sets what the condition depends on. A claim is known by its name; what is inside it is not told apart.
+// findReads sets what the condition depends on. Claims are told apart by name, not by what is inside them.
 func (c *Condition) findReads() {
 	for _, traversal := range c.expr.Variables() {
 		switch traversal.RootName() {

@@ -58,7 +58,7 @@ func (d *decoder) config() *Config {
 	return cfg
 }
 
-// settings decodes the blocks that stand once.
+// settings decodes the blocks that may appear once.
 func (d *decoder) settings() *Config {
 	ids := &identities{hashes: map[[sha256.Size]byte]Place{}}
 	cfg := &Config{
@@ -75,7 +75,7 @@ func (d *decoder) settings() *Config {
 	return cfg
 }
 
-// only decodes a block that stands once; an empty one if it is absent. Further ones were reported, and are decoded for the
+// only decodes a block that may appear once; an empty one if it is absent. Further ones were reported, and are decoded for the
 // mistakes in them.
 func only[T any](r *hclread.Reader, blockType string, decode func(*hclread.Block) T) T {
 	blocks := r.Blocks(blockType)

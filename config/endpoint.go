@@ -75,7 +75,7 @@ func checkLocal(b *hclread.Block) {
 	}
 }
 
-// decodeURLs decodes url or urls and checks that the team may reach what is there.
+// decodeURLs decodes url or urls and checks that the team may reach these addresses.
 func decodeURLs(b *hclread.Block, u *Upstream, r reach) {
 	addresses := decodeAddresses(b)
 	u.shown = masks(addresses)
@@ -165,7 +165,7 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 }
 
 // decodeTransport decodes which of the two transports over HTTP to use, without trying the other. With command, the attribute
-// only documents what is the case anyway.
+// is only documentation.
 func decodeTransport(b *hclread.Block, u *Upstream, isRemote, isLocal bool) {
 	var t Transport
 	if !hclread.Set(b, "transport", &t, hclread.OneOf(StreamableHTTP, SSE, Stdio)) || isRemote == isLocal {

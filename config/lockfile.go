@@ -18,7 +18,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// LockFile is the name of the lock file, which stands beside the configuration.
+// LockFile is the name of the lock file beside the configuration.
 const LockFile = "promptweir.lock.hcl"
 
 // maxLockFile bounds the lock file, in bytes.

@@ -36,7 +36,7 @@ type Pattern struct {
 	re    *regexp.Regexp
 }
 
-// ParsePattern compiles a pattern. The error quotes it and says what is wrong.
+// ParsePattern compiles a pattern. The error quotes it and says why it is wrong.
 func ParsePattern(s string) (Pattern, error) {
 	p, err := parsePattern(s)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Place is where something stands in the configuration.
+// Place is where something is in the configuration.
 type Place struct {
 	// File is the path as it was found from the --config argument.
 	File string

@@ -71,7 +71,7 @@ func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 	case clash && len(gateways) > 0 && !r.Broken():
 		r.Error(gateways[0].ValueRange("listen"), "Address used twice", "admin.listen is %s by default; change one of the two.", DefaultAdminListen)
 	}
-	// A block that is absent may stand in a file that does not parse. Then its default is not known to apply.
+	// An absent block may be in a file that does not parse. Then its default is not known to apply.
 	if len(gateways) > 0 || !r.Broken() {
 		ls = append(ls, listener{"gateway.listen", gatewayHost, gatewayPort})
 	}

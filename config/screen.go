@@ -81,7 +81,7 @@ func screenList[T any](b *hclread.Block, name string, parse func(string) (T, err
 	before := b.Reported()
 	values := hclread.List(b, name, parse)
 	if len(values) == 0 && b.Has(name) && b.Reported() == before {
-		b.Error(b.ValueRange(name), "Invalid "+name, "An empty list could mean everything or nothing; write what is meant, or remove it.")
+		b.Error(b.ValueRange(name), "Invalid "+name, "An empty list could mean everything or nothing; list what is meant, or remove it.")
 	}
 	return values
 }

@@ -70,7 +70,7 @@ func decodeKeyPair(b *hclread.Block) (certificate, key Secret) {
 	case isHalf || hasCertificate != hasKey && b.Reported() == before:
 		b.Error(b.Range(), "Incomplete key pair", "cert_file and key_file go together; set both or neither.")
 	case hasCertificate && hasKey:
-		// The error itself is not shown, since it may quote what is in the files.
+		// The error itself is not shown, since it may quote the files.
 		if _, err := tls.X509KeyPair([]byte(certificate.Reveal()), []byte(key.Reveal())); err == nil {
 			return certificate, key
 		}

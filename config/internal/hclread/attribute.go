@@ -97,14 +97,14 @@ func (b *Block) Text(name string) (t Text, ok bool) {
 }
 
 // ReadFile returns the content of the file that an attribute names, and the path as it is written. The path is relative to
-// the folder of the file that the block stands in, and the block's [Access] must allow it.
+// the folder of the block's file, and the block's [Access] must allow it.
 func (b *Block) ReadFile(name string) (content string, path Text, ok bool) {
 	path, ok = b.Text(name)
 	if !ok || path.Unset {
 		return "", path, false
 	}
 	if strings.Contains(path.Value, PEMStart) {
-		b.Mask(path.At)
+		b.mask(path.At)
 		path.Sensitive = true
 		b.Invalid(name, path, errPEM)
 		return "", path, false

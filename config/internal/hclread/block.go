@@ -35,7 +35,7 @@ func (b *Block) Label() string {
 	return b.hcl.Labels[0]
 }
 
-// LabelRange is where the label stands, or the header of a block without one.
+// LabelRange is the range of the label, or the header of a block without one.
 func (b *Block) LabelRange() hcl.Range {
 	if !b.Labelled() {
 		return b.Range()
@@ -55,7 +55,7 @@ func (b *Block) HasErrors() bool {
 	})
 }
 
-// IsEmpty reports whether nothing at all stands in the block.
+// IsEmpty reports whether the block has no attributes and no blocks.
 func (b *Block) IsEmpty() bool { return len(b.hcl.Body.Attributes)+len(b.hcl.Body.Blocks) == 0 }
 
 // Has reports whether an attribute is written.
@@ -65,7 +65,7 @@ func (b *Block) Has(name string) bool { return b.hcl.Body.Attributes[name] != ni
 // after Check.
 func (b *Block) Lacks(name string) bool { return !b.Has(name) && !b.guesses[guess{b.hcl, name}] }
 
-// HasBlock reports whether a block of one of the types stands in the block, right or wrong.
+// HasBlock reports whether the block contains one of these types, right or wrong.
 func (b *Block) HasBlock(types ...string) bool {
 	return slices.ContainsFunc(b.hcl.Body.Blocks, func(inner *hclsyntax.Block) bool { return slices.Contains(types, inner.Type) })
 }
@@ -83,7 +83,7 @@ func (b *Block) Inner(blockType string) []*Block {
 	return inner
 }
 
-// ValueRange is where an attribute's value stands, or the block's header if the attribute is absent.
+// ValueRange is the range of an attribute's value, or the block's header if the attribute is absent.
 func (b *Block) ValueRange(name string) hcl.Range {
 	if attribute := b.hcl.Body.Attributes[name]; attribute != nil {
 		return attribute.Expr.Range()
@@ -91,10 +91,10 @@ func (b *Block) ValueRange(name string) hcl.Range {
 	return b.Range()
 }
 
-// NameRange is where the name of an attribute that is written stands.
+// NameRange is the range of an attribute's name. The attribute must be there.
 func (b *Block) NameRange(name string) hcl.Range { return b.hcl.Body.Attributes[name].NameRange }
 
-// ElementRange is where an element of a list stands, or the whole value if the list is computed.
+// ElementRange is the range of an element of a list, or of the whole value if the list is computed.
 func (b *Block) ElementRange(name string, i int) hcl.Range {
 	if tuple, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.TupleConsExpr); ok && i < len(tuple.Exprs) {
 		return tuple.Exprs[i].Range()
@@ -125,7 +125,7 @@ func (b *Block) Invalid(name string, t Text, err error) {
 	}
 	if hasCredentials(t.Value) {
 		t.Sensitive = true
-		b.Mask(t.At)
+		b.mask(t.At)
 	}
 	b.Error(t.At, "Invalid "+name, "%s %s", t, Sentence(err))
 }

@@ -119,7 +119,7 @@ func (f finder) unreadable(path string, err error) {
 	f.Unplaced("Cannot read the configuration", "%s: %s.", path, Cause(err))
 }
 
-// IsLockFile reports whether a file is never configuration, whoever names it.
+// IsLockFile reports whether a file is a lock file by its name, and so never configuration.
 func IsLockFile(path string) bool { return strings.HasSuffix(path, ".lock.hcl") }
 
 // Cause returns an error of the file system without its path, which the message around it already has.

@@ -115,7 +115,7 @@ func TestReadPath_FollowsLinksOnce(t *testing.T) {
 
 func TestReadPath_KeepsTheSpellingOfThePath(t *testing.T) {
 	t.Chdir(write(t, "conf/teams/a.hcl", team("a")))
-	if got := Place(readPath(t, "conf").Blocks("team")[0].Range()); got != "conf/teams/a.hcl:1" {
+	if got := placeOf(readPath(t, "conf").Blocks("team")[0].Range()); got != "conf/teams/a.hcl:1" {
 		t.Errorf("place = %s, want conf/teams/a.hcl:1", got)
 	}
 }

@@ -24,7 +24,7 @@ type mark string
 
 const sensitive mark = "sensitive"
 
-// newLibrary returns all functions but env and file. Those of a discreet library do not say why they fail, since their
+// newLibrary returns all functions except env and file. Those of a discreet library do not say why they fail, since their
 // arguments may be literal secrets.
 func newLibrary(isDiscreet bool) library {
 	functions := library{

@@ -12,11 +12,11 @@ import (
 // span is a run of bytes in a source.
 type span struct{ start, end int }
 
-// maskedSource is a source in which a mask stands in place of each secret piece of a line.
+// maskedSource is a source with a mask in place of each secret piece of a line.
 type maskedSource struct {
 	text   []byte
 	pieces []span // of the source, in order
-	at     []span // where the mask of each piece stands in text
+	at     []span // the place in text of the mask for each piece
 }
 
 // maskSource keeps the line numbers: a secret of several lines leaves a mask in each line.
@@ -34,7 +34,7 @@ func maskSource(src []byte, secrets []span) *maskedSource {
 	return m
 }
 
-// shift returns where a range of the source stands in the masked text. A range that touches a mask grows to include it.
+// shift returns the range in the masked text for a range of the source. A range that touches a mask grows to include it.
 func (m *maskedSource) shift(r *hcl.Range) *hcl.Range {
 	if r == nil {
 		return nil
@@ -84,7 +84,7 @@ func pieces(src []byte, secrets []span) []span {
 }
 
 // secretSpans finds the values of secret attributes. It works on tokens, so that it finds them in a file that does not parse,
-// and it masks rather too much: a name is secret in whatever block it stands.
+// and it masks rather too much: a name is secret in every block.
 func secretSpans(tokens hclsyntax.Tokens, names map[string]bool) []span {
 	var spans []span
 	for i := 0; i < len(tokens); i++ {

@@ -136,21 +136,21 @@ func (r *Reader) Labels(blockType string) []string {
 	return labels
 }
 
-// Functions returns the functions that expressions may call, but for env and file, by name.
+// Functions returns the functions that expressions may call, except env and file, by name.
 func (r *Reader) Functions() map[string]Function { return r.functions }
 
 // Unique reports the second use of a name, with the place of the first.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	key := kind + " " + name
 	if first, ok := r.names[key]; ok {
-		r.Error(at, "Duplicate name", "The %s %q is already defined at %s; rename one or merge the two.", kind, name, Place(first))
+		r.Error(at, "Duplicate name", "The %s %q is already defined at %s; rename one or merge the two.", kind, name, placeOf(first))
 		return
 	}
 	r.names[key] = at
 }
 
-// Mask keeps the source text of a range out of everything that is printed.
-func (r *Reader) Mask(at hcl.Range) {
+// mask keeps the source text of a range out of everything that is printed.
+func (r *Reader) mask(at hcl.Range) {
 	src := r.byPath[at.Filename]
 	src.secrets = append(src.secrets, span{at.Start.Byte, at.End.Byte})
 }

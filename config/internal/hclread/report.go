@@ -17,7 +17,7 @@ func (r *Reporter) Error(at hcl.Range, summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
 }
 
-// Warning reports what is allowed but most likely not meant.
+// Warning reports something that is allowed but most likely not meant.
 func (r *Reporter) Warning(at hcl.Range, summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
 }
@@ -33,8 +33,8 @@ func (r *Reporter) Report(d *hcl.Diagnostic) { r.diags = append(r.diags, d) }
 // Reported counts the diagnostics so far, so that a caller can tell whether a step added any.
 func (r *Reporter) Reported() int { return len(r.diags) }
 
-// Place writes where a range begins, as FILE:LINE.
-func Place(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
+// placeOf writes where a range begins, as FILE:LINE.
+func placeOf(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
 // Report is what a Reader found wrong.
 type Report struct {
@@ -95,7 +95,7 @@ func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.F
 	return &shown, map[string]*hcl.File{src.path: {Bytes: m.text, Nav: nav}}
 }
 
-// blockName answers hcl's writer when it asks in which block a diagnostic stands.
+// blockName answers hcl's writer when it asks in which block a diagnostic is.
 type blockName string
 
 // ContextString ignores the offset, which is one of the masked text.

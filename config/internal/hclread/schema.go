@@ -53,7 +53,7 @@ func (s Schema) block(blockType string) (BlockSchema, bool) {
 	return s.Blocks[i], true
 }
 
-// collectSecrets collects names at all depths: a secret that stands in the wrong block is still a secret.
+// collectSecrets collects names at all depths: a secret in the wrong block is still a secret.
 func (s Schema) collectSecrets(into map[string]bool) {
 	for _, name := range s.Secret {
 		into[name] = true
@@ -90,7 +90,7 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 			continue
 		}
 		if !c.mayShow(a, s) {
-			c.Mask(a.Expr.Range())
+			c.mask(a.Expr.Range())
 		}
 		c.misplaced(a.NameRange, name, "attribute", prefix, s)
 	}
@@ -130,7 +130,7 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 		case len(b.Labels) > 0:
 			c.Error(at, "Unexpected label", "Write %s { … } without a label.", b.Type)
 		case isDuplicate:
-			c.Error(at, "Duplicate block", "There is already a block %q at %s; merge the two.", b.Type, Place(earlier))
+			c.Error(at, "Duplicate block", "There is already a block %q at %s; merge the two.", b.Type, placeOf(earlier))
 		default:
 			first[b.Type] = at
 		}

@@ -31,7 +31,7 @@ type Access interface {
 type scope struct {
 	*Reader
 
-	// dir is the folder of the file that the block stands in.
+	// dir is the folder of the block's file.
 	dir    string
 	access Access // nil allows everything
 	// unset are the variables that the last evaluation found unset.
@@ -124,7 +124,7 @@ func (s *scope) fileFunction() Function {
 	})
 }
 
-// read reads a file. What is read is the resolved path that was checked: a link that is swapped in between changes nothing.
+// read reads a file. It reads the resolved path that was checked, so a link that is swapped in between changes nothing.
 func (s *scope) read(written Text) (string, error) {
 	path := written.Value
 	if !filepath.IsAbs(path) {

@@ -10,7 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Masked stands in for every sensitive value that would be shown.
+// Masked is shown in place of every sensitive value.
 const Masked = "(sensitive)"
 
 // PEMStart begins every block of a PEM file.
