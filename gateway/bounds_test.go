@@ -63,8 +63,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 }
 
 // curiousCall is a get whose upstream asks for the roots and returns the answer.
-func curiousCall(ctx context.Context, c *upstream.Client) (outcome, error) {
-	answer, err := c.Ask(ctx, wire.RootsList, nil)
+func curiousCall(ctx context.Context, c *upstream.Relay) (outcome, error) {
+	answer, err := c.Reply(ctx, wire.RootsList, nil)
 	return outcome{result: upstream.Result{JSON: answer, Revision: wire.LatestLegacy}}, err
 }
 
@@ -79,7 +79,7 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ws waits
 		get := func(who string) (outcome, error) {
-			return ws.begin(t.Context(), modernGet(who), &upstream.Client{}, curiousCall)
+			return ws.begin(t.Context(), modernGet(who), &upstream.Relay{}, curiousCall)
 		}
 		var parked []string
 		for i := range maxWaiting {
@@ -112,7 +112,7 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 			t.Errorf("after the wait there are %d calls, %d parked, %d that asked", len(ws.all), len(ws.parked), ws.count)
 		}
 		ws.end()
-		if _, err := ws.begin(t.Context(), modernGet("0"), &upstream.Client{}, func(context.Context, *upstream.Client) (outcome, error) {
+		if _, err := ws.begin(t.Context(), modernGet("0"), &upstream.Relay{}, func(context.Context, *upstream.Relay) (outcome, error) {
 			return outcome{}, context.Canceled
 		}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a call after the end: %v", err)

@@ -67,14 +67,14 @@ type turn struct {
 	// waiting names the call that waits for what the get brings; empty for a new one.
 	waiting string
 	// question is what the owner is asked whose turn it is.
-	question upstream.Question
+	question upstream.Request
 	got      outcome
 }
 
 // turn returns what a get asks. For a retry these are the params with the upstream's own state, and the one owner that
 // asked, or the call that waits.
 func (e *edition) turn(r *request, entry *catalog.Entry) (*turn, error) {
-	t := &turn{edition: e, entry: entry, question: upstream.Question{Method: wire.PromptsGet}, params: r.params, owners: entry.Owners}
+	t := &turn{edition: e, entry: entry, question: upstream.Request{Method: wire.PromptsGet}, params: r.params, owners: entry.Owners}
 	if r.modern() && (r.params.Get(memberState) != nil || r.params.Get(memberResponses) != nil) {
 		return t, t.retry(r)
 	}
@@ -155,7 +155,7 @@ func (g *Gateway) ask(ctx context.Context, r *request, t *turn) (err error) {
 // askAside is ask for a client of the modern era that can be asked for input, see waiting.go.
 func (g *Gateway) askAside(ctx context.Context, r *request, t *turn) (err error) {
 	aside := *t // it may go on when this turn is over
-	t.got, err = g.waits.begin(ctx, r, g.client(r), func(ctx context.Context, client *upstream.Client) (outcome, error) {
+	t.got, err = g.waits.begin(ctx, r, g.client(r), func(ctx context.Context, client *upstream.Relay) (outcome, error) {
 		err := aside.ask(ctx, client)
 		return aside.got, err
 	})
@@ -164,7 +164,7 @@ func (g *Gateway) askAside(ctx context.Context, r *request, t *turn) (err error)
 
 // ask sends a request to the first healthy owner of an entry, and to the next where one did not answer at all, nor asked the
 // client anything.
-func (t *turn) ask(ctx context.Context, client *upstream.Client) error {
+func (t *turn) ask(ctx context.Context, client *upstream.Relay) error {
 	var first error
 	owners := t.edition.healthyFirst(t.owners)
 	for i := range owners {
@@ -187,9 +187,9 @@ func unanswered(err error) bool {
 	return ok && unavailable.Unanswered()
 }
 
-func (t *turn) askOwner(ctx context.Context, client *upstream.Client, owner *catalog.Owner) (err error) {
+func (t *turn) askOwner(ctx context.Context, client *upstream.Relay, owner *catalog.Owner) (err error) {
 	t.setQuestion(owner)
-	t.got.result, err = t.edition.byName[owner.Upstream].CallFor(ctx, client, &t.question)
+	t.got.result, err = t.edition.byName[owner.Upstream].Call(ctx, &t.question, client)
 	return err
 }
 

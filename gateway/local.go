@@ -61,8 +61,8 @@ func (g *Gateway) Get(ctx context.Context, who *policy.Principal, params wire.Ob
 	if err := g.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
-	t := &turn{edition: e, entry: entry, question: upstream.Question{Method: wire.PromptsGet}, params: supply(entry, params), owners: entry.Owners}
-	err := t.ask(ctx, &upstream.Client{})
+	t := &turn{edition: e, entry: entry, question: upstream.Request{Method: wire.PromptsGet}, params: supply(entry, params), owners: entry.Owners}
+	err := t.ask(ctx, &upstream.Relay{})
 	if err == nil {
 		t.got.result, err = g.screened(ctx, e, entry, t.got.result)
 	}

@@ -136,7 +136,7 @@ func (p *page) Advice(reason string) string {
 		return "It refuses the gateway (HTTP 401 or 403): are the credentials in its block still good?"
 	case upstream.RateLimited:
 		return "It refuses so many calls (HTTP 429): lower rate or concurrency in its block."
-	case upstream.Degraded:
+	case upstream.ListRefused:
 		return "It is there, but its list cannot be used: correct it on the server."
 	}
 	return "The log says why."

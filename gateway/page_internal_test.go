@@ -84,7 +84,7 @@ func TestEachReasonHasAdvice(t *testing.T) {
 	p, none := &page{}, (&page{}).Advice("")
 	for _, reason := range []upstream.Reason{
 		upstream.Unreachable, upstream.Timeout, upstream.BreakerOpen, upstream.Overloaded, upstream.BadResponse, upstream.Denied,
-		upstream.RateLimited, upstream.Degraded,
+		upstream.RateLimited, upstream.ListRefused,
 	} {
 		if p.Advice(string(reason)) == none {
 			t.Errorf("none for %s", reason)

@@ -299,7 +299,7 @@ func (g *Gateway) complete(ctx context.Context, dst []byte, r *request) ([]byte,
 		return g.appendResult(dst, r, none, noQuestions)
 	}
 	r.screen = g.screening(ctx, e, entry)
-	t := &turn{edition: e, entry: entry, question: upstream.Question{Method: wire.Complete}, params: params, owners: owners}
+	t := &turn{edition: e, entry: entry, question: upstream.Request{Method: wire.Complete}, params: params, owners: owners}
 	err = t.ask(ctx, g.client(r))
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
 		t.got.result, err = none, nil

@@ -78,8 +78,8 @@ func TestAGetThatPanicsLeavesItsPlaceToTheNext(t *testing.T) {
 
 func TestAWaitingCallThatPanicsEndsAlone(t *testing.T) {
 	var ws waits
-	_, err := ws.begin(t.Context(), &request{principal: policy.Principal{Subject: "user:ann"}}, &upstream.Client{},
-		func(context.Context, *upstream.Client) (outcome, error) { panic("out of range") })
+	_, err := ws.begin(t.Context(), &request{principal: policy.Principal{Subject: "user:ann"}}, &upstream.Relay{},
+		func(context.Context, *upstream.Relay) (outcome, error) { panic("out of range") })
 	if _, answered := errors.AsType[*wire.Error](err); err == nil || answered {
 		t.Errorf("begin = %v, want an error to be logged", err)
 	}

@@ -102,7 +102,7 @@ func (g *Gateway) connector(u config.Upstream, before *setup) (*upstream.Connect
 		return old, before.restored[u.Name]
 	}
 	fresh := upstream.New(u, upstream.Options{
-		Logger: g.opts.Logger, Name: Name, Version: g.opts.Version, Forbidden: g.own.forbids,
+		Logger: g.opts.Logger, Name: Name, Version: g.opts.Version, DialGuard: g.own.forbids,
 	}, g.signal)
 	if old == nil || source(old.Upstream()) != source(u) {
 		return fresh, g.restore(u)

@@ -135,8 +135,8 @@ func (r *request) token() jsontext.Value {
 }
 
 // client is the request's client as an upstream may talk to it.
-func (g *Gateway) client(r *request) *upstream.Client {
-	c := &upstream.Client{Capabilities: r.meta.Get(wire.MetaClientCapabilities)}
+func (g *Gateway) client(r *request) *upstream.Relay {
+	c := &upstream.Relay{Capabilities: r.meta.Get(wire.MetaClientCapabilities)}
 	if !r.modern() {
 		c.Capabilities = jsontext.Value("{}")
 	}
@@ -146,9 +146,9 @@ func (g *Gateway) client(r *request) *upstream.Client {
 	if r.talk == nil {
 		return c
 	}
-	c.Progress, c.LogLevel, c.Tell = r.token() != nil, r.level, r.hear
+	c.Progress, c.LogLevel, c.Notify = r.token() != nil, r.level, r.hear
 	if r.ask != nil && r.message.Method == wire.PromptsGet {
-		c.Capabilities, c.Ask = r.declared.JSON(), r.answer
+		c.Capabilities, c.Reply = r.declared.JSON(), r.answer
 	}
 	return c
 }

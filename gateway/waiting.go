@@ -78,7 +78,7 @@ type pendingQuestion struct {
 
 // begin makes a call during which the client of r may be asked, and returns its result or the questions.
 func (ws *waits) begin(
-	ctx context.Context, r *request, client *upstream.Client, call func(context.Context, *upstream.Client) (outcome, error),
+	ctx context.Context, r *request, client *upstream.Relay, call func(context.Context, *upstream.Relay) (outcome, error),
 ) (outcome, error) {
 	detached, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	w := &waiting{
@@ -89,8 +89,8 @@ func (ws *waits) begin(
 		hangUp()
 		return call(ctx, client)
 	}
-	client.Tell = w.hear
-	client.Ask = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+	client.Notify = w.hear
+	client.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		if !ws.reserve(w) {
 			return nil, wire.NewError(wire.InternalError, "The client cannot be asked any more now")
 		}

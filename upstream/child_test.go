@@ -18,6 +18,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -86,7 +87,7 @@ func TestChildIsLoggedAndLeavesWhenAsked(t *testing.T) {
 	}
 	stop()
 	for _, want := range []string{
-		`upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`, "line of child process ignored",
+		`upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`, "line from child process ignored",
 		`notification notifications/initialized`, `response \"early\" {}`,
 	} {
 		if !strings.Contains(log.String(), want) {
@@ -212,7 +213,7 @@ func TestChildThatDiesAtOnceIsADiagnosis(t *testing.T) {
 	}
 	u := upstreamtest.Child(t, "nowhere", "script")
 	u.Command = []string{"/nowhere/program"}
-	if _, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
+	if _, err := client.Connect(t.Context(), u, upstream.Options{}); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
 		t.Errorf("Connect() = %v", err)
 	}
 }
@@ -240,7 +241,7 @@ func TestChildThatDoesNotRead(t *testing.T) {
 	ended := make(chan struct{}, 100)
 	for range 100 {
 		go func() {
-			_, _ = c.Call(t.Context(), wire.PromptsGet, "", long) // some may meet the next child
+			_, _ = c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Params: long}, nil) // some may meet the next child
 			ended <- struct{}{}
 		}()
 	}

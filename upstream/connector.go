@@ -12,63 +12,70 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
 )
 
-// Connector keeps one upstream connected, at each of its endpoints, and its prompts known. All methods are safe for
-// concurrent use.
+// Names of package client that the gateway needs to make calls, so that it depends on this package alone.
+type (
+	// Options are what a connector needs beside its configuration.
+	Options = client.Options
+	// Request is a request for a server.
+	Request = client.Request
+	// Result is the result of a request.
+	Result = client.Result
+	// Relay passes on what a server says during a call.
+	Relay = client.Relay
+)
+
+// Connector keeps one upstream connected, at each of its endpoints, and its list of prompts up to date. All methods are
+// safe for concurrent use.
 type Connector struct {
 	upstream  config.Upstream
 	endpoints []*endpoint // in configuration order
 	onChange  func()
 	logger    *slog.Logger
 	metrics   *instruments
-	// slots are the calls that may be in flight.
-	slots *semaphore.Weighted
-	// limiter says when the next request may go out; nil where any time is right.
+	// slots limits the calls in flight, and limiter the requests per second; it is nil without a limit.
+	slots   *semaphore.Weighted
 	limiter *rate.Limiter
-	// retired is set once no more calls are taken.
 	retired atomic.Bool
 
-	turns sync.Mutex // guards turn and the endpoints' own
-	// turn counts the calls, so that the endpoint can be told whose turn was longest ago.
+	turns sync.Mutex // guards turn, and each endpoint's lastTurn
+	// turn counts the calls. Of several endpoints, the one whose last turn was longest ago is next.
 	turn uint64
 
-	mu sync.Mutex // guards merged and serialises gather
-	// merged is how many of the endpoints' lists are in the state.
-	merged uint64
-	state  atomic.Pointer[State]
+	mu sync.Mutex // guards mergedLists and serialises mergeStatuses
+	// mergedLists is how many lists of the endpoints went into the present state.
+	mergedLists uint64
+	state       atomic.Pointer[State]
 }
 
-// New returns a connector that has not started. The onChange function is called after each change of [State]; it
-// must not block.
+// New returns a connector that has not started. It calls onChange after each change of [State]; onChange must not block.
 func New(u config.Upstream, opts Options, onChange func()) *Connector {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
 	c := &Connector{
 		upstream: u, onChange: onChange,
-		logger:  opts.logger().With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
+		logger:  opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 		metrics: newInstruments(u),
 		slots:   semaphore.NewWeighted(int64(u.Concurrency)),
 	}
 	if u.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(u.Rate), int(math.Ceil(u.Rate)))
 	}
-	c.endpoints = newEndpoints(u, opts, c.metrics, c.gather)
-	c.state.Store(summarize(&State{}, c.standings()))
+	c.endpoints = newEndpoints(u, opts, c.metrics, c.mergeStatuses)
+	c.state.Store(summarize(&State{}, c.statuses()))
 	return c
 }
 
 // Upstream returns the configuration that the connector was made with.
 func (c *Connector) Upstream() config.Upstream { return c.upstream }
 
-// Retire refuses the calls that come from now on with [ErrRetired], and returns when those before have ended, or when ctx
-// does. The sessions stay until Run's context ends.
-func (c *Connector) Retire(ctx context.Context) {
-	c.retired.Store(true)
-	if c.slots.Acquire(ctx, int64(c.upstream.Concurrency)) == nil { // all of them, behind whoever waits already
-		c.slots.Release(int64(c.upstream.Concurrency))
-	}
-}
+// State returns what is known now. It never blocks.
+func (c *Connector) State() *State { return c.state.Load() }
 
-// Run keeps the upstream connected until ctx ends, and always returns nil: that a server is down is for [State].
+// Run keeps the upstream connected until ctx ends. It always returns nil: that a server is down shows in [State].
 func (c *Connector) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, e := range c.endpoints {
@@ -78,54 +85,62 @@ func (c *Connector) Run(ctx context.Context) error {
 	return nil
 }
 
-// State returns what is known now. It never blocks.
-func (c *Connector) State() *State { return c.state.Load() }
+// Retire makes calls fail with [ErrRetired] from now on. It returns when those in flight have ended, or ctx has. Sessions
+// stay open until Run's context ends.
+func (c *Connector) Retire(ctx context.Context) {
+	c.retired.Store(true)
+	// A semaphore serves in order, so that all slots are free only after whoever waited before has had its turn.
+	if c.slots.Acquire(ctx, int64(c.upstream.Concurrency)) == nil {
+		c.slots.Release(int64(c.upstream.Concurrency))
+	}
+}
 
-// gather makes what the endpoints know the upstream's state and tells the owner.
-func (c *Connector) gather() {
+// Completes reports whether the server behind any present session declared completions. Without a session it is true:
+// then a call finds out.
+func (c *Connector) Completes() bool {
+	known := false
+	for _, e := range c.endpoints {
+		if s := e.connection.Load().session; s != nil {
+			if s.Completes() {
+				return true
+			}
+			known = true
+		}
+	}
+	return !known
+}
+
+// mergeStatuses makes a state of what the endpoints know, and tells the connector's owner.
+func (c *Connector) mergeStatuses() {
 	c.mu.Lock()
-	before, standings := c.state.Load(), c.standings()
-	next := summarize(before, standings)
-	if lists := countLists(standings); lists != c.merged {
-		c.merged = lists
-		next.take(merge(standings))
+	before, statuses := c.state.Load(), c.statuses()
+	next := summarize(before, statuses)
+	if lists := countLists(statuses); lists != c.mergedLists {
+		c.mergedLists = lists
+		next.setPrompts(mergeLists(statuses))
 	}
 	c.state.Store(next)
 	c.mu.Unlock()
-	c.reportDifferences(before, next)
+	c.logDifferences(before, next)
 	c.onChange()
 }
 
-// reportDifferences logs when other definitions differ between endpoints than before.
-func (c *Connector) reportDifferences(before, next *State) {
+// logDifferences logs when endpoints begin or cease to define prompts differently.
+func (c *Connector) logDifferences(before, next *State) {
 	switch {
 	case slices.Equal(before.Differences, next.Differences):
 	case len(next.Differences) == 0:
 		c.logger.Info("endpoints define their prompts alike again")
 	default:
-		c.logger.Warn("endpoints define prompts differently, the first one's definition is listed",
+		c.logger.Warn("endpoints define prompts differently, the definition of the first endpoint is listed",
 			slog.Any("prompts", next.Differences))
 	}
 }
 
-func (c *Connector) standings() []*standing {
-	standings := make([]*standing, len(c.endpoints))
+func (c *Connector) statuses() []*status {
+	statuses := make([]*status, len(c.endpoints))
 	for i, e := range c.endpoints {
-		standings[i] = e.standing.Load()
+		statuses[i] = e.status.Load()
 	}
-	return standings
-}
-
-// Completes reports whether one of the upstream's present sessions knows completions, or there is none to ask.
-func (c *Connector) Completes() bool {
-	asked := false
-	for _, e := range c.endpoints {
-		if s := e.live.Load().session; s != nil {
-			if s.Completes() {
-				return true
-			}
-			asked = true
-		}
-	}
-	return !asked
+	return statuses
 }

@@ -100,7 +100,7 @@ func speaks(t *testing.T, c *upstream.Connector, revision string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := c.Call(t.Context(), wire.Complete, "", completion)
+	result, err := c.Call(t.Context(), &upstream.Request{Method: wire.Complete, Params: completion}, nil)
 	if err != nil || !strings.Contains(string(result.JSON), `"abab"`) || result.Revision != revision || !c.Completes() {
 		t.Errorf("complete = %s, %v, Completes() = %v", result.JSON, err, c.Completes())
 	}

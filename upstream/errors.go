@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -20,20 +20,20 @@ type Reason string
 const (
 	Unreachable Reason = "unreachable"  // no connection, or it broke
 	Timeout     Reason = "timeout"      // no answer in time
-	BreakerOpen Reason = "breaker_open" // too many calls went unanswered: not tried
+	BreakerOpen Reason = "breaker_open" // too many calls failed in a row: not tried
 	Overloaded  Reason = "overloaded"   // more calls than concurrency or rate allow, for the whole timeout: not tried
-	BadResponse Reason = "bad_response" // bytes came that are no MCP answer
+	BadResponse Reason = "bad_response" // the answer is not MCP
 	Denied      Reason = "denied"       // HTTP 401 or 403
 	RateLimited Reason = "rate_limited" // HTTP 429
 )
 
-// Unavailable is the error of a call that brought no JSON-RPC answer.
-type Unavailable struct { //nolint:errname // upstream.Unavailable reads as what it says
+// Unavailable is the error of a call that brought no JSON-RPC response.
+type Unavailable struct { //nolint:errname // upstream.Unavailable says it
 	Upstream string
 	Reason   Reason
-	// RetryAfter is a hint when to try again; zero when there is none.
+	// RetryAfter is when to try again at the earliest; zero if that is not known.
 	RetryAfter time.Duration
-	// Err is the cause, for logs; it may hold addresses.
+	// Err is the cause, for logs; it may contain addresses.
 	Err error
 }
 
@@ -46,160 +46,74 @@ func (e *Unavailable) Error() string {
 
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Unanswered reports whether no byte of an answer came back, so that another server may be asked the same.
-func (e *Unavailable) Unanswered() bool { return unanswered(e) }
+// Unanswered reports whether the same request may be sent to another server: no byte of a response came, and no client was
+// asked on its behalf.
+func (e *Unavailable) Unanswered() bool { return isRetryable(e) }
 
-// ErrRetired means that a connector takes no more calls: another has taken its place, or will. Nothing was sent.
+func unavailable(upstream string, reason Reason, retryAfter time.Duration, err error) error {
+	return &Unavailable{Upstream: upstream, Reason: reason, RetryAfter: max(retryAfter, 0), Err: err}
+}
+
+// ErrRetired means that a connector takes no more calls because another has taken its place, or will. Nothing was sent.
 var ErrRetired = errors.New("connector retired")
 
 var (
-	// errSessionLost means that the peer has forgotten the session: nothing was processed.
-	errSessionLost = errors.New("session lost")
-	// errNoStream means that the peer offers no stream for what it says outside of calls.
-	errNoStream   = errors.New("no standalone stream")
-	errNoSession  = errors.New("no session")
-	errOverloaded = errors.New("as many calls as allowed are in flight")
-	errRate       = errors.New("more calls than the rate allows")
-	errExited     = errors.New("child process exited")
-	// errProbeFatal means that a child exited when it was asked for its era.
-	errProbeFatal = errors.New("it did not survive " + wire.Discover)
-	errClosed     = errors.New("stream ended without a response")
+	errNoSession   = errors.New("no session")
+	errConcurrency = errors.New("as many calls as allowed are in flight")
+	errRate        = errors.New("more calls than the rate allows")
+	// errPooledLost means that a session of the pool was lost, and another one may be had.
+	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
+	errLostAgain  = errors.New("a new session was lost at once")
+	// errPanicked is what the circuit breaker hears of a call that panics.
+	errPanicked = errors.New("call panicked")
 )
 
-// statusError is an HTTP answer that carries no JSON-RPC message for the request.
-type statusError struct {
-	status     int
-	retryAfter time.Duration
-	// answer is a JSON-RPC error without an id, where the body was one: an answer, if not to this request by name.
-	answer *wire.Error
-}
+// callerGoneError is the end of a call that its caller gave up, by cancelling it or by a deadline.
+type callerGoneError struct{ cause error }
 
-func (e *statusError) Error() string {
-	text := "HTTP status " + strconv.Itoa(e.status) + " " + http.StatusText(e.status)
-	switch {
-	case e.answer != nil:
-		return text + ": " + e.answer.Error()
-	case e.status/100 == 3:
-		return text + ": redirects are not followed"
-	}
-	return text
-}
+func (e *callerGoneError) Error() string { return e.cause.Error() }
 
-func (e *statusError) Unwrap() error {
-	if e.answer == nil { // a nil *wire.Error is no nil error
-		return nil
-	}
-	return e.answer
-}
+func (e *callerGoneError) Unwrap() error { return e.cause }
 
-// refuses reports whether the server refused who asks, or how often, and not what was asked.
-func (e *statusError) refuses() bool {
-	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden ||
-		e.status == http.StatusTooManyRequests
-}
-
-// protocolError is an answer that is not what the protocol allows.
-type protocolError struct {
-	problem string
-	// foreign means that it is no MCP server's answer at all, but the page of whatever stands there.
-	foreign bool
-}
-
-func (e *protocolError) Error() string { return e.problem }
-
-// answered reports whether err shows that the peer is there and said something, if only nonsense. Nil is an answer too.
-func answered(err error) bool {
-	if err == nil || errors.Is(err, errSessionLost) {
-		return true
-	}
-	if nonsense, ok := errors.AsType[*protocolError](err); ok {
-		return !nonsense.foreign
-	}
-	if _, ok := errors.AsType[*wire.Error](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*guardError](err); ok {
-		return true
-	}
-	status, ok := errors.AsType[*statusError](err)
-	return ok && status.status/100 == 4 && status.status != http.StatusRequestTimeout
-}
-
-// suspicious reports whether err gives reason to ask for a sign of life: there was no answer, or none of an MCP server's.
-func suspicious(err error) bool {
-	if status, ok := errors.AsType[*statusError](err); ok {
-		return !status.refuses()
-	}
-	if _, ok := errors.AsType[*protocolError](err); ok {
-		return true
-	}
-	return !answered(err) && !excused(err)
-}
-
-// gaveUpError is the caller's own end of a call, by cancel or deadline.
-type gaveUpError struct{ cause error }
-
-func (e *gaveUpError) Error() string { return e.cause.Error() }
-
-func (e *gaveUpError) Unwrap() error { return e.cause }
-
-// cancelled reports whether the caller gave up, which says nothing about the peer.
-func cancelled(err error) bool {
-	_, ok := errors.AsType[*gaveUpError](err)
-	return ok || errors.Is(err, context.Canceled)
-}
-
-// hurriedError is the end of an attempt that had too little time for its failure to mean anything.
+// hurriedError is the timeout of an attempt that had too little time for this to mean anything.
 type hurriedError struct{ error }
 
 func (e *hurriedError) Unwrap() error { return e.error }
 
-// excused reports whether it is not for the peer to answer for err.
-func excused(err error) bool {
+// isCancelled reports whether the caller gave up, which says nothing about the server.
+func isCancelled(err error) bool {
+	_, ok := errors.AsType[*callerGoneError](err)
+	return ok || errors.Is(err, context.Canceled)
+}
+
+// isExcused reports whether err is not the server's fault.
+func isExcused(err error) bool {
 	_, hurried := errors.AsType[*hurriedError](err)
-	return hurried || cancelled(err) || errors.Is(err, errOverloaded)
+	return hurried || isCancelled(err) || errors.Is(err, errConcurrency)
 }
 
-// begunError is the end of a call of whose answer something had come.
-type begunError struct{ error }
+// isSuspicious reports whether err is a reason to check whether the session still works.
+func isSuspicious(err error) bool { return client.Suspicious(err) && !isExcused(err) }
 
-func (e *begunError) Unwrap() error { return e.error }
-
-func answerBegun(err error) bool {
-	_, ok := errors.AsType[*begunError](err)
-	return ok
-}
-
-// unanswered reports whether no byte of an answer came back, so that the call may be made again.
-func unanswered(err error) bool {
-	if err == nil || cancelled(err) || answerBegun(err) {
+// isRetryable reports whether the call may be made again: no byte of a response came.
+func isRetryable(err error) bool {
+	if err == nil || isCancelled(err) || client.Started(err) {
 		return false
 	}
-	switch reason(err) {
+	switch reasonOf(err) {
 	case Unreachable, Timeout, BreakerOpen, Overloaded:
 		return true
 	}
 	return false
 }
 
-// reasonOfList names err, which a list brought: what the server or a guard refuses is one reason, whatever its code.
-func reasonOfList(err error) Reason {
-	if _, ok := errors.AsType[*guardError](err); ok {
-		return Degraded
-	}
-	if _, ok := errors.AsType[*wire.Error](err); ok {
-		return Degraded
-	}
-	return reason(err)
-}
-
-// reason names err, which is no answer.
-func reason(err error) Reason {
+// reasonOf returns the reason for err, which is not an answer.
+func reasonOf(err error) Reason {
 	if unavailable, ok := errors.AsType[*Unavailable](err); ok {
 		return unavailable.Reason
 	}
-	if status, ok := errors.AsType[*statusError](err); ok {
-		switch status.status {
+	if status, ok := errors.AsType[*client.StatusError](err); ok {
+		switch status.Status {
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return Denied
 		case http.StatusTooManyRequests:
@@ -209,10 +123,10 @@ func reason(err error) Reason {
 		}
 		return BadResponse
 	}
-	if _, ok := errors.AsType[*protocolError](err); ok {
+	if _, ok := errors.AsType[*client.ProtocolError](err); ok {
 		return BadResponse
 	}
-	if _, ok := errors.AsType[*wire.Error](err); ok { // to a request of the gateway's own
+	if _, ok := errors.AsType[*wire.Error](err); ok { // to a request that the gateway makes for itself
 		return BadResponse
 	}
 	switch {
@@ -220,8 +134,20 @@ func reason(err error) Reason {
 		return BreakerOpen
 	case errors.Is(err, context.DeadlineExceeded):
 		return Timeout
-	case answerBegun(err):
+	case client.Started(err):
 		return BadResponse
 	}
 	return Unreachable
+}
+
+// reasonOfList returns the reason for err, with which a request for a list ended. What the server refuses is one reason,
+// whatever its code.
+func reasonOfList(err error) Reason {
+	if _, ok := errors.AsType[*client.ListError](err); ok {
+		return ListRefused
+	}
+	if _, ok := errors.AsType[*wire.Error](err); ok {
+		return ListRefused
+	}
+	return reasonOf(err)
 }

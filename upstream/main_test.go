@@ -203,7 +203,7 @@ func waitForNames(t *testing.T, c *upstream.Connector, want string) {
 func get(ctx context.Context, c *upstream.Connector, name string) (string, error) {
 	params := wire.Object{}.With("name", wire.Quote(name)).
 		With("arguments", wire.Object{}.With("topic", wire.Quote("wéirs")).JSON())
-	result, err := c.Call(ctx, wire.PromptsGet, name, params)
+	result, err := c.Call(ctx, &upstream.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
 	return string(result.JSON), err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -166,8 +167,7 @@ func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstre
 		p := upstreamtest.NewModernPeer(t)
 		a := newAuthorization(p)
 		a.life = 3600
-		c := upstream.New(withOAuth(anywhere(), "http://sso.example"), upstream.Options{}, func() {})
-		upstream.UseTransport(c, upstreamtest.Memory{Handler: a})
+		c := upstream.New(withOAuth(anywhere(), "http://sso.example"), upstream.Options{Transport: upstreamtest.Memory{Handler: a}}, func() {})
 		run(t, c)
 		synctest.Wait()
 		test(t, a, p, c)
@@ -320,9 +320,9 @@ func TestTokenEndpointsThatGiveNone(t *testing.T) {
 		"a redirect":            {elsewhere, upstream.Unreachable, "redirects are not followed"},
 		"an error in a 200":     {status(200), upstream.Denied, "invalid_client"},
 		"an odd error code":     {body(`{"error":"hunter2 is\nthe secret"}`), upstream.Denied, "token endpoint: HTTP status 200 OK"},
-		"no token":              {body(`{"token_type":"bearer"}`), upstream.BadResponse, "is no token"},
-		"no JSON":               {body(`hunter2`), upstream.BadResponse, "is no token"},
-		"another kind of token": {body(`{"access_token":"hunter2","token_type":"mac"}`), upstream.BadResponse, "none to be borne"},
+		"no token":              {body(`{"token_type":"bearer"}`), upstream.BadResponse, "returned no access token"},
+		"no JSON":               {body(`hunter2`), upstream.BadResponse, "returned no access token"},
+		"another kind of token": {body(`{"access_token":"hunter2","token_type":"mac"}`), upstream.BadResponse, `token type "mac", want Bearer`},
 		"broken off":            {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, upstream.Unreachable, "token endpoint: "},
 	}
 	for name, test := range answers {
@@ -400,7 +400,7 @@ func TestForbiddenAddressesAreForbiddenToTheTokenEndpointToo(t *testing.T) {
 		}
 		return nil
 	}
-	c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{Forbidden: forbidden})
+	c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{DialGuard: forbidden})
 	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
 	problem := c.State().Problem
 	if problem == nil || !strings.Contains(problem.Err.Error(), "not there") || a.requests() > 0 {
@@ -412,7 +412,7 @@ func TestOneSessionAloneHasTokensToo(t *testing.T) {
 	t.Parallel()
 	a := newAuthorization(upstreamtest.NewPeer(t))
 	s := upstreamtest.Serve(t, a)
-	session, err := upstream.Connect(t.Context(), withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), upstream.Options{}, nil)
+	session, err := client.Connect(t.Context(), withOAuth(upstreamtest.HTTP("guarded", s.URL), s.URL), upstream.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,8 +71,7 @@ func withReplicas(
 		if change != nil {
 			change(&u)
 		}
-		c := upstream.New(u, upstream.Options{}, func() {})
-		upstream.UseTransport(c, there)
+		c := upstream.New(u, upstream.Options{Transport: there}, func() {})
 		run(t, c)
 		synctest.Wait()
 		test(t, c, replicas...)
@@ -89,7 +88,7 @@ func mustGet(t *testing.T, c *upstream.Connector, name string) {
 
 func complete(ctx context.Context, c *upstream.Connector, name string) error {
 	ref := wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(name))
-	_, err := c.Call(ctx, wire.Complete, "", wire.Object{}.With("ref", ref.JSON()))
+	_, err := c.Call(ctx, &upstream.Request{Method: wire.Complete, Params: wire.Object{}.With("ref", ref.JSON())}, nil)
 	return err
 }
 
@@ -294,12 +293,11 @@ func TestReplicaThatWasNeverThere(t *testing.T) {
 		gone := &replica{Peer: upstreamtest.NewPeer(t)}
 		gone.down.Store(true)
 		there := network{"a.example": gone, "b.example": {Peer: upstreamtest.NewPeer(t)}}
-		c := upstream.New(upstreamtest.HTTP("halved", "http://a.example", "http://b.example"), upstream.Options{}, func() {})
 		there["b.example"].Handle(wire.Discover, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			time.Sleep(time.Second)
 			r.Error(w, http.StatusOK, `{"code":-32601,"message":"no"}`)
 		})
-		upstream.UseTransport(c, there)
+		c := upstream.New(upstreamtest.HTTP("halved", "http://a.example", "http://b.example"), upstream.Options{Transport: there}, func() {})
 		run(t, c)
 		synctest.Wait()
 		if state := c.State(); state.Tried || state.Listed || state.Problem == nil {

@@ -89,9 +89,9 @@ func TestStreamThatEndsBeforeItsResponseIsResumed(t *testing.T) {
 			stream(w, events)
 		})
 		var told []string
-		client := &upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told = append(told, string(params)) }}
+		client := &upstream.Relay{Progress: true, Notify: func(_ string, params jsontext.Value) { told = append(told, string(params)) }}
 		begun := time.Now()
-		if _, err := c.CallFor(t.Context(), client, &upstream.Question{Method: wire.PromptsGet, Name: "p"}); err != nil {
+		if _, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "p"}, client); err != nil {
 			t.Fatal(err)
 		}
 		if got := resumptions(p); got != "prime e1 e2 e2" {
@@ -127,15 +127,15 @@ func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
 			}
 			stream(w, "")
 		})
-		client := &upstream.Client{
+		client := &upstream.Relay{
 			Capabilities: jsontext.Value(`{"roots":{}}`),
-			Ask: func(context.Context, string, jsontext.Value) (jsontext.Value, error) {
+			Reply: func(context.Context, string, jsontext.Value) (jsontext.Value, error) {
 				time.Sleep(time.Minute)
 				return jsontext.Value(`{"roots":[]}`), nil
 			},
 		}
-		if _, err := c.CallFor(t.Context(), client, &upstream.Question{Method: wire.PromptsGet, Name: "p"}); err != nil || !answered.Load() {
-			t.Errorf("CallFor() = %v, answered %v", err, answered.Load())
+		if _, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "p"}, client); err != nil || !answered.Load() {
+			t.Errorf("Call() = %v, answered %v", err, answered.Load())
 		}
 		if n := len(p.Seen(wire.PromptsGet)); n != 1 {
 			t.Errorf("asked %d times, want once", n)
@@ -327,8 +327,8 @@ func TestSDKServerThatEndsItsStreams(t *testing.T) {
 			c := start(t, u, upstream.Options{})
 			waitForNames(t, c, "a slow")
 			told := make(chan string, 10)
-			client := &upstream.Client{Progress: true, Tell: func(_ string, params jsontext.Value) { told <- string(params) }}
-			result, err := c.CallFor(t.Context(), client, &upstream.Question{Method: wire.PromptsGet, Name: "slow", Params: object(t, `{"name":"slow"}`)})
+			client := &upstream.Relay{Progress: true, Notify: func(_ string, params jsontext.Value) { told <- string(params) }}
+			result, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "slow", Params: object(t, `{"name":"slow"}`)}, client)
 			<-closed
 			if err != nil || !strings.Contains(string(result.JSON), "after all") {
 				t.Errorf("get = %s, %v", result.JSON, err)

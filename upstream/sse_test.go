@@ -14,6 +14,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -121,13 +122,13 @@ func TestSSEIsTheLastResort(t *testing.T) {
 	old := upstreamtest.NewPeer(t)
 	given := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(old)).URL, false)
 	given.TransportExplicit = true
-	if s, err := upstream.Connect(t.Context(), given, upstream.Options{}, nil); err == nil || len(old.Seen(http.MethodGet)) > 0 {
+	if s, err := client.Connect(t.Context(), given, upstream.Options{}); err == nil || len(old.Seen(http.MethodGet)) > 0 {
 		t.Errorf("Connect() = %v, %v, and a stream was asked for %d times", s, err, len(old.Seen(http.MethodGet)))
 	}
 	// What neither transport brings is told of both.
 	u := sseUpstream(upstreamtest.Serve(t, http.NotFoundHandler()).URL, false)
-	_, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil)
-	if err == nil || strings.Count(err.Error(), "404 Not Found") != 2 || !strings.Contains(err.Error(), "by HTTP+SSE: ") {
+	_, err := client.Connect(t.Context(), u, upstream.Options{})
+	if err == nil || strings.Count(err.Error(), "404 Not Found") != 2 || !strings.Contains(err.Error(), "over HTTP+SSE: ") {
 		t.Errorf("Connect() = %v", err)
 	}
 }
@@ -161,7 +162,7 @@ func TestEndpointsOfAnSSEServer(t *testing.T) {
 			handler = upstreamtest.SSEAt(peer, strings.ReplaceAll(endpoint, "SELF", strings.TrimPrefix(server.URL, "http://")))
 			u := sseUpstream(server.URL, true)
 			u.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer s3cret")}
-			session, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil)
+			session, err := client.Connect(t.Context(), u, upstream.Options{})
 			if (err == nil) != ok {
 				t.Fatalf("Connect() = %v, want %v", err, ok)
 			}
@@ -353,7 +354,7 @@ func TestForbiddenAddressesAreNotAskedForAStream(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	u := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)
-	_, err := upstream.Connect(t.Context(), u, upstream.Options{Forbidden: func(string) error { return errors.New("that is me") }}, nil)
+	_, err := client.Connect(t.Context(), u, upstream.Options{DialGuard: func(string) error { return errors.New("that is me") }})
 	if err == nil || !strings.Contains(err.Error(), "that is me") || len(peer.Seen(http.MethodGet)) != 0 {
 		t.Errorf("Connect() = %v", err)
 	}

@@ -46,13 +46,13 @@ func TestMerge(t *testing.T) {
 
 func checkMerged(t *testing.T, lists [][]jsontext.Value, state *State) {
 	t.Helper()
-	if first := lists[0]; len(state.Definitions) < len(first) || !equal(state.Definitions[:len(first)], first) {
+	if first := lists[0]; len(state.Definitions) < len(first) || !equalLists(state.Definitions[:len(first)], first) {
 		t.Errorf("%s became %s: the first endpoint's do not come first", lists, state.Definitions)
 	}
-	listed := newOffer(state.Definitions)
+	listed := newPromptIndex(state.Definitions)
 	versions := map[string][]string{}
 	for _, list := range lists {
-		offered := newOffer(list)
+		offered := newPromptIndex(list)
 		for name, i := range offered.at {
 			if !listed.has(name) {
 				t.Errorf("%s became %s: %s is missing", lists, state.Definitions, name)

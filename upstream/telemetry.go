@@ -15,10 +15,11 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Attributes of OpenTelemetry's semantic conventions for MCP, and the gateway's own.
+// Attributes of the OpenTelemetry semantic conventions for MCP, and the gateway's own.
 const (
 	attrMethod    = attribute.Key("mcp.method.name")
 	attrRevision  = attribute.Key("mcp.protocol.version")
@@ -31,19 +32,19 @@ const (
 	attrState     = attribute.Key("promptweir.breaker.state")
 )
 
-// instruments are one upstream's metrics and spans. Its attributes are names of the configuration only: prompts'
-// names stand on spans, never on metrics.
+// instruments are one upstream's metrics and spans. Attributes of metrics are names from the configuration only: the
+// prompt's name is an attribute of spans, never of metrics.
 type instruments struct {
 	tracer trace.Tracer
-	// silent says that nobody takes spans, so that none need be begun.
+	// silent says that spans are not collected, so that none need be started.
 	silent bool
 	// duration is how long a call took, in seconds (mcp.client.operation.duration).
 	duration metric.Float64Histogram
 	// transitions counts the breaker's changes of state.
 	transitions metric.Int64Counter
 	common      []attribute.KeyValue
-	// succeeded has the attributes of a call that went well, by method: to make them for each call would cost more than
-	// all else that is measured.
+	// succeeded has the attributes of a successful call, by method: making them anew for each call would cost more than
+	// the rest of the measurement.
 	succeeded map[string]metric.MeasurementOption
 }
 
@@ -54,7 +55,7 @@ func newInstruments(u config.Upstream) *instruments {
 	if u.Transport == config.Stdio {
 		network = "pipe"
 	}
-	// Errors here are about invalid instrument names only; the API returns a working no-op beside them.
+	// The only possible errors are invalid instrument names; the API returns a working no-op beside them.
 	duration, err := meter.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from sending a request to an upstream to its response."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60))
@@ -81,12 +82,13 @@ func newInstruments(u config.Upstream) *instruments {
 	return i
 }
 
-func (i *instruments) breaker(to gobreaker.State) {
+// countTransition counts a change of the circuit breaker's state.
+func (i *instruments) countTransition(to gobreaker.State) {
 	i.transitions.Add(context.Background(), 1,
 		metric.WithAttributes(attrUpstream.String(i.common[0].Value.AsString()), attrState.String(to.String())))
 }
 
-// start begins the client span of one call. The function it returns ends it and records the duration.
+// start starts the client span of a call. The returned function ends it and records the duration.
 func (i *instruments) start(ctx context.Context, method, prompt string) (context.Context, func(revision string, err error)) {
 	begun := time.Now()
 	var span trace.Span = noop.Span{}
@@ -110,14 +112,14 @@ func (i *instruments) start(ctx context.Context, method, prompt string) (context
 		}
 		if err != nil {
 			span.SetAttributes(failureAttributes(err)...)
-			span.SetStatus(codes.Error, string(reasonOrAnswer(err)))
+			span.SetStatus(codes.Error, string(errorType(err)))
 		}
 		span.End()
 		i.duration.Record(ctx, time.Since(begun).Seconds(), attributes)
 	}
 }
 
-// failureAttributes say why there was no result: the peer's own code, or the reason why it did not answer.
+// failureAttributes say why there was no result: the server's error code, or the reason why it did not answer.
 func failureAttributes(err error) []attribute.KeyValue {
 	if err == nil {
 		return nil
@@ -126,15 +128,16 @@ func failureAttributes(err error) []attribute.KeyValue {
 		code := wireErr.Label()
 		return []attribute.KeyValue{attrErrorType.String(code), attrStatus.String(code)}
 	}
-	return []attribute.KeyValue{attrErrorType.String(string(reasonOrAnswer(err)))}
+	return []attribute.KeyValue{attrErrorType.String(string(errorType(err)))}
 }
 
-func reasonOrAnswer(err error) Reason {
+// errorType is the error.type of a call that brought no JSON-RPC response.
+func errorType(err error) Reason {
 	switch {
-	case cancelled(err):
+	case isCancelled(err):
 		return "cancelled"
-	case errors.Is(err, errSessionLost):
+	case errors.Is(err, client.ErrSessionLost):
 		return "error"
 	}
-	return reason(err)
+	return reasonOf(err)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -135,7 +136,7 @@ func TestTLS(t *testing.T) {
 			t.Parallel()
 			u := upstreamtest.HTTP("secured", test.url)
 			u.TLS = test.block
-			session, err := upstream.Connect(t.Context(), u, upstream.Options{}, nil)
+			session, err := client.Connect(t.Context(), u, upstream.Options{})
 			if err == nil {
 				defer session.Close()
 			}

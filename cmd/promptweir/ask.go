@@ -21,7 +21,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -144,8 +144,9 @@ func getParams(name string, args []string) (wire.Object, error) {
 // list returns the definitions under their exposed names.
 func (q *question) list(ctx context.Context) (definitions []jsontext.Value, err error) {
 	if q.url != "" {
-		err = q.askURL(ctx, func(s *upstream.Session) error {
-			definitions, err = s.List(ctx, maxListed)
+		err = q.askURL(ctx, func(s *client.Session) error {
+			list, err := s.List(ctx, maxListed)
+			definitions = list.Definitions
 			return err
 		})
 		return definitions, err
@@ -167,8 +168,8 @@ const maxListed = 1_000_000
 
 func (q *question) get(ctx context.Context, name string, params wire.Object) (result jsontext.Value, err error) {
 	if q.url != "" {
-		err = q.askURL(ctx, func(s *upstream.Session) error {
-			got, err := s.Call(ctx, wire.PromptsGet, name, params)
+		err = q.askURL(ctx, func(s *client.Session) error {
+			got, err := s.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
 			result = got.JSON
 			return err
 		})
@@ -182,7 +183,7 @@ func (q *question) get(ctx context.Context, name string, params wire.Object) (re
 }
 
 // askURL opens a session with a running gateway, or any other MCP server.
-func (q *question) askURL(ctx context.Context, use func(*upstream.Session) error) error {
+func (q *question) askURL(ctx context.Context, use func(*client.Session) error) error {
 	u, err := url.Parse(q.url)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return &usageError{fmt.Sprintf("--url %q: use an http or https URL, for example http://%s%s",
@@ -195,7 +196,7 @@ func (q *question) askURL(ctx context.Context, use func(*upstream.Session) error
 	if q.token != "" {
 		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " + q.token)}
 	}
-	session, err := upstream.Connect(ctx, server, upstream.Options{Name: gateway.Name, Version: buildVersion()}, nil)
+	session, err := client.Connect(ctx, server, client.Options{Name: gateway.Name, Version: buildVersion()})
 	if err != nil {
 		return fmt.Errorf("%s: %w", q.url, err)
 	}

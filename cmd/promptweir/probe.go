@@ -17,7 +17,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
-	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -89,8 +89,8 @@ func (c oauthClient) oauth(token string) (*config.OAuth, error) {
 }
 
 // authorize completes an oauth block with what the server says of who authorizes its clients.
-func (a *app) authorize(ctx context.Context, server config.Upstream, options upstream.Options) error {
-	found, err := upstream.DiscoverAuthorization(ctx, server, options)
+func (a *app) authorize(ctx context.Context, server config.Upstream, options client.Options) error {
+	found, err := client.DiscoverAuthorization(ctx, server, options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}
@@ -100,7 +100,7 @@ func (a *app) authorize(ctx context.Context, server config.Upstream, options ups
 	return err
 }
 
-// probed is the server at an address as an upstream.
+// probed is the server at an address as an client.
 func probed(address, token, protocol string) (config.Upstream, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -128,13 +128,13 @@ func (a *app) probe(ctx context.Context, server config.Upstream) error {
 	if err != nil {
 		return err
 	}
-	options := upstream.Options{Logger: logger, Name: gateway.Name, Version: buildVersion()}
+	options := client.Options{Logger: logger, Name: gateway.Name, Version: buildVersion()}
 	if server.OAuth != nil {
 		if err := a.authorize(ctx, server, options); err != nil {
 			return err
 		}
 	}
-	session, err := upstream.Connect(ctx, server, options, nil)
+	session, err := client.Connect(ctx, server, options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}
@@ -166,7 +166,7 @@ func (a *app) probe(ctx context.Context, server config.Upstream) error {
 
 // A prober asks a server one thing after the other and prints what came of it.
 type prober struct {
-	session *upstream.Session
+	session *client.Session
 	timeout time.Duration
 	out     io.Writer
 }
@@ -174,7 +174,7 @@ type prober struct {
 func (p *prober) call(ctx context.Context, method, name string, params wire.Object) (wire.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	result, err := p.session.Call(ctx, method, name, params)
+	result, err := p.session.Call(ctx, &client.Request{Method: method, Name: name, Params: params}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -223,8 +223,7 @@ func TestListIsPolledByItsTTL(t *testing.T) {
 				return test.peer
 			}
 			synctest.Test(t, func(t *testing.T) {
-				c := upstream.New(anywhere(), upstream.Options{}, func() {})
-				upstream.UseTransport(c, upstreamtest.Memory{Handler: peer(t)})
+				c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: peer(t)}}, func() {})
 				run(t, c)
 				synctest.Wait()
 				if test.every == 0 {

@@ -1,4 +1,4 @@
-package upstream
+package client
 
 import (
 	"context"
@@ -18,44 +18,45 @@ import (
 )
 
 const (
-	// discoveryBound is how long it may take to find out who authorizes the clients of a server.
-	discoveryBound = 20 * time.Second
+	// discoveryTimeout is how long the discovery may take as a whole.
+	discoveryTimeout = 20 * time.Second
 	// maxMetadata bounds a metadata document, in bytes.
 	maxMetadata = 1 << 20
 )
 
-// Authorization says who gives out the access tokens of a server, and for what.
+// Authorization says where the access tokens of a server come from.
 type Authorization struct {
 	Issuer   string
 	TokenURL string
-	// Scopes are those that the server asks for; none where it does not say.
+	// Scopes are those that the server asks for; none if it does not say.
 	Scopes []string
-	// Resource is what the tokens are for.
+	// Resource is the resource indicator of the tokens (RFC 8707).
 	Resource string
 }
 
-// DiscoverAuthorization asks a server without a token, and follows its refusal: to its protected resource metadata (RFC 9728)
-// and to the authorization server that this names first (RFC 8414). Whoever then sends a credential to the TokenURL trusts the server
-// with that choice: an upstream of a configuration names its token_url itself.
-func DiscoverAuthorization(ctx context.Context, u config.Upstream, opts Options) (Authorization, error) {
-	ctx, cancel := context.WithTimeout(ctx, discoveryBound)
+// DiscoverAuthorization sends a request without a token and follows the refusal: to the server's protected resource
+// metadata (RFC 9728), and from there to the first authorization server that it names (RFC 8414). Sending credentials to
+// the TokenURL that it finds means to trust the server with that choice; the gateway itself uses only a configured
+// token_url.
+func DiscoverAuthorization(ctx context.Context, upstream config.Upstream, opts Options) (Authorization, error) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	client := &http.Client{Transport: newNetwork(1, u.TLS, opts.Forbidden), CheckRedirect: noRedirects}
+	client := &http.Client{Transport: newNetwork(1, upstream.TLS, opts.DialGuard), CheckRedirect: noRedirects}
 	defer client.CloseIdleConnections()
-	server, err := url.Parse(u.URLs[0])
+	server, err := url.Parse(upstream.URLs[0])
 	if err != nil {
 		return Authorization{}, err
 	}
-	challenge, err := challengeOf(ctx, client, server)
+	parameters, err := challenge(ctx, client, server)
 	if err != nil {
 		return Authorization{}, err
 	}
-	resource, err := resourceMetadata(ctx, client, server, challenge["resource_metadata"])
+	resource, err := resourceMetadata(ctx, client, server, parameters["resource_metadata"])
 	if err != nil {
 		return Authorization{}, fmt.Errorf("protected resource metadata: %w", err)
 	}
 	found := Authorization{Issuer: resource.Servers[0], Resource: resource.Resource, Scopes: resource.Scopes}
-	if scope := challenge["scope"]; scope != "" {
+	if scope := parameters["scope"]; scope != "" {
 		found.Scopes = strings.Fields(scope)
 	}
 	if found.TokenURL, err = tokenEndpoint(ctx, client, found.Issuer); err != nil {
@@ -64,8 +65,8 @@ func DiscoverAuthorization(ctx context.Context, u config.Upstream, opts Options)
 	return found, nil
 }
 
-// challengeOf returns the parameters of a server's refusal.
-func challengeOf(ctx context.Context, client *http.Client, server *url.URL) (map[string]string, error) {
+// challenge returns the parameters of the challenge with which the server refuses a request.
+func challenge(ctx context.Context, client *http.Client, server *url.URL) (map[string]string, error) {
 	body := wire.AppendRequest(nil, 1, wire.Ping, nil)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.String(), strings.NewReader(string(body)))
 	if err != nil {
@@ -79,7 +80,7 @@ func challengeOf(ctx context.Context, client *http.Client, server *url.URL) (map
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusUnauthorized {
-		return nil, fmt.Errorf("HTTP status %s without a token: nothing says who authorizes", response.Status)
+		return nil, fmt.Errorf("HTTP status %s without a token, want 401: the server does not ask for authorization", response.Status)
 	}
 	for _, value := range response.Header.Values("WWW-Authenticate") {
 		if scheme, parameters, _ := strings.Cut(value, " "); strings.EqualFold(scheme, "Bearer") {
@@ -118,18 +119,18 @@ func authParameters(s string) map[string]string {
 	}
 }
 
-// protectedResource is what a server says of itself.
+// protectedResource is the metadata of a protected resource (RFC 9728, section 2).
 type protectedResource struct {
 	Resource string   `json:"resource"`
 	Servers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
 }
 
-// resourceMetadata reads what a server says of itself: where its refusal said, else below its path, else at its root.
-func resourceMetadata(ctx context.Context, client *http.Client, server *url.URL, said string) (protectedResource, error) {
+// resourceMetadata reads the server's metadata: where the challenge says, else for its path, else for its host.
+func resourceMetadata(ctx context.Context, client *http.Client, server *url.URL, challenged string) (protectedResource, error) {
 	const wellKnown = "/.well-known/oauth-protected-resource"
-	places := []string{said}
-	if said == "" {
+	places := []string{challenged}
+	if challenged == "" {
 		root := server.Scheme + "://" + server.Host + wellKnown
 		places = slices.Compact([]string{root + strings.TrimSuffix(server.EscapedPath(), "/"), root})
 	}
@@ -139,14 +140,14 @@ func resourceMetadata(ctx context.Context, client *http.Client, server *url.URL,
 	case err != nil:
 		return resource, err
 	case !contains(resource.Resource, server):
-		return resource, errors.New("it is that of another resource")
+		return resource, errors.New("it describes another resource")
 	case len(resource.Servers) == 0:
 		return resource, errors.New("it names no authorization server")
 	}
 	return resource, nil
 }
 
-// contains reports whether a server is a resource, or a part of it.
+// contains reports whether a server is a resource or part of it.
 func contains(resource string, server *url.URL) bool {
 	u, err := url.Parse(resource)
 	if err != nil || u.Scheme != server.Scheme || !strings.EqualFold(u.Host, server.Host) {
@@ -159,7 +160,7 @@ func contains(resource string, server *url.URL) bool {
 func tokenEndpoint(ctx context.Context, client *http.Client, issuer string) (string, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || !confidential(u) {
-		return "", errors.New("it is not at an https URL")
+		return "", errors.New("the issuer is not an https URL")
 	}
 	root, path := u.Scheme+"://"+u.Host+"/.well-known/", strings.TrimSuffix(u.EscapedPath(), "/")
 	places := []string{root + "oauth-authorization-server" + path, root + "openid-configuration" + path}
@@ -174,22 +175,22 @@ func tokenEndpoint(ctx context.Context, client *http.Client, issuer string) (str
 		return "", err
 	}
 	if metadata.Issuer != issuer {
-		return "", errors.New("its metadata is that of another issuer")
+		return "", errors.New("its metadata names another issuer")
 	}
 	if endpoint, err := url.Parse(metadata.TokenEndpoint); err != nil || !confidential(endpoint) {
-		return "", errors.New("its token endpoint is not at an https URL")
+		return "", errors.New("its token endpoint is not an https URL")
 	}
 	return metadata.TokenEndpoint, nil
 }
 
-// confidential reports whether nobody on the way to an address can read what is sent there.
+// confidential reports whether requests to a URL are encrypted or stay on this machine.
 func confidential(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
 	loopback := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback)
 }
 
-// firstDocument reads the first JSON document that is found.
+// firstDocument reads the first JSON document that is found at one of the places.
 func firstDocument(ctx context.Context, client *http.Client, places []string, into any) error {
 	var failures []error
 	for _, place := range places {

@@ -21,10 +21,10 @@ import (
 const rootsQuestion = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 
 // rooted is a client that can list its roots, after a time, and counts how often it was asked.
-func rooted(asked *atomic.Int32, after time.Duration) *upstream.Client {
-	return &upstream.Client{
+func rooted(asked *atomic.Int32, after time.Duration) *upstream.Relay {
+	return &upstream.Relay{
 		Capabilities: jsontext.Value(`{"roots":{}}`),
-		Ask: func(ctx context.Context, method string, _ jsontext.Value) (jsontext.Value, error) {
+		Reply: func(ctx context.Context, method string, _ jsontext.Value) (jsontext.Value, error) {
 			asked.Add(1)
 			if method != wire.RootsList {
 				return nil, wire.NewError(wire.InternalError, "what?")
@@ -54,8 +54,8 @@ func answers(p *upstreamtest.Peer) (kinds []string) {
 	return kinds
 }
 
-func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Client) error {
-	_, err := c.CallFor(ctx, client, &upstream.Question{Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p"))})
+func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Relay) error {
+	_, err := c.Call(ctx, &upstream.Request{Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p"))}, client)
 	return err
 }
 
@@ -110,7 +110,7 @@ func TestWhoIsAskedTakesNobodysPlace(t *testing.T) {
 		synctest.Wait()
 		p.Result(wire.PromptsGet, `{"messages":[]}`)
 		for range 2 {
-			if err := getFor(t.Context(), c, &upstream.Client{}); err != nil {
+			if err := getFor(t.Context(), c, &upstream.Relay{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -118,7 +118,7 @@ func TestWhoIsAskedTakesNobodysPlace(t *testing.T) {
 		if err := <-ended; err == nil || asked.Load() != 1 {
 			t.Errorf("a call that was given up: %v; %d were asked", err, asked.Load())
 		}
-		if err := getFor(t.Context(), c, &upstream.Client{}); err != nil {
+		if err := getFor(t.Context(), c, &upstream.Relay{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -258,7 +258,7 @@ func TestWhatIsSaidInACallIsForNobodyElse(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				var told []string
-				client := &upstream.Client{Progress: true, Tell: func(method string, params jsontext.Value) {
+				client := &upstream.Relay{Progress: true, Notify: func(method string, params jsontext.Value) {
 					told = append(told, method+string(params[len(params)-13:]))
 				}}
 				if err := getFor(t.Context(), c, client); err != nil {

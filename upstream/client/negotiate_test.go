@@ -1,4 +1,4 @@
-package upstream
+package client
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sync/semaphore"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// scripted is a transport to a peer that answers each method after a time, or never.
+// scripted is a transport to a server that answers each method after a time, or never.
 type scripted map[string]answer
 
 type answer struct {
@@ -30,23 +30,22 @@ func (s scripted) roundTrip(ctx context.Context, r *request) error {
 	}
 	select {
 	case <-time.After(a.after):
-		r.answer = &a.message
+		r.response = &a.message
 		return a.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s scripted) listen(func(*wire.Message))               {}
+func (s scripted) start(func(*wire.Message))                {}
 func (s scripted) send(context.Context, []byte) error       { return nil }
-func (s scripted) standalone(context.Context, func()) error { return errNoStream }
-func (s scripted) ties() bool                               { return false }
-
-func (s scripted) mayKeepSilent() bool     { return true }
-func (s scripted) agree(string)            {}
-func (s scripted) broken() <-chan struct{} { return nil }
-func (s scripted) brokenBy() error         { return nil }
-func (s scripted) close()                  {}
+func (s scripted) standalone(context.Context, func()) error { return ErrNoStream }
+func (s scripted) tiesMessages() bool                       { return false }
+func (s scripted) mayIgnoreUnknown() bool                   { return true }
+func (s scripted) setRevision(string)                       {}
+func (s scripted) done() <-chan struct{}                    { return nil }
+func (s scripted) err() error                               { return nil }
+func (s scripted) close()                                   {}
 
 func says(after time.Duration, result string) answer {
 	return answer{after: after, message: wire.Message{Result: jsontext.Value(result)}}
@@ -77,16 +76,17 @@ func TestProbeOfAPeerThatMayKeepSilent(t *testing.T) {
 		"legacy, refuses late":         {scripted{wire.Discover: refuses(5 * time.Second), wire.Initialize: says(9*time.Second, legacy)}, wire.Rev20250618, 12 * time.Second},
 		"refuses both":                 {scripted{wire.Discover: refuses(0), wire.Initialize: refuses(0)}, "", 0},
 		"refuses both, late":           {scripted{wire.Discover: refuses(9 * time.Second), wire.Initialize: refuses(0)}, "", 9 * time.Second},
-		"silent to both":               {scripted{}, "", connectBound},
+		"silent to both":               {scripted{}, "", handshakeTimeout},
 		"speaks a revision of its own": {scripted{wire.Discover: refuses(0), wire.Initialize: says(0, `{"protocolVersion":"1999-01-01"}`)}, "", 0},
-		"exits":                        {scripted{wire.Discover: answer{err: errExited}}, "", 0},
+		"exits":                        {scripted{wire.Discover: answer{err: ErrExited}}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &Session{transport: test.peer, noticeSlots: semaphore.NewWeighted(maxNotices)}
+				d := NewDialers(config.Upstream{Transport: config.Stdio, Command: []string{"none"}, Protocol: "auto"}, Options{})[0]
+				s := newSession(d, d.server, test.peer, SessionOptions{})
 				begun := time.Now()
-				err := s.open(t.Context(), "auto")
+				err := s.open(t.Context())
 				if s.Revision != test.want || (err == nil) != (test.want != "") || time.Since(begun) != test.at {
 					t.Errorf("open() = %v: revision %q after %s, want %q after %s", err, s.Revision, time.Since(begun), test.want, test.at)
 				}

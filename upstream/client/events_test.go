@@ -1,4 +1,4 @@
-package upstream_test
+package client_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/tmaxmax/go-sse"
 
-	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -29,7 +29,7 @@ const response7 = `{"jsonrpc":"2.0","id":7,"result":{"b":2.50,"a":"\u00e9"}}`
 
 // streamed reads a stream and returns the response to 7 and what else was said.
 func streamed(stream io.Reader, maxMessage int) (answer wire.Message, said []wire.Message, err error) {
-	read := upstream.StreamReader(maxMessage)
+	read := client.StreamReader(maxMessage)
 	answer, err = read(stream, "7", func(m wire.Message) { said = append(said, m) })
 	return answer, said, err
 }
@@ -118,27 +118,27 @@ func FuzzEvents(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("data: "+strings.Repeat("x", 30)+"\n"), 200), uint64(6))
 	f.Fuzz(func(t *testing.T, stream []byte, seed uint64) {
 		finished := append(bytes.Clone(stream), "\n\n"...)
-		got, err := upstream.Events(bytes.NewReader(finished), 1<<20)
+		got, err := client.Events(bytes.NewReader(finished), 1<<20)
 		if err != nil {
 			t.Fatalf("%q: %v", finished, err)
 		}
 		blank := bytes.TrimLeft(stream, "\r\n") // behind blank lines a byte order mark is none, but the other takes it for one
 		if len(blank) == len(stream) || !bytes.HasPrefix(blank, []byte("\ufeff")) {
-			if diff := cmp.Diff(otherEvents(t, finished), got, cmpopts.IgnoreFields(upstream.Event{}, "Rest")); diff != "" {
+			if diff := cmp.Diff(otherEvents(t, finished), got, cmpopts.IgnoreFields(client.Event{}, "Retry")); diff != "" {
 				t.Errorf("%q (-other +this):\n%s", finished, diff)
 			}
 		}
-		begun, err := upstream.Events(bytes.NewReader(stream), 1<<20)
+		begun, err := client.Events(bytes.NewReader(stream), 1<<20)
 		if len(begun) > len(got) || (err == nil && len(begun) < len(got)) || !slices.Equal(begun, got[:min(len(begun), len(got))]) {
 			t.Errorf("%q: events %+v, %v, with an end %+v", stream, begun, err, got)
 		}
 		maxMessage := 1 + int(seed%100)
-		at, errAt := upstream.Events(bytes.NewReader(stream), maxMessage)
+		at, errAt := client.Events(bytes.NewReader(stream), maxMessage)
 		for name, slowly := range map[string]io.Reader{
 			"byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
 			"in pieces":    iotest.DataErrReader(&pieces{bytes.NewReader(stream), rand.New(rand.NewPCG(seed, 0))}),
 		} {
-			events, err := upstream.Events(slowly, maxMessage)
+			events, err := client.Events(slowly, maxMessage)
 			if !slices.Equal(at, events) || fmt.Sprint(errAt) != fmt.Sprint(err) {
 				t.Errorf("%q %s, at most %d bytes: %+v, %v, at once %+v, %v", stream, name, maxMessage, events, err, at, errAt)
 			}
@@ -158,7 +158,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 }
 
 // otherEvents reads a stream with another implementation.
-func otherEvents(t *testing.T, stream []byte) (all []upstream.Event) {
+func otherEvents(t *testing.T, stream []byte) (all []client.Event) {
 	t.Helper()
 	place := ""
 	for e, err := range sse.Read(bytes.NewReader(stream), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
@@ -171,7 +171,7 @@ func otherEvents(t *testing.T, stream []byte) (all []upstream.Event) {
 		case id != "":
 			place = id
 		}
-		all = append(all, upstream.Event{Kind: e.Type, Data: e.Data, Place: place})
+		all = append(all, client.Event{Kind: e.Type, Data: e.Data, LastEventID: place})
 	}
 	return all
 }
@@ -180,37 +180,37 @@ func TestEvents(t *testing.T) {
 	large := strings.Repeat("All work and no play. ", 100_000)
 	for name, test := range map[string]struct {
 		stream string
-		want   []upstream.Event
+		want   []client.Event
 		broken bool
 	}{
 		"fields": {
 			stream: "event: a\nid: 1\nretry: 1500\ndata: b\n\ndata:c\n\n",
-			want:   []upstream.Event{{"a", "b", "1", 1500 * time.Millisecond}, {"", "c", "1", 1500 * time.Millisecond}},
+			want:   []client.Event{{"a", "b", "1", 1500 * time.Millisecond}, {"", "c", "1", 1500 * time.Millisecond}},
 		},
 		"data whose lines are joined": {
 			stream: "data\ndata: a\nevent: x\ndata:\n: y\nretry\ndata:  b\nid: 1\n\n",
-			want:   []upstream.Event{{"x", "\na\n\n b", "1", 0}},
+			want:   []client.Event{{"x", "\na\n\n b", "1", 0}},
 		},
-		"no data":     {stream: "id: 1\n\nevent: a\n\ndata\n\n", want: []upstream.Event{{Place: "1"}, {Kind: "a", Place: "1"}, {Place: "1"}}},
+		"no data":     {stream: "id: 1\n\nevent: a\n\ndata\n\n", want: []client.Event{{LastEventID: "1"}, {Kind: "a", LastEventID: "1"}, {LastEventID: "1"}}},
 		"no events":   {stream: "\n\r\n\r: a\n\nb: c\n\nretry: 5\n\nid: \x00\n\n"},
 		"other names": {stream: "Data: a\n data: a\ndata : a\n\n"},
 		"what is no time": {
 			stream: "retry: 7\nretry: \nretry: -1\nretry: +1\nretry: 1.5\nretry: 1 \nretry:  1\nretry: 99999999999999999999\ndata\n\n",
-			want:   []upstream.Event{{Rest: 7 * time.Millisecond}},
+			want:   []client.Event{{Retry: 7 * time.Millisecond}},
 		},
-		"a time that is too long":       {stream: "retry: 9999999999\ndata\n\n", want: []upstream.Event{{Rest: time.Hour}}},
-		"an id that fits in no header":  {stream: "id: 1\ndata\n\nid: \x01\ndata\n\n", want: []upstream.Event{{Place: "1"}, {}}},
-		"an id that is taken back":      {stream: "id: 1\nid\ndata\n\n", want: []upstream.Event{{}}},
-		"a byte order mark":             {stream: "\ufeffdata: \ufeff\n\n\ufeffdata\n\n", want: []upstream.Event{{Data: "\ufeff"}}},
+		"a time that is too long":       {stream: "retry: 9999999999\ndata\n\n", want: []client.Event{{Retry: time.Hour}}},
+		"an id that fits in no header":  {stream: "id: 1\ndata\n\nid: \x01\ndata\n\n", want: []client.Event{{LastEventID: "1"}, {}}},
+		"an id that is taken back":      {stream: "id: 1\nid\ndata\n\n", want: []client.Event{{}}},
+		"a byte order mark":             {stream: "\ufeffdata: \ufeff\n\n\ufeffdata\n\n", want: []client.Event{{Data: "\ufeff"}}},
 		"one on the second line":        {stream: "\n\ufeffdata: a\n\n"},
-		"an end within a line":          {stream: "data: a\n\ndata: b", want: []upstream.Event{{Data: "a"}}, broken: true},
-		"an end within an event":        {stream: "data: a\n\nid: 1\ndata: b\n", want: []upstream.Event{{Data: "a"}}, broken: true},
-		"an end after a comment":        {stream: "data: a\n\n: b\n", want: []upstream.Event{{Data: "a"}}},
-		"a large event between others":  {stream: "data: a\n\ndata: " + large + "\n\ndata: b\n\n", want: []upstream.Event{{Data: "a"}, {Data: large}, {Data: "b"}}},
+		"an end within a line":          {stream: "data: a\n\ndata: b", want: []client.Event{{Data: "a"}}, broken: true},
+		"an end within an event":        {stream: "data: a\n\nid: 1\ndata: b\n", want: []client.Event{{Data: "a"}}, broken: true},
+		"an end after a comment":        {stream: "data: a\n\n: b\n", want: []client.Event{{Data: "a"}}},
+		"a large event between others":  {stream: "data: a\n\ndata: " + large + "\n\ndata: b\n\n", want: []client.Event{{Data: "a"}, {Data: large}, {Data: "b"}}},
 		"comments that are never ended": {stream: strings.Repeat(": hello\n", 1_000_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := upstream.Events(strings.NewReader(test.stream), 3<<20)
+			got, err := client.Events(strings.NewReader(test.stream), 3<<20)
 			if diff := cmp.Diff(test.want, got); diff != "" || test.broken != errors.Is(err, io.ErrUnexpectedEOF) || !test.broken && err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -223,7 +223,7 @@ func TestEventsThatAreTooLarge(t *testing.T) {
 	const stream = "\n: what goes before\ndata: 0123456789\r\nid: 1\r\n\r\n"
 	size := len("data: 0123456789\r\nid: 1\r\n\r")
 	for maxMessage, fits := range map[int]bool{size: true, size - 1: false} {
-		got, err := upstream.Events(strings.NewReader(stream+stream), maxMessage)
+		got, err := client.Events(strings.NewReader(stream+stream), maxMessage)
 		if fits != (err == nil) || fits != (len(got) == 2) || (err != nil && !strings.Contains(err.Error(), "max_message")) {
 			t.Errorf("at most %d bytes: %+v, %v", maxMessage, got, err)
 		}
@@ -232,7 +232,7 @@ func TestEventsThatAreTooLarge(t *testing.T) {
 
 // Streams that are read at the same time use the same rooms, one after the other: what was read is still there later.
 func TestAnswersOfManyStreamsAreKeptApart(t *testing.T) {
-	read := upstream.StreamReader(1 << 20)
+	read := client.StreamReader(1 << 20)
 	var reading sync.WaitGroup
 	for i := range 8 {
 		reading.Go(func() {
@@ -265,7 +265,7 @@ func TestAnswersOfManyStreamsAreKeptApart(t *testing.T) {
 func TestAStreamKeepsLittleRoom(t *testing.T) {
 	for _, size := range []int{0, 5_000, 50_000, 5_000_000} {
 		large := "data: " + strings.Repeat("x", size) + "\n\n"
-		if got := upstream.RoomLeft(strings.NewReader(large + "data: y\n\n" + large + ": still here")); got > 4<<10 {
+		if got := client.BuffersHeld(strings.NewReader(large + "data: y\n\n" + large + ": still here")); got > 4<<10 {
 			t.Errorf("after %d bytes: room for %d", size, got)
 		}
 	}
@@ -276,7 +276,7 @@ func readAnswers(tb testing.TB, lines int) (text string, once func()) {
 	tb.Helper()
 	text = ": hello\n\nid: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"" +
 		strings.Repeat("All work and no play. ", lines) + "\"}}]}}\n\n"
-	read := upstream.StreamReader(4 << 20)
+	read := client.StreamReader(4 << 20)
 	return text, func() {
 		if _, err := read(strings.NewReader(text), "7", func(wire.Message) {}); err != nil {
 			tb.Fatal(err)

@@ -22,8 +22,7 @@ func inBubble(t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := peer(t)
-		c := upstream.New(u, upstream.Options{}, func() {})
-		upstream.UseTransport(c, upstreamtest.Memory{Handler: p})
+		c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: p}}, func() {})
 		run(t, c)
 		synctest.Wait()
 		test(t, p, c)
@@ -289,17 +288,17 @@ func TestRefusedListKeepsTheLastAndIsAskedForAgain(t *testing.T) {
 	}{
 		"repeated cursor": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":[],"nextCursor":"again"}`)
-		}, upstream.Degraded, "repeats a cursor"},
+		}, upstream.ListRefused, "repeats a cursor"},
 		"too many pages": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
-		}, upstream.Degraded, "more than 1000 pages"},
+		}, upstream.ListRefused, "more than 1000 pages"},
 		"too many prompts": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":[{},{},{},{}]}`)
-		}, upstream.Degraded, "more than max_prompts = 3"},
+		}, upstream.ListRefused, "more than max_prompts = 3"},
 		"too slow": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			time.Sleep(9 * time.Second)
 			r.Result(w, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n.Add(1)))
-		}, upstream.Degraded, "longer than 2m0s"},
+		}, upstream.ListRefused, "longer than 2m0s"},
 		"no array": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Result(w, `{"prompts":{}}`)
 		}, upstream.BadResponse, "prompts is not an array"},
@@ -311,7 +310,7 @@ func TestRefusedListKeepsTheLastAndIsAskedForAgain(t *testing.T) {
 		}, upstream.BadResponse, "nextCursor is not a string"},
 		"error": {func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Error(w, http.StatusOK, `{"code":-32603,"message":"no"}`)
-		}, upstream.Degraded, "no"},
+		}, upstream.ListRefused, "no"},
 		"denied":  {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusForbidden) }, upstream.Denied, "403"},
 		"fails":   {func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) }, upstream.Unreachable, "502"},
 		"silence": {func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }, upstream.Timeout, "deadline"},
@@ -377,8 +376,7 @@ func TestReconnectBacksOffToTenSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
-		c := upstream.New(anywhere(), upstream.Options{}, func() {})
-		upstream.UseTransport(c, failing{&at})
+		c := upstream.New(anywhere(), upstream.Options{Transport: failing{&at}}, func() {})
 		run(t, c)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()

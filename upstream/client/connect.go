@@ -1,0 +1,164 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Options are what sessions need beside the server's configuration. The zero value works.
+type Options struct {
+	// Logger receives changes of state and what a child process writes to stderr; nil discards both.
+	Logger *slog.Logger
+	// Name and Version identify the gateway to servers.
+	Name, Version string
+	// DialGuard returns an error for an address that must not be dialled. It gets an IP address and a port, after name
+	// resolution. Nil allows every address.
+	DialGuard func(address string) error
+	// Transport carries HTTP requests in the place of a network transport. TLS settings and DialGuard do not apply to it.
+	Transport http.RoundTripper
+}
+
+func (o Options) logger() *slog.Logger {
+	if o.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Logger
+}
+
+// implementation is how the gateway introduces itself (Implementation in the schema).
+func (o Options) implementation() jsontext.Value {
+	name, version := o.Name, o.Version
+	if name == "" {
+		name, version = "promptweir", "0"
+	}
+	return wire.Object{}.With("name", wire.Quote(name)).With("version", wire.Quote(version)).JSON()
+}
+
+// Connect opens a single session with the first address of a server. See [Dialer.Connect].
+func Connect(ctx context.Context, server config.Upstream, opts Options) (*Session, error) {
+	d := NewDialers(server, opts)[0]
+	s, err := d.Connect(ctx, SessionOptions{})
+	if err != nil {
+		d.CloseIdleConnections()
+		return nil, err
+	}
+	s.ownsDialer = true
+	return s, nil
+}
+
+// Dialer opens sessions with one address of a server. The sessions share its connections and access tokens.
+type Dialer struct {
+	// server is configured as if this were its only address.
+	server         config.Upstream
+	address        string
+	http           *httpClient // nil for a child process
+	implementation jsontext.Value
+	logger         *slog.Logger
+}
+
+// NewDialers returns a dialer for each address of a server, in configuration order. They share access tokens, and contact
+// nothing before they are asked for a session.
+func NewDialers(server config.Upstream, opts Options) []*Dialer {
+	single := splitAddresses(server)
+	shown := server.Addresses()
+	tokens := newTokenSource(server, opts)
+	dialers := make([]*Dialer, len(single))
+	for i := range single {
+		address := server.Address()
+		if len(shown) == len(single) { // a configuration may be loaded without the environment that its addresses need
+			address = shown[i]
+		}
+		logger := opts.logger()
+		if len(single) > 1 {
+			logger = logger.With(slog.String("endpoint", address))
+		}
+		d := &Dialer{
+			server: single[i], address: address, implementation: opts.implementation(),
+			logger: logger.With(slog.String("upstream", server.Name)),
+		}
+		if server.Transport != config.Stdio {
+			d.http = newHTTPClient(single[i], opts, tokens)
+		}
+		dialers[i] = d
+	}
+	return dialers
+}
+
+// splitAddresses returns the configuration once for each address.
+func splitAddresses(server config.Upstream) []config.Upstream {
+	if len(server.URLs) < 2 {
+		return []config.Upstream{server}
+	}
+	single := make([]config.Upstream, len(server.URLs))
+	for i := range server.URLs {
+		single[i] = server
+		single[i].URLs = server.URLs[i : i+1]
+	}
+	return single
+}
+
+// Address returns the server's address with sensitive parts masked.
+func (d *Dialer) Address() string { return d.address }
+
+// CloseIdleConnections closes connections that no request uses.
+func (d *Dialer) CloseIdleConnections() {
+	if d.http != nil {
+		d.http.closeIdle()
+	}
+}
+
+// Connect opens a session: it reaches the server, finds out its era and, over HTTP, the transport unless that is
+// configured, and agrees on a revision.
+func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
+	server := d.server
+	s, err := d.open(ctx, server, opts)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return s, err
+	case errors.Is(err, errProbeFatal):
+		server.Protocol = anyLegacy
+		return d.open(ctx, server, opts)
+	case server.Transport == config.StreamableHTTP && !server.TransportExplicit && mayBeSSE(err):
+		server.Transport = config.SSE
+		s, sseErr := d.open(ctx, server, opts)
+		if sseErr != nil {
+			return nil, fmt.Errorf("%w; over HTTP+SSE: %w", err, sseErr)
+		}
+		return s, nil
+	}
+	return s, err
+}
+
+// open opens a session over the configured transport.
+func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionOptions) (*Session, error) {
+	t, err := d.newTransport(server)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(d, server, t, opts)
+	t.start(func(m *wire.Message) { s.receive(m, nil) })
+	if err := s.open(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
+	switch server.Transport {
+	case config.Stdio:
+		return startChild(server, d.logger)
+	case config.SSE:
+		return newSSETransport(d.http, server.Timeout), nil
+	default:
+		return newHTTPTransport(d.http, server.Timeout), nil
+	}
+}

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// dialTimeout is how long it may take to connect, and again to shake hands over TLS.
+	dialTimeout = 5 * time.Second
+	// idleTimeout is how long a connection that nobody uses is kept.
+	idleTimeout = 90 * time.Second
+)
+
+// newNetwork returns a transport that keeps as many connections as are used at once.
+func newNetwork(connections int, block *config.TLS, dialGuard func(address string) error) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	if dialGuard != nil {
+		// Checked after resolution, on the address that is really dialled, so that no DNS name gets around it.
+		dialer.Control = func(_, address string, _ syscall.RawConn) error { return dialGuard(address) }
+	}
+	return &http.Transport{
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleTimeout,
+		TLSClientConfig: tlsConfig(block), TLSHandshakeTimeout: dialTimeout,
+		DisableCompression: true, // so that max_message bounds both what comes over the wire and what is read
+	}
+}
+
+// tlsConfig returns the TLS settings of a tls block, which may be nil.
+func tlsConfig(block *config.TLS) *tls.Config {
+	settings, err := block.ClientConfig()
+	if err != nil {
+		panic("tls block was not checked by config.Load: " + err.Error())
+	}
+	settings.MinVersion = tls.VersionTLS12
+	return settings
+}
+
+// noRedirects makes an http.Client return a redirect as it is: following it would take the server's credentials elsewhere.
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -1,0 +1,122 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+var (
+	// ErrSessionLost means that the server has forgotten the session. It has processed nothing.
+	ErrSessionLost = errors.New("session lost")
+	// ErrNoStream means that the server offers no stream for what it says outside of calls.
+	ErrNoStream = errors.New("server offers no standalone stream")
+	// ErrExited means that the child process has exited.
+	ErrExited = errors.New("child process exited")
+
+	// errProbeFatal means that a child process exited when it was asked which era it is of.
+	errProbeFatal  = errors.New("the server did not survive " + wire.Discover)
+	errStreamEnded = errors.New("stream ended without a response")
+)
+
+// StatusError is an HTTP response that carries no JSON-RPC response to the request.
+type StatusError struct {
+	Status int
+	// RetryAfter is what the server says about when to come back; 0 if it says nothing.
+	RetryAfter time.Duration
+	// unnamed is a JSON-RPC error in the body that names no request: an answer, if not certainly to this request.
+	unnamed *wire.Error
+}
+
+func (e *StatusError) Error() string {
+	text := "HTTP status " + strconv.Itoa(e.Status) + " " + http.StatusText(e.Status)
+	switch {
+	case e.unnamed != nil:
+		return text + ": " + e.unnamed.Error()
+	case e.Status/100 == 3:
+		return text + ": redirects are not followed"
+	}
+	return text
+}
+
+func (e *StatusError) Unwrap() error {
+	if e.unnamed == nil { // a nil *wire.Error would be an error that is not nil
+		return nil
+	}
+	return e.unnamed
+}
+
+// refusesCaller reports whether the server refused who asks, or how often, and not the request itself.
+func (e *StatusError) refusesCaller() bool {
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
+		e.Status == http.StatusTooManyRequests
+}
+
+// ProtocolError is an answer that the protocol does not allow.
+type ProtocolError struct {
+	problem string
+	// foreign means that no MCP server answered, but whatever else is there: a web page, say.
+	foreign bool
+}
+
+func (e *ProtocolError) Error() string { return e.problem }
+
+// ListError says which bound a list exceeds.
+type ListError struct{ problem string }
+
+func (e *ListError) Error() string { return "list refused: " + e.problem }
+
+// startedError is the failure of a request after some of its response had arrived, or after the client was asked
+// something on its behalf.
+type startedError struct{ error }
+
+func (e *startedError) Unwrap() error { return e.error }
+
+// Started reports whether a request must not be made again: some of its response had arrived when it failed, or the client
+// had been asked something on its behalf.
+func Started(err error) bool {
+	_, ok := errors.AsType[*startedError](err)
+	return ok
+}
+
+// replaceCause returns cause in the place of err, and keeps what [Started] says of err.
+func replaceCause(err, cause error) error {
+	if Started(err) {
+		return &startedError{cause}
+	}
+	return cause
+}
+
+// Answered reports whether err shows that the server is there and said something, if only nonsense. Nil counts too.
+func Answered(err error) bool {
+	if err == nil || errors.Is(err, ErrSessionLost) {
+		return true
+	}
+	if nonsense, ok := errors.AsType[*ProtocolError](err); ok {
+		return !nonsense.foreign
+	}
+	if _, ok := errors.AsType[*wire.Error](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*ListError](err); ok {
+		return true
+	}
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && status.Status/100 == 4 && status.Status != http.StatusRequestTimeout
+}
+
+// Suspicious reports whether err is a reason to check with [Session.Ping] whether the session still works: there was no
+// answer, or none of an MCP server.
+func Suspicious(err error) bool {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return !status.refusesCaller()
+	}
+	if _, ok := errors.AsType[*ProtocolError](err); ok {
+		return true
+	}
+	return !Answered(err) && !errors.Is(err, context.Canceled)
+}

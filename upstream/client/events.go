@@ -1,0 +1,234 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	byteOrderMark = "\ufeff"
+	kindMessage   = "message"
+	// maxPooledData is up to which size the buffer of an event's data is kept for other events, in bytes.
+	maxPooledData = 4 << 20
+)
+
+// event is one event of an event stream.
+type event struct {
+	// kind is the event's type; empty if the server gives none.
+	kind string
+	// data may be kept.
+	data []byte
+}
+
+// isMessage reports whether the event carries a message. Others keep the stream alive or make it resumable.
+func (e event) isMessage() bool {
+	return len(e.data) > 0 && (e.kind == "" || e.kind == kindMessage)
+}
+
+var (
+	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }} //nolint:gochecknoglobals // a buffer pool
+	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}               //nolint:gochecknoglobals // a buffer pool
+)
+
+// eventReader reads an event stream (WHATWG, HTML, "Interpreting an event stream"). A stream may be open for long and say
+// little, so it holds one small buffer; that for the data of an event is taken from a pool when the event begins, and
+// returned when it ends. The user must call close.
+type eventReader struct {
+	source *bufio.Reader
+	// maxMessage bounds an event with all of its lines, in bytes.
+	maxMessage int
+	// position follows what is read.
+	position *streamPosition
+
+	// line holds the start of a line that did not fit in the source's buffer; nil between lines.
+	line *bytes.Buffer
+	// opened is set after the first line, which may start with a byte order mark.
+	opened bool
+	// afterCR is set if the last line ended in CR: an LF may follow that belongs to it.
+	afterCR bool
+
+	// The fields of the present event. Size counts the bytes of its lines, begun is set once it has a field that counts,
+	// and data is nil before the first data field.
+	size     int
+	begun    bool
+	kind, id string
+	data     *bytes.Buffer
+}
+
+func newEventReader(source io.Reader, maxMessage int, p *streamPosition) eventReader {
+	reader := readers.Get().(*bufio.Reader) //nolint:forcetypeassert // the pool has nothing else
+	reader.Reset(source)
+	return eventReader{source: reader, maxMessage: maxMessage, position: p}
+}
+
+// close returns the buffers to their pools.
+func (r *eventReader) close() {
+	r.source.Reset(nil)
+	readers.Put(r.source)
+	release(&r.line)
+	release(&r.data)
+}
+
+// next returns the next event that has a type, data or an id. The error is io.EOF at the end of the stream, but
+// io.ErrUnexpectedEOF within an event, which is incomplete then and dropped.
+func (r *eventReader) next() (event, error) {
+	for {
+		line, err := r.readLine()
+		switch {
+		case err != nil:
+			return event{}, err
+		case len(line) > 0:
+			r.addField(line)
+		case r.begun:
+			return r.finish(), nil
+		}
+		release(&r.line)
+		if !r.begun {
+			r.size = 0
+		}
+	}
+}
+
+// readLine returns the next line without its end, which is LF, CR or CR LF. It is valid until the next call.
+func (r *eventReader) readLine() ([]byte, error) {
+	for searched := 0; ; {
+		chunk, err := r.peek(searched + 1)
+		if err != nil {
+			return nil, err
+		}
+		end, complete := lineEnd(chunk)
+		if r.size+end >= r.maxMessage {
+			return nil, tooLarge(r.maxMessage)
+		}
+		if !complete && end < r.source.Size() {
+			searched = end
+			continue
+		}
+		r.size += end
+		line := chunk[:end]
+		if r.line != nil || !complete {
+			acquire(&r.line).Write(line)
+			line = r.line.Bytes()
+		}
+		_, _ = r.source.Discard(end) // what was peeked at stays valid until the next read
+		if !complete {
+			searched = 0
+			continue
+		}
+		r.afterCR = chunk[end] == '\r'
+		_, _ = r.source.Discard(1)
+		r.size++
+		if !r.opened {
+			line, r.opened = bytes.TrimPrefix(line, []byte(byteOrderMark)), true
+		}
+		return line, nil
+	}
+}
+
+// peek returns what is buffered of the stream, n bytes at least, without the second half of a CR LF.
+func (r *eventReader) peek(n int) ([]byte, error) {
+	for {
+		if _, err := r.source.Peek(n); err != nil {
+			if errors.Is(err, io.EOF) && !r.begun && r.line == nil && r.source.Buffered() == 0 {
+				return nil, io.EOF
+			}
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fmt.Errorf("event stream: %w", err)
+		}
+		chunk, _ := r.source.Peek(r.source.Buffered())
+		if !r.afterCR || chunk[0] != '\n' {
+			r.afterCR = false
+			return chunk, nil
+		}
+		r.afterCR = false
+		if r.begun {
+			r.size++
+		}
+		_, _ = r.source.Discard(1)
+	}
+}
+
+// lineEnd returns where the line at the start of a chunk ends, and whether it ends within the chunk.
+func lineEnd(chunk []byte) (end int, complete bool) {
+	end = bytes.IndexByte(chunk, '\n')
+	if complete = end >= 0; !complete {
+		end = len(chunk)
+	}
+	if cr := bytes.IndexByte(chunk[:end], '\r'); cr >= 0 {
+		return cr, true
+	}
+	return end, complete
+}
+
+// addField adds a line that is not empty to the present event: a field, or a comment, which is a field without a name.
+func (r *eventReader) addField(line []byte) {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		if r.data != nil {
+			r.data.WriteByte('\n')
+		}
+		acquire(&r.data).Write(value)
+	case "event":
+		r.kind = kindMessage
+		if string(value) != kindMessage { // else without a copy
+			r.kind = string(value)
+		}
+	case "id":
+		if bytes.IndexByte(value, 0) >= 0 {
+			return
+		}
+		r.id = string(value)
+	case "retry":
+		if n, err := strconv.ParseUint(string(value), 10, 63); err == nil {
+			r.position.retry = time.Duration(min(n, uint64(maxReconnectionTime.Milliseconds()))) * time.Millisecond
+		}
+		return
+	default:
+		return
+	}
+	r.begun = true
+}
+
+// finish returns the present event.
+func (r *eventReader) finish() event {
+	if r.id != "" {
+		r.position.advance(r.id)
+	}
+	e := event{kind: r.kind}
+	if r.data != nil {
+		e.data = bytes.Clone(r.data.Bytes())
+	}
+	release(&r.data)
+	r.size, r.begun, r.kind, r.id = 0, false, "", ""
+	return e
+}
+
+// acquire returns a buffer, from the pool if there is none yet.
+func acquire(b **bytes.Buffer) *bytes.Buffer {
+	if *b == nil {
+		*b = buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool has nothing else
+	}
+	return *b
+}
+
+// release returns a buffer, if there is one, to the pool.
+func release(b **bytes.Buffer) {
+	if *b == nil {
+		return
+	}
+	if (*b).Cap() <= maxPooledData {
+		(*b).Reset()
+		buffers.Put(*b)
+	}
+	*b = nil
+}

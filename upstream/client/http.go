@@ -1,0 +1,316 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// sessionEndTimeout is how long the request may take that ends the session at the server.
+const sessionEndTimeout = 2 * time.Second
+
+// httpTransport is Streamable HTTP of both eras: a POST for each message, and in the legacy era a GET stream for what the
+// server says outside of calls.
+type httpTransport struct {
+	http *httpClient
+	// handshakeTimeout is how long each request of the handshake may take.
+	handshakeTimeout time.Duration
+
+	receive func(*wire.Message)
+	agreed  atomic.Pointer[agreedHeaders]
+	// position is how far the standalone stream was read.
+	position streamPosition
+
+	once sync.Once
+	lost chan struct{}
+}
+
+// agreedHeaders go on each request once they are known.
+type agreedHeaders struct {
+	revision, sessionID string
+	// post is a POST with all headers that every message has, without a body.
+	post *http.Request
+}
+
+func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpTransport {
+	t := &httpTransport{http: client, handshakeTimeout: handshakeTimeout, lost: make(chan struct{})}
+	t.setHeaders("", "")
+	return t
+}
+
+func (t *httpTransport) start(receive func(*wire.Message)) { t.receive = receive }
+
+func (t *httpTransport) tiesMessages() bool { return true }
+
+func (t *httpTransport) mayIgnoreUnknown() bool { return false }
+
+func (t *httpTransport) setRevision(revision string) {
+	id := t.sessionID()
+	if wire.Modern(revision) {
+		id = ""
+	}
+	t.setHeaders(revision, id)
+}
+
+// setHeaders makes the following requests claim a revision and a session.
+func (t *httpTransport) setHeaders(revision, sessionID string) {
+	a := &agreedHeaders{revision: revision, sessionID: sessionID}
+	a.post = &http.Request{
+		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+	}
+	if u, err := url.Parse(t.http.url); err == nil { // config has checked it; one that is missing fails in RoundTrip
+		a.post.URL, a.post.Host = u, u.Host
+	}
+	t.http.setHeaders(a.post.Header)
+	a.setHeaders(a.post.Header)
+	a.post.Header.Set("Content-Type", wire.ContentJSON)
+	a.post.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
+	t.agreed.Store(a)
+}
+
+func (a *agreedHeaders) setHeaders(header http.Header) {
+	if a.revision != "" {
+		header.Set(wire.HeaderProtocolVersion, a.revision)
+	}
+	if a.sessionID != "" {
+		header.Set(wire.HeaderSessionID, a.sessionID)
+	}
+}
+
+func (t *httpTransport) sessionID() string { return t.agreed.Load().sessionID }
+
+func (t *httpTransport) done() <-chan struct{} { return t.lost }
+
+func (t *httpTransport) err() error { return ErrSessionLost }
+
+func (t *httpTransport) lose() { t.once.Do(func() { close(t.lost) }) }
+
+// roundTrip implements [transport]. A stream of the legacy era that breaks before the response has come is resumed.
+func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
+	if t.agreed.Load().revision == "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
+		defer cancel()
+	}
+	post, body := t.newRequestPost(ctx, r)
+	// A handshake is not repeated because it makes a session, and a relayed request because the client may have been asked.
+	repeat := r.method != wire.Initialize && r.onMessage == nil
+	came, err := t.http.send(post, body, repeat)
+	if err == nil {
+		err = t.readResponse(came, r)
+	}
+	if err == nil || r.position.lastEventID == "" || wire.Modern(r.revision) || ctx.Err() != nil || !isInterrupted(err) {
+		return err // the modern era resumes nothing
+	}
+	if r.response, err = t.resume(ctx, &r.position, string(wire.NumberID(r.id)), err); err != nil {
+		return &startedError{err}
+	}
+	return nil
+}
+
+// newRequestPost returns the POST that carries a request, and its body.
+func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.Request, []byte) {
+	const envelope = 80 // bytes at most, without method and params
+	body := make([]byte, 0, envelope+len(r.method)+len(r.params))
+	body = wire.AppendRequest(body, r.id, r.method, r.params)
+	post := t.newPost(ctx)
+	if wire.Modern(r.revision) {
+		post.Header = maps.Clone(post.Header)
+		post.Header.Set(wire.HeaderProtocolVersion, r.revision)
+		post.Header.Set(wire.HeaderMethod, r.method)
+		if r.name != "" {
+			post.Header.Set(wire.HeaderName, wire.EncodeHeader(r.name))
+		}
+	}
+	return post, body
+}
+
+// newPost returns a POST with the headers that every message has. All POSTs share the map: clone it to add a header.
+func (t *httpTransport) newPost(ctx context.Context) *http.Request {
+	post := t.agreed.Load().post.WithContext(ctx)
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		post.Header = maps.Clone(post.Header)
+		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(post.Header))
+	}
+	return post
+}
+
+// readResponse reads the response to a request, and closes the HTTP response in which it comes.
+func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error) {
+	defer came.Body.Close()
+	id, onMessage := string(wire.NumberID(r.id)), r.onMessage
+	if onMessage == nil {
+		onMessage = t.receive
+	}
+	if came.StatusCode != http.StatusOK {
+		r.response, err = t.readRefusal(came, id)
+		return err
+	}
+	if r.method == wire.Initialize {
+		t.setHeaders("", came.Header.Get(wire.HeaderSessionID))
+	}
+	switch contentType := came.contentType(); contentType {
+	case wire.ContentJSON:
+		r.response, err = t.readJSON(came, id, onMessage)
+	case wire.ContentSSE:
+		r.response, err = t.readStream(came, &r.position, id, onMessage)
+	default:
+		problem := fmt.Sprintf("content type is %q, want %s or %s", contentType, wire.ContentJSON, wire.ContentSSE)
+		err = &ProtocolError{problem: problem, foreign: true}
+	}
+	switch {
+	case err == nil:
+		came.drain()
+	case came.read > 0:
+		err = &startedError{err}
+	}
+	return err
+}
+
+// readRefusal reads a response whose status is not 200. A JSON-RPC error that names the request is the server's answer to
+// it, whatever the status is.
+func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Message, error) {
+	refusal := came.statusError()
+	var (
+		message = new(wire.Message)
+		answer  *wire.Error
+	)
+	if messages, err := t.readMessages(came); err == nil && len(messages) == 1 {
+		message = &messages[0]
+	}
+	if message.Error != nil {
+		answer, _ = wire.ReadError(message.Error) // nil if it is not an error object
+	}
+	named := answer != nil && string(message.ID) == id
+	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != ""
+	switch {
+	case lost && (!named || answer.Code != wire.MethodNotFound):
+		t.lose()
+		return nil, ErrSessionLost
+	case named && !refusal.refusesCaller():
+		came.drain()
+		return message, nil
+	case named, answer != nil && message.ID == nil && came.StatusCode < http.StatusInternalServerError:
+		refusal.unnamed = answer // a 5xx error that names no request may be a proxy's
+	}
+	return nil, refusal
+}
+
+// readJSON reads the response with the id from a JSON body. Other messages in it go to onMessage.
+func (t *httpTransport) readJSON(came *httpResponse, id string, onMessage func(*wire.Message)) (*wire.Message, error) {
+	messages, err := t.readMessages(came)
+	if err != nil {
+		return nil, err
+	}
+	if response := pickResponse(messages, id, onMessage); response != nil {
+		return response, nil
+	}
+	if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only mean this request
+		return only, nil
+	}
+	return nil, &ProtocolError{problem: "the response has another id than the request"}
+}
+
+// readMessages reads a JSON body. Without an error there is at least one message.
+func (t *httpTransport) readMessages(came *httpResponse) ([]wire.Message, error) {
+	raw, err := came.readAll(t.http.maxMessage)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
+	if err != nil {
+		return nil, &ProtocolError{problem: "the response is not a JSON-RPC message: " + err.Error()}
+	}
+	return messages, nil
+}
+
+// readStream reads an event stream until the response with the id has come; to its end if id is empty. Other messages go
+// to onMessage.
+func (t *httpTransport) readStream(
+	body io.Reader, p *streamPosition, id string, onMessage func(*wire.Message),
+) (*wire.Message, error) {
+	events := newEventReader(body, t.http.maxMessage, p)
+	defer events.close()
+	for {
+		event, err := events.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, errStreamEnded
+		case err != nil:
+			return nil, err
+		case !event.isMessage():
+			continue
+		}
+		messages, err := wire.ParseAll(event.data, t.agreed.Load().revision)
+		if err != nil {
+			return nil, &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
+		}
+		if response := pickResponse(messages, id, onMessage); response != nil {
+			return response, nil
+		}
+	}
+}
+
+// pickResponse returns the response with the id, or nil, and hands on the messages that are not responses.
+func pickResponse(messages []wire.Message, id string, onMessage func(*wire.Message)) (response *wire.Message) {
+	for i := range messages {
+		switch message := &messages[i]; {
+		case message.Method != "":
+			onMessage(message)
+		case id != "" && string(message.ID) == id:
+			response = message
+		}
+	}
+	return response
+}
+
+func (t *httpTransport) send(ctx context.Context, message []byte) error {
+	if wire.Modern(t.agreed.Load().revision) {
+		return nil // the modern era has no such messages over HTTP: closing a stream says the same
+	}
+	return t.http.do(t.newPost(ctx), message, (*httpResponse).success)
+}
+
+// standalone resumes the last stream if the server can do that.
+func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
+	if err := t.position.pause(ctx, 0); err != nil {
+		return err
+	}
+	_, err := t.getStream(ctx, &t.position, "", ready)
+	if errors.Is(err, ErrNoStream) && t.position.lastEventID != "" { // perhaps it only cannot resume from there
+		t.position = streamPosition{}
+		_, err = t.getStream(ctx, &t.position, "", ready)
+	}
+	return err
+}
+
+// close ends the session at the server, best effort. It does not interrupt calls.
+func (t *httpTransport) close() {
+	select {
+	case <-t.lost:
+		return
+	default:
+		t.lose()
+	}
+	if t.sessionID() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sessionEndTimeout)
+	defer cancel()
+	if r, err := t.http.newRequest(ctx, http.MethodDelete, t.http.url); err == nil {
+		t.agreed.Load().setHeaders(r.Header)
+		_ = t.http.do(r, nil, func(*httpResponse) error { return nil }) // the server may not support DELETE
+	}
+}

@@ -1,0 +1,257 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// repeatTimeout is how soon a connection must have broken for its request to be repeated. Later the server may have
+	// been working on it.
+	repeatTimeout = time.Second
+	// maxDrained bounds the rest of a body that is read to keep its connection, in bytes, and drainTimeout how long that
+	// may take.
+	maxDrained   = 64 << 10
+	drainTimeout = 20 * time.Millisecond
+)
+
+// httpClient is what the sessions with one address share: its connections, access tokens, and the configured headers.
+type httpClient struct {
+	// network keeps connections, fresh makes a new one for each request.
+	network, fresh http.RoundTripper
+	tokens         *tokenSource // nil without an oauth block
+	url            string
+	headers        map[string]config.Secret
+	maxMessage     int
+}
+
+// newHTTPClient returns the client of one address. The tokens are the upstream's, or nil.
+func newHTTPClient(server config.Upstream, opts Options, tokens *tokenSource) *httpClient {
+	c := &httpClient{
+		network: opts.Transport, fresh: opts.Transport, tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
+	}
+	if len(server.URLs) > 0 { // there is none where a configuration was loaded without the environment that it needs
+		c.url = server.URLs[0]
+	}
+	if opts.Transport == nil {
+		fresh := newNetwork(server.Concurrency, server.TLS, opts.DialGuard)
+		fresh.DisableKeepAlives = true
+		c.network, c.fresh = newNetwork(server.Concurrency, server.TLS, opts.DialGuard), fresh
+	}
+	return c
+}
+
+// closeIdle closes connections that no request uses.
+func (c *httpClient) closeIdle() {
+	(&http.Client{Transport: c.network}).CloseIdleConnections()
+	if c.tokens != nil {
+		c.tokens.client.CloseIdleConnections()
+	}
+}
+
+// newRequest returns a request, without a body, with the headers that every request has.
+func (c *httpClient) newRequest(ctx context.Context, method, url string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	c.setHeaders(r.Header)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	return r, nil
+}
+
+// setHeaders sets the headers of the configuration.
+func (c *httpClient) setHeaders(header http.Header) {
+	for name, value := range c.headers {
+		header.Set(name, value.Reveal())
+	}
+}
+
+// do sends a request and closes its response after read has looked at it.
+func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) error) error {
+	came, err := c.send(r, body, false)
+	if err != nil {
+		return err
+	}
+	defer came.Body.Close()
+	if err := read(came); err != nil {
+		return err
+	}
+	came.drain()
+	return nil
+}
+
+// send sends a request with a body. Whoever gets the response closes its body. There are two reasons to send it again,
+// once each:
+//
+//   - The server refused the access token: another one may do.
+//   - With repeat, the connection broke that had been kept from an earlier request, before any byte came back. Servers
+//     close idle connections at any moment, also while a request is on its way. The second try has a connection of its
+//     own, so that a server sees no request more than twice however many stale connections there are.
+//
+// Requests have no GetBody, without which net/http does not repeat a POST on its own account. Redirects are not followed:
+// that would take the server's credentials elsewhere.
+func (c *httpClient) send(r *http.Request, body []byte, repeat bool) (*httpResponse, error) {
+	ctx, network, begun := r.Context(), c.network, time.Now()
+	token, err := c.tokens.get(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var (
+		used    connection
+		renewed bool
+	)
+	if repeat {
+		r = r.WithContext(httptrace.WithClientTrace(ctx, used.trace()))
+	}
+	for {
+		setBody(r, body)
+		setToken(r, token)
+		came, err := network.RoundTrip(r)
+		switch {
+		case err != nil && repeat && used.isStale() && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
+			network, repeat = c.fresh, false
+			continue
+		case err != nil:
+			return nil, withoutURL(err)
+		case came.StatusCode != http.StatusUnauthorized || c.tokens == nil:
+		case renewed:
+			c.tokens.refused(ctx)
+		default:
+			if next, err := c.tokens.get(ctx, token); err == nil && next != token {
+				_ = came.Body.Close()
+				token, renewed = next, true
+				continue
+			}
+		}
+		return &httpResponse{Response: came}, nil
+	}
+}
+
+// setBody gives a request its body anew.
+func setBody(r *http.Request, body []byte) {
+	if body != nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+}
+
+// setToken sets the access token, in a copy of the header: others may share it.
+func setToken(r *http.Request, token string) {
+	if token != "" {
+		r.Header = maps.Clone(r.Header)
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+}
+
+// connection notes on what a request went out. Some of its hooks are called by net/http's own goroutines.
+type connection struct{ reused, answered atomic.Bool }
+
+func (c *connection) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn:              func(got httptrace.GotConnInfo) { c.reused.Store(got.Reused) },
+		GotFirstResponseByte: func() { c.answered.Store(true) },
+	}
+}
+
+// isStale reports whether a request failed on a connection that was kept from an earlier one, before a response began.
+// What the error is says no more: net/http returns io.EOF, a reset or an error of its own, by who notices first.
+func (c *connection) isStale() bool { return c.reused.Load() && !c.answered.Load() }
+
+// httpResponse is an HTTP response that counts how much of its body was read.
+type httpResponse struct {
+	*http.Response
+
+	read int
+	// ended is set once the body was read to its end.
+	ended bool
+}
+
+func (r *httpResponse) Read(p []byte) (int, error) {
+	n, err := r.Body.Read(p)
+	r.read += n
+	r.ended = r.ended || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// drain reads the rest of the body if that is short: only then is the connection used again. Some streams do not end.
+func (r *httpResponse) drain() {
+	if r.ended {
+		return
+	}
+	timer := time.AfterFunc(drainTimeout, func() { _ = r.Body.Close() }) // which ends the read
+	defer timer.Stop()
+	_, _ = io.CopyN(io.Discard, r, maxDrained)
+}
+
+// readAll reads the whole body.
+func (r *httpResponse) readAll(maxMessage int) ([]byte, error) {
+	if r.ContentLength > int64(maxMessage) {
+		return nil, tooLarge(maxMessage)
+	}
+	if r.ContentLength >= 0 {
+		raw := make([]byte, r.ContentLength)
+		_, err := io.ReadFull(r, raw)
+		return raw, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, int64(maxMessage)+1))
+	if err == nil && len(raw) > maxMessage {
+		err = tooLarge(maxMessage)
+	}
+	return raw, err
+}
+
+func tooLarge(maxMessage int) error {
+	return &ProtocolError{problem: fmt.Sprintf("a message is larger than max_message = %d bytes", maxMessage)}
+}
+
+func (r *httpResponse) contentType() string {
+	return wire.MediaType(wire.Header(r.Header, "Content-Type"))
+}
+
+// success returns an error unless the status is 2xx.
+func (r *httpResponse) success() error {
+	if r.StatusCode/100 == 2 {
+		return nil
+	}
+	return r.statusError()
+}
+
+func (r *httpResponse) statusError() *StatusError {
+	return &StatusError{Status: r.StatusCode, RetryAfter: retryAfter(r.Header)}
+}
+
+// retryAfter reads a Retry-After header with a number of seconds; 0 if it says anything else.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// withoutURL takes URLs and host names out of an error, because they may be sensitive.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("resolve host name: " + wrapped.Err)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}

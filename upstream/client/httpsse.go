@@ -1,0 +1,182 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// sseTransport is HTTP+SSE of 2024-11-05: one GET stream carries everything that the server says, and each message to the
+// server is a POST to the address that the first event names:
+//
+//	GET url ──▶ event: endpoint, data: /messages?id=…   where to POST messages
+//	            event: message,  data: {…}              …
+//	POST /messages?id=… ──▶ 202                         the response arrives on the stream
+//
+// The session ends with the stream.
+type sseTransport struct {
+	mux
+	http *httpClient
+	// handshakeTimeout is how long the server may take to open the stream, and for each request of the handshake.
+	handshakeTimeout time.Duration
+
+	// opened is closed when endpoint is known, and messages can be sent.
+	opened   chan struct{}
+	endpoint string
+	// hangUp ends the stream.
+	hangUp  context.CancelCauseFunc
+	reading sync.WaitGroup
+}
+
+func newSSETransport(client *httpClient, handshakeTimeout time.Duration) *sseTransport {
+	return &sseTransport{http: client, mux: newMux(), handshakeTimeout: handshakeTimeout, opened: make(chan struct{})}
+}
+
+func (t *sseTransport) start(receive func(*wire.Message)) {
+	t.receive = receive
+	ctx, hangUp := context.WithCancelCause(context.Background())
+	t.hangUp = hangUp
+	t.reading.Go(func() {
+		err := t.read(ctx)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		t.end(err)
+	})
+}
+
+func (t *sseTransport) mayIgnoreUnknown() bool { return false }
+
+// read opens the stream and reads it until it ends.
+func (t *sseTransport) read(ctx context.Context) error {
+	r, err := t.http.newRequest(ctx, http.MethodGet, t.http.url)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", wire.ContentSSE)
+	return t.http.do(r, nil, func(came *httpResponse) error {
+		if err := came.success(); err != nil {
+			return err
+		}
+		if got := came.contentType(); got != wire.ContentSSE {
+			return &ProtocolError{problem: fmt.Sprintf("content type is %q, want %s", got, wire.ContentSSE), foreign: true}
+		}
+		return t.readStream(came)
+	})
+}
+
+func (t *sseTransport) readStream(body io.Reader) error {
+	events := newEventReader(body, t.http.maxMessage, new(streamPosition)) // such a stream cannot be resumed
+	defer events.close()
+	for {
+		event, err := events.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return errStreamEnded
+		case err != nil:
+			return err
+		case t.endpoint == "":
+			if event.kind != "endpoint" {
+				return &ProtocolError{problem: fmt.Sprintf("the stream's first event is %q, want endpoint", event.kind)}
+			}
+			if t.endpoint, err = resolveSameOrigin(t.http.url, string(event.data)); err != nil {
+				return err
+			}
+			close(t.opened)
+		case event.isMessage():
+			if err := t.dispatch(event.data); err != nil {
+				return &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
+			}
+		}
+	}
+}
+
+// resolveSameOrigin resolves a reference against a URL. It must not lead to another origin: the server's credentials are
+// sent there.
+func resolveSameOrigin(base, reference string) (string, error) {
+	from, err := url.Parse(base)
+	if err != nil {
+		return "", withoutURL(err)
+	}
+	to, err := from.Parse(reference)
+	if err != nil {
+		return "", &ProtocolError{problem: "the endpoint that the server names is not a URL"}
+	}
+	if origin(from) != origin(to) {
+		return "", &ProtocolError{problem: "the endpoint that the server names has another origin"}
+	}
+	to.User, to.Fragment = from.User, ""
+	return to.String(), nil
+}
+
+// origin returns scheme, host and port (RFC 6454).
+func origin(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	case u.Scheme == "http":
+		port = "80"
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
+	if t.revision() == "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
+		defer cancel()
+	}
+	return t.await(ctx, r, t.send)
+}
+
+func (t *sseTransport) send(ctx context.Context, message []byte) error {
+	select {
+	case <-t.opened:
+	case <-t.closed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-t.closed:
+		return t.err() // nothing was sent, so nothing was processed
+	default:
+	}
+	r, err := t.http.newRequest(ctx, http.MethodPost, t.endpoint)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", wire.ContentJSON)
+	revision := t.revision()
+	if revision != "" {
+		r.Header.Set(wire.HeaderProtocolVersion, revision)
+	}
+	err = t.http.do(r, message, (*httpResponse).success)
+	if status, ok := errors.AsType[*StatusError](err); ok && status.Status == http.StatusNotFound && revision != "" {
+		t.hangUp(ErrSessionLost) // it does not know any more what the stream belongs to
+		return ErrSessionLost
+	}
+	return err
+}
+
+// err tells a stream that ended from a server that cannot be reached: after the former a new session is likely to work.
+func (t *sseTransport) err() error {
+	if t.endpoint == "" || errors.Is(t.cause, ErrSessionLost) {
+		return t.cause
+	}
+	return fmt.Errorf("%w: %w", ErrSessionLost, t.cause)
+}
+
+func (t *sseTransport) close() {
+	t.hangUp(errStreamEnded)
+	t.reading.Wait()
+}

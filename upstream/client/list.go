@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxPages bounds one list: some servers never end their pages.
+	maxPages = 1000
+	// maxListBytes bounds the pages of one list together.
+	maxListBytes = 64 << 20
+	// listTimeout is how long one list may take.
+	listTimeout = 2 * time.Minute
+	// maxTTL bounds, in milliseconds, how long a server may say that its list lives.
+	maxTTL = 24 * 60 * 60 * 1000
+)
+
+// List is a server's whole list of prompts.
+type List struct {
+	// Definitions are as they were sent.
+	Definitions []jsontext.Value
+	// TTL is how long the server says that the list lives; 0 if it does not say.
+	TTL time.Duration
+}
+
+// List walks all pages of the server's prompts. It returns the whole list or an error: a list is never cut silently. Each
+// page has the upstream's timeout.
+func (s *Session) List(ctx context.Context, maxPrompts int) (List, error) {
+	if !s.capabilities.prompts {
+		return List{}, nil
+	}
+	var (
+		all     List
+		bytes   int
+		params  wire.Object
+		cursors = map[string]bool{}
+		begun   = time.Now()
+	)
+	for range maxPages {
+		p, err := s.page(ctx, params)
+		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
+			return List{}, nil // some servers declare prompts and have none
+		}
+		if err != nil {
+			return List{}, fmt.Errorf("%s: %w", wire.PromptsList, err)
+		}
+		all.Definitions = append(all.Definitions, p.definitions...)
+		if all.TTL == 0 || (p.ttl > 0 && p.ttl < all.TTL) {
+			all.TTL = p.ttl
+		}
+		bytes += p.size
+		switch {
+		case len(all.Definitions) > maxPrompts:
+			return List{}, &ListError{fmt.Sprintf("more than max_prompts = %d prompts", maxPrompts)}
+		case bytes > maxListBytes:
+			return List{}, &ListError{fmt.Sprintf("all pages together are larger than %d bytes", maxListBytes)}
+		case p.next == nil:
+			return all, nil
+		case cursors[string(p.next)]:
+			return List{}, &ListError{"the server repeats a cursor, so the list would never end"}
+		case time.Since(begun) > listTimeout:
+			return List{}, &ListError{fmt.Sprintf("the list takes longer than %s", listTimeout)}
+		}
+		cursors[string(p.next)] = true
+		params = wire.Object{}.With("cursor", p.next)
+	}
+	return List{}, &ListError{fmt.Sprintf("more than %d pages", maxPages)}
+}
+
+// page is one page of a list.
+type page struct {
+	definitions []jsontext.Value
+	// next is the cursor as it was sent; nil on the last page.
+	next jsontext.Value
+	ttl  time.Duration
+	// size is that of the whole result, because the definitions alias it and keep it in memory.
+	size int
+}
+
+func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
+	defer cancel()
+	result, err := s.Call(ctx, &Request{Method: wire.PromptsList, Params: params}, nil)
+	if err != nil {
+		return page{}, err
+	}
+	object, err := wire.ParseObject(result.JSON)
+	if err != nil {
+		return page{}, &ProtocolError{problem: err.Error()}
+	}
+	definitions, err := wire.ParseArray(object.Get("prompts"))
+	if err != nil {
+		return page{}, &ProtocolError{problem: "prompts is not an array"}
+	}
+	next := object.Get("nextCursor")
+	switch {
+	case next.Kind() == 'n', string(next) == `""` && !wire.Modern(s.Revision):
+		next = nil // only 2026-07-28 says that an empty cursor is a cursor
+	case next != nil && next.Kind() != '"':
+		return page{}, &ProtocolError{problem: "nextCursor is not a string"}
+	}
+	p := page{definitions: definitions, next: next, size: len(result.JSON)}
+	if wire.Modern(s.Revision) {
+		p.ttl = ttl(object)
+	}
+	return p, nil
+}
+
+// ttl returns how long the server says that its result lives. Zero, which the schema wants from a server that does not
+// care, says nothing about when to come back.
+func ttl(result wire.Object) time.Duration {
+	milliseconds, err := strconv.ParseFloat(string(result.Get("ttlMs")), 64)
+	if err != nil || milliseconds <= 0 {
+		return 0
+	}
+	return time.Duration(min(milliseconds, maxTTL)) * time.Millisecond
+}

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// mux is the part that HTTP+SSE and stdio have in common: everything that the server says arrives on one stream, and
+// responses find their requests by id.
+type mux struct {
+	receive func(*wire.Message)
+	// closed is closed when the stream has ended; cause then says why.
+	closed chan struct{}
+	cause  error
+	// agreed is the revision that was agreed on; nil before.
+	agreed atomic.Pointer[string]
+
+	mu      sync.Mutex // guards pending
+	pending map[string]chan muxResponse
+}
+
+// muxResponse is the response to a request, or the reason why it cannot be read.
+type muxResponse struct {
+	message *wire.Message
+	err     error
+}
+
+func newMux() mux {
+	return mux{closed: make(chan struct{}), pending: map[string]chan muxResponse{}}
+}
+
+// await sends a request and waits for its response.
+func (x *mux) await(ctx context.Context, r *request, send func(context.Context, []byte) error) error {
+	id := string(wire.NumberID(r.id))
+	response := make(chan muxResponse, 1)
+	x.mu.Lock()
+	x.pending[id] = response
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		delete(x.pending, id)
+		x.mu.Unlock()
+	}()
+	if err := send(ctx, wire.AppendRequest(nil, r.id, r.method, r.params)); err != nil {
+		return err
+	}
+	var got muxResponse
+	select {
+	case got = <-response:
+	case <-x.closed:
+		select {
+		case got = <-response: // it was the last message before the end
+		default:
+			return x.cause
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.response = got.message
+	return got.err
+}
+
+// dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything else to receive.
+func (x *mux) dispatch(raw []byte) error {
+	messages, err := wire.ParseAll(raw, x.revision())
+	if err != nil {
+		return err
+	}
+	for i := range messages {
+		message := &messages[i]
+		if message.Method != "" {
+			x.receive(message)
+			continue
+		}
+		x.resolve(message.ID, muxResponse{message: message})
+	}
+	return nil
+}
+
+// resolve hands a response to whoever awaits it. A response that nobody awaits is dropped.
+func (x *mux) resolve(id []byte, r muxResponse) {
+	x.mu.Lock()
+	waiting := x.pending[string(id)]
+	delete(x.pending, string(id))
+	x.mu.Unlock()
+	if waiting != nil {
+		waiting <- r
+	}
+}
+
+// end is called once, when the stream has ended.
+func (x *mux) end(cause error) {
+	x.cause = cause
+	close(x.closed)
+}
+
+// standalone has nothing to open: the one stream carries everything.
+func (x *mux) standalone(ctx context.Context, ready func()) error {
+	ready()
+	select {
+	case <-x.closed:
+		return x.cause
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (x *mux) tiesMessages() bool { return false }
+
+func (x *mux) setRevision(revision string) { x.agreed.Store(&revision) }
+
+// revision returns the revision that was agreed on; empty before.
+func (x *mux) revision() string {
+	if revision := x.agreed.Load(); revision != nil {
+		return *revision
+	}
+	return ""
+}
+
+func (x *mux) done() <-chan struct{} { return x.closed }
+
+func (x *mux) err() error { return x.cause }

@@ -1,0 +1,293 @@
+package client
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// tokenTimeout is how long the token endpoint may take.
+	tokenTimeout = 10 * time.Second
+	// renewBefore is how long before it expires a token is renewed, unless a quarter of its life is less.
+	renewBefore = 30 * time.Second
+	// tokenRetryPause is how long a token endpoint that returned no token is not asked again.
+	tokenRetryPause = time.Second
+	// refusedPause is how long no further token is fetched for a server that refused a new one.
+	refusedPause = 10 * time.Second
+	// maxErrorCode bounds the part of a token endpoint's error code that is repeated in an error, in bytes.
+	maxErrorCode = 64
+	// assertionLife is how long a client assertion is valid.
+	assertionLife = time.Minute
+)
+
+// tokenSource fetches the access tokens of one upstream with client credentials (RFC 6749, section 4.4) and keeps the
+// last one.
+type tokenSource struct {
+	config clientcredentials.Config
+	client *http.Client
+	// assert returns a signed client assertion; nil if the client has a secret.
+	assert func() (string, error)
+
+	// slot is held by whoever uses what follows, also while a token is being fetched, so that nobody fetches a second
+	// one. It is not a mutex because callers wait for it only until their context ends.
+	slot  chan struct{}
+	token *oauth2.Token // nil before the first
+	// renewAt is when the token is to be renewed; zero for never.
+	renewAt time.Time
+	// failure is why the last fetch failed, and failedAt when; nil after a success.
+	failure  error
+	failedAt time.Time
+	// refusedUntil is until when no token is fetched just because the server refused the last one.
+	refusedUntil time.Time
+}
+
+// newTokenSource returns nil for an upstream without an oauth block.
+func newTokenSource(server config.Upstream, opts Options) *tokenSource {
+	if server.OAuth == nil {
+		return nil
+	}
+	transport := opts.Transport
+	if transport == nil {
+		transport = newTokenNetwork(server, opts.DialGuard)
+	}
+	t := &tokenSource{
+		config: clientcredentials.Config{
+			TokenURL: server.OAuth.TokenURL, ClientID: server.OAuth.ClientID,
+			ClientSecret: server.OAuth.ClientSecret.Reveal(), Scopes: server.OAuth.Scopes,
+		},
+		client: &http.Client{Transport: transport, CheckRedirect: noRedirects},
+		slot:   make(chan struct{}, 1),
+	}
+	t.config.EndpointParams = url.Values{}
+	if server.OAuth.Resource != "" {
+		t.config.EndpointParams.Set("resource", server.OAuth.Resource)
+	}
+	if server.OAuth.PrivateKey.Reveal() != "" {
+		t.assert = func() (string, error) { return assertion(server.OAuth) }
+	}
+	return t
+}
+
+// newTokenNetwork returns the transport to the token endpoint. On another host than the upstream's, the server name of the
+// tls block does not apply, and its authorities are trusted beside those of the system: a token endpoint is often public.
+func newTokenNetwork(server config.Upstream, dialGuard func(address string) error) *http.Transport {
+	network := newNetwork(1, server.TLS, dialGuard)
+	settings := network.TLSClientConfig
+	endpoint, err := url.Parse(server.OAuth.TokenURL)
+	if server.TLS == nil || err != nil || slices.ContainsFunc(server.URLs, func(s string) bool {
+		u, err := url.Parse(s)
+		return err == nil && u.Host == endpoint.Host
+	}) {
+		return network
+	}
+	settings.ServerName = ""
+	if settings.RootCAs != nil {
+		if system, err := x509.SystemCertPool(); err == nil {
+			system.AppendCertsFromPEM([]byte(server.TLS.CAs.Reveal()))
+			settings.RootCAs = system
+		}
+	}
+	return network
+}
+
+// get returns an access token; the refused one only if there is no other. A nil source returns "".
+func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
+	if t == nil {
+		return "", nil
+	}
+	select {
+	case t.slot <- struct{}{}:
+		defer func() { <-t.slot }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	now := time.Now()
+	hasToken := t.token != nil
+	isRefused := hasToken && refused == t.token.AccessToken
+	switch {
+	case hasToken && !isRefused && (t.renewAt.IsZero() || now.Before(t.renewAt)):
+		return t.token.AccessToken, nil
+	case isRefused && now.Before(t.refusedUntil):
+		return refused, nil
+	}
+	err := t.failure
+	if err == nil || now.Sub(t.failedAt) >= tokenRetryPause {
+		err = t.fetch(ctx)
+	}
+	if err != nil && hasToken && !isRefused && now.Before(t.token.Expiry) {
+		return t.token.AccessToken, nil // due for renewal, but still valid
+	}
+	if err != nil {
+		return "", err
+	}
+	if t.token.AccessToken == refused { // some authorization servers return the same token until it has expired
+		t.refusedUntil = time.Now().Add(refusedPause)
+	}
+	return t.token.AccessToken, nil
+}
+
+// refused records that the server refused a token that had just been fetched because it refused the one before.
+func (t *tokenSource) refused(ctx context.Context) {
+	select {
+	case t.slot <- struct{}{}:
+		t.refusedUntil = time.Now().Add(refusedPause)
+		<-t.slot
+	case <-ctx.Done():
+	}
+}
+
+// fetch fetches a new token. The slot must be held.
+func (t *tokenSource) fetch(caller context.Context) error {
+	ctx, cancel := context.WithTimeout(caller, tokenTimeout)
+	defer cancel()
+	token, err := t.request(context.WithValue(ctx, oauth2.HTTPClient, t.client))
+	switch {
+	case err != nil:
+		err = tokenError(err)
+	case !strings.EqualFold(token.Type(), "Bearer"):
+		err = &ProtocolError{problem: tokenTypeProblem(token.TokenType)}
+	}
+	if err != nil {
+		if caller.Err() == nil { // else the caller left, which says nothing about the token endpoint
+			t.failure, t.failedAt = err, time.Now()
+		}
+		return err
+	}
+	t.token, t.failure, t.renewAt = token, nil, time.Time{}
+	if !token.Expiry.IsZero() {
+		t.renewAt = token.Expiry.Add(-min(renewBefore, time.Until(token.Expiry)/4))
+	}
+	return nil
+}
+
+// request asks the token endpoint, if the client has a key with a new assertion each time.
+func (t *tokenSource) request(ctx context.Context) (*oauth2.Token, error) {
+	if t.assert == nil {
+		return t.config.Token(ctx)
+	}
+	signed, err := t.assert()
+	if err != nil {
+		return nil, err
+	}
+	signing := clientcredentials.Config{
+		TokenURL: t.config.TokenURL, ClientID: t.config.ClientID, Scopes: t.config.Scopes,
+		AuthStyle: oauth2.AuthStyleInParams, EndpointParams: maps.Clone(t.config.EndpointParams),
+	}
+	signing.EndpointParams.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+	signing.EndpointParams.Set("client_assertion", signed)
+	return signing.Token(ctx)
+}
+
+// assertion returns a client assertion, signed with the client's key (RFC 7523, section 2.2).
+func assertion(o *config.OAuth) (string, error) {
+	key, err := o.Signer()
+	if err != nil {
+		return "", err
+	}
+	algorithm, err := signatureAlgorithm(key)
+	if err != nil {
+		return "", err
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return "", err
+	}
+	audience, now := o.Issuer, time.Now()
+	if audience == "" {
+		audience = o.TokenURL
+	}
+	return jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: o.ClientID, Subject: o.ClientID, Audience: jwt.Audience{audience}, ID: rand.Text(),
+		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(assertionLife)),
+	}).Serialize()
+}
+
+func signatureAlgorithm(key crypto.Signer) (jose.SignatureAlgorithm, error) {
+	switch key := key.(type) {
+	case *rsa.PrivateKey:
+		return jose.RS256, nil
+	case ed25519.PrivateKey:
+		return jose.EdDSA, nil
+	case *ecdsa.PrivateKey:
+		switch key.Curve {
+		case elliptic.P256():
+			return jose.ES256, nil
+		case elliptic.P384():
+			return jose.ES384, nil
+		case elliptic.P521():
+			return jose.ES512, nil
+		}
+	}
+	return "", errors.New("private_key: unsupported kind of key, use RSA, Ed25519, or ECDSA with P-256, P-384 or P-521")
+}
+
+// tokenError turns the error of package oauth2 into one that shows nothing sensitive: neither the address nor what the
+// token endpoint said at length.
+func tokenError(err error) error {
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok {
+		if _, ok := errors.AsType[*url.Error](err); ok {
+			return fmt.Errorf("token endpoint: %w", withoutURL(err))
+		}
+		return &ProtocolError{problem: "token endpoint returned no access token"}
+	}
+	status := answer.Response.StatusCode
+	problem := fmt.Sprintf("token endpoint: HTTP status %d %s", status, http.StatusText(status))
+	if code := answer.ErrorCode; isErrorCode(code) {
+		problem += ": " + code
+	}
+	switch {
+	case status == http.StatusTooManyRequests:
+		return &tokenRefusedError{problem, &StatusError{Status: status, RetryAfter: retryAfter(answer.Response.Header)}}
+	case status/100 == 3:
+		return errors.New(problem + ": redirects are not followed")
+	case status/100 == 5, status == http.StatusRequestTimeout:
+		return errors.New(problem)
+	}
+	return &tokenRefusedError{problem, &StatusError{Status: http.StatusUnauthorized}}
+}
+
+// tokenTypeProblem names a token type, unless it looks like something else, which may be sensitive.
+func tokenTypeProblem(kind string) string {
+	if !isErrorCode(strings.ToLower(kind)) {
+		return "token endpoint returned a token of an unknown type, want Bearer"
+	}
+	return fmt.Sprintf("token endpoint returned token type %q, want Bearer", kind)
+}
+
+// isErrorCode reports whether a text looks like an error code of RFC 6749.
+func isErrorCode(code string) bool {
+	return code != "" && len(code) <= maxErrorCode &&
+		!strings.ContainsFunc(code, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
+}
+
+// tokenRefusedError is the refusal of a token endpoint. It counts as one of the server itself.
+type tokenRefusedError struct {
+	problem string
+	status  *StatusError
+}
+
+func (e *tokenRefusedError) Error() string { return e.problem }
+
+func (e *tokenRefusedError) Unwrap() error { return e.status }

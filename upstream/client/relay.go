@@ -1,0 +1,305 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Relay passes on what a server says about a request, before the response, to the client that the request is made for.
+// The zero value passes on nothing.
+type Relay struct {
+	// Capabilities is the object in which the client declares its capabilities; if nil, the one in _meta counts.
+	Capabilities jsontext.Value
+	// Caller identifies the client among others, so that one client cannot hold all sessions on which calls take turns.
+	// An empty Caller is not held to that.
+	Caller string
+	// Reply passes a server request (elicitation, sampling, roots) to the client and returns its reply, or the
+	// [*wire.Error] with which it is refused. It must return soon after ctx has ended. If nil, all are refused.
+	Reply func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
+	// Progress says that the client wants progress notifications, and LogLevel from which level on it wants log messages;
+	// none if empty.
+	Progress bool
+	LogLevel string
+	// Notify passes on a notification that belongs to the request: progress (the token is the session's, not the
+	// client's), log messages of any level, the end of an elicitation by URL. It must not block. It may be nil.
+	Notify func(method string, params jsontext.Value)
+}
+
+// relays reports whether there is anything that could be passed on.
+func (r *Relay) relays() bool {
+	return r.Reply != nil || (r.Notify != nil && (r.Progress || r.LogLevel != ""))
+}
+
+// maxServerRequests bounds the server requests that wait for a reply during one call.
+const maxServerRequests = 8
+
+// relays finds the call that a message of the server belongs to, and passes the message on.
+type relays struct {
+	opts   SessionOptions
+	outbox *outbox
+	logger *slog.Logger
+
+	mu sync.Mutex // guards what follows, and the fields of calls
+	// calls are those in flight with a relay, by request id, which is the progress token as well.
+	calls map[int64]*relayedCall
+	// begun counts the calls that there ever were.
+	begun int
+	// pending has what cancels each server request that waits for a reply, by the server's id.
+	pending map[string]context.CancelFunc
+	// abandoned is set once any call has ended without a response: the server may still be working on it.
+	abandoned bool
+}
+
+func newRelays(opts SessionOptions, out *outbox, logger *slog.Logger) *relays {
+	return &relays{
+		opts: opts, outbox: out, logger: logger,
+		calls: map[int64]*relayedCall{}, pending: map[string]context.CancelFunc{},
+	}
+}
+
+// relayedCall is a call in flight with its relay.
+type relayedCall struct {
+	relays *relays
+	relay  *Relay
+	id     int64
+	ctx    context.Context //nolint:containedctx // the call's
+	cancel context.CancelFunc
+	work   sync.WaitGroup // replies that are awaited
+
+	// The lock of relays guards what follows.
+	pending   int
+	requested bool // a server request was passed on
+	ended     bool
+	urls      []string // ids of the elicitations by URL that the client accepted
+}
+
+// begin registers a call. Its end method must be called.
+func (rs *relays) begin(ctx context.Context, relay *Relay, id int64) *relayedCall {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &relayedCall{relays: rs, relay: relay, id: id, ctx: ctx, cancel: cancel}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.calls[id] = c
+	rs.begun++
+	return c
+}
+
+// end cancels the server requests that still wait for a reply, and waits until they have ended.
+func (c *relayedCall) end() {
+	c.relays.mu.Lock()
+	delete(c.relays.calls, c.id)
+	c.ended = true
+	c.relays.mu.Unlock()
+	c.cancel()
+	c.work.Wait()
+}
+
+// hasRelayedRequest reports whether a server request was passed on to the client.
+func (c *relayedCall) hasRelayedRequest() bool {
+	c.relays.mu.Lock()
+	defer c.relays.mu.Unlock()
+	return c.requested
+}
+
+// abandon records that a call ended without a response.
+func (rs *relays) abandon() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.abandoned = true
+}
+
+func (rs *relays) isAbandoned() bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.abandoned
+}
+
+// receive passes on a request or notification of the server. Call is the call that the transport ties it to, or nil.
+func (rs *relays) receive(m *wire.Message, call *relayedCall) {
+	switch {
+	case m.IsRequest():
+		rs.receiveRequest(m, call)
+	case m.Method == wire.Cancelled:
+		rs.cancelRequest(m)
+	case m.Method == wire.Progress:
+		rs.receiveProgress(m, call)
+	case m.Method == wire.LogMessage:
+		rs.receiveLog(m, call)
+	case m.Method == wire.ElicitComplete:
+		rs.receiveElicited(m, call)
+	default:
+		rs.logger.Debug("message ignored", slog.String("method", m.Method))
+	}
+}
+
+// receiveRequest replies to ping itself, passes on requests that the client of the call may be able to answer, and
+// refuses all others.
+func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
+	if m.Method == wire.Ping {
+		rs.outbox.post(wire.AppendResult(nil, slices.Clone(m.ID), jsontext.Value(emptyObject)))
+		return
+	}
+	isForClient := wire.NeededCapability(m.Method, nil) != 0
+	if isForClient && call == nil {
+		call = rs.soleCall()
+		if rs.opts.OnUntied != nil {
+			rs.opts.OnUntied()
+		}
+		if call == nil {
+			rs.logger.Warn("server request refused: it belongs to no call in flight", slog.String("method", m.Method))
+		}
+	}
+	if call == nil || !isForClient || call.relay.Reply == nil || !call.passOn(m) {
+		rs.refuse(m.ID, wire.NewError(wire.MethodNotFound, "Method not found: no client can be asked during this call"))
+	}
+}
+
+func (rs *relays) refuse(id jsontext.Value, err *wire.Error) {
+	rs.outbox.post(wire.AppendError(nil, slices.Clone(id), err))
+}
+
+// soleCall returns the call that an untied message must belong to: the only one in flight. It returns nil if calls have
+// overlapped or followed each other on a shared session, or if one was abandoned: messages about an ended call may still
+// arrive, after an abandoned one at any time.
+func (rs *relays) soleCall() *relayedCall {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if !rs.opts.Relays || rs.abandoned || len(rs.calls) != 1 || (!rs.opts.Exclusive && rs.begun > 1) {
+		return nil
+	}
+	for _, c := range rs.calls {
+		return c
+	}
+	return nil
+}
+
+// passOn passes a server request to the client in the background. It reports false if the call takes no more of them.
+func (c *relayedCall) passOn(m *wire.Message) bool {
+	rs, id := c.relays, string(m.ID)
+	ctx, cancel := context.WithCancel(c.ctx)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if c.ended || c.pending >= maxServerRequests || rs.pending[id] != nil {
+		cancel()
+		return false
+	}
+	rs.pending[id] = cancel
+	c.pending++
+	c.requested = true
+	method, params := m.Method, bytes.Clone(m.Params)
+	c.work.Go(func() {
+		defer cancel()
+		reply, err := c.relay.Reply(ctx, method, params)
+		c.replied(id, method, params, err)
+		switch {
+		case c.ctx.Err() != nil: // nobody waits here for the reply to be delivered
+			rs.refuse(jsontext.Value(id), wire.NewError(wire.InternalError, "The request that this belongs to has ended"))
+		case ctx.Err() == nil: // else the server cancelled its request
+			c.deliver(jsontext.Value(id), reply, err)
+		}
+	})
+	return true
+}
+
+// replied takes a server request off those that wait, and remembers the elicitation that it may have started.
+func (c *relayedCall) replied(id, method string, params jsontext.Value, err error) {
+	elicitation := ""
+	if object, parseErr := wire.ParseObject(params); parseErr == nil && method == wire.Elicit && err == nil {
+		elicitation, _ = object.Text("elicitationId")
+	}
+	c.relays.mu.Lock()
+	defer c.relays.mu.Unlock()
+	delete(c.relays.pending, id)
+	c.pending--
+	if elicitation != "" {
+		c.urls = append(c.urls, elicitation)
+	}
+}
+
+// deliver sends a reply in the background, not within the call: the server may end the call before it confirms the
+// delivery, and cancelling an HTTP request at that moment can take the connection from another one that net/http has
+// already handed it to.
+func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
+	response := wire.AppendResult(nil, id, reply)
+	if err != nil {
+		refusal, ok := errors.AsType[*wire.Error](err)
+		if !ok {
+			refusal = wire.NewError(wire.InternalError, "The client did not reply")
+		}
+		response = wire.AppendError(nil, id, refusal)
+	}
+	c.relays.outbox.postReply(c.ctx, response)
+}
+
+// cancelRequest ends a server request that the server does not want a reply to any more.
+func (rs *relays) cancelRequest(m *wire.Message) {
+	params, err := wire.ParseObject(m.Params)
+	if err != nil {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if cancel := rs.pending[string(params.Get("requestId"))]; cancel != nil {
+		cancel()
+	}
+}
+
+// receiveProgress passes progress on by its token, unless it arrived with another call.
+func (rs *relays) receiveProgress(m *wire.Message, call *relayedCall) {
+	params, err := wire.ParseObject(m.Params)
+	if err != nil {
+		return
+	}
+	token, ok := wire.Int(params.Get(wire.MetaProgressToken))
+	rs.mu.Lock()
+	named := rs.calls[token]
+	rs.mu.Unlock()
+	if ok && named != nil && named.relay.Progress && (call == nil || call == named) {
+		named.notify(m)
+	}
+}
+
+// receiveLog passes on a log message.
+func (rs *relays) receiveLog(m *wire.Message, call *relayedCall) {
+	if call == nil {
+		call = rs.soleCall()
+	}
+	if call != nil && call.relay.LogLevel != "" {
+		call.notify(m)
+	}
+}
+
+// receiveElicited tells the client whose elicitation by URL has ended, while its call is in flight. If several calls used
+// the same id, nobody knows which of them is meant, and none is told.
+func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
+	params, err := wire.ParseObject(m.Params)
+	if err != nil {
+		return
+	}
+	id, _ := params.Text("elicitationId")
+	var found []*relayedCall
+	rs.mu.Lock()
+	for _, c := range rs.calls {
+		if slices.Contains(c.urls, id) && (call == nil || call == c) {
+			found = append(found, c)
+		}
+	}
+	rs.mu.Unlock()
+	if len(found) == 1 {
+		found[0].notify(m)
+	}
+}
+
+func (c *relayedCall) notify(m *wire.Message) {
+	if c.relay.Notify != nil {
+		c.relay.Notify(m.Method, bytes.Clone(m.Params))
+	}
+}

@@ -1,0 +1,122 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxResumes bounds how often the stream with a response is resumed, and maxFailedResumes how often in a row that may
+	// fail because the server is not there.
+	maxResumes       = 1000
+	maxFailedResumes = 5
+	// firstResumePause and lastResumePause bound the backoff between two attempts to resume.
+	firstResumePause = 100 * time.Millisecond
+	lastResumePause  = time.Second
+	// maxEventID bounds the event ids that are sent back in a header, in bytes.
+	maxEventID = 1 << 10
+	// maxReconnectionTime bounds the pause that a server may ask for.
+	maxReconnectionTime = time.Hour
+)
+
+// streamPosition is how far an event stream of the legacy era was read (2025-11-25, Transports, "Resumability and
+// Redelivery"). It is for one reader at a time.
+type streamPosition struct {
+	// lastEventID is empty if the server gives no ids, and so cannot be asked to resume.
+	lastEventID string
+	// retry is the pause that the server wants before it is asked to resume; 0 if it does not say.
+	retry time.Duration
+	// stopped is when the last stream ended.
+	stopped time.Time
+}
+
+// advance moves the position to an event. A stream cannot be resumed from an event whose id does not fit in a header.
+func (p *streamPosition) advance(id string) {
+	if len(id) > maxEventID || strings.ContainsFunc(id, unicode.IsControl) {
+		id = ""
+	}
+	p.lastEventID = id
+}
+
+// pause waits until as much time has passed since the stream stopped as the server wants, or least if that is more.
+func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
+	timer := time.NewTimer(time.Until(p.stopped.Add(max(p.retry, least))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resume goes on with a stream that ended or broke before the response with the id came: the server may have closed the
+// connection on purpose, for the client to come back. It tries until ctx ends, or returns why it cannot.
+//
+// Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET for one of its
+// standalone stream, and send there what belongs to any call.
+func (t *httpTransport) resume(ctx context.Context, p *streamPosition, id string, broken error) (*wire.Message, error) {
+	p.stopped = time.Now()
+	failed := 0
+	for range maxResumes {
+		if err := p.pause(ctx, min(firstResumePause<<failed, lastResumePause)); err != nil {
+			return nil, err
+		}
+		response, err := t.getStream(ctx, p, id, func() { failed = 0 })
+		switch {
+		case err == nil:
+			return response, nil
+		case errors.Is(err, ErrNoStream):
+			return nil, broken
+		case !isInterrupted(err), ctx.Err() != nil:
+			return nil, err
+		}
+		if failed++; failed > maxFailedResumes {
+			return nil, err
+		}
+	}
+	return nil, broken
+}
+
+// isInterrupted reports whether a stream failed in such a way that the server may go on with it.
+func isInterrupted(err error) bool {
+	_, nonsense := errors.AsType[*ProtocolError](err)
+	return !nonsense && !errors.Is(err, ErrSessionLost)
+}
+
+// getStream opens a stream by GET, from a position on, and reads it until the response with the id has come; to its end if
+// id is empty. It calls ready once the stream is open.
+func (t *httpTransport) getStream(ctx context.Context, p *streamPosition, id string, ready func()) (response *wire.Message, err error) {
+	r, err := t.http.newRequest(ctx, http.MethodGet, t.http.url)
+	if err != nil {
+		return nil, err
+	}
+	t.agreed.Load().setHeaders(r.Header)
+	defer func() { p.stopped = time.Now() }()
+	r.Header.Set("Accept", wire.ContentSSE)
+	if p.lastEventID != "" {
+		r.Header.Set(wire.HeaderLastEventID, p.lastEventID)
+	}
+	err = t.http.do(r, nil, func(came *httpResponse) error {
+		status := came.StatusCode
+		switch {
+		case status == http.StatusNotFound && t.sessionID() != "":
+			t.lose()
+			return ErrSessionLost
+		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
+			return came.statusError()
+		case status != http.StatusOK, came.contentType() != wire.ContentSSE:
+			return ErrNoStream
+		}
+		ready()
+		response, err = t.readStream(came, p, id, t.receive)
+		return err
+	})
+	return response, err
+}

@@ -1,0 +1,317 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// SessionOptions say what a session is for. The zero value is a session that declares no client capabilities.
+type SessionOptions struct {
+	// OnListChanged is called when the server says that its list of prompts changed. It must not block. It may be nil.
+	OnListChanged func()
+	// Capabilities are declared to a server of the legacy era, which learns them once for the whole session.
+	Capabilities wire.Capabilities
+	// Relays allows messages that are not tied to a call to be relayed to the only call that they can belong to. With
+	// Exclusive, the session's user makes one call at a time, so that this is also possible after the first call.
+	Relays, Exclusive bool
+	// OnUntied is called when the server sends a request for the client without saying in which call. It may be nil.
+	OnUntied func()
+}
+
+// Session is an open session with one server: a revision is agreed on, calls can be made. Its methods are safe for
+// concurrent use.
+type Session struct {
+	// Revision is the protocol revision that both sides speak.
+	Revision string
+
+	dialer     *Dialer
+	ownsDialer bool
+	// server says how the server was reached in the end; another session needs no negotiation.
+	server    config.Upstream
+	opts      SessionOptions
+	transport transport
+	// declared and capabilities are what the server declared, as it was sent and as far as it matters to prompts.
+	declared     jsontext.Value
+	capabilities capabilities
+	// modern repeats what Revision says for messages that arrive while it is still being negotiated.
+	modern atomic.Bool
+
+	lastID   atomic.Int64
+	outbox   *outbox
+	relays   *relays
+	logLevel *logLevel
+
+	mu sync.Mutex // guards what follows
+	// acknowledged is called when the server acknowledges a subscriptions/listen request.
+	acknowledged func()
+}
+
+// capabilities are the server capabilities that matter to prompts.
+type capabilities struct {
+	prompts, listChanged, completions, logging bool
+}
+
+func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOptions) *Session {
+	out := newOutbox(t.send, d.logger)
+	return &Session{
+		dialer: d, server: server, opts: opts, transport: t,
+		outbox: out, relays: newRelays(opts, out, d.logger), logLevel: newLogLevel(),
+	}
+}
+
+// open negotiates a revision and completes the handshake.
+func (s *Session) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	n := negotiator{transport: s.transport, lastID: &s.lastID, self: s.dialer.implementation, capabilities: s.opts.Capabilities}
+	agreed, err := n.negotiate(ctx, s.server)
+	if err != nil {
+		return err
+	}
+	s.adopt(agreed)
+	if wire.Modern(s.Revision) {
+		return nil
+	}
+	if err := s.transport.send(ctx, wire.AppendNotification(nil, wire.Initialized, nil)); err != nil {
+		return fmt.Errorf("%s: %w", wire.Initialized, err)
+	}
+	return nil
+}
+
+// adopt makes the outcome of the negotiation the session's.
+func (s *Session) adopt(agreed agreement) {
+	s.Revision = agreed.revision
+	s.modern.Store(wire.Modern(agreed.revision))
+	s.server.Protocol = agreed.revision
+	s.declared = agreed.capabilities.JSON()
+	s.capabilities = capabilities{
+		prompts:     agreed.capabilities.Get("prompts") != nil,
+		listChanged: string(agreed.capabilities.Object("prompts").Get("listChanged")) == "true",
+		completions: agreed.capabilities.Get("completions") != nil,
+		logging:     agreed.capabilities.Get("logging") != nil,
+	}
+	s.transport.setRevision(agreed.revision)
+}
+
+// Sibling opens another session with the same server, without negotiating transport and revision again.
+func (s *Session) Sibling(ctx context.Context, opts SessionOptions) (*Session, error) {
+	return s.dialer.open(ctx, s.server, opts)
+}
+
+// Transport returns the transport by which the server was reached.
+func (s *Session) Transport() config.Transport { return s.server.Transport }
+
+// Capabilities returns the capabilities object that the server declared, as it was sent.
+func (s *Session) Capabilities() jsontext.Value { return s.declared }
+
+// Completes reports whether the server declared completions. Revision 2024-11-05 had no way to declare them.
+func (s *Session) Completes() bool {
+	return s.capabilities.completions || s.Revision == wire.Rev20241105
+}
+
+// TiesMessages reports whether the transport tells which call a server's message belongs to.
+func (s *Session) TiesMessages() bool { return s.transport.tiesMessages() }
+
+// Abandoned reports whether a call ended without a response, so that the server may still be working on it.
+func (s *Session) Abandoned() bool { return s.relays.isAbandoned() }
+
+// Done is closed when the session's connection has broken for good. [Session.Err] then says why.
+func (s *Session) Done() <-chan struct{} { return s.transport.done() }
+
+// Err returns why the connection broke. It must not be called before [Session.Done] is closed.
+func (s *Session) Err() error { return s.transport.err() }
+
+// Request is a request for a server.
+type Request struct {
+	Method string
+	// Name is the prompt's name for prompts/get and empty otherwise: it goes into the Mcp-Name header.
+	Name string
+	// Params may be nil.
+	Params wire.Object
+}
+
+// Result is the result of a request.
+type Result struct {
+	// JSON is the result as it was sent, always an object.
+	JSON jsontext.Value
+	// Revision is the protocol revision that the server speaks.
+	Revision string
+}
+
+// Call sends a request and returns its result, or an error as soon as ctx ends. The error is a [*wire.Error] if the server
+// answered with one. Until Call returns, the relay passes on what the server says about this request; a nil relay passes
+// on nothing.
+func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, error) {
+	if relay == nil {
+		relay = &Relay{}
+	}
+	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
+	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
+	var call *relayedCall
+	if relay.relays() {
+		s.lowerLogLevel(ctx, relay.LogLevel)
+		call = s.relays.begin(ctx, relay, r.id)
+		defer call.end()
+		r.onMessage = func(m *wire.Message) { s.receive(m, call) }
+	}
+	err := s.transport.roundTrip(ctx, r)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		s.giveUp(r.id)
+		err = replaceCause(err, context.Cause(ctx))
+	case err != nil:
+	case r.response.Error != nil:
+		err = responseError(r.response.Error)
+	case r.response.Result.Kind() != '{':
+		err = &ProtocolError{problem: "the result is not an object"}
+	default:
+		return Result{JSON: r.response.Result, Revision: s.Revision}, nil
+	}
+	if call != nil && call.hasRelayedRequest() { // the client must not be asked the same again
+		err = &startedError{err}
+	}
+	return Result{}, err
+}
+
+// responseError returns the error that an error response contains, or says why it contains none.
+func responseError(raw jsontext.Value) error {
+	wireErr, err := wire.ReadError(raw)
+	if err != nil {
+		return &ProtocolError{problem: err.Error()}
+	}
+	return wireErr
+}
+
+// giveUp tells the server in the background that nobody waits for a request any more. Over HTTP in the modern era the
+// closed stream says so already, and the transport drops the message.
+func (s *Session) giveUp(id int64) {
+	s.relays.abandon()
+	params := wire.Object{}.With("requestId", wire.NumberID(id)).With("reason", wire.Quote("the caller gave up"))
+	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
+}
+
+// Ping checks that the server still answers. Any answer is good enough, an error too.
+func (s *Session) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
+	defer cancel()
+	method := wire.Ping
+	if wire.Modern(s.Revision) {
+		method = wire.Discover
+	}
+	_, err := s.Call(ctx, &Request{Method: method}, nil)
+	switch status, ok := errors.AsType[*StatusError](err); {
+	case ok && status.Status == http.StatusBadRequest: // many servers answer so when they do not know the session
+		return fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
+	case errors.Is(err, ErrSessionLost), Suspicious(err):
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+// Notifies reports whether the server declared that it says when its list of prompts changes.
+func (s *Session) Notifies() bool { return s.capabilities.prompts && s.capabilities.listChanged }
+
+// Watch receives messages that belong to no call until ctx ends or the stream breaks. It calls ready as soon as no change
+// of the list can be missed any more, and returns [ErrNoStream] if the server offers no such stream.
+func (s *Session) Watch(ctx context.Context, ready func()) error {
+	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
+		return s.transport.standalone(ctx, ready)
+	}
+	s.mu.Lock()
+	s.acknowledged = ready
+	s.mu.Unlock()
+	filter := wire.Object{}.With("promptsListChanged", jsontext.Value("true"))
+	_, err := s.Call(ctx, &Request{Method: wire.Listen, Params: wire.Object{}.With("notifications", filter.JSON())}, nil)
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {
+		return ErrNoStream
+	}
+	if err == nil { // the server ended the subscription gracefully
+		return errStreamEnded
+	}
+	return err
+}
+
+// receive takes a message that is not a response. Call is the call that the transport ties it to, or nil. It must not
+// block.
+func (s *Session) receive(m *wire.Message, call *relayedCall) {
+	switch {
+	case m.Method == wire.PromptsListChanged:
+		if s.opts.OnListChanged != nil {
+			s.opts.OnListChanged()
+		}
+	case m.Method == wire.Acknowledged:
+		s.mu.Lock()
+		acknowledged := s.acknowledged
+		s.mu.Unlock()
+		if acknowledged != nil {
+			acknowledged()
+		}
+	case m.IsRequest() && s.modern.Load(): // the modern era has none
+		s.dialer.logger.Debug("message ignored", slog.String("method", m.Method))
+	default:
+		s.relays.receive(m, call)
+	}
+}
+
+// lowerLogLevel makes a legacy server send the log messages that a client wants. The level counts for the whole session,
+// so it is only ever lowered; relays hold back what other clients did not ask for.
+func (s *Session) lowerLogLevel(ctx context.Context, level string) {
+	if level == "" || wire.Modern(s.Revision) || !s.capabilities.logging {
+		return
+	}
+	err := s.logLevel.lower(ctx, wire.Severity(level), func() error {
+		_, err := s.Call(ctx, &Request{Method: wire.SetLogLevel, Params: wire.Object{}.With("level", wire.Quote(level))}, nil)
+		return err
+	})
+	if err != nil {
+		s.dialer.logger.DebugContext(ctx, "log level not set", slog.Any("error", err))
+	}
+}
+
+// Close ends the session and waits until everything that belongs to it has ended. A child process is asked to exit, then
+// made to.
+func (s *Session) Close() {
+	s.outbox.close()
+	s.transport.close()
+	s.outbox.wait()
+	if s.ownsDialer {
+		s.dialer.CloseIdleConnections()
+	}
+}
+
+// logLevel is the severity from which on a server was told to send log messages.
+type logLevel struct {
+	// slot is held while the level is read or set, and can be waited for until a context ends.
+	slot     chan struct{}
+	severity int // 0 before the first
+}
+
+func newLogLevel() *logLevel { return &logLevel{slot: make(chan struct{}, 1)} }
+
+// lower calls set unless the level is low enough.
+func (l *logLevel) lower(ctx context.Context, severity int, set func() error) error {
+	select {
+	case l.slot <- struct{}{}:
+		defer func() { <-l.slot }()
+	case <-ctx.Done():
+		return nil
+	}
+	if l.severity != 0 && l.severity <= severity {
+		return nil
+	}
+	if err := set(); err != nil {
+		return err
+	}
+	l.severity = severity
+	return nil
+}

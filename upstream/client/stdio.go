@@ -1,0 +1,269 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// exitTimeout is how long a child may take to exit after its stdin was closed, and again after SIGTERM.
+	exitTimeout = 2 * time.Second
+	// pipeTimeout is how long a dead child's pipes may be held open by processes that left its process group.
+	pipeTimeout = time.Second
+	// writeQueue is how many messages may wait for a child to read them.
+	writeQueue = 64
+	// maxLogLine bounds what the log shows of one line of a child's stderr, in bytes.
+	maxLogLine = 4 << 10
+	// minMasked is how long a value of a child's environment must be to be masked where the child prints it.
+	minMasked = 8
+)
+
+// inherited are the environment variables that a child inherits from the gateway: enough to run, nothing secret.
+var inherited = []string{ //nolint:gochecknoglobals // a constant list
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR",
+}
+
+// child is the stdio transport: a process in a process group of its own, one JSON-RPC message on each line.
+type child struct {
+	mux // ends once the process has been reaped and its last output has been read
+
+	command    *exec.Cmd
+	stdin      io.WriteCloser
+	stdout     *os.File
+	stderr     *os.File
+	logger     *slog.Logger
+	maxMessage int
+	mask       *strings.Replacer
+
+	lines chan []byte
+	// closing is closed when the child is to exit.
+	closing chan struct{}
+	once    sync.Once
+	work    sync.WaitGroup
+}
+
+// startChild starts the process. Its working directory is the gateway's, and a relative command is relative to that.
+func startChild(server config.Upstream, logger *slog.Logger) (*child, error) {
+	c := &child{
+		mux:     newMux(),
+		command: exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
+		logger:  logger, maxMessage: server.MaxMessage, mask: environmentMask(server.Env),
+		lines: make(chan []byte, writeQueue), closing: make(chan struct{}),
+	}
+	c.command.Env = childEnvironment(server.Env)
+	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.startProcess(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", server.Address(), withoutPath(err))
+	}
+	return c, nil
+}
+
+// startProcess makes the pipes and starts the process. Stdout and stderr are pipes of our own: with those of package exec,
+// Wait does not return as long as another process holds them open.
+func (c *child) startProcess() (err error) {
+	if c.stdin, err = c.command.StdinPipe(); err != nil {
+		return err
+	}
+	stdout, stdoutWriter, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer stdoutWriter.Close()
+	stderr, stderrWriter, err := os.Pipe()
+	if err != nil {
+		_ = stdout.Close()
+		return err
+	}
+	defer stderrWriter.Close()
+	c.command.Stdout, c.command.Stderr = stdoutWriter, stderrWriter
+	if err := c.command.Start(); err != nil {
+		_, _ = stdout.Close(), stderr.Close()
+		return err
+	}
+	c.stdout, c.stderr = stdout, stderr
+	return nil
+}
+
+func (c *child) start(receive func(*wire.Message)) {
+	c.receive = receive
+	c.work.Go(c.writeLines)
+	c.work.Go(c.run)
+}
+
+func (c *child) mayIgnoreUnknown() bool { return true }
+
+func (c *child) roundTrip(ctx context.Context, r *request) error {
+	return c.await(ctx, r, c.send)
+}
+
+func (c *child) send(ctx context.Context, message []byte) error {
+	line := append(wire.SingleLine(message), '\n')
+	select {
+	case c.lines <- line:
+		return nil
+	case <-c.closed:
+		return c.cause
+	case <-c.closing:
+		return ErrExited
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// writeLines is the only writer of the child's stdin.
+func (c *child) writeLines() {
+	defer c.stdin.Close()
+	for {
+		select {
+		case line := <-c.lines:
+			if _, err := c.stdin.Write(line); err != nil {
+				return
+			}
+		case <-c.closing:
+			return
+		case <-c.closed:
+			return
+		}
+	}
+}
+
+// run reads the process's output, reaps it, and kills what it left behind in its process group.
+func (c *child) run() {
+	defer c.stdout.Close()
+	defer c.stderr.Close()
+	reaped := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		c.readMessages()
+		select { // a process without stdout is of no use
+		case <-reaped:
+		case <-time.After(exitTimeout):
+			c.signal(syscall.SIGKILL)
+		}
+	})
+	reading.Go(c.logStderr)
+	err := c.command.Wait()
+	c.signal(syscall.SIGKILL)
+	close(reaped)
+	// Its last output may still be in the pipes, and a process outside of the group may hold them open.
+	deadline := time.Now().Add(pipeTimeout)
+	_, _ = c.stdout.SetReadDeadline(deadline), c.stderr.SetReadDeadline(deadline)
+	reading.Wait()
+	c.end(fmt.Errorf("%w: %s", ErrExited, exitStatus(c.command, err)))
+}
+
+func exitStatus(command *exec.Cmd, err error) string {
+	if command.ProcessState != nil {
+		return command.ProcessState.String()
+	}
+	return err.Error()
+}
+
+// signal signals the whole process group.
+func (c *child) signal(signal syscall.Signal) {
+	_ = syscall.Kill(-c.command.Process.Pid, signal) // ESRCH means that the group is gone, as wanted
+}
+
+// readMessages reads the child's messages until its stdout ends. It skips lines that are too long or no messages.
+func (c *child) readMessages() {
+	reader := bufio.NewReaderSize(c.stdout, 64<<10)
+	for {
+		line, err := wire.ReadLine(reader, c.maxMessage)
+		switch {
+		case errors.Is(err, wire.ErrLineTooLong):
+			c.logger.Warn("line from child process ignored", slog.Any("error", err), slog.Int("max_message", c.maxMessage))
+			c.resolve(wire.HeadID(line), muxResponse{err: tooLarge(c.maxMessage)})
+		case err != nil:
+			return
+		case len(bytes.TrimSpace(line)) > 0:
+			if err := c.dispatch(line); err != nil {
+				c.logger.Warn("line from child process ignored", slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// logStderr logs what the child writes to its stderr, line by line, until it ends. Of a long line it logs the beginning.
+func (c *child) logStderr() {
+	reader := bufio.NewReaderSize(c.stderr, maxLogLine)
+	for continued := false; ; {
+		line, more, err := reader.ReadLine()
+		if text := string(bytes.TrimSpace(line)); text != "" && !continued {
+			c.logger.Info("stderr", slog.String("line", c.mask.Replace(text)))
+		}
+		if err != nil {
+			return
+		}
+		continued = more
+	}
+}
+
+// close closes the child's stdin, then sends SIGTERM, then SIGKILL, and waits until the child has exited.
+func (c *child) close() {
+	c.once.Do(func() { close(c.closing) })
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		select {
+		case <-c.closed:
+		case <-time.After(exitTimeout):
+			c.signal(signal)
+		}
+	}
+	c.work.Wait()
+}
+
+func childEnvironment(own map[string]config.Secret) []string {
+	var env []string
+	for _, name := range inherited {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	for name, value := range own {
+		env = append(env, name+"="+value.Reveal())
+	}
+	return env
+}
+
+// environmentMask masks the values of a child's environment in what the child prints.
+func environmentMask(env map[string]config.Secret) *strings.Replacer {
+	// A Replacer prefers earlier pairs, so that a value must stand before those that it begins with.
+	values := slices.SortedFunc(maps.Values(env), func(a, b config.Secret) int {
+		return cmp.Compare(len(b.Reveal()), len(a.Reveal()))
+	})
+	var pairs []string
+	for _, value := range values {
+		if len(value.Reveal()) >= minMasked {
+			pairs = append(pairs, value.Reveal(), value.String())
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// withoutPath takes the path out of an error, because it may be sensitive.
+func withoutPath(err error) error {
+	if wrapped, ok := errors.AsType[*exec.Error](err); ok {
+		return wrapped.Err
+	}
+	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
+		return wrapped.Err
+	}
+	return err
+}

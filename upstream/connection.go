@@ -1,0 +1,63 @@
+package upstream
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// connection is the present session with an endpoint and everything that ends with it, or the lack of a session.
+type connection struct {
+	// name is the upstream's.
+	name    string
+	session *client.Session // nil while there is none
+	pool    *sessionPool
+	// breaker is closed when the connection begins.
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	// opened is when the breaker opened, in Unix nanoseconds, and cooldown how long it then stays open.
+	opened   atomic.Int64
+	cooldown time.Duration
+	// suspect holds at most one mark: a call brought no answer, see whether the session still works.
+	suspect chan struct{}
+	// retryAt is when the next attempt to connect is due, without a session.
+	retryAt time.Time
+	// renewing says that the server is there and a new session is being opened, so that calls had better wait for it.
+	renewing bool
+	// replaced is closed when another connection has taken the place of this one.
+	replaced chan struct{}
+}
+
+// newConnection returns the connection of a session that has just been opened.
+func newConnection(e *endpoint, session *client.Session) *connection {
+	c := &connection{
+		name: e.name, session: session, cooldown: e.upstream.Breaker.Cooldown,
+		suspect: make(chan struct{}, 1), replaced: make(chan struct{}),
+	}
+	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:    e.name,
+		Timeout: c.cooldown,
+		ReadyToTrip: func(counts gobreaker.Counts) bool {
+			return int64(counts.ConsecutiveFailures) >= int64(e.upstream.Breaker.Failures)
+		},
+		IsSuccessful: client.Answered,
+		IsExcluded:   isExcused,
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				c.opened.Store(time.Now().UnixNano())
+			}
+			e.metrics.countTransition(to)
+			e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()))
+		},
+	})
+	return c
+}
+
+// noConnection returns a connection without a session.
+func noConnection() *connection { return &connection{replaced: make(chan struct{})} }
+
+// reopensAt returns when an open breaker lets the next call through.
+func (c *connection) reopensAt() time.Time { return time.Unix(0, c.opened.Load()).Add(c.cooldown) }

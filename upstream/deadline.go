@@ -1,0 +1,76 @@
+package upstream
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// deadline cancels a context with [context.DeadlineExceeded] as its cause after a time, like [context.WithTimeout], but
+// can be paused.
+type deadline struct {
+	// outer is the deadline of the call that an attempt is part of, or nil.
+	outer  *deadline
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex // guards what follows
+	timer *time.Timer
+	// until is when the time is over. While paused, remaining is what is left of it.
+	until     time.Time
+	remaining time.Duration
+	pauses    int
+}
+
+// withDeadline returns a context that lasts for a time at most. The deadline must be stopped.
+func withDeadline(ctx context.Context, timeout time.Duration, outer *deadline) (context.Context, *deadline) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &deadline{outer: outer, cancel: cancel, until: time.Now().Add(timeout)}
+	d.timer = time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
+	return ctx, d
+}
+
+// stop ends the context.
+func (d *deadline) stop() {
+	d.timer.Stop()
+	d.cancel(nil)
+}
+
+// left returns how much time is left.
+func (d *deadline) left() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pauses > 0 {
+		return d.remaining
+	}
+	return time.Until(d.until)
+}
+
+// pause stops the clock of the deadline, and of the outer one, until the returned function is called.
+func (d *deadline) pause() (resume func()) {
+	for each := d; each != nil; each = each.outer {
+		each.pauseOne()
+	}
+	return func() {
+		for each := d; each != nil; each = each.outer {
+			each.resumeOne()
+		}
+	}
+}
+
+func (d *deadline) pauseOne() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pauses++; d.pauses == 1 && d.timer.Stop() {
+		d.remaining = max(time.Until(d.until), 1)
+	}
+}
+
+func (d *deadline) resumeOne() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pauses--; d.pauses == 0 && d.remaining > 0 { // nothing remains of a deadline that was over when it was paused
+		d.until = time.Now().Add(d.remaining)
+		d.timer.Reset(d.remaining)
+		d.remaining = 0
+	}
+}

@@ -1,0 +1,96 @@
+package upstream
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// promptIndex finds the prompts of a list by name.
+type promptIndex struct {
+	// names are those of the definitions, in order; "" for a definition without one.
+	names []string
+	// at has the index of the first definition with a name.
+	at map[string]int
+}
+
+func newPromptIndex(definitions []jsontext.Value) promptIndex {
+	p := promptIndex{names: make([]string, len(definitions)), at: make(map[string]int, len(definitions))}
+	for i, definition := range definitions {
+		if object, err := wire.ParseObject(definition); err == nil {
+			p.names[i], _ = object.Text("name")
+		}
+		if _, ok := p.at[p.names[i]]; !ok {
+			p.at[p.names[i]] = i
+		}
+	}
+	return p
+}
+
+func (p promptIndex) has(name string) bool {
+	_, ok := p.at[name]
+	return ok
+}
+
+// mergedLists is the union of the lists of several endpoints.
+type mergedLists struct {
+	definitions []jsontext.Value
+	differences []string
+}
+
+// mergeLists returns the union of the endpoints' lists, in their order. Duplicates within one list stay: the catalog
+// reports them to the upstream's owner.
+func mergeLists(statuses []*status) mergedLists {
+	if len(statuses) == 1 {
+		return mergedLists{definitions: statuses[0].definitions}
+	}
+	var (
+		union   []jsontext.Value
+		listed  = map[string]jsontext.Value{}
+		differs = map[string]bool{}
+	)
+	for _, s := range statuses {
+		for i, name := range s.prompts.names {
+			first, known := listed[name]
+			if !known {
+				union = append(union, s.definitions[i])
+			} else if i == s.prompts.at[name] && !sameDefinition(first, s.definitions[i]) {
+				differs[name] = true
+			}
+		}
+		for name, i := range s.prompts.at {
+			if _, known := listed[name]; !known {
+				listed[name] = s.definitions[i]
+			}
+		}
+	}
+	delete(differs, "") // definitions without a name are not the same prompt
+	return mergedLists{union, slices.Sorted(maps.Keys(differs))}
+}
+
+// equalLists reports whether two lists have the same bytes.
+func equalLists(a, b []jsontext.Value) bool {
+	return slices.EqualFunc(a, b, func(a, b jsontext.Value) bool { return bytes.Equal(a, b) })
+}
+
+// sameDefinition reports whether two definitions are equal in canonical form (RFC 8785, without its rounding of integers).
+func sameDefinition(a, b jsontext.Value) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	a, b = a.Clone(), b.Clone()
+	keepIntegers := jsontext.CanonicalizeRawInts(false)
+	return a.Canonicalize(keepIntegers) == nil && b.Canonicalize(keepIntegers) == nil && bytes.Equal(a, b)
+}
+
+// countLists counts the lists that differed from the one before, of all endpoints.
+func countLists(statuses []*status) (n uint64) {
+	for _, s := range statuses {
+		n += s.lists
+	}
+	return n
+}

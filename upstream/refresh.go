@@ -1,0 +1,192 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// quietTime is how long after a refresh further changes are collected for the next one.
+	quietTime = 250 * time.Millisecond
+	// readyTimeout is how long the first list waits for the stream of changes to open.
+	readyTimeout = 2 * time.Second
+	// maxListRetry bounds the time until a list that was refused is requested again.
+	maxListRetry = 30 * time.Second
+)
+
+// watch connects the stream of changes of one session with the refreshes of its list.
+type watch struct {
+	// changed holds at most one mark: the list changed since the last refresh began.
+	changed chan struct{}
+	// ready is closed when the first list need wait no longer: either no change can be missed, or none will be reported.
+	ready     chan struct{}
+	readyOnce sync.Once
+	// silent is set while the server would not report a change.
+	silent atomic.Bool
+	// listed is set after the first good list, and ttl is that of the last one, 0 if the server gives none. Only refresh
+	// uses them until it has returned.
+	listed bool
+	ttl    time.Duration
+}
+
+func newWatch() *watch {
+	return &watch{changed: make(chan struct{}, 1), ready: make(chan struct{})}
+}
+
+func (w *watch) setReady() { w.readyOnce.Do(func() { close(w.ready) }) }
+
+// watch keeps the stream of changes open. It returns nil if the server has none.
+func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error {
+	defer w.setReady()
+	if !s.Notifies() {
+		w.silent.Store(true)
+		return nil
+	}
+	pause := newBackoff()
+	for {
+		var opened atomic.Int64
+		err := s.Watch(ctx, func() {
+			opened.Store(time.Now().UnixNano())
+			w.silent.Store(false)
+			signal(w.changed) // something may have changed before
+			w.setReady()
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		w.silent.Store(true)
+		if errors.Is(err, client.ErrNoStream) {
+			return nil
+		}
+		if !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited) {
+			err = s.Ping(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		w.setReady()
+		if at := opened.Load(); at != 0 && time.Since(time.Unix(0, at)) > steadyTime {
+			pause.Reset()
+		}
+		if err := sleep(ctx, pause.NextBackOff()); err != nil {
+			return err
+		}
+	}
+}
+
+// refresh requests the list: at first, when it changed, and from time to time if the server would not report a change. It
+// follows the first change at once; those that come during a refresh or within quietTime after it share the next one, so
+// that a server that reports changes without end is asked four times a second at most.
+func (e *endpoint) refresh(ctx context.Context, s *client.Session, w *watch) error {
+	select {
+	case <-w.ready:
+	case <-time.After(readyTimeout):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-w.changed: // the first list includes it
+	default:
+	}
+	for {
+		if err := e.list(ctx, s, w); err != nil {
+			return err
+		}
+		if err := sleep(ctx, quietTime); err != nil {
+			return err
+		}
+		if err := e.waitForRefresh(ctx, w); err != nil {
+			return err
+		}
+	}
+}
+
+// waitForRefresh waits until there is a reason to request the list again.
+func (e *endpoint) waitForRefresh(ctx context.Context, w *watch) error {
+	for {
+		refused := e.status.Load().Problem != nil
+		select {
+		case <-w.changed:
+			return nil
+		case <-time.After(e.pollInterval(refused, w.ttl)):
+			if refused || w.silent.Load() {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pollInterval is the TTL of the list or else the refresh attribute; after a list that was refused, that attribute but
+// maxListRetry at most. It is never less than [config.MinRefresh], and randomised upwards to avoid a thundering herd.
+func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
+	interval := e.upstream.Refresh
+	switch {
+	case refused:
+		interval = min(interval, maxListRetry)
+	case ttl > 0:
+		interval = ttl
+	}
+	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
+}
+
+// list requests the list once. It returns an error only if the session is of no more use.
+func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error {
+	traced, finish := e.metrics.start(ctx, wire.PromptsList, "")
+	list, err := s.List(traced, e.upstream.MaxPrompts)
+	finish(s.Revision, err)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		w.listed, w.ttl = true, list.TTL
+		e.publish(ctx, list.Definitions)
+		return nil
+	}
+	if errors.Is(err, client.ErrSessionLost) {
+		return err
+	}
+	if isSuspicious(err) {
+		if broken := s.Ping(ctx); broken != nil {
+			return broken
+		}
+	}
+	reason := reasonOfList(err)
+	if problem := e.status.Load().Problem; problem == nil || problem.Reason != reason {
+		e.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays", slog.Any("error", err))
+	}
+	e.update(func(s *status) { s.setProblem(reason, err) })
+	return nil
+}
+
+// publish makes a list the present one.
+func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value) {
+	before := e.status.Load()
+	if before.Problem != nil {
+		e.logger.InfoContext(ctx, "upstream healthy")
+	}
+	same := before.listed && equalLists(before.definitions, definitions)
+	var prompts promptIndex
+	if e.isReplica && !same {
+		prompts = newPromptIndex(definitions)
+	}
+	e.update(func(s *status) {
+		s.tried, s.listed, s.Problem = true, true, nil
+		if !same {
+			s.definitions, s.prompts = definitions, prompts
+			s.lists++
+		}
+	})
+}
