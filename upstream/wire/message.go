@@ -58,7 +58,8 @@ func (m *Message) parse(raw []byte) error {
 type envelope struct {
 	*Message
 
-	version string
+	// isVersion2 is set if jsonrpc is "2.0".
+	isVersion2 bool
 	// nullID is set where the id is null: an error response to a message whose id could not be read has such a one.
 	nullID bool
 	// problem is the first that was found; the id may stand after it.
@@ -66,11 +67,11 @@ type envelope struct {
 }
 
 // take stores one member.
-func (e *envelope) take(name string, _, value []byte) {
+func (e *envelope) take(name, _, value []byte) {
 	ok, problem := true, ""
-	switch name {
+	switch string(name) {
 	case "jsonrpc":
-		e.version, _ = Text(value)
+		e.isVersion2 = jsontext.Value(value).Kind() == '"' && string(unquote(value)) == "2.0"
 	case "id":
 		switch jsontext.Value(value).Kind() {
 		case '"', '0':
@@ -105,7 +106,7 @@ func (e *envelope) check() (problem string) {
 		return e.problem
 	case m.IsNotification() && e.nullID:
 		return "the id of a request must not be null"
-	case e.version != "2.0":
+	case !e.isVersion2:
 		return `jsonrpc must be "2.0"`
 	case m.Method != "" && (m.Result != nil || m.Error != nil):
 		return "a message cannot be a call and a response"

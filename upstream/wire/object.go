@@ -61,11 +61,11 @@ const usualMembers = 4
 
 func parseObject(s *scanner) (Object, error) {
 	object := Object{}
-	err := s.members(func(name string, quoted, value []byte) {
+	err := s.members(func(name, quoted, value []byte) {
 		if cap(object) == 0 {
 			object = make(Object, 0, usualMembers)
 		}
-		object = append(object, Member{Name: name, Value: value, quoted: quoted})
+		object = append(object, Member{Name: string(name), Value: value, quoted: quoted})
 	})
 	if err != nil {
 		return nil, err
@@ -74,15 +74,12 @@ func parseObject(s *scanner) (Object, error) {
 }
 
 // members calls member for each member of the one object that is to be read.
-func (s *scanner) members(member func(name string, quoted, value []byte)) error {
+func (s *scanner) members(member func(name, quoted, value []byte)) error {
 	s.space()
 	if s.peek() != '{' {
 		return s.notAnObject()
 	}
-	err := s.object(func(quoted, value []byte) {
-		name, _ := unquote(quoted) // it was read strictly
-		member(name, quoted, value)
-	})
+	err := s.object(func(quoted, value []byte) { member(unquote(quoted), quoted, value) })
 	if err != nil {
 		return err
 	}
@@ -100,59 +97,13 @@ func (s *scanner) notAnObject() error {
 	return errors.New("not a JSON object")
 }
 
-func unquote(quoted []byte) (string, error) {
-	if len(quoted) >= 2 {
-		text := quoted[1 : len(quoted)-1]
-		if known := intern(text); known != "" {
-			return known, nil
-		}
-		if bytes.IndexByte(text, '\\') < 0 {
-			return string(text), nil
-		}
+// unquote returns the text of a JSON string that is known to be valid.
+func unquote(quoted []byte) []byte {
+	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 {
+		return text
 	}
-	text, err := jsontext.AppendUnquote(nil, quoted)
-	return string(text), err
-}
-
-// intern returns text as a string, without a copy, if it is one that stands in nearly every message; else "".
-func intern(text []byte) string {
-	switch string(text) {
-	case "jsonrpc":
-		return "jsonrpc"
-	case "2.0":
-		return "2.0"
-	case "id":
-		return "id"
-	case "method":
-		return "method"
-	case "params":
-		return "params"
-	case "result":
-		return "result"
-	case "name":
-		return "name"
-	case "arguments":
-		return "arguments"
-	case "_meta":
-		return "_meta"
-	case "messages":
-		return "messages"
-	case "description":
-		return "description"
-	case PromptsGet:
-		return PromptsGet
-	case PromptsList:
-		return PromptsList
-	case MetaProtocolVersion:
-		return MetaProtocolVersion
-	case MetaClientInfo:
-		return MetaClientInfo
-	case MetaClientCapabilities:
-		return MetaClientCapabilities
-	case Rev20260728:
-		return Rev20260728
-	}
-	return ""
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return text
 }
 
 // Get returns the value of the named member, or nil.
@@ -168,13 +119,16 @@ func (o Object) Get(name string) jsontext.Value {
 // Text returns the named member's value where it is a JSON string.
 func (o Object) Text(name string) (string, bool) { return Text(o.Get(name)) }
 
-// Text returns what a JSON string says; ok is false where value is anything else.
+// Text returns the text of a JSON string; ok is false if value is anything else.
 func Text(value jsontext.Value) (text string, ok bool) {
-	if len(value) == 0 || value[0] != '"' {
+	if len(value) < 2 || value[0] != '"' {
 		return "", false
 	}
-	text, err := unquote(value)
-	return text, err == nil
+	if quoted := value[1 : len(value)-1]; bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted), true
+	}
+	unquoted, err := jsontext.AppendUnquote(nil, value)
+	return string(unquoted), err == nil
 }
 
 // Folded returns the name of a member that is one of the names but for the case of its letters, or "". Some readers

@@ -222,7 +222,7 @@ func (n *nameSet) addToMany(s *scanner, quoted []byte) bool {
 			n.many[string(name)] = struct{}{}
 		}
 	}
-	name, _ := unquote(quoted) // it was read strictly
+	name := string(unquote(quoted))
 	_, there := n.many[name]
 	n.many[name] = struct{}{}
 	return !there
