@@ -2,16 +2,11 @@ package upstream_test
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
@@ -133,52 +128,4 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
-}
-
-// A connection that the server closes when a request goes out on it is no answer: the request goes out again, unless the
-// server keeps closing, may have been at work, or could have asked the client meanwhile.
-func TestRequestsSurviveTheirConnections(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		closes int
-		after  time.Duration
-		client upstream.Relay
-		asked  int
-		good   bool
-	}{
-		"once":              {closes: 1, asked: 2, good: true},
-		"twice":             {closes: 2, asked: 2},
-		"after some time":   {closes: 1, after: 1100 * time.Millisecond, asked: 1},
-		"perhaps for talks": {closes: 1, client: upstream.Relay{Progress: true, Notify: func(string, jsontext.Value) {}}, asked: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			peer := upstreamtest.NewPeer(t)
-			var asked atomic.Int32
-			peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-				if int(asked.Add(1)) > test.closes {
-					r.Result(w, `{"messages":[]}`)
-					return
-				}
-				time.Sleep(test.after)
-				conn, _, err := http.NewResponseController(w).Hijack()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_ = conn.Close()
-			})
-			u := upstreamtest.HTTP("up", upstreamtest.Serve(t, peer).URL)
-			c := upstream.New(u, upstream.Options{}, func() {})
-			run(t, c)
-			upstreamtest.Eventually(t, "it is listed", func() bool { return c.State().Listed })
-			_, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "p"}, &test.client)
-			if _, unavailable := errors.AsType[*upstream.Unavailable](err); (err == nil) != test.good || unavailable == test.good {
-				t.Errorf("Call() = %v, want it to succeed: %v", err, test.good)
-			}
-			if got := int(asked.Load()); got != test.asked {
-				t.Errorf("asked %d times, want %d", got, test.asked)
-			}
-		})
-	}
 }
