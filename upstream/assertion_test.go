@@ -28,7 +28,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-func TestAKeySignsForTheClient(t *testing.T) {
+func TestOAuth_SignsAssertionWithPrivateKey(t *testing.T) {
 	t.Parallel()
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -104,9 +104,9 @@ func checkAssertion(r *http.Request, key crypto.PublicKey, algorithm jose.Signat
 	return claims.ValidateWithLeeway(jwt.Expected{Issuer: "weir", Subject: "weir", AnyAudience: jwt.Audience{audience}}, 0)
 }
 
-// TestTheTokenEndpointIsReachedAsTheUpstreamIs has both behind one private authority that wants client certificates, and
+// TestOAuth_UsesTLSBlockForTokenEndpoint has both behind one private authority that wants client certificates, and
 // the token endpoint under another name.
-func TestTheTokenEndpointIsReachedAsTheUpstreamIs(t *testing.T) {
+func TestOAuth_UsesTLSBlockForTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	ours := newAuthority(t)
 	a := newAuthorization(upstreamtest.NewPeer(t))

@@ -13,7 +13,7 @@ import (
 )
 
 // A server of 2025-03-26 may say several things at once, in whatever framing; one of another revision may not.
-func TestServersThatAnswerInBatches(t *testing.T) {
+func TestBatch_IsReadInItsRevisionOnly(t *testing.T) {
 	t.Parallel()
 	const changed = `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`
 	response := func(id any) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"from":"batch"}}`, id) }

@@ -51,7 +51,7 @@ func number(t *testing.T, log *lockedBuffer, after string) int {
 // exists reports whether there is a process, a zombie included.
 func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-func TestChildIsToldNothingButItsEnvironment(t *testing.T) {
+func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	t.Setenv("PROMPTWEIR_TEST_SECRET", "s3cret")
 	u := upstreamtest.Child(t, "scripted", "script")
 	u.Env["OWN"] = config.NewSecret("own value")
@@ -78,7 +78,7 @@ func TestChildIsToldNothingButItsEnvironment(t *testing.T) {
 	}
 }
 
-func TestChildIsLoggedAndLeavesWhenAsked(t *testing.T) {
+func TestChild_LogsStderrAndExitsOnClose(t *testing.T) {
 	t.Parallel()
 	c, log, stop := startScript(t, "pings-at-once")
 	waitForNames(t, c, "scripted")
@@ -99,7 +99,7 @@ func TestChildIsLoggedAndLeavesWhenAsked(t *testing.T) {
 	}
 }
 
-func TestWhatAChildSaysOfItsEnvironmentIsMasked(t *testing.T) {
+func TestChild_MasksEnvironmentValuesInLog(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "telling", "script")
 	u.Command = []string{"sh", "-c", `echo "mode $MODE, tokens $SHORT, $LONG" >&2`}
@@ -117,7 +117,7 @@ func TestWhatAChildSaysOfItsEnvironmentIsMasked(t *testing.T) {
 	}
 }
 
-func TestStubbornChildIsEnded(t *testing.T) {
+func TestChild_IsKilledIfItDoesNotExit(t *testing.T) {
 	t.Parallel()
 	for fault, bound := range map[string]time.Duration{
 		"ignores-end": 2 * time.Second, "ignores-term": 4 * time.Second, "grandchild": 0,
@@ -151,7 +151,7 @@ func isZombie(pid int) bool {
 	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
-func TestKilledChildIsRestarted(t *testing.T) {
+func TestChild_IsRestartedAfterKill(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"", "grandchild"} {
 		t.Run(fault, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestKilledChildIsRestarted(t *testing.T) {
 	}
 }
 
-func TestChildThatDiesOfTheProbeIsStartedWithout(t *testing.T) {
+func TestChild_IsRestartedWithoutProbeThatKillsIt(t *testing.T) {
 	t.Parallel()
 	c, log, _ := startScript(t, "dies-of-probe")
 	waitForNames(t, c, "scripted")
@@ -204,7 +204,7 @@ func TestChildThatDiesOfTheProbeIsStartedWithout(t *testing.T) {
 	}
 }
 
-func TestChildThatDiesAtOnceIsADiagnosis(t *testing.T) {
+func TestChild_ReportsExitStatus(t *testing.T) {
 	t.Parallel()
 	c, log, _ := startScript(t, "dies-at-once")
 	upstreamtest.Eventually(t, "a first try", func() bool { return c.State().Tried })
@@ -218,7 +218,7 @@ func TestChildThatDiesAtOnceIsADiagnosis(t *testing.T) {
 	}
 }
 
-func TestChildThatHasNothingMoreToSayIsRestarted(t *testing.T) {
+func TestChild_IsKilledAfterClosingStdout(t *testing.T) {
 	t.Parallel()
 	c, log, _ := startScript(t, "closes-stdout")
 	upstreamtest.Eventually(t, "the loss is noticed", func() bool { return c.State().Problem != nil })
@@ -228,7 +228,7 @@ func TestChildThatHasNothingMoreToSayIsRestarted(t *testing.T) {
 }
 
 // A child that does not read fills its pipe. Neither calls nor the end may wait for it longer than they should.
-func TestChildThatDoesNotRead(t *testing.T) {
+func TestChild_ThatDoesNotReadDelaysNobody(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "deaf", "script")
 	u.Timeout = time.Second
@@ -259,7 +259,7 @@ func TestChildThatDoesNotRead(t *testing.T) {
 	}
 }
 
-func TestChildHearsOfACancelAndLinesMayBeTooLong(t *testing.T) {
+func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "scripted", "script")
 	u.MaxMessage = 64 << 10
@@ -290,7 +290,7 @@ func TestChildHearsOfACancelAndLinesMayBeTooLong(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftBehind(t *testing.T) { // not parallel: it counts goroutines
+func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts goroutines
 	before := runtime.NumGoroutine()
 	var stops []func()
 	for _, faults := range [][]string{nil, {"silent"}, {"dies-at-once"}, {"deaf"}} {

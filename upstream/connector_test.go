@@ -29,7 +29,7 @@ func sdkHandler(server *mcp.Server, options mcp.StreamableHTTPOptions) http.Hand
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options)
 }
 
-func TestSDKServers(t *testing.T) {
+func TestConnector_WorksWithSDKServers(t *testing.T) {
 	t.Parallel()
 	all := []string{wire.Rev20241105, wire.Rev20250326, wire.Rev20250618, wire.Rev20251125, wire.Rev20260728}
 	for name, peer := range map[string]struct {
@@ -106,7 +106,7 @@ func speaks(t *testing.T, c *upstream.Connector, revision string) {
 	}
 }
 
-func TestServerThatIsDownAtStartJoins(t *testing.T) {
+func TestConnector_ConnectsToServerThatStartsLate(t *testing.T) {
 	t.Parallel()
 	server := upstreamtest.Serve(t, http.NotFoundHandler())
 	server.Down()
@@ -124,7 +124,7 @@ func TestServerThatIsDownAtStartJoins(t *testing.T) {
 	}
 }
 
-func TestServerThatIsKilledAndReturns(t *testing.T) {
+func TestConnector_ReconnectsAfterKill(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
@@ -152,7 +152,7 @@ func TestServerThatIsKilledAndReturns(t *testing.T) {
 	}
 }
 
-func TestLostSessionIsNotNoticed(t *testing.T) {
+func TestCall_SurvivesLostSession(t *testing.T) {
 	t.Parallel()
 	for name, forgotten := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
 		"404": nil,
@@ -194,7 +194,7 @@ func TestLostSessionIsNotNoticed(t *testing.T) {
 }
 
 // Many servers answer 400 for a session that they do not know.
-func TestSessionThatIsRefusedIsRenewed(t *testing.T) {
+func TestConnector_RenewsRefusedSession(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := start(t, upstreamtest.HTTP("refusing", upstreamtest.Serve(t, peer).URL), upstream.Options{})
@@ -219,7 +219,7 @@ func TestSessionThatIsRefusedIsRenewed(t *testing.T) {
 	})
 }
 
-func TestSessionsThatAreNeverKnownDoNotMakeAStorm(t *testing.T) {
+func TestConnector_BacksOffIfEverySessionIsLost(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	peer.Status(wire.PromptsList, http.StatusNotFound)
@@ -232,7 +232,7 @@ func TestSessionsThatAreNeverKnownDoNotMakeAStorm(t *testing.T) {
 	}
 }
 
-func TestServerWithoutPromptsHasAnEmptyList(t *testing.T) {
+func TestConnector_ListsNothingWithoutPrompts(t *testing.T) {
 	t.Parallel()
 	for name, capabilities := range map[string]string{
 		"undeclared": `{"tools":{}}`, "declared and not there": `{"prompts":{}}`,
@@ -251,7 +251,7 @@ func TestServerWithoutPromptsHasAnEmptyList(t *testing.T) {
 	}
 }
 
-func TestRequestsOfAServerAreAnswered(t *testing.T) {
+func TestSession_RepliesToServerRequests(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := start(t, upstreamtest.HTTP("asking", upstreamtest.Serve(t, peer).URL), upstream.Options{})
@@ -272,7 +272,7 @@ func TestRequestsOfAServerAreAnswered(t *testing.T) {
 	upstreamtest.Eventually(t, "refusal", answered(`{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`))
 }
 
-func TestRunEndsAndCallsAfterItFail(t *testing.T) {
+func TestRun_EndsSessionAndLaterCallsFail(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := upstream.New(upstreamtest.HTTP("ended", upstreamtest.Serve(t, peer).URL), upstream.Options{}, func() {})
@@ -286,7 +286,7 @@ func TestRunEndsAndCallsAfterItFail(t *testing.T) {
 	wantUnavailable(t, err, upstream.Unreachable)
 }
 
-func TestNothingStartsBeforeRun(t *testing.T) {
+func TestNew_StartsNothing(t *testing.T) {
 	t.Parallel()
 	c := upstream.New(config.Upstream{Name: "idle", Transport: config.Stdio, Command: []string{"/nowhere"}, Timeout: 1, Concurrency: 1},
 		upstream.Options{}, func() { t.Error("onChange was called") })

@@ -15,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-func TestProbeOverHTTP(t *testing.T) {
+func TestProbe_OverHTTP(t *testing.T) {
 	t.Parallel()
 	unsupported := func(supported string) string {
 		return `{"code":-32022,"message":"unsupported","data":{"supported":` + supported + `,"requested":"2026-07-28"}}`
@@ -79,7 +79,7 @@ func object(t *testing.T, text string) wire.Object {
 	return o
 }
 
-func TestRedirectsAreNotFollowedAndSecretsNotTold(t *testing.T) {
+func TestHTTP_FollowsNoRedirectAndShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	elsewhere := upstreamtest.NewPeer(t)
 	target := upstreamtest.Serve(t, elsewhere).URL

@@ -119,7 +119,7 @@ func withOAuth(u config.Upstream, address string) config.Upstream {
 	return u
 }
 
-func TestOneTokenForAllRequestsOfAllReplicas(t *testing.T) {
+func TestOAuth_SharesTokenAmongReplicas(t *testing.T) {
 	t.Parallel()
 	server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c")
 	a := newAuthorization(sdkHandler(server, mcp.StreamableHTTPOptions{Stateless: true}))
@@ -140,7 +140,7 @@ func TestOneTokenForAllRequestsOfAllReplicas(t *testing.T) {
 	}
 }
 
-func TestClientSecretInTheBodyWhereTheServerWantsIt(t *testing.T) {
+func TestOAuth_SendsSecretInBodyIfNeeded(t *testing.T) {
 	t.Parallel()
 	a := newAuthorization(upstreamtest.NewPeer(t))
 	a.answer = func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +174,7 @@ func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstre
 	})
 }
 
-func TestTokensAreReplacedBeforeTheyExpire(t *testing.T) {
+func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 	t.Parallel()
 	inGuardedBubble(t, func(t *testing.T, a *authorization, _ *upstreamtest.Peer, c *upstream.Connector) {
 		want := func(requests int) {
@@ -218,7 +218,7 @@ func TestTokensAreReplacedBeforeTheyExpire(t *testing.T) {
 	})
 }
 
-func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
 	t.Parallel()
 	inGuardedBubble(t, func(t *testing.T, a *authorization, p *upstreamtest.Peer, c *upstream.Connector) {
 		a.change(func() { clear(a.valid) }) // revoked
@@ -259,7 +259,7 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	})
 }
 
-func TestTheSameTokenAgainIsNoNewOne(t *testing.T) {
+func TestOAuth_DoesNotRepeatWithSameToken(t *testing.T) {
 	t.Parallel()
 	inGuardedBubble(t, func(t *testing.T, a *authorization, p *upstreamtest.Peer, c *upstream.Connector) {
 		a.change(func() {
@@ -291,7 +291,7 @@ func (l *text) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-func TestTokenEndpointsThatGiveNone(t *testing.T) {
+func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 	t.Parallel()
 	type answer = func(http.ResponseWriter, *http.Request)
 	status := func(status int) answer {
@@ -360,7 +360,7 @@ func TestTokenEndpointsThatGiveNone(t *testing.T) {
 	}
 }
 
-func TestATokenEndpointThatIsDownIsNoAnswer(t *testing.T) {
+func TestOAuth_TokenEndpointDownIsUnreachable(t *testing.T) {
 	t.Parallel()
 	p := upstreamtest.NewModernPeer(t)
 	a := newAuthorization(p)
@@ -390,7 +390,7 @@ func TestATokenEndpointThatIsDownIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestForbiddenAddressesAreForbiddenToTheTokenEndpointToo(t *testing.T) {
+func TestOAuth_GuardsDialOfTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	a := newAuthorization(upstreamtest.NewPeer(t))
 	server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
@@ -408,7 +408,7 @@ func TestForbiddenAddressesAreForbiddenToTheTokenEndpointToo(t *testing.T) {
 	}
 }
 
-func TestOneSessionAloneHasTokensToo(t *testing.T) {
+func TestOAuth_WorksForSingleSession(t *testing.T) {
 	t.Parallel()
 	a := newAuthorization(upstreamtest.NewPeer(t))
 	s := upstreamtest.Serve(t, a)

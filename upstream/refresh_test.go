@@ -43,7 +43,7 @@ func wantLists(t *testing.T, p *upstreamtest.Peer, after time.Duration, least, m
 	}
 }
 
-func TestChangesShareOneTrailingRefresh(t *testing.T) {
+func TestRefresh_CollectsChangesInOneMore(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
@@ -71,7 +71,7 @@ func TestChangesShareOneTrailingRefresh(t *testing.T) {
 	}
 }
 
-func TestChangeDuringARefreshIsNotLost(t *testing.T) {
+func TestRefresh_KeepsChangeDuringRefresh(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -91,7 +91,7 @@ func TestChangeDuringARefreshIsNotLost(t *testing.T) {
 	})
 }
 
-func TestChangesWithoutEndAreFollowedFourTimesASecondAndHideNone(t *testing.T) {
+func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -112,7 +112,7 @@ func TestChangesWithoutEndAreFollowedFourTimesASecondAndHideNone(t *testing.T) {
 	})
 }
 
-func TestServerThatCannotTellIsPolled(t *testing.T) {
+func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	legacy, modern := upstreamtest.NewPeer, upstreamtest.NewModernPeer
 	for name, test := range map[string]struct {
@@ -152,7 +152,7 @@ func TestServerThatCannotTellIsPolled(t *testing.T) {
 }
 
 // A server may say that its list changed on whichever stream is at hand, also one without a stream for that.
-func TestChangeToldDuringACallIsFollowed(t *testing.T) {
+func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
@@ -182,7 +182,7 @@ func TestChangeToldDuringACallIsFollowed(t *testing.T) {
 	}
 }
 
-func TestPollsStrayFromTheirTime(t *testing.T) {
+func TestRefresh_RandomisesPolls(t *testing.T) {
 	t.Parallel()
 	var at []time.Time
 	peer := func(t testing.TB) *upstreamtest.Peer {
@@ -211,7 +211,7 @@ func TestPollsStrayFromTheirTime(t *testing.T) {
 	})
 }
 
-func TestBrokenStreamIsReopenedAndMadeUpFor(t *testing.T) {
+func TestRefresh_ReopensBrokenStreamAndCatchesUp(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
@@ -237,7 +237,7 @@ func TestBrokenStreamIsReopenedAndMadeUpFor(t *testing.T) {
 	}
 }
 
-func TestChangeBeforeASlowStreamStandsIsMadeUpFor(t *testing.T) {
+func TestRefresh_CatchesUpAfterSlowStream(t *testing.T) {
 	t.Parallel()
 	slow := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
@@ -259,7 +259,7 @@ func TestChangeBeforeASlowStreamStandsIsMadeUpFor(t *testing.T) {
 	})
 }
 
-func TestStreamThatAlwaysEndsIsNoStorm(t *testing.T) {
+func TestRefresh_BacksOffIfStreamAlwaysEnds(t *testing.T) {
 	t.Parallel()
 	peer := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
@@ -276,7 +276,7 @@ func TestStreamThatAlwaysEndsIsNoStorm(t *testing.T) {
 	})
 }
 
-func TestRefusedListKeepsTheLastAndIsAskedForAgain(t *testing.T) {
+func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.MaxPrompts = 3
@@ -345,7 +345,7 @@ func TestRefusedListKeepsTheLastAndIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestRefusedListIsAskedForEveryTenToThirtySeconds(t *testing.T) {
+func TestRefresh_RetriesRefusedListEveryTenToThirtySeconds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		refresh     time.Duration
@@ -372,7 +372,7 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("no network")
 }
 
-func TestReconnectBacksOffToTenSeconds(t *testing.T) {
+func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
@@ -402,7 +402,7 @@ func TestReconnectBacksOffToTenSeconds(t *testing.T) {
 	})
 }
 
-func TestReconnectBeginsAnewAfterAGoodSession(t *testing.T) {
+func TestReconnect_ResetsBackoffAfterGoodSession(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		for i := range 8 {
@@ -417,7 +417,7 @@ func TestReconnectBeginsAnewAfterAGoodSession(t *testing.T) {
 	})
 }
 
-func TestBreaker(t *testing.T) {
+func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 3, Cooldown: 7 * time.Second}
@@ -518,7 +518,7 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-func TestReconnectClosesTheBreaker(t *testing.T) {
+func TestBreaker_ClosesOnReconnect(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 1, Cooldown: time.Hour}
@@ -539,7 +539,7 @@ func TestReconnectClosesTheBreaker(t *testing.T) {
 	})
 }
 
-func TestCallsOverTheLimitWaitAndAreThenRefused(t *testing.T) {
+func TestCall_WaitsForSlotThenFails(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Concurrency, u.Timeout = 1, 4*time.Second
@@ -581,7 +581,7 @@ func TestCallsOverTheLimitWaitAndAreThenRefused(t *testing.T) {
 	})
 }
 
-func TestSilenceOverHTTPDecidesNothing(t *testing.T) {
+func TestProbe_SilenceOverHTTPDecidesNothing(t *testing.T) {
 	t.Parallel()
 	silent := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)

@@ -59,8 +59,8 @@ func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Relay) 
 	return err
 }
 
-// TestTimeStandsStillWhileAClientIsAsked has a server ask on the call's own stream, and answer a while after it was.
-func TestTimeStandsStillWhileAClientIsAsked(t *testing.T) {
+// TestRelay_PausesTimeoutDuringReply has a server ask on the call's own stream, and answer a while after it was.
+func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]upstream.Reason{800 * time.Millisecond: "", 1100 * time.Millisecond: upstream.Timeout} {
 		u := anywhere()
@@ -93,7 +93,7 @@ func TestTimeStandsStillWhileAClientIsAsked(t *testing.T) {
 	}
 }
 
-func TestWhoIsAskedTakesNobodysPlace(t *testing.T) {
+func TestRelay_LendsSlotDuringReply(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Concurrency = 1
@@ -124,7 +124,7 @@ func TestWhoIsAskedTakesNobodysPlace(t *testing.T) {
 	})
 }
 
-func TestWhatWasRelayedIsNotAskedAgain(t *testing.T) {
+func TestRelay_PreventsRetryAfterServerRequest(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Attempts = 3
@@ -144,8 +144,8 @@ func TestWhatWasRelayedIsNotAskedAgain(t *testing.T) {
 	})
 }
 
-// TestAStrayQuestionGoesToTheOnlyCallThereIsOrToNobody has a server ask on the streams that belong to no call.
-func TestAStrayQuestionGoesToTheOnlyCallThereIsOrToNobody(t *testing.T) {
+// TestRelay_GivesUntiedRequestToSoleCallOnly has a server ask on the streams that belong to no call.
+func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		proceed := make(chan struct{})
@@ -211,7 +211,7 @@ func TestAStrayQuestionGoesToTheOnlyCallThereIsOrToNobody(t *testing.T) {
 	})
 }
 
-func TestAStrayQuestionOnASharedSessionIsForItsFirstCallOnly(t *testing.T) {
+func TestRelay_GivesUntiedRequestToFirstCallOnly(t *testing.T) {
 	t.Parallel()
 	for earlier, want := range []int32{1, 0} {
 		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -233,8 +233,8 @@ func TestAStrayQuestionOnASharedSessionIsForItsFirstCallOnly(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidInACallIsForNobodyElse has a server mix up its calls.
-func TestWhatIsSaidInACallIsForNobodyElse(t *testing.T) {
+// TestRelay_KeepsCallsApart has a server mix up its calls.
+func TestRelay_KeepsCallsApart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		tokens := make(chan jsontext.Value, 2)
@@ -273,7 +273,7 @@ func TestWhatIsSaidInACallIsForNobodyElse(t *testing.T) {
 	})
 }
 
-func TestSessionsForCapabilitiesAreFewAndEnd(t *testing.T) {
+func TestSessionPool_IsBoundedAndClosesIdleSessions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		declared := map[string]bool{}
@@ -306,7 +306,7 @@ func TestSessionsForCapabilitiesAreFewAndEnd(t *testing.T) {
 	})
 }
 
-func TestWithoutASessionForItsCapabilitiesACallGoesOn(t *testing.T) {
+func TestSessionPool_FallsBackToPrimarySession(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Status(wire.Initialize, http.StatusServiceUnavailable)

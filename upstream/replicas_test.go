@@ -92,7 +92,7 @@ func complete(ctx context.Context, c *upstream.Connector, name string) error {
 	return err
 }
 
-func TestReplicasTakeTurns(t *testing.T) {
+func TestReplicas_TakeTurns(t *testing.T) {
 	t.Parallel()
 	all, some := []string{"p", "q", "own"}, []string{"p", "q"}
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
@@ -124,7 +124,7 @@ func TestReplicasTakeTurns(t *testing.T) {
 	}, some, all, some)
 }
 
-func TestCompletionsGoWhereTheyAreKnown(t *testing.T) {
+func TestReplicas_CompleteWhereDeclared(t *testing.T) {
 	t.Parallel()
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		if c.Completes() {
@@ -146,7 +146,7 @@ func TestCompletionsGoWhereTheyAreKnown(t *testing.T) {
 	}, []string{"p"}, []string{"p"})
 }
 
-func TestReplicaThatHangsIsGivenHalfOfTheTime(t *testing.T) {
+func TestReplicas_LeaveHalfTheTimeForTheNext(t *testing.T) {
 	t.Parallel()
 	withReplicas(t, func(u *config.Upstream) { u.Breaker.Cooldown = time.Hour }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		replicas[0].Handle(wire.PromptsGet, hang)
@@ -179,7 +179,7 @@ func TestReplicaThatHangsIsGivenHalfOfTheTime(t *testing.T) {
 	}, []string{"p"}, []string{"p"})
 }
 
-func TestBreakersAreEachReplicasOwn(t *testing.T) {
+func TestReplicas_HaveOwnBreakers(t *testing.T) {
 	t.Parallel()
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		replicas[0].Status(wire.PromptsGet, http.StatusBadGateway)
@@ -201,7 +201,7 @@ func TestBreakersAreEachReplicasOwn(t *testing.T) {
 	}, []string{"p"}, []string{"p"})
 }
 
-func TestAnswersAreNotAskedForTwice(t *testing.T) {
+func TestReplicas_AreNotAskedAfterAnAnswer(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
 		"error": func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -239,7 +239,7 @@ func TestAnswersAreNotAskedForTwice(t *testing.T) {
 	}
 }
 
-func TestCallerThatGivesUpEndsTheTurns(t *testing.T) {
+func TestReplicas_AreNotAskedAfterCallerGaveUp(t *testing.T) {
 	t.Parallel()
 	withReplicas(t, func(u *config.Upstream) { u.Attempts = 5 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		replicas[0].Handle(wire.PromptsGet, hang)
@@ -251,7 +251,7 @@ func TestCallerThatGivesUpEndsTheTurns(t *testing.T) {
 	}, []string{"p"}, []string{"p"})
 }
 
-func TestUpstreamIsDegradedWherePromptsAreOutOfReach(t *testing.T) {
+func TestReplicas_DegradeOnlyIfPromptIsOutOfReach(t *testing.T) {
 	t.Parallel()
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		both, more, lists := replicas[0], replicas[1], c.State().Lists
@@ -287,7 +287,7 @@ func TestUpstreamIsDegradedWherePromptsAreOutOfReach(t *testing.T) {
 	}, []string{"p"}, []string{"p", "own"})
 }
 
-func TestReplicaThatWasNeverThere(t *testing.T) {
+func TestReplicas_OneNeverReachable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gone := &replica{Peer: upstreamtest.NewPeer(t)}
@@ -311,7 +311,7 @@ func TestReplicaThatWasNeverThere(t *testing.T) {
 	})
 }
 
-func TestRollingDeploy(t *testing.T) {
+func TestReplicas_RollingDeployment(t *testing.T) {
 	t.Parallel()
 	define := func(p *upstreamtest.Peer, list string) {
 		p.Result(wire.PromptsList, `{"prompts":[`+list+`]}`)
@@ -357,8 +357,8 @@ func TestRollingDeploy(t *testing.T) {
 	}
 }
 
-// TestKilledReplicaIsNotNoticed kills one of three servers of the official SDK under load, and lets it return.
-func TestKilledReplicaIsNotNoticed(t *testing.T) {
+// TestReplicas_HideAKillUnderLoad kills one of three servers of the official SDK under load, and lets it return.
+func TestReplicas_HideAKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]mcp.StreamableHTTPOptions{
 		"sessions, SSE": {}, "sessions, JSON": {JSONResponse: true}, "modern": {Stateless: true},
@@ -425,7 +425,7 @@ func TestKilledReplicaIsNotNoticed(t *testing.T) {
 	}
 }
 
-func TestAddressesAreMasked(t *testing.T) {
+func TestState_MasksAddresses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")
 	err := os.WriteFile(path, []byte(`team "t" {

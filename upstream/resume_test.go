@@ -66,7 +66,7 @@ func response(id *atomic.Value) string {
 
 const progress = `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}` + "\n\n"
 
-func TestStreamThatEndsBeforeItsResponseIsResumed(t *testing.T) {
+func TestResume_StreamThatEndedBeforeResponse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -110,7 +110,7 @@ func TestStreamThatEndsBeforeItsResponseIsResumed(t *testing.T) {
 }
 
 // A server may ask and hang up: the answer reaches it, and its response the caller, however long the person took.
-func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
+func TestResume_StreamThatEndedDuringReply(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -145,7 +145,7 @@ func TestStreamThatEndsWhileAPersonIsAskedIsResumed(t *testing.T) {
 
 // A server that does not know where a stream stopped takes the GET for one of the stream that belongs to no call. What it
 // asks there may be anybody's.
-func TestQuestionOnAResumedStreamIsNotTakenForTheCalls(t *testing.T) {
+func TestResume_TiesNoRequestToCall(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -183,7 +183,7 @@ func TestQuestionOnAResumedStreamIsNotTakenForTheCalls(t *testing.T) {
 	})
 }
 
-func TestStreamThatCannotBeResumed(t *testing.T) {
+func TestResume_GivesUp(t *testing.T) {
 	t.Parallel()
 	ended := func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "") }
 	status := func(status int) func(http.ResponseWriter, *upstreamtest.Request, int) {
@@ -231,7 +231,7 @@ func TestStreamThatCannotBeResumed(t *testing.T) {
 	}
 }
 
-func TestCallerWhoGoesEndsAResumption(t *testing.T) {
+func TestResume_EndsWithCaller(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -250,7 +250,7 @@ func TestCallerWhoGoesEndsAResumption(t *testing.T) {
 }
 
 // The modern era has no such thing (2026-07-28, Transports): a stream that broke is a call that failed.
-func TestModernStreamIsNotResumed(t *testing.T) {
+func TestResume_NotInModernEra(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewModernPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -263,7 +263,7 @@ func TestModernStreamIsNotResumed(t *testing.T) {
 	})
 }
 
-func TestStreamOfChangesGoesOnWhereItStopped(t *testing.T) {
+func TestResume_StandaloneStream(t *testing.T) {
 	t.Parallel()
 	var purged atomic.Bool
 	peer := func(t testing.TB) *upstreamtest.Peer {
@@ -306,8 +306,8 @@ func TestStreamOfChangesGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-// TestSDKServerThatEndsItsStreams has the official server close the connection during a get, for the client to return.
-func TestSDKServerThatEndsItsStreams(t *testing.T) {
+// TestResume_WorksWithSDKServer has the official server close the connection during a get, for the client to return.
+func TestResume_WorksWithSDKServer(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{wire.Rev20250326, wire.Rev20250618, wire.Rev20251125} {
 		t.Run(protocol, func(t *testing.T) {

@@ -33,7 +33,7 @@ func hang(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done()
 // since leaves out what a rate in calls per second cannot say exactly.
 func since(begun time.Time) time.Duration { return time.Since(begun).Round(time.Millisecond) }
 
-func TestCallsWaitForTheRate(t *testing.T) {
+func TestRate_DelaysCalls(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Rate, u.Timeout, u.Breaker.Failures = 2, 2*time.Second, 1
@@ -87,7 +87,7 @@ func TestCallsWaitForTheRate(t *testing.T) {
 	})
 }
 
-func TestRateIsOverAllReplicas(t *testing.T) {
+func TestRate_CountsAllReplicas(t *testing.T) {
 	t.Parallel()
 	one := []string{"p"}
 	withReplicas(t, func(u *config.Upstream) { u.Rate = 0.5 }, func(t *testing.T, c *upstream.Connector, _ ...*replica) {
@@ -100,7 +100,7 @@ func TestRateIsOverAllReplicas(t *testing.T) {
 	}, one, one, one)
 }
 
-func TestRetry(t *testing.T) {
+func TestRetry_SameEndpoint(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Attempts = 3
@@ -133,7 +133,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-func TestRetryPrefersAnotherReplica(t *testing.T) {
+func TestRetry_PrefersAnotherReplica(t *testing.T) {
 	t.Parallel()
 	one := []string{"p"}
 	withReplicas(t, func(u *config.Upstream) { u.Attempts = 4 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
@@ -154,7 +154,7 @@ func TestRetryPrefersAnotherReplica(t *testing.T) {
 	}, one, one)
 }
 
-func TestRetriesCountInTheRate(t *testing.T) {
+func TestRetry_CountsInRate(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Attempts, u.Rate = 3, 0.25
@@ -170,7 +170,7 @@ func TestRetriesCountInTheRate(t *testing.T) {
 }
 
 // Of a call that comes to nothing, only the attempts that had their share of the time are held against the peer.
-func TestHurriedAttemptsDoNotCount(t *testing.T) {
+func TestBreaker_IgnoresHurriedAttempts(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Attempts, u.Breaker = 5, config.Breaker{Failures: 3, Cooldown: time.Hour}
@@ -187,7 +187,7 @@ func TestHurriedAttemptsDoNotCount(t *testing.T) {
 }
 
 // A server that cannot tell of changes is asked by the time that it gives its list to live.
-func TestListIsPolledByItsTTL(t *testing.T) {
+func TestRefresh_PollsByTTL(t *testing.T) {
 	t.Parallel()
 	silent := func(p *upstreamtest.Peer) *upstreamtest.Peer {
 		p.Handle(wire.Listen, nil)
@@ -238,7 +238,7 @@ func TestListIsPolledByItsTTL(t *testing.T) {
 	}
 }
 
-func TestARetiredConnectorEndsWhatItHasAndTakesNoMore(t *testing.T) {
+func TestRetire_WaitsForCallsAndRefusesNewOnes(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Concurrency = 1

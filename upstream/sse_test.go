@@ -40,7 +40,7 @@ func startSSE(t *testing.T, peer *upstreamtest.Peer, change func(*config.Upstrea
 	return c
 }
 
-func TestSDKServersOverSSE(t *testing.T) {
+func TestSSE_WorksWithSDKServers(t *testing.T) {
 	t.Parallel()
 	for _, said := range []bool{true, false} {
 		for _, protocol := range []string{wire.Rev20241105, wire.Rev20250326, wire.Rev20250618, wire.Rev20251125, "auto"} {
@@ -65,7 +65,7 @@ func TestSDKServersOverSSE(t *testing.T) {
 }
 
 // A server is asked for a stream only where its answer to a handshake leaves nothing else.
-func TestSSEIsTheLastResort(t *testing.T) {
+func TestSSE_IsTriedLast(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		status   int
@@ -133,7 +133,7 @@ func TestSSEIsTheLastResort(t *testing.T) {
 	}
 }
 
-func TestEndpointsOfAnSSEServer(t *testing.T) {
+func TestSSE_AcceptsEndpointOfSameOriginOnly(t *testing.T) {
 	t.Parallel()
 	elsewhere := upstreamtest.NewPeer(t)
 	foreign := strings.TrimPrefix(upstreamtest.Serve(t, elsewhere).URL, "http://")
@@ -190,7 +190,7 @@ func TestEndpointsOfAnSSEServer(t *testing.T) {
 	})
 }
 
-func TestStreamsThatAreNoneOfHTTPAndSSE(t *testing.T) {
+func TestSSE_RejectsOtherStreams(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answer string // an event, or "" for none
@@ -237,7 +237,7 @@ func TestStreamsThatAreNoneOfHTTPAndSSE(t *testing.T) {
 	}
 }
 
-func TestBrokenSSEStreamIsANewSession(t *testing.T) {
+func TestSSE_ReplacesSessionWithBrokenStream(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, nil)
@@ -262,7 +262,7 @@ func TestBrokenSSEStreamIsANewSession(t *testing.T) {
 	}
 }
 
-func TestSSESessionThatIsForgottenIsRenewed(t *testing.T) {
+func TestSSE_RenewsForgottenSession(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, nil)
@@ -278,7 +278,7 @@ func TestSSESessionThatIsForgottenIsRenewed(t *testing.T) {
 	wantUnavailable(t, err, upstream.BadResponse)
 }
 
-func TestSSEServerThatIsKilledAndReturns(t *testing.T) {
+func TestSSE_ReconnectsAfterKill(t *testing.T) {
 	t.Parallel()
 	server := upstreamtest.Serve(t, upstreamtest.SSE(upstreamtest.NewPeer(t)))
 	c := start(t, sseUpstream(server.URL, true), upstream.Options{})
@@ -293,7 +293,7 @@ func TestSSEServerThatIsKilledAndReturns(t *testing.T) {
 	waitForNames(t, c, "p q")
 }
 
-func TestWhatAnSSEServerSaysByItself(t *testing.T) {
+func TestSSE_ReceivesMessagesOutsideOfCalls(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, nil)
@@ -310,7 +310,7 @@ func TestWhatAnSSEServerSaysByItself(t *testing.T) {
 	waitForNames(t, c, "p q")
 }
 
-func TestSSECallsEndWithTheirContext(t *testing.T) {
+func TestSSE_CallEndsWithContext(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, func(u *config.Upstream) { u.Timeout = time.Second })
@@ -333,7 +333,7 @@ func TestSSECallsEndWithTheirContext(t *testing.T) {
 	wantUnavailable(t, err, upstream.Timeout)
 }
 
-func TestSSEMessageThatIsTooLarge(t *testing.T) {
+func TestSSE_RejectsMessageThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	c := startSSE(t, peer, func(u *config.Upstream) { u.MaxMessage = 64 << 10 })
@@ -350,7 +350,7 @@ func TestSSEMessageThatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestForbiddenAddressesAreNotAskedForAStream(t *testing.T) {
+func TestSSE_GuardsDial(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	u := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)

@@ -12,9 +12,9 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// TestMerge holds what lists become against what is promised of them, whatever they are and in whatever order they
+// TestMergeLists_DoesNotDependOnOrderOfArrival holds what lists become against what is promised of them, whatever they are and in whatever order they
 // arrive.
-func TestMerge(t *testing.T) {
+func TestMergeLists_DoesNotDependOnOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
 	u := config.Upstream{Name: "merged", Transport: config.StreamableHTTP, URLs: []string{"http://a", "http://b", "http://c"}, Concurrency: 1}
@@ -72,7 +72,7 @@ func checkMerged(t *testing.T, lists [][]jsontext.Value, state *State) {
 	}
 }
 
-func TestSameDefinition(t *testing.T) {
+func TestSameDefinition_ComparesCanonicalForms(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		a, b string

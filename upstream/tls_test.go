@@ -105,7 +105,7 @@ func (a *authority) root() *x509.Certificate {
 	return root
 }
 
-func TestTLS(t *testing.T) {
+func TestTLS_VerifiesBothSides(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	url := ours.serveTLS("mcp.example", tls.VersionTLS13)
@@ -160,7 +160,7 @@ func TestTLS(t *testing.T) {
 }
 
 // A TLS server that speaks HTTP/2 is spoken to in it, one that does not in HTTP/1.1.
-func TestHTTPVersionsOverTLS(t *testing.T) {
+func TestTLS_NegotiatesHTTPVersion(t *testing.T) {
 	t.Parallel()
 	ours := newAuthority(t)
 	pair, err := tls.X509KeyPair(pemPair(ours.pair(x509.ExtKeyUsageServerAuth, "mcp.example")))

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParametersOfAChallenge(t *testing.T) {
+func TestAuthParameters_ReadsChallenge(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		``:                                {},
 		`a=b`:                             {"a": "b"},

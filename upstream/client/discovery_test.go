@@ -35,7 +35,7 @@ func (s *signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusUnauthorized)
 }
 
-func TestWhoAuthorizesIsFoundFromTheRefusal(t *testing.T) {
+func TestDiscoverAuthorization_FollowsRefusal(t *testing.T) {
 	t.Parallel()
 	const (
 		below    = "/.well-known/oauth-protected-resource/team/mcp"

@@ -34,7 +34,7 @@ func streamed(stream io.Reader, maxMessage int) (answer wire.Message, said []wir
 	return answer, said, err
 }
 
-func TestEventStreams(t *testing.T) {
+func TestReadStream_FindsResponse(t *testing.T) {
 	const note = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"n":1e3}}`
 	for name, stream := range map[string]string{
 		"lines that end in LF":    "data: " + note + "\n\ndata: " + response7 + "\n\n",
@@ -176,7 +176,7 @@ func otherEvents(t *testing.T, stream []byte) (all []client.Event) {
 	return all
 }
 
-func TestEvents(t *testing.T) {
+func TestEventReader_ReadsEvents(t *testing.T) {
 	large := strings.Repeat("All work and no play. ", 100_000)
 	for name, test := range map[string]struct {
 		stream string
@@ -219,7 +219,7 @@ func TestEvents(t *testing.T) {
 }
 
 // An event has a size with all of its lines, up to the one that ends it; what stands before it and after is its own.
-func TestEventsThatAreTooLarge(t *testing.T) {
+func TestEventReader_BoundsEvent(t *testing.T) {
 	const stream = "\n: what goes before\ndata: 0123456789\r\nid: 1\r\n\r\n"
 	size := len("data: 0123456789\r\nid: 1\r\n\r")
 	for maxMessage, fits := range map[int]bool{size: true, size - 1: false} {
@@ -231,7 +231,7 @@ func TestEventsThatAreTooLarge(t *testing.T) {
 }
 
 // Streams that are read at the same time use the same rooms, one after the other: what was read is still there later.
-func TestAnswersOfManyStreamsAreKeptApart(t *testing.T) {
+func TestEventReader_KeepsStreamsApart(t *testing.T) {
 	read := client.StreamReader(1 << 20)
 	var reading sync.WaitGroup
 	for i := range 8 {
@@ -262,7 +262,7 @@ func TestAnswersOfManyStreamsAreKeptApart(t *testing.T) {
 }
 
 // A stream that stays open keeps little, however large its events were.
-func TestAStreamKeepsLittleRoom(t *testing.T) {
+func TestEventReader_HoldsSmallBuffer(t *testing.T) {
 	for _, size := range []int{0, 5_000, 50_000, 5_000_000} {
 		large := "data: " + strings.Repeat("x", size) + "\n\n"
 		if got := client.BuffersHeld(strings.NewReader(large + "data: y\n\n" + large + ": still here")); got > 4<<10 {
@@ -285,7 +285,7 @@ func readAnswers(tb testing.TB, lines int) (text string, once func()) {
 }
 
 // An answer that comes as an event stream costs the room for its data, whatever that is read into.
-func TestReadingAStreamAllocatesLittle(t *testing.T) {
+func TestEventReader_AllocatesLittle(t *testing.T) {
 	const most = 4
 	for _, lines := range []int{14, 450} {
 		_, once := readAnswers(t, lines)

@@ -19,7 +19,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-func TestPinnedRevisionThatThePeerDoesNotSpeak(t *testing.T) {
+func TestConnect_FailsWithoutPinnedRevision(t *testing.T) {
 	t.Parallel()
 	for protocol, peer := range map[string]*upstreamtest.Peer{
 		wire.Rev20260728: upstreamtest.NewPeer(t), wire.Rev20250326: upstreamtest.NewPeer(t), wire.Rev20251125: upstreamtest.NewModernPeer(t),
@@ -57,7 +57,7 @@ func object(t *testing.T, text string) wire.Object {
 	return o
 }
 
-func TestListThatIsTooLarge(t *testing.T) {
+func TestList_BoundsBytes(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	padding := strings.Repeat("x", 33<<20)
@@ -71,7 +71,7 @@ func TestListThatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestCursorsGoBackAsTheyCame(t *testing.T) {
+func TestList_ReturnsCursorsAsTheyCame(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		peer    *upstreamtest.Peer
@@ -98,7 +98,7 @@ func TestCursorsGoBackAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestNothingIsLost(t *testing.T) {
+func TestCall_ReturnsResponseBytes(t *testing.T) {
 	t.Parallel()
 	const (
 		result  = `{ "messages":[{"x":12345678901234567890,"y":2.50,"z":1e3}],"\u0061b":"\/","_meta":{"k":null}}`
@@ -144,7 +144,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-func TestParamsOnTheWayUp(t *testing.T) {
+func TestCall_ReplacesOwnMeta(t *testing.T) {
 	t.Parallel()
 	remote := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
@@ -197,7 +197,7 @@ func TestParamsOnTheWayUp(t *testing.T) {
 	}
 }
 
-func TestHeaders(t *testing.T) {
+func TestCall_SetsHeaders(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"plain", "greet (with Icons)", " padded ", "grüße", "=?base64?eA==?=", "a\nb"} {
 		peer := upstreamtest.NewModernPeer(t)
@@ -237,7 +237,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestForbiddenAddressesAreNotDialled(t *testing.T) {
+func TestConnect_GuardsDial(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
 	server := upstreamtest.Serve(t, peer)
@@ -258,7 +258,7 @@ func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	}
 }
 
-func TestMessagesThatAreTooLarge(t *testing.T) {
+func TestCall_BoundsMessage(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request, string){
 		"JSON": func(w http.ResponseWriter, r *upstreamtest.Request, result string) { r.Result(w, result) },
@@ -281,7 +281,7 @@ func TestMessagesThatAreTooLarge(t *testing.T) {
 	}
 }
 
-func TestThePeerHearsOfACancel(t *testing.T) {
+func TestCall_TellsServerOfCancellation(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(t), "modern": upstreamtest.NewModernPeer(t)} {
 		t.Run(name, func(t *testing.T) {

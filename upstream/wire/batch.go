@@ -4,19 +4,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Batches reports whether a revision has batches: arrays of messages in the place of one.
+// Batches reports whether a revision has batches: an array of messages in the place of one message.
 func Batches(revision string) bool { return revision == Rev20250326 }
 
-// NoBatches is the error of a batch in any other revision.
+// NoBatches returns the error for a batch in any other revision.
 func NoBatches() *Error {
 	return NewError(InvalidRequest, "Batches of messages are not accepted in this revision")
 }
 
-// IsBatch reports whether what was read begins like a batch. It may still be no JSON.
+// IsBatch reports whether raw starts like a batch. It may still not be JSON.
 func IsBatch(raw []byte) bool { return jsontext.Value(raw).Kind() == '[' }
 
-// ParseBatch splits a batch into its messages, as strictly as [Parse] reads one. Each is still to be read by Parse,
-// because one that is wrong takes nothing from the others. The error is an [*Error] as Parse returns it.
+// ParseBatch splits a batch into messages, as strictly as [Parse]. Each must still be read by Parse, because an invalid one
+// leaves the others valid. The error is an [*Error], as Parse returns it.
 func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	messages, err := parseArray(&scanner{raw: raw})
 	if err != nil {
@@ -28,8 +28,8 @@ func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	return messages, nil
 }
 
-// ParseAll reads what a peer said at once: one message or, in a revision that has them, a batch, of which each message
-// must be one. The error is that of [Parse].
+// ParseAll reads either one message or, in a revision that has batches, a batch of which every message must be valid. The
+// error is that of [Parse].
 func ParseAll(raw []byte, revision string) ([]Message, error) {
 	if !IsBatch(raw) || !Batches(revision) {
 		messages := make([]Message, 1)

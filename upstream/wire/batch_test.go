@@ -13,7 +13,7 @@ import (
 
 const aPing = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-func TestBatchesAreSplitStrictly(t *testing.T) {
+func TestParseBatch_IsStrict(t *testing.T) {
 	for batch, want := range map[string]int{
 		"[" + aPing + "]": 1, " [ " + aPing + " ,\n" + aPing + "\t] \r\n": 2, `[{},1,"x",null,[]]`: 5,
 	} {
@@ -43,7 +43,7 @@ func TestBatchesAreSplitStrictly(t *testing.T) {
 	}
 }
 
-func TestBatchesAreOfOneRevision(t *testing.T) {
+func TestParseAll_AcceptsBatchInItsRevisionOnly(t *testing.T) {
 	for _, revision := range append(wire.Revisions(), "") {
 		messages, err := wire.ParseAll([]byte("["+aPing+","+aPing+"]"), revision)
 		if has := revision == wire.Rev20250326; has != wire.Batches(revision) || has != (err == nil) || (has && len(messages) != 2) {

@@ -6,15 +6,16 @@ import "github.com/go-json-experiment/json/jsontext"
 // one of the client's.
 type Capabilities uint8
 
-// The client capabilities and their parts. A part is only ever declared together with its capability.
+// The client capabilities and their parts. A part is only ever declared together with its capability. Session tokens store
+// these bits: their values must not change.
 const (
 	Elicitation Capabilities = 1 << iota
+	Sampling
+	Roots
 	ElicitationForm
 	ElicitationURL
-	Sampling
 	SamplingContext
 	SamplingTools
-	Roots
 )
 
 // clientCapabilities is the only place that knows how capabilities are spelled and since when they exist. A capability

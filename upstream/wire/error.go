@@ -20,21 +20,21 @@ const (
 	UnsupportedProtocolVersion = -32022
 )
 
-// Error is a JSON-RPC error object: a peer that answered no.
+// Error is a JSON-RPC error object: a peer answered, with an error.
 type Error struct {
 	Code    int64
 	Message string
-	// Data is nil where there is none.
+	// Data is nil if there is none.
 	Data jsontext.Value
-	// raw is the object as a peer sent it.
+	// raw is the object as a peer sent it; nil for an error of the gateway's own.
 	raw jsontext.Value
 }
 
-// NewError makes an error of the gateway's own.
+// NewError returns an error of the gateway's own.
 func NewError(code int64, message string) *Error { return &Error{Code: code, Message: message} }
 
-// Label is the code as it may stand on a metric: a number of those that JSON-RPC reserves, or "_OTHER", since a server can
-// make up any number of others.
+// Label returns the code as an attribute of metrics: a code of the range that JSON-RPC reserves, or "_OTHER". Servers can
+// make up any number of others, and each would be a time series.
 func (e *Error) Label() string {
 	if e.Code < -32768 || e.Code > -32000 {
 		return "_OTHER"
@@ -42,13 +42,13 @@ func (e *Error) Label() string {
 	return strconv.FormatInt(e.Code, 10)
 }
 
-// WithData returns a copy of the error with data.
+// WithData returns a copy of the error with other data.
 func (e *Error) WithData(data jsontext.Value) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: data}
 }
 
-// ReadError reads the error object of a peer's response. Further members stay in [Error.JSON] as they were; an object
-// without a whole number as its code and a string as its message is none (JSON-RPC 2.0, "Error object").
+// ReadError reads the error object of a response. It keeps other members for [Error.JSON]. The code must be a whole number
+// and the message a string (JSON-RPC 2.0, "Error object").
 func ReadError(raw jsontext.Value) (*Error, error) {
 	object, err := ParseObject(raw)
 	if err != nil {
@@ -57,15 +57,15 @@ func ReadError(raw jsontext.Value) (*Error, error) {
 	code, isInt := Int(object.Get("code"))
 	message, isText := object.Text("message")
 	if !isInt || !isText {
-		return nil, errors.New("an error needs a whole number as its code and a string as its message")
+		return nil, errors.New("an error object must have a whole number as its code and a string as its message")
 	}
 	return &Error{Code: code, Message: message, Data: object.Get("data"), raw: raw}, nil
 }
 
-// maxExact bounds the whole numbers that a float holds exactly.
+// maxExact bounds the whole numbers that a float64 represents exactly.
 const maxExact = 1 << 53
 
-// Int returns what a JSON number says where it is a whole one, however it is spelled.
+// Int returns the value of a JSON number if that is a whole number, however it is spelled.
 func Int(value jsontext.Value) (n int64, ok bool) {
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 		return n, true
@@ -84,7 +84,7 @@ func (e *Error) Error() string {
 	return e.Message + " (" + strconv.FormatInt(e.Code, 10) + ")"
 }
 
-// JSON returns the error object: as the peer sent it where it came from one.
+// JSON returns the error object; that of a peer as it was sent.
 func (e *Error) JSON() jsontext.Value {
 	if e.raw != nil {
 		return e.raw

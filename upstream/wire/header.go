@@ -14,7 +14,7 @@ const (
 	sentinelSuffix = "?="
 )
 
-// EncodeHeader returns text as an Mcp-Name header value: as it is where that is safe, else in the Base64 sentinel
+// EncodeHeader returns text as the value of an Mcp-Name header: as it is if that is safe, else in the Base64 sentinel
 // (2026-07-28, Streamable HTTP, "Value Encoding").
 func EncodeHeader(text string) string {
 	if plainHeader(text) && !isSentinel(text) {
@@ -47,7 +47,7 @@ func isSentinel(value string) bool {
 		strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
 }
 
-// plainHeader reports whether text can stand in a header field and come out again as it was.
+// plainHeader reports whether text survives in a header as it is.
 func plainHeader(text string) bool {
 	if text == "" || strings.Trim(text, " \t") != text {
 		return false
@@ -60,8 +60,8 @@ func plainHeader(text string) bool {
 	return true
 }
 
-// Header returns a header's first value; name must be spelled canonically, as it is here. [http.Header.Get] looks at every
-// letter of it first.
+// Header returns the first value of a header. The name must be in canonical form, as the constants of this package are:
+// [http.Header.Get] would convert it each time.
 func Header(header http.Header, name string) string {
 	if values := header[name]; len(values) > 0 {
 		return values[0]
@@ -69,9 +69,9 @@ func Header(header http.Header, name string) string {
 	return ""
 }
 
-// MediaType returns the media type of a Content-Type header, without its parameters; empty where it cannot be read.
+// MediaType returns the media type of a Content-Type header, without parameters; empty if it is invalid.
 func MediaType(contentType string) string {
-	if contentType == ContentJSON || contentType == ContentSSE { // as nearly every message has it
+	if contentType == ContentJSON || contentType == ContentSSE { // nearly always
 		return contentType
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)

@@ -8,7 +8,7 @@ import (
 )
 
 // The first rows are the examples of the specification (2026-07-28, Streamable HTTP, "Value Encoding").
-func TestHeaderValues(t *testing.T) {
+func TestHeaderValue_RoundTrips(t *testing.T) {
 	for _, test := range []struct{ text, header string }{
 		{"us-west1", "us-west1"},
 		{"Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="},
@@ -35,7 +35,7 @@ func TestHeaderValues(t *testing.T) {
 	}
 }
 
-func TestHeaderValuesThatNobodyMayMisread(t *testing.T) {
+func TestDecodeHeader_RejectsAmbiguousValues(t *testing.T) {
 	for _, header := range []string{
 		"",
 		" padded ",

@@ -6,15 +6,15 @@ import (
 	"io"
 )
 
-// lineHead is how much of a line that is too long is returned with [ErrLineTooLong], in bytes.
+// lineHead is how much of a line is returned with [ErrLineTooLong], in bytes.
 const lineHead = 1 << 10
 
-// ErrLineTooLong is the error of a line over the limit. What is returned with it is how the line begins; the next line
-// can be read after it.
+// ErrLineTooLong is the error for a line over the limit. [ReadLine] returns the head of the line with it, and can then read
+// the next line.
 var ErrLineTooLong = errors.New("line too long")
 
-// ReadLine returns the next line of the stdio transport's framing, its end included, in memory of its own. The
-// last line needs no end.
+// ReadLine returns the next line of the stdio transport, with its line break, in memory of its own. The last line needs no
+// line break.
 func ReadLine(reader *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for tooLong := false; ; {

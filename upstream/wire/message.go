@@ -7,40 +7,40 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Message is one JSON-RPC 2.0 message. Members other than those below are not kept: the envelope is each hop's own.
+// Message is one JSON-RPC 2.0 message. Other members than these are dropped: each hop has an envelope of its own.
 type Message struct {
-	// ID is as it was sent, a string or a number; nil where there is none.
+	// ID is a string or a number as it was sent; nil if there is none.
 	ID     jsontext.Value
 	Method string
-	// Params is an object, or nil where there are none.
+	// Params is an object, or nil.
 	Params jsontext.Value
-	// Result and Error: one of them is set in a response. Error is the raw error object, see [ReadError].
+	// A response has either Result or Error, which is the raw error object, see [ReadError].
 	Result jsontext.Value
 	Error  jsontext.Value
 }
 
-// IsRequest reports whether the message asks for a response.
+// IsRequest reports whether the message wants a response.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 
-// IsNotification reports whether the message is a call that wants no response.
+// IsNotification reports whether the message has a method and wants no response.
 func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 
 // IsResponse reports whether the message answers a request.
 func (m *Message) IsResponse() bool { return m.Method == "" }
 
-// Parse reads one message, strictly. The error is an [*Error] with [ParseError] or [InvalidRequest]; the message
-// returned with it has the ID where that much could be read, so that the error can be addressed.
+// Parse reads one message, strictly. The error is an [*Error] with [ParseError] or [InvalidRequest]. If the ID could be read,
+// the message has it nevertheless, so that an error response can name the request.
 func Parse(raw []byte) (Message, error) {
 	var m Message
 	err := m.parse(raw)
 	return m, err
 }
 
-// parse is [Parse] into what is there already.
+// parse is [Parse] into an existing message.
 func (m *Message) parse(raw []byte) error {
 	e := envelope{Message: m}
 	s := scanner{raw: raw}
-	if err := s.members(e.take); err != nil {
+	if err := s.members(e.set); err != nil {
 		*m = Message{}
 		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
 			return NoBatches()
@@ -54,20 +54,20 @@ func (m *Message) parse(raw []byte) error {
 	return nil
 }
 
-// envelope is a message while it is read.
+// envelope is a message that is being read.
 type envelope struct {
 	*Message
 
 	// isVersion2 is set if jsonrpc is "2.0".
 	isVersion2 bool
-	// nullID is set where the id is null: an error response to a message whose id could not be read has such a one.
+	// nullID is set if the id is null, which it may be in an error response to a message whose id could not be read.
 	nullID bool
-	// problem is the first that was found; the id may stand after it.
+	// problem is the first that was found. Reading goes on after it, because the id may still follow.
 	problem string
 }
 
-// take stores one member.
-func (e *envelope) take(name, _, value []byte) {
+// set stores one member.
+func (e *envelope) set(name, _, value []byte) {
 	ok, problem := true, ""
 	switch string(name) {
 	case "jsonrpc":
@@ -98,7 +98,7 @@ func (e *envelope) take(name, _, value []byte) {
 	}
 }
 
-// check holds the members against each other; what it returns says what is wrong with them.
+// check returns what is wrong with the members as a whole, or "".
 func (e *envelope) check() (problem string) {
 	m := e.Message
 	switch {
@@ -109,20 +109,20 @@ func (e *envelope) check() (problem string) {
 	case !e.isVersion2:
 		return `jsonrpc must be "2.0"`
 	case m.Method != "" && (m.Result != nil || m.Error != nil):
-		return "a message cannot be a call and a response"
+		return "a message must not have both a method and a result or error"
 	case m.Method != "":
 		return ""
 	case m.Result == nil && m.Error == nil:
-		return "neither method, result nor error"
+		return "a message must have a method, a result or an error"
 	case m.Result != nil && m.Error != nil:
-		return "both result and error"
+		return "a response must not have both a result and an error"
 	case m.Result != nil && m.ID == nil:
-		return "a result without an id"
+		return "a result must have an id"
 	}
 	return ""
 }
 
-// HeadID returns the id of a message of which only the beginning is there, or nil where the id is not in it.
+// HeadID returns the id of a message of which only the head is left, or nil if the head does not contain it.
 func HeadID(head []byte) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(head))
 	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
@@ -164,7 +164,7 @@ func AppendNotification(dst []byte, method string, params jsontext.Value) []byte
 
 func appendCall(dst []byte, method string, params jsontext.Value) []byte {
 	dst = append(dst, `"method":`...)
-	dst, _ = jsontext.AppendQuote(dst, method) // the error is of invalid UTF-8, which it has replaced
+	dst, _ = jsontext.AppendQuote(dst, method) // it reports invalid UTF-8, but has replaced it
 	if params != nil {
 		dst = append(dst, `,"params":`...)
 		dst = append(dst, params...)
@@ -177,14 +177,14 @@ func AppendResult(dst []byte, id, result jsontext.Value) []byte {
 	return append(append(AppendResultHead(dst, id), result...), '}')
 }
 
-// AppendResultHead appends what stands before the result in a response; the result and a closing brace follow it.
+// AppendResultHead appends a response up to its result. The result and a closing brace must follow.
 func AppendResultHead(dst []byte, id jsontext.Value) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
 	return append(dst, `,"result":`...)
 }
 
-// AppendError appends an error response to dst. Without an id the message has none, as MCP's schemas ask.
+// AppendError appends an error response to dst. It has no id if that is nil, as MCP's schemas demand.
 func AppendError(dst []byte, id jsontext.Value, err *Error) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	if id != nil {

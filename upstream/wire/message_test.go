@@ -18,7 +18,7 @@ func value(text string) jsontext.Value {
 	return jsontext.Value(text)
 }
 
-func TestParseMessages(t *testing.T) {
+func TestParse_ReadsMessages(t *testing.T) {
 	for _, test := range []struct {
 		raw  string
 		want wire.Message
@@ -41,7 +41,7 @@ func TestParseMessages(t *testing.T) {
 	}
 }
 
-func TestParseRefusesAndAddressesTheError(t *testing.T) {
+func TestParse_RejectsButReturnsID(t *testing.T) {
 	refuse := func(raw string, code int64, id, because string) {
 		t.Helper()
 		message, err := wire.Parse([]byte(raw))
@@ -69,10 +69,10 @@ func TestParseRefusesAndAddressesTheError(t *testing.T) {
 	refuse(`{"id":7,"method":"x"}`, wire.InvalidRequest, "7", "jsonrpc")
 	refuse(`{"jsonrpc":"1.0","id":7,"method":"x"}`, wire.InvalidRequest, "7", "jsonrpc")
 	refuse(`{"jsonrpc":2.0,"id":7,"method":"x"}`, wire.InvalidRequest, "7", "jsonrpc")
-	refuse(`{"jsonrpc":"2.0","id":7}`, wire.InvalidRequest, "7", "neither")
+	refuse(`{"jsonrpc":"2.0","id":7}`, wire.InvalidRequest, "7", "must have a method")
 	refuse(`{"jsonrpc":"2.0","id":7,"result":{},"error":{}}`, wire.InvalidRequest, "7", "both")
-	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","result":{}}`, wire.InvalidRequest, "7", "a call and a response")
-	refuse(`{"jsonrpc":"2.0","result":{}}`, wire.InvalidRequest, "", "without an id")
+	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","result":{}}`, wire.InvalidRequest, "7", "both a method and a result")
+	refuse(`{"jsonrpc":"2.0","result":{}}`, wire.InvalidRequest, "", "must have an id")
 	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","params":[]}`, wire.InvalidRequest, "7", "params")
 	refuse(`{"jsonrpc":"2.0","id":7,"method":"x","params":null}`, wire.InvalidRequest, "7", "params")
 	refuse(`{"jsonrpc":"2.0","id":7,"error":"no"}`, wire.InvalidRequest, "7", "error")
@@ -87,7 +87,7 @@ func TestParseRefusesAndAddressesTheError(t *testing.T) {
 	refuse(`{"jsonrpc":"2.0","id":null,"method":"x"}`, wire.InvalidRequest, "", "null")
 }
 
-func TestAppendedMessagesReadBack(t *testing.T) {
+func TestAppend_ReadsBack(t *testing.T) {
 	read := func(raw []byte, want wire.Message) {
 		t.Helper()
 		got, err := wire.Parse(raw)
@@ -106,7 +106,7 @@ func TestAppendedMessagesReadBack(t *testing.T) {
 	read(wire.AppendError(nil, nil, refusal), wire.Message{Error: object})
 }
 
-func TestErrorsOfPeersPassAsTheyAre(t *testing.T) {
+func TestReadError_KeepsBytes(t *testing.T) {
 	for _, test := range []struct {
 		raw     string
 		code    int64
@@ -135,7 +135,7 @@ func TestErrorsOfPeersPassAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestRevisions(t *testing.T) {
+func TestRevisions_Eras(t *testing.T) {
 	for revision, modern := range map[string]bool{
 		wire.Rev20241105: false, wire.LatestLegacy: false, wire.Rev20260728: true, "2027-01-01": true, "": false,
 	} {
@@ -179,7 +179,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestHeadID(t *testing.T) {
+func TestHeadID_FindsIDInHead(t *testing.T) {
 	for head, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"result":{"a":"b`: "7",
 		`{"id":"x","result"`:                       `"x"`,
@@ -195,7 +195,7 @@ func TestHeadID(t *testing.T) {
 	}
 }
 
-func TestLabelsOfCodesAreFew(t *testing.T) {
+func TestLabel_IsBounded(t *testing.T) {
 	for code, want := range map[int64]string{-32602: "-32602", -32000: "-32000", -32768: "-32768", -31999: "_OTHER", 0: "_OTHER", -32769: "_OTHER", 7: "_OTHER"} {
 		if got := wire.NewError(code, "").Label(); got != want {
 			t.Errorf("label of %d: %s, want %s", code, got, want)

@@ -15,8 +15,7 @@ const (
 	TemplatesList = "resources/templates/list"
 )
 
-// Methods of requests that a server makes of its client: in the legacy era requests of their own, in the modern one
-// part of a result.
+// Methods of server requests. In the legacy era these are messages, in the modern era they are part of a result.
 const (
 	Elicit        = "elicitation/create"
 	CreateMessage = "sampling/createMessage"

@@ -18,18 +18,18 @@ var (
 	errTrailing = errors.New("bytes after the end of the JSON value")
 )
 
-// Object is a JSON object's members in the order they were read, each with the bytes it was read with.
+// Object is a JSON object: its members in the order in which they were read, each with its original bytes.
 type Object []Member
 
 // Member is one member of an [Object].
 type Member struct {
 	Name  string
 	Value jsontext.Value
-	// quoted is the name as it was spelled, quotes and escapes included.
+	// quoted is the name as it was spelled, with quotes and escapes.
 	quoted []byte
 }
 
-// NewMember returns a member. One that is needed often is made once, and then [Member.Of] with each value.
+// NewMember returns a member. For a name that is used often, make one member and derive others with [Member.Of].
 func NewMember(name string, value jsontext.Value) Member {
 	return Member{Name: name, Value: value, quoted: Quote(name)}
 }
@@ -40,11 +40,11 @@ func (m Member) Of(value jsontext.Value) Member {
 	return m
 }
 
-// ParseObject reads raw as one JSON object, strictly. It looks at every level but splits only the first.
+// ParseObject reads raw as one JSON object, strictly. It checks every level, but splits only the first into members.
 func ParseObject(raw []byte) (Object, error) { return parseObject(&scanner{raw: raw}) }
 
-// Members splits a JSON object that is part of what [Parse] or [ParseObject] has read, and is therefore known to be
-// strict. Of a value of another kind it returns nil.
+// Members splits a JSON object that is part of a value read by [Parse] or [ParseObject], and so has been checked. It returns
+// nil for any other kind of value.
 func Members(part jsontext.Value) Object {
 	if part.Kind() != '{' {
 		return nil
@@ -56,7 +56,7 @@ func Members(part jsontext.Value) Object {
 	return object
 }
 
-// usualMembers is for how many members there is room before more has to be made.
+// usualMembers is the initial capacity of an object: most have no more members.
 const usualMembers = 4
 
 func parseObject(s *scanner) (Object, error) {
@@ -73,7 +73,7 @@ func parseObject(s *scanner) (Object, error) {
 	return object, nil
 }
 
-// members calls member for each member of the one object that is to be read.
+// members calls member for each member of the object that the scanner reads. It must be all there is to read.
 func (s *scanner) members(member func(name, quoted, value []byte)) error {
 	s.space()
 	if s.peek() != '{' {
@@ -86,7 +86,7 @@ func (s *scanner) members(member func(name, quoted, value []byte)) error {
 	return s.end()
 }
 
-// notAnObject explains why the next value is not an object: it is something else, or no JSON at all.
+// notAnObject returns why the next value is not an object: it is another kind of value, or no JSON at all.
 func (s *scanner) notAnObject() error {
 	if s.at == len(s.raw) {
 		return errEmpty
@@ -116,7 +116,7 @@ func (o Object) Get(name string) jsontext.Value {
 	return nil
 }
 
-// Text returns the named member's value where it is a JSON string.
+// Text returns the named member's text if its value is a JSON string.
 func (o Object) Text(name string) (string, bool) { return Text(o.Get(name)) }
 
 // Text returns the text of a JSON string; ok is false if value is anything else.
@@ -131,8 +131,8 @@ func Text(value jsontext.Value) (text string, ok bool) {
 	return string(unquoted), err == nil
 }
 
-// Folded returns the name of a member that is one of the names but for the case of its letters, or "". Some readers
-// take such a member for the other (encoding/json does), so that it would say two things.
+// Folded returns the name of a member that differs from one of the names only in case, or "". To some readers, such as
+// encoding/json, both are the same member, so that they would read another value than this package.
 func (o Object) Folded(names ...string) string {
 	for i := range o {
 		for _, name := range names {
@@ -144,12 +144,11 @@ func (o Object) Folded(names ...string) string {
 	return ""
 }
 
-// Object returns the named member's members where its value is a JSON object, and nil otherwise. The receiver must
-// come from what was read strictly, see [Members].
+// Object returns the members of the named member if its value is a JSON object, and nil otherwise. The receiver must have
+// been read by this package, see [Members].
 func (o Object) Object(name string) Object { return Members(o.Get(name)) }
 
-// With returns the object with one member's value replaced where it stands, or added at the end. The receiver
-// stays as it was.
+// With returns a copy of the object in which a member has another value, in its old place, or is added at the end.
 func (o Object) With(name string, value jsontext.Value) Object {
 	changed := make(Object, len(o), len(o)+1)
 	copy(changed, o)
@@ -162,7 +161,7 @@ func (o Object) With(name string, value jsontext.Value) Object {
 	return append(changed, NewMember(name, value))
 }
 
-// Without returns the object less the members that drop picks. The receiver stays as it was.
+// Without returns a copy of the object without the members that drop selects.
 func (o Object) Without(drop func(name string) bool) Object {
 	kept := make(Object, 0, len(o))
 	for _, m := range o {
@@ -178,7 +177,7 @@ func (o Object) Append(dst []byte) []byte {
 	return o.AppendBy(dst, func(dst []byte, value jsontext.Value) []byte { return append(dst, value...) })
 }
 
-// AppendBy is [Object.Append], with each member's value appended by the function.
+// AppendBy is [Object.Append] with a function that appends each member's value.
 func (o Object) AppendBy(dst []byte, appendValue func(dst []byte, value jsontext.Value) []byte) []byte {
 	dst = append(dst, '{')
 	for i, m := range o {
@@ -202,14 +201,11 @@ func (o Object) JSON() jsontext.Value {
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) jsontext.Value {
-	quoted, err := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s)
-	if err != nil { // invalid UTF-8: AppendQuote has replaced it and says so
-		return quoted
-	}
+	quoted, _ := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s) // it reports invalid UTF-8, but has replaced it
 	return quoted
 }
 
-// ParseArray splits the elements of a JSON array that is part of an already parsed value.
+// ParseArray splits a JSON array that is part of a value read by [Parse] or [ParseObject], and so has been checked.
 func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {
 	return parseArray(&scanner{raw: raw, trusted: true})
 }
@@ -229,8 +225,8 @@ func parseArray(s *scanner) (elements []jsontext.Value, err error) {
 	return elements, nil
 }
 
-// SingleLine returns value without the line breaks that may stand between its tokens; no token is changed. The
-// stdio transport frames messages by line.
+// SingleLine returns value without line breaks, for the stdio transport, which frames messages by line. Valid JSON has them
+// only between tokens, so that no token changes.
 func SingleLine(value []byte) []byte {
 	if !bytes.ContainsAny(value, "\r\n") {
 		return value

@@ -20,7 +20,7 @@ func nested(depth int) []byte {
 	return []byte(`{"a":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + `}`)
 }
 
-func TestStrictReading(t *testing.T) {
+func TestParseObject_IsStrict(t *testing.T) {
 	accept := func(raw string) {
 		t.Helper()
 		if _, err := wire.ParseObject([]byte(raw)); err != nil {
@@ -82,7 +82,7 @@ func TestStrictReading(t *testing.T) {
 	reject(`{"a":1`, "EOF")
 }
 
-func TestNamesAreHeldAgainstThoseOfTheirOwnObject(t *testing.T) {
+func TestParseObject_ComparesNamesWithinOneObject(t *testing.T) {
 	for outer := range 20 {
 		for inner := range 20 {
 			object := func(n int, last string) string {
@@ -111,7 +111,7 @@ func TestNamesAreHeldAgainstThoseOfTheirOwnObject(t *testing.T) {
 
 const odd = `{"\u006eame":"n","big":12345678901234567890,"half":2.50,"e":1e3,"esc":"\u00e9\/","in":{ "b" : 1,"a":[ ] }}`
 
-func TestUnchangedMembersKeepTheirBytes(t *testing.T) {
+func TestObject_KeepsBytesOfUnchangedMembers(t *testing.T) {
 	object, err := wire.ParseObject([]byte(odd))
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestUnchangedMembersKeepTheirBytes(t *testing.T) {
 	}
 }
 
-func TestWithDoesNotTouchItsReceiver(t *testing.T) {
+func TestWith_LeavesReceiver(t *testing.T) {
 	base := wire.Object{}.With("a", jsontext.Value("1"))
 	one, two := base.With("b", jsontext.Value("2")), base.With("b", jsontext.Value("3"))
 	for want, object := range map[string]wire.Object{`{"a":1}`: base, `{"a":1,"b":2}`: one, `{"a":1,"b":3}`: two} {
@@ -144,7 +144,7 @@ func TestWithDoesNotTouchItsReceiver(t *testing.T) {
 	}
 }
 
-func TestMembers(t *testing.T) {
+func TestMembers_SplitsCheckedObject(t *testing.T) {
 	object, err := wire.ParseObject([]byte(`{"text":"\u0061\"b","number":7,"null":null,"object":{"k":[1]},"array":[1, "two",{}]}`))
 	if err != nil {
 		t.Fatal(err)

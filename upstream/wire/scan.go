@@ -8,24 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads JSON strictly (RFC 8259, and of RFC 7493 that names are unique and text is Unicode) in one pass, as a
-// jsontext.Decoder does, but eight bytes of a string at a time: nearly all of a prompt is in its strings. FuzzParseObject
-// and FuzzParseBatch hold it against jsontext.
+// scanner reads JSON strictly in one pass: RFC 8259, and from RFC 7493 that names are unique and text is Unicode. It accepts
+// what a jsontext.Decoder accepts, to which FuzzParseObject and FuzzParseBatch compare it, but reads strings eight bytes at
+// a time: nearly all of a prompt is in its strings.
+//
+// It is kept because of large prompts. With jsontext in its place, a get of 1 MB takes 33 % longer, or 18 % with an escape in every
+// 13 bytes; for one of 0.3 KB no difference shows (8 pairs in turns, over loopback).
 type scanner struct {
 	raw   []byte
 	at    int
 	depth int
-	// trusted is set where what is read was read strictly before: names are not compared again, nor text looked at.
+	// trusted is set for a value that was checked before: names are not compared and text is not checked again.
 	trusted bool
-	// escapes is set where the string that was read last has an escape; not kept where it is trusted.
+	// escapes is set if the last string has an escape. It is not maintained for a trusted value.
 	escapes bool
-	// names are where the names begin that were read of the objects that the scanner is in. They stand here because a
-	// set of names at each level would make up most of the stack.
+	// names has the start of each name of the objects that the scanner is in, and known counts them. They are kept here,
+	// because a set of names at each level would make up most of the stack.
 	names [maxFew]int
 	known int
 }
 
-// errorAt says what is wrong where the scanner stands.
+// errorAt returns an error about the present position.
 func (s *scanner) errorAt(problem string) error {
 	if s.at >= len(s.raw) {
 		return fmt.Errorf("unexpected EOF after %d bytes", len(s.raw))
@@ -44,7 +47,7 @@ func (s *scanner) space() {
 	}
 }
 
-// peek returns the byte where the scanner stands, 0 at the end.
+// peek returns the byte at the present position, 0 at the end.
 func (s *scanner) peek() byte {
 	if s.at >= len(s.raw) {
 		return 0
@@ -52,8 +55,8 @@ func (s *scanner) peek() byte {
 	return s.raw[s.at]
 }
 
-// took reports whether the byte stands here, and goes past it.
-func (s *scanner) took(c byte) bool {
+// skip moves past a byte if it is the next one, and reports whether it was.
+func (s *scanner) skip(c byte) bool {
 	if s.peek() != c {
 		return false
 	}
@@ -61,7 +64,7 @@ func (s *scanner) took(c byte) bool {
 	return true
 }
 
-// end reports an error unless nothing but space is left.
+// end returns an error unless only space is left.
 func (s *scanner) end() error {
 	if s.space(); s.at < len(s.raw) {
 		return errTrailing
@@ -88,7 +91,7 @@ func (s *scanner) value() error {
 			return s.number()
 		}
 	}
-	return s.errorAt("no JSON value begins so")
+	return s.errorAt("not the start of a JSON value")
 }
 
 // object reads an object and calls member, which may be nil, for each of its members.
@@ -100,7 +103,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 	for {
 		start := s.at
 		if s.peek() != '"' {
-			return s.errorAt("a member must begin with its name")
+			return s.errorAt("want the name of a member")
 		}
 		if err := s.text(); err != nil {
 			return err
@@ -109,8 +112,8 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 		if !s.trusted && !names.add(s, start) {
 			return fmt.Errorf("duplicate name %s in an object", clip(quoted))
 		}
-		if s.space(); !s.took(':') {
-			return s.errorAt("a name must be followed by a colon")
+		if s.space(); !s.skip(':') {
+			return s.errorAt("want a colon after a name")
 		}
 		s.space()
 		start = s.at
@@ -146,7 +149,7 @@ func (s *scanner) array(element func(value []byte)) error {
 	}
 }
 
-// open goes past an opening bracket, and past the closing one where nothing stands between them.
+// open moves past an opening bracket, and past the closing one if nothing is between them.
 func (s *scanner) open(closing byte) (empty bool, err error) {
 	if s.depth++; s.depth > MaxDepth {
 		return false, errDepth
@@ -156,27 +159,27 @@ func (s *scanner) open(closing byte) (empty bool, err error) {
 	return s.closed(closing), nil
 }
 
-// next goes past a comma, or past the bracket that closes what the parts before were in.
+// next moves past a comma, or past the closing bracket after the last part.
 func (s *scanner) next(closing byte) (last bool, err error) {
 	if s.space(); s.closed(closing) {
 		return true, nil
 	}
-	if !s.took(',') {
-		return false, s.errorAt("a comma or the end must follow a value")
+	if !s.skip(',') {
+		return false, s.errorAt("want a comma or the end after a value")
 	}
 	s.space()
 	return false, nil
 }
 
 func (s *scanner) closed(closing byte) bool {
-	if !s.took(closing) {
+	if !s.skip(closing) {
 		return false
 	}
 	s.depth--
 	return true
 }
 
-// maxClipped bounds what of a name stands in an error, in bytes.
+// maxClipped bounds the part of a name that an error shows, in bytes.
 const maxClipped = 64
 
 func clip(text []byte) []byte {
@@ -186,22 +189,22 @@ func clip(text []byte) []byte {
 	return text
 }
 
-// maxFew bounds the names that are compared one by one.
+// maxFew bounds the names that are compared one by one. More go into a map.
 const maxFew = 16
 
-// nameSet are the names of an object's members: those that a scanner knows, less those of the objects around it, until
-// there are too many or one is spelled with an escape.
+// nameSet is the set of names of one object: those that the scanner knows from index outer on, or those in many, if there
+// are too many or one is spelled with an escape.
 type nameSet struct {
 	outer int
 	many  map[string]struct{}
 }
 
-// add reports whether the name that was read last, from start on, was not there yet.
+// add adds the last name, which starts at start, and reports whether it is new.
 func (n *nameSet) add(s *scanner, start int) bool {
 	quoted := s.raw[start:s.at]
 	if n.many == nil && !s.escapes {
 		for _, other := range s.names[n.outer:s.known] {
-			if bytes.HasPrefix(s.raw[other:], quoted) { // up to the quote that ends both
+			if bytes.HasPrefix(s.raw[other:], quoted) { // the closing quote is part of both
 				return false
 			}
 		}
@@ -230,7 +233,7 @@ func (n *nameSet) addToMany(s *scanner, quoted []byte) bool {
 
 func (s *scanner) literal(text string) error {
 	if !bytes.HasPrefix(s.raw[s.at:], []byte(text)) {
-		return s.errorAt("no JSON value begins so")
+		return s.errorAt("not the start of a JSON value")
 	}
 	s.at += len(text)
 	return nil
@@ -239,25 +242,25 @@ func (s *scanner) literal(text string) error {
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func (s *scanner) number() error {
-	s.took('-')
-	if !s.took('0') && !s.digits() {
-		return s.errorAt("no digit in a number")
+	s.skip('-')
+	if !s.skip('0') && !s.digits() {
+		return s.errorAt("want a digit")
 	}
-	if s.took('.') && !s.digits() {
-		return s.errorAt("no digit after a decimal point")
+	if s.skip('.') && !s.digits() {
+		return s.errorAt("want a digit after the decimal point")
 	}
-	if s.took('e') || s.took('E') {
-		if !s.took('+') {
-			s.took('-')
+	if s.skip('e') || s.skip('E') {
+		if !s.skip('+') {
+			s.skip('-')
 		}
 		if !s.digits() {
-			return s.errorAt("no digit in an exponent")
+			return s.errorAt("want a digit in the exponent")
 		}
 	}
 	return nil
 }
 
-// digits goes past digits and reports whether there was one.
+// digits moves past digits and reports whether there was any.
 func (s *scanner) digits() bool {
 	start := s.at
 	for isDigit(s.peek()) {
@@ -288,7 +291,7 @@ func (s *scanner) text() error {
 				return err
 			}
 		case c < ' ':
-			return s.errorAt("a control character in a string")
+			return s.errorAt("control character in a string")
 		case c < utf8.RuneSelf:
 			s.at++
 		default:
@@ -301,7 +304,7 @@ func (s *scanner) text() error {
 	}
 }
 
-// skipText goes past the end of a string that is known to be one.
+// skipText moves past the end of a string that was checked before.
 func (s *scanner) skipText() error {
 	for start := s.at; ; {
 		quote := bytes.IndexByte(s.raw[s.at:], '"')
@@ -315,7 +318,7 @@ func (s *scanner) skipText() error {
 			escapes--
 		}
 		s.at++
-		if (s.at-1-escapes)%2 == 0 { // an odd number of backslashes makes the quote text
+		if (s.at-1-escapes)%2 == 0 { // an odd number of backslashes escapes the quote
 			return nil
 		}
 	}
@@ -326,14 +329,16 @@ const (
 	eachHighBit = 0x8080808080808080
 )
 
-// plain goes past ASCII that means itself, eight bytes at a time: up to a quote, a backslash, a control character or
-// what is beyond ASCII, or to less than eight bytes before the end.
+// plain moves past ASCII characters that stand for themselves, eight bytes at a time. It stops at a quote, a backslash, a
+// control character or a byte beyond ASCII, or when less than eight bytes are left.
 func (s *scanner) plain() {
 	for s.at+8 <= len(s.raw) {
 		eight := binary.LittleEndian.Uint64(s.raw[s.at:])
-		// With this bit the other way round a quote follows the control characters, and nothing else comes before it.
+		// Flipping this bit swaps the quote and the space, so that the quote follows the control characters directly and
+		// one comparison finds both.
 		low, backslash := eight^(eachByte*('"'^' ')), eight^(eachByte*'\\')
-		// The high bit of a byte is set where it is special, and above such a byte also where a borrow came from it.
+		// The high bit of each special byte is set. A borrow may set it in bytes above a special one too, but only the
+		// lowest counts.
 		special := (eight | (low - eachByte*(' '+1)) | (backslash - eachByte)) & eachHighBit
 		if special != 0 {
 			s.at += bits.TrailingZeros64(special) / 8
@@ -343,11 +348,11 @@ func (s *scanner) plain() {
 	}
 }
 
-// escape reads an escape sequence. Of two halves of a surrogate pair neither may stand alone.
+// escape reads an escape sequence. Half a surrogate pair alone is not Unicode.
 func (s *scanner) escape() error {
 	unit, size := s.unit(s.at)
 	if size == 0 {
-		return s.errorAt("an invalid escape sequence")
+		return s.errorAt("invalid escape sequence")
 	}
 	switch {
 	case unit < 0xd800 || unit > 0xdfff:
@@ -372,8 +377,8 @@ func isShortEscape(c byte) bool {
 	return false
 }
 
-// unit returns the UTF-16 unit of the escape sequence at a place, and the sequence's size: 0 where there is none. The
-// unit of a short escape is 0.
+// unit returns the UTF-16 code unit of the escape sequence at a position, 0 for a short escape, and the size of the
+// sequence, 0 if there is none.
 func (s *scanner) unit(at int) (unit rune, size int) {
 	if at+1 >= len(s.raw) || s.raw[at] != '\\' {
 		return 0, 0
