@@ -100,7 +100,7 @@ func (a *app) authorize(ctx context.Context, server config.Upstream, options cli
 	return err
 }
 
-// probed is the server at an address as an client.
+// probed is the server at an address as an upstream.
 func probed(address, token, protocol string) (config.Upstream, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
