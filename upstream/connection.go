@@ -1,12 +1,12 @@
 package upstream
 
 import (
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
 )
 
@@ -31,17 +31,18 @@ type connection struct {
 	replaced chan struct{}
 }
 
-// newConnection returns the connection of a session that has just been opened.
-func newConnection(e *endpoint, session *client.Session) *connection {
+// newConnection returns the connection of a session that has just been opened. It calls onTransition when the circuit
+// breaker changes its state.
+func newConnection(session *client.Session, u config.Upstream, onTransition func(from, to gobreaker.State)) *connection {
 	c := &connection{
-		name: e.name, session: session, cooldown: e.upstream.Breaker.Cooldown,
+		name: u.Name, session: session, cooldown: u.Breaker.Cooldown,
 		suspect: make(chan struct{}, 1), replaced: make(chan struct{}),
 	}
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:    e.name,
+		Name:    u.Name,
 		Timeout: c.cooldown,
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			return int64(counts.ConsecutiveFailures) >= int64(e.upstream.Breaker.Failures)
+			return int64(counts.ConsecutiveFailures) >= int64(u.Breaker.Failures)
 		},
 		IsSuccessful: client.Answered,
 		IsExcluded:   isExcused,
@@ -49,8 +50,7 @@ func newConnection(e *endpoint, session *client.Session) *connection {
 			if to == gobreaker.StateOpen {
 				c.opened.Store(time.Now().UnixNano())
 			}
-			e.metrics.countTransition(to)
-			e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()))
+			onTransition(from, to)
 		},
 	})
 	return c

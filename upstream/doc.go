@@ -38,6 +38,6 @@
 //
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
-// Reading order: connector.go, call.go, slot.go, deadline.go, endpoint.go, refresh.go, session_pool.go, connection.go,
-// state.go, merge.go, telemetry.go, errors.go.
+// Reading order: connector.go, call.go, slot.go, deadline.go, refresh.go, endpoint.go, connection.go, session_pool.go,
+// merge.go, state.go, telemetry.go, errors.go, backoff.go, aliases.go.
 package upstream

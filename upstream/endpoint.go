@@ -8,23 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
-)
-
-const (
-	// firstBackoff and lastBackoff bound the time between two attempts to connect.
-	firstBackoff = 200 * time.Millisecond
-	lastBackoff  = 10 * time.Second
-	// backoffJitter randomises that time by ±50 % to avoid a thundering herd.
-	backoffJitter = 0.5
-	// steadyTime is how long a session or a stream must have lasted for the backoff to start anew.
-	steadyTime = 3 * time.Second
 )
 
 // endpoint keeps one address of an upstream connected and its list of prompts up to date.
@@ -102,8 +91,8 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 		return false, err
 	}
 	defer session.Close()
-	conn := newConnection(e, session)
-	conn.pool = newSessionPool(ctx, e, session)
+	conn := newConnection(session, e.upstream, e.breakerChanged)
+	conn.pool = newSessionPool(ctx, e.name, e.logger, session)
 	defer conn.pool.close()
 	e.replace(conn)
 	e.update(func(s *status) { s.Connected, s.Revision = true, session.Revision })
@@ -115,6 +104,12 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	group.Go(func() error { return e.checkHealth(ctx, conn) })
 	err = group.Wait()
 	return w.listed, err
+}
+
+// breakerChanged records a transition of the circuit breaker.
+func (e *endpoint) breakerChanged(from, to gobreaker.State) {
+	e.metrics.countTransition(to)
+	e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()))
 }
 
 // checkHealth returns an error when the session's connection breaks, or a suspicion that it is broken proves true.
@@ -183,31 +178,4 @@ func (e *endpoint) update(change func(*status)) {
 	e.status.Store(&next)
 	e.mu.Unlock()
 	e.onChange()
-}
-
-func newBackoff() *backoff.ExponentialBackOff {
-	b := &backoff.ExponentialBackOff{
-		InitialInterval: firstBackoff, RandomizationFactor: backoffJitter, Multiplier: 2,
-		MaxInterval: lastBackoff * 2 / 3, // which jitter raises to lastBackoff at most
-	}
-	b.Reset()
-	return b
-}
-
-// sleep waits for a time, or returns the error of a context that ends before.
-func sleep(ctx context.Context, wait time.Duration) error {
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// signal marks a channel that has room for one mark. It never blocks.
-func signal(marked chan<- struct{}) {
-	select {
-	case marked <- struct{}{}:
-	default:
-	}
 }

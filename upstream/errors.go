@@ -27,6 +27,10 @@ const (
 	RateLimited Reason = "rate_limited" // HTTP 429
 )
 
+// ListRefused is the reason of a list that the server refused, or that exceeds a bound. A list that was not answered has
+// the reason of any call.
+const ListRefused Reason = "list_refused"
+
 // Unavailable is the error of a call that brought no JSON-RPC response.
 type Unavailable struct { //nolint:errname // upstream.Unavailable says it
 	Upstream string

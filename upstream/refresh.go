@@ -19,8 +19,6 @@ import (
 const (
 	// quietTime is how long after a refresh further changes are collected for the next one.
 	quietTime = 250 * time.Millisecond
-	// readyTimeout is how long the first list waits for the stream of changes to open.
-	readyTimeout = 2 * time.Second
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
 )

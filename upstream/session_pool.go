@@ -23,6 +23,8 @@ const (
 	maxPerCaller = maxPerSet / 2
 	// pooledIdleTimeout is how long a session is kept that no call uses.
 	pooledIdleTimeout = 5 * time.Minute
+	// readyTimeout is how long the first use of a session waits for its stream of server messages to open.
+	readyTimeout = 2 * time.Second
 	// pooledRetryPause is how long no session of a set is opened after one could not be opened.
 	pooledRetryPause = 30 * time.Second
 )
@@ -43,11 +45,12 @@ var errPoolExhausted = fmt.Errorf("%w that may ask their clients for input, whic
 // the last call was received before the answer, and was refused. Calls that get no session use the primary one, whose
 // server knows of no capabilities.
 type sessionPool struct {
-	endpoint *endpoint
-	primary  *client.Session
-	ctx      context.Context //nolint:containedctx // ends with the primary session
-	cancel   context.CancelFunc
-	work     sync.WaitGroup
+	name    string // the upstream's
+	logger  *slog.Logger
+	primary *client.Session
+	ctx     context.Context //nolint:containedctx // ends with the primary session
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	all    []*pooledSession
@@ -73,10 +76,10 @@ type pooledSession struct {
 	idle      *time.Timer
 }
 
-func newSessionPool(ctx context.Context, e *endpoint, primary *client.Session) *sessionPool {
+func newSessionPool(ctx context.Context, name string, logger *slog.Logger, primary *client.Session) *sessionPool {
 	ctx, cancel := context.WithCancel(ctx)
 	return &sessionPool{
-		endpoint: e, primary: primary, ctx: ctx, cancel: cancel, exclusive: !primary.TiesMessages(),
+		name: name, logger: logger, primary: primary, ctx: ctx, cancel: cancel, exclusive: !primary.TiesMessages(),
 		waiting: map[wire.Capabilities]int{}, failedAt: map[wire.Capabilities]time.Time{}, changed: make(chan struct{}),
 	}
 }
@@ -109,7 +112,7 @@ func (p *sessionPool) acquire(ctx context.Context, d *deadline, relay *Relay) (*
 		case <-late:
 			return p.primary, nil, nil
 		case <-ctx.Done():
-			return nil, nil, unavailable(p.endpoint.name, Overloaded, 0, errPoolExhausted)
+			return nil, nil, unavailable(p.name, Overloaded, 0, errPoolExhausted)
 		}
 	}
 }
@@ -209,7 +212,7 @@ func (p *sessionPool) openLocked(set wire.Capabilities) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if s.session == nil && ctx.Err() == nil {
-			p.endpoint.logger.WarnContext(ctx, "no session for clients that can be asked for input", slog.Any("error", err))
+			p.logger.WarnContext(ctx, "no session for clients that can be asked for input", slog.Any("error", err))
 			maps.DeleteFunc(p.failedAt, func(_ wire.Capabilities, at time.Time) bool { return time.Since(at) > pooledRetryPause })
 			p.failedAt[set] = time.Now()
 		}

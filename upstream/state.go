@@ -54,10 +54,6 @@ type Problem struct {
 	Err error
 }
 
-// ListRefused is the reason of a list that the server refused, or that exceeds a bound. A list that was not answered has
-// the reason of any call.
-const ListRefused Reason = "list_refused"
-
 // summarize returns the state that follows from the endpoints' statuses. Definitions stay those of the state before.
 func summarize(before *State, statuses []*status) *State {
 	next := &State{

@@ -5,42 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
-
-// Options are what sessions need beside the server's configuration. The zero value works.
-type Options struct {
-	// Logger receives changes of state and what a child process writes to stderr; nil discards both.
-	Logger *slog.Logger
-	// Name and Version identify the gateway to servers.
-	Name, Version string
-	// DialGuard returns an error for an address that must not be dialled. It gets an IP address and a port, after name
-	// resolution. Nil allows every address.
-	DialGuard func(address string) error
-	// Transport carries HTTP requests in the place of a network transport. TLS settings and DialGuard do not apply to it.
-	Transport http.RoundTripper
-}
-
-func (o Options) logger() *slog.Logger {
-	if o.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return o.Logger
-}
-
-// implementation is how the gateway introduces itself (Implementation in the schema).
-func (o Options) implementation() jsontext.Value {
-	name, version := o.Name, o.Version
-	if name == "" {
-		name, version = "promptweir", "0"
-	}
-	return wire.Object{}.With("name", wire.Quote(name)).With("version", wire.Quote(version)).JSON()
-}
 
 // Connect opens a single session with the first address of a server. See [Dialer.Connect].
 func Connect(ctx context.Context, server config.Upstream, opts Options) (*Session, error) {

@@ -24,6 +24,7 @@
 // The package does not judge: which failure counts in a circuit breaker, and what is tried elsewhere, is decided in package
 // upstream.
 //
-// Reading order: connect.go, session.go, list.go, negotiate.go, relay.go, outbox.go, params.go, transport.go, http.go,
-// resume.go, httpsse.go, stdio.go, mux.go, httpclient.go, oauth.go, discovery.go, dial_guard.go, events.go, errors.go.
+// Reading order: connect.go, list.go, session.go, negotiate.go, params.go, relay.go, outbox.go, resume.go, http.go,
+// httpsse.go, stdio.go, mux.go, transport.go, events.go, discovery.go, httpclient.go, oauth.go, dial_guard.go, options.go,
+// errors.go.
 package client

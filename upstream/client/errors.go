@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -48,6 +50,15 @@ func (e *StatusError) Unwrap() error {
 		return nil
 	}
 	return e.unnamed
+}
+
+// retryAfter reads a Retry-After header with a number of seconds; 0 if it says anything else.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // refusesCaller reports whether the server refused who asks, or how often, and not the request itself.
@@ -119,4 +130,15 @@ func Suspicious(err error) bool {
 		return true
 	}
 	return !Answered(err) && !errors.Is(err, context.Canceled)
+}
+
+// withoutURL takes URLs and host names out of an error, because they may be sensitive.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("resolve host name: " + wrapped.Err)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
 }

@@ -7,13 +7,19 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 const (
 	byteOrderMark = "\ufeff"
 	kindMessage   = "message"
+	// maxEventID bounds the event ids that are sent back in a header, in bytes.
+	maxEventID = 1 << 10
+	// maxReconnectionTime bounds the pause that a server may ask for.
+	maxReconnectionTime = time.Hour
 	// maxPooledData is up to which size the buffer of an event's data is kept for other events, in bytes.
 	maxPooledData = 4 << 20
 )
@@ -211,6 +217,25 @@ func (r *eventReader) finish() event {
 	release(&r.data)
 	r.size, r.begun, r.kind, r.id = 0, false, "", ""
 	return e
+}
+
+// streamPosition is how far an event stream of the legacy era was read (2025-11-25, Transports, "Resumability and
+// Redelivery"). It is for one reader at a time.
+type streamPosition struct {
+	// lastEventID is empty if the server gives no ids, and so cannot be asked to resume.
+	lastEventID string
+	// retry is the pause that the server wants before it is asked to resume; 0 if it does not say.
+	retry time.Duration
+	// stopped is when the last stream ended.
+	stopped time.Time
+}
+
+// advance moves the position to an event. A stream cannot be resumed from an event whose id does not fit in a header.
+func (p *streamPosition) advance(id string) {
+	if len(id) > maxEventID || strings.ContainsFunc(id, unicode.IsControl) {
+		id = ""
+	}
+	p.lastEventID = id
 }
 
 // acquire returns a buffer, from the pool if there is none yet.

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -234,24 +231,4 @@ func (r *httpResponse) success() error {
 
 func (r *httpResponse) statusError() *StatusError {
 	return &StatusError{Status: r.StatusCode, RetryAfter: retryAfter(r.Header)}
-}
-
-// retryAfter reads a Retry-After header with a number of seconds; 0 if it says anything else.
-func retryAfter(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
-}
-
-// withoutURL takes URLs and host names out of an error, because they may be sensitive.
-func withoutURL(err error) error {
-	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
-		return errors.New("resolve host name: " + wrapped.Err)
-	}
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
 }

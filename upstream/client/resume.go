@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -19,30 +17,7 @@ const (
 	// firstResumePause and lastResumePause bound the backoff between two attempts to resume.
 	firstResumePause = 100 * time.Millisecond
 	lastResumePause  = time.Second
-	// maxEventID bounds the event ids that are sent back in a header, in bytes.
-	maxEventID = 1 << 10
-	// maxReconnectionTime bounds the pause that a server may ask for.
-	maxReconnectionTime = time.Hour
 )
-
-// streamPosition is how far an event stream of the legacy era was read (2025-11-25, Transports, "Resumability and
-// Redelivery"). It is for one reader at a time.
-type streamPosition struct {
-	// lastEventID is empty if the server gives no ids, and so cannot be asked to resume.
-	lastEventID string
-	// retry is the pause that the server wants before it is asked to resume; 0 if it does not say.
-	retry time.Duration
-	// stopped is when the last stream ended.
-	stopped time.Time
-}
-
-// advance moves the position to an event. A stream cannot be resumed from an event whose id does not fit in a header.
-func (p *streamPosition) advance(id string) {
-	if len(id) > maxEventID || strings.ContainsFunc(id, unicode.IsControl) {
-		id = ""
-	}
-	p.lastEventID = id
-}
 
 // pause waits until as much time has passed since the stream stopped as the server wants, or least if that is more.
 func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {

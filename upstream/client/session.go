@@ -15,19 +15,6 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// SessionOptions say what a session is for. The zero value is a session that declares no client capabilities.
-type SessionOptions struct {
-	// OnListChanged is called when the server says that its list of prompts changed. It must not block. It may be nil.
-	OnListChanged func()
-	// Capabilities are declared to a server of the legacy era, which learns them once for the whole session.
-	Capabilities wire.Capabilities
-	// Relays allows messages that are not tied to a call to be relayed to the only call that they can belong to. With
-	// Exclusive, the session's user makes one call at a time, so that this is also possible after the first call.
-	Relays, Exclusive bool
-	// OnUntied is called when the server sends a request for the client without saying in which call. It may be nil.
-	OnUntied func()
-}
-
 // Session is an open session with one server: a revision is agreed on, calls can be made. Its methods are safe for
 // concurrent use.
 type Session struct {

@@ -11,6 +11,6 @@
 //     go out as they came in.
 //   - Values returned by a Parse function alias its input, which must not change while they are in use.
 //
-// Reading order: message.go, batch.go, object.go, scan.go, error.go, line.go, header.go, capabilities.go, names.go,
+// Reading order: batch.go, message.go, error.go, capabilities.go, object.go, scan.go, line.go, header.go, names.go,
 // level.go, revision.go.
 package wire

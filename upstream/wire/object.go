@@ -3,19 +3,9 @@ package wire
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-)
-
-// MaxDepth is how deep arrays and objects may nest in a message.
-const MaxDepth = 128
-
-var (
-	errDepth    = fmt.Errorf("nested deeper than %d", MaxDepth)
-	errEmpty    = errors.New("no JSON value")
-	errTrailing = errors.New("bytes after the end of the JSON value")
 )
 
 // Object is a JSON object: its members in the order in which they were read, each with its original bytes.
@@ -95,15 +85,6 @@ func (s *scanner) notAnObject() error {
 		return err
 	}
 	return errors.New("not a JSON object")
-}
-
-// unquote returns the text of a JSON string that is known to be valid.
-func unquote(quoted []byte) []byte {
-	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 {
-		return text
-	}
-	text, _ := jsontext.AppendUnquote(nil, quoted)
-	return text
 }
 
 // Get returns the value of the named member, or nil.

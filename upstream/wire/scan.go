@@ -3,9 +3,21 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxDepth is how deep arrays and objects may nest in a message.
+const MaxDepth = 128
+
+var (
+	errDepth    = fmt.Errorf("nested deeper than %d", MaxDepth)
+	errEmpty    = errors.New("no JSON value")
+	errTrailing = errors.New("bytes after the end of the JSON value")
 )
 
 // scanner reads JSON strictly in one pass: RFC 8259, and from RFC 7493 that names are unique and text is Unicode. It accepts
@@ -402,4 +414,13 @@ func (s *scanner) unit(at int) (unit rune, size int) {
 		}
 	}
 	return unit, 6
+}
+
+// unquote returns the text of a JSON string that is known to be valid.
+func unquote(quoted []byte) []byte {
+	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return text
 }

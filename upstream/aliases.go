@@ -1,0 +1,15 @@
+package upstream
+
+import "github.com/promptweir/promptweir/upstream/client"
+
+// Names of package client that the gateway needs to make calls, so that it depends on this package alone.
+type (
+	// Options are what a connector needs beside its configuration.
+	Options = client.Options
+	// Request is a request for a server.
+	Request = client.Request
+	// Result is the result of a request.
+	Result = client.Result
+	// Relay passes on what a server says during a call.
+	Relay = client.Relay
+)
