@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-fanout pgo soak check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-fanout pgo soak figures check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -88,6 +88,9 @@ pgo: build ## profile the gateway under load for the compiler: cmd/promptweir/de
 soak: ## a minute of upstreams that change, die and return, under the race detector: SOAK='-for 10m' for longer
 	go build -race -o bin/ ./examples/bench/soak
 	bin/soak $(SOAK)
+
+figures: ## figures of the code, as Markdown: sizes, references, comments, the way of one get; FIGURES=DIR for another checkout
+	@go run -modfile=.ci/tools.mod ./.ci/figures $(FIGURES)
 
 check: ## all of the above that can fail, as CI runs it
 	bash .ci/run
