@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-fanout pgo soak figures check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout pgo soak figures check
 
 # What `promptweir version` says; empty without git, and then the binary asks its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -71,6 +71,13 @@ bench-speed: build ## requests per second and CPU beside a bare handler, a rever
 	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
 	$(call ABOUT,Speed)
 	@bin/speed $(SPEED)
+
+PAIRS ?= -pairs 30
+bench-pairs: build ## the gateway against an older build of it, in pairs: OLD=path/to/promptweir PAIRS='-pairs 15 -only ^get'
+	@test -x '$(OLD)' || { echo 'bench-pairs wants OLD=path/to/promptweir' >&2; exit 1; }
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	$(call ABOUT,Pairs)
+	@bin/speed -against '$(OLD)' $(PAIRS)
 
 FANOUT ?= -rounds 5
 bench-fanout: build ## 1 000 and 10 000 listening clients of both eras: FANOUT='-rounds 20' for more changes

@@ -28,6 +28,11 @@ type settings struct {
 	only   *regexp.Regexp
 	// profiles is a folder for CPU profiles of the gateway; nothing is measured then.
 	profiles string
+	// against is an older build to compare the gateway with, pair by pair; nothing else is measured then.
+	against string
+	pairs   int
+	// cores are those that the gateway may use, as taskset takes them; empty means all.
+	cores string
 }
 
 func main() {
@@ -37,6 +42,9 @@ func main() {
 	flag.DurationVar(&s.length, "length", 500*time.Millisecond, "how long each time")
 	only := flag.String("only", "", "measure the cases whose name matches this `expression`")
 	flag.StringVar(&s.profiles, "profiles", "", "write a CPU profile of the gateway for each case into this `folder`, and measure nothing")
+	flag.StringVar(&s.against, "against", "", "compare the gateway with this older `build` of it, in pairs, and measure nothing else")
+	flag.IntVar(&s.pairs, "pairs", 15, "how many pairs of turns -against takes")
+	flag.StringVar(&s.cores, "cores", "", "run the gateway on these `cores` only, such as 2-3 (by taskset)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -51,6 +59,9 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
+	if s.against != "" {
+		return comparePairs(ctx, s)
+	}
 	if s.profiles == "" {
 		fmt.Println(heading())
 	}
@@ -76,7 +87,7 @@ func run(ctx context.Context, s settings) error {
 
 // measure takes the turns of a case and prints its rows.
 func measure(ctx context.Context, s settings, c benchmark) error {
-	st := &stage{bin: s.bin}
+	st := newStage(s)
 	defer st.close()
 	contestants, err := c.set(ctx, st)
 	if err != nil {
@@ -104,7 +115,8 @@ const profileLength = 5 * time.Second
 
 // profile keeps the gateway of a case busy and writes what it spends its time on.
 func profile(ctx context.Context, s settings, c benchmark, path string) error {
-	st := &stage{bin: s.bin, flags: []string{"--pprof"}}
+	st := newStage(s)
+	st.flags = []string{"--pprof"}
 	defer st.close()
 	contestants, err := c.set(ctx, st)
 	if err != nil {
@@ -126,21 +138,27 @@ func profile(ctx context.Context, s settings, c benchmark, path string) error {
 }
 
 func download(ctx context.Context, url, path string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	content, err := fetch(ctx, url)
 	if err != nil {
 		return err
 	}
+	return os.WriteFile(path, content, 0o600)
+}
+
+// fetch returns what a URL answers.
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s", url, response.Status)
 	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, content, 0o600)
+	return content, err
 }

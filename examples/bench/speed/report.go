@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -24,30 +25,45 @@ type sample struct {
 	p50, p99 time.Duration
 	cpu      float64 // microseconds of processor time per request
 	memory   int64
+	// objects and bytes are what the process allocated per request, see takeWithAllocations.
+	objects, bytes float64
 }
 
 // row are the samples of all turns.
 type row []sample
 
 func (c contestant) take(ctx context.Context, connections int, length time.Duration) (sample, error) {
-	var before, after time.Duration
+	return c.measure(ctx, connections, length, func() (heapUse, error) { return heapUse{}, nil })
+}
+
+// takeWithAllocations also counts what the process allocates, which must be a gateway.
+func (c contestant) takeWithAllocations(ctx context.Context, connections int, length time.Duration) (sample, error) {
+	return c.measure(ctx, connections, length, func() (heapUse, error) { return c.allocations(ctx) })
+}
+
+func (c contestant) measure(ctx context.Context, connections int, length time.Duration, heap func() (heapUse, error)) (sample, error) {
+	var heapBefore, heapAfter heapUse
+	var cpuBefore, cpuAfter time.Duration
 	var memory int64
-	var usageErr error
-	result, err := load.Run(ctx, c.request, connections, length,
-		func() { before, _, usageErr = c.process.Usage() },
-		func() { after, memory, usageErr = c.process.Usage() })
-	if err == nil {
-		err = usageErr
-	}
-	if err != nil {
+	var beforeErr, usageErr, afterErr error
+	result, err := load.Run(ctx, c.request, connections, length, func() {
+		heapBefore, beforeErr = heap()
+		cpuBefore, _, usageErr = c.process.Usage()
+	}, func() {
+		cpuAfter, memory, usageErr = c.process.Usage()
+		heapAfter, afterErr = heap()
+	})
+	if err := errors.Join(err, beforeErr, usageErr, afterErr); err != nil {
 		return sample{}, fmt.Errorf("%w\n%s", err, c.process.Log())
 	}
 	if result.Broken > 0 {
 		slog.WarnContext(ctx, "answers broke off", slog.String("who", c.name), slog.Int("answers", result.Broken), slog.Int("of", result.Requests))
 	}
+	requests := float64(result.Requests)
 	return sample{
 		rate: result.Rate(), p50: result.P50, p99: result.P99, memory: memory,
-		cpu: float64((after - before).Microseconds()) / float64(result.Requests),
+		cpu:     float64((cpuAfter - cpuBefore).Nanoseconds()) / 1e3 / requests,
+		objects: (heapAfter.objects - heapBefore.objects) / requests, bytes: (heapAfter.bytes - heapBefore.bytes) / requests,
 	}, nil
 }
 

@@ -26,10 +26,16 @@ const settled = 60 * time.Second
 // stage are the processes of a case.
 type stage struct {
 	bin string
+	// build is the gateway's program; empty is the one in the bin folder.
+	build string
+	// cores are those that the gateway may use, as taskset takes them; empty means all.
+	cores string
 	// flags are more flags of the gateway.
 	flags []string
 	stops []func()
 }
+
+func newStage(s settings) *stage { return &stage{bin: s.bin, cores: s.cores} }
 
 func (st *stage) close() {
 	for i := range st.stops {
@@ -52,9 +58,9 @@ func (p program) address() string {
 	return u.Host
 }
 
-// start starts a program of the bin folder and waits until it listens.
+// start starts a program and waits until it listens.
 func (st *stage) start(ctx context.Context, name string, args ...string) (program, error) {
-	p, err := process.Start(ctx, filepath.Join(st.bin, name), args...)
+	p, err := process.Start(ctx, name, args...)
 	if err != nil {
 		return program{}, err
 	}
@@ -64,7 +70,7 @@ func (st *stage) start(ctx context.Context, name string, args ...string) (progra
 }
 
 func (st *stage) reference(ctx context.Context, args ...string) (program, error) {
-	return st.start(ctx, "reference", args...)
+	return st.start(ctx, filepath.Join(st.bin, "reference"), args...)
 }
 
 // file writes a file that is gone with the stage.
@@ -116,7 +122,14 @@ func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	p, err := st.start(ctx, "promptweir", append([]string{"serve", "--config", path}, st.flags...)...)
+	command := append([]string{st.build, "serve", "--config", path}, st.flags...)
+	if st.build == "" {
+		command[0] = filepath.Join(st.bin, "promptweir")
+	}
+	if st.cores != "" {
+		command = append([]string{"taskset", "-c", st.cores}, command...)
+	}
+	p, err := st.start(ctx, command[0], command[1:]...)
 	if err != nil {
 		return program{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/client"
@@ -24,7 +23,7 @@ const (
 // startup measures how long a gateway takes to list a thousand upstreams, what that costs, and how long one upstream's
 // change then takes to reach a listening client.
 func startup(ctx context.Context, s settings) error {
-	st := &stage{bin: s.bin}
+	st := newStage(s)
 	defer st.close()
 	up, err := st.reference(ctx, "upstream", "-prompts", strconv.Itoa(startupPrompts))
 	if err != nil {
@@ -40,12 +39,8 @@ func startup(ctx context.Context, s settings) error {
 	server := &http.Server{Handler: &changing, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }() // until Close
 	defer server.Close()
-	var more strings.Builder
-	for i := range startupUpstreams {
-		fmt.Fprintf(&more, "  upstream \"u%04d\" { url = \"%s/%d\" }\n", i, up.endpoint, i)
-	}
 	began := time.Now()
-	gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = \"http://%s/mcp\"", listener.Addr()), pageSize: 1000, more: more.String()})
+	gateway, err := st.gateway(ctx, settingsOf{upstream: fmt.Sprintf("url = \"http://%s/mcp\"", listener.Addr()), pageSize: 1000, more: manyUpstreams(up)})
 	if err != nil {
 		return err
 	}

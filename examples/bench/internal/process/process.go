@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -100,27 +102,16 @@ func rss(pid int) (int64, error) {
 
 // Usage returns the processor time that the process has used so far and the memory that it holds now, in bytes.
 func (p *Process) Usage() (cpu time.Duration, memory int64, err error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third on: the second is the name
-	if len(fields) < 13 {
-		return 0, 0, fmt.Errorf("stat: %q", stat)
-	}
-	for _, field := range fields[11:13] { // utime, stime
-		ticks, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			return 0, 0, err
-		}
-		cpu += time.Duration(ticks) * tick
+	// /proc counts in ticks of 10 ms, which is too coarse for a measurement of half a second. The clock of a process is made
+	// of its id: see clock_getcpuclockid(3).
+	const schedulerClock = 2 // CPUCLOCK_SCHED
+	var now unix.Timespec
+	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|schedulerClock), &now); err != nil {
+		return 0, 0, fmt.Errorf("processor time: %w", err)
 	}
 	memory, err = rss(p.cmd.Process.Pid)
-	return cpu, memory, err
+	return time.Duration(now.Nano()), memory, err
 }
-
-// tick is the unit of time in /proc (USER_HZ), which Linux has fixed.
-const tick = 10 * time.Millisecond
 
 // Stop tells the program to stop and waits until it has. One that does not is killed.
 func (p *Process) Stop() error {
