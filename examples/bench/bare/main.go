@@ -1,5 +1,5 @@
-// Command bare is what a listening client cannot cost less than on net/http: a server whose streams say nothing until
-// somebody posts to /change. The fan-out benchmark measures the gateway beside it.
+// Command bare is the baseline of the fan-out benchmark: the least server on net/http that holds event streams. A POST to /change
+// sends a notification on each.
 package main
 
 import (
@@ -50,13 +50,13 @@ func serve(ctx context.Context) error {
 	return nil
 }
 
-// hub knows the open streams.
+// hub holds the open streams.
 type hub struct {
 	mu      sync.Mutex // guards streams
 	streams map[chan struct{}]struct{}
 }
 
-// change wakes all streams.
+// change sends a notification on all streams.
 func (h *hub) change(http.ResponseWriter, *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,9 +69,9 @@ func (h *hub) change(http.ResponseWriter, *http.Request) {
 }
 
 func (h *hub) stream(w http.ResponseWriter, r *http.Request) {
-	wish, err := io.ReadAll(r.Body)
-	if err != nil || bytes.Contains(wish, []byte(`"initialize"`)) {
-		return // the stream is another request, on the same connection
+	body, err := io.ReadAll(r.Body)
+	if err != nil || bytes.Contains(body, []byte(`"initialize"`)) {
+		return // a legacy client: the stream comes with its next request
 	}
 	wake := make(chan struct{}, 1)
 	h.mu.Lock()
@@ -86,7 +86,7 @@ func (h *hub) stream(w http.ResponseWriter, r *http.Request) {
 	for http.NewResponseController(w).Flush() == nil {
 		select {
 		case <-wake:
-			_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/prompts/list_changed\"}\n\n") // seen by Flush
+			_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/prompts/list_changed\"}\n\n") // an error recurs in Flush
 		case <-r.Context().Done():
 			return
 		}

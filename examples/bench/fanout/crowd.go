@@ -16,8 +16,8 @@ import (
 const (
 	// openers is how many streams are opened at a time.
 	openers = 64
-	// patience bounds how long a change may take to reach everybody, and silence is how long after that nobody may hear
-	// anything more.
+	// patience bounds how long a change may take to reach all clients. During silence, which follows, no more notifications may
+	// arrive.
 	patience = 20 * time.Second
 	silence  = 500 * time.Millisecond
 )
@@ -28,7 +28,7 @@ type crowd struct {
 	began     time.Time
 	reading   sync.WaitGroup
 
-	// awaited is how many more notifications the present round waits for; at the last one, all is marked.
+	// awaited is how many notifications the current round still waits for; the last one signals all.
 	awaited atomic.Int64
 	all     chan struct{}
 }
@@ -37,14 +37,14 @@ type crowd struct {
 type listener struct {
 	token string
 	conn  *client.Conn
-	// times is how often it heard of a change in the present round, and last when, since the crowd began.
+	// times counts notifications in the current round; last is when the latest came, since the crowd began.
 	times atomic.Int64
 	last  atomic.Int64
-	// ended is set when its stream has.
+	// ended is set once the stream has ended.
 	ended atomic.Bool
 }
 
-// newCrowd opens the streams of n clients, every second one with each token.
+// newCrowd opens the streams of n clients, which have the two tokens in turn.
 func newCrowd(ctx context.Context, endpoint string, n int, legacy bool) (*crowd, error) {
 	address, err := host(endpoint)
 	if err != nil {
@@ -65,12 +65,12 @@ func newCrowd(ctx context.Context, endpoint string, n int, legacy bool) (*crowd,
 	return c, nil
 }
 
-// open opens one client's stream and leaves a goroutine reading it.
+// open opens one client's stream and starts a goroutine that reads it.
 func (c *crowd) open(ctx context.Context, l *listener, address, endpoint string, legacy bool) (err error) {
 	if l.conn, err = client.Dial(ctx, address); err != nil {
 		return err
 	}
-	// What is read from a connection of its own knows no context.
+	// client.Conn ignores the context of a request.
 	interrupt := context.AfterFunc(ctx, func() { _ = l.conn.Close() })
 	defer interrupt()
 	one := client.Client{Endpoint: endpoint, Token: l.token, Legacy: legacy, Transport: l.conn}
@@ -84,21 +84,21 @@ func (c *crowd) open(ctx context.Context, l *listener, address, endpoint string,
 		return err
 	}
 	c.reading.Go(func() {
-		_ = client.Changes(stream, func() { c.heard(l) }) // whatever ends it, it is noticed that it has
+		_ = client.Changes(stream, func() { c.notified(l) }) // round reports any end
 		l.ended.Store(true)
 	})
 	return nil
 }
 
-func (c *crowd) heard(l *listener) {
+func (c *crowd) notified(l *listener) {
 	l.last.Store(int64(time.Since(c.began)))
 	if l.times.Add(1) == 1 && c.awaited.Add(-1) == 0 {
 		c.all <- struct{}{}
 	}
 }
 
-// round makes one change and returns how long it took to reach each client that sees it. The error says who was not
-// told exactly once, or was told without need.
+// round makes one change and returns how long it took to reach each client that sees it. The error counts clients that were not
+// notified exactly once, or were notified of a change that they do not see.
 func (c *crowd) round(ctx context.Context, change func(), sees func(*listener) bool) (took []time.Duration, err error) {
 	expected := 0
 	for _, l := range c.listeners {
@@ -112,50 +112,50 @@ func (c *crowd) round(ctx context.Context, change func(), sees func(*listener) b
 	change()
 	select {
 	case <-c.all:
-	case <-time.After(patience): // told below
+	case <-time.After(patience): // reported below
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	select { // more than one, or one for somebody who sees no change, would come now
+	select { // a repeated or needless notification arrives now
 	case <-time.After(silence):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	missed, again, unasked, ended := 0, 0, 0, 0
+	missed, repeated, needless, ended := 0, 0, 0, 0
 	for _, l := range c.listeners {
 		times := l.times.Load()
 		switch {
 		case l.ended.Load():
 			ended++
 		case !sees(l) && times > 0:
-			unasked++
+			needless++
 		case sees(l) && times == 0:
 			missed++
 		case times > 1:
-			again++
+			repeated++
 		}
 		if sees(l) && times > 0 {
 			took = append(took, time.Duration(l.last.Load())-begun)
 		}
 	}
-	if missed+again+unasked+ended > 0 {
-		return took, fmt.Errorf("%d of %d clients who see it were not told within %s, %d more than once, %d others without need, %d streams ended",
-			missed, expected, patience, again, unasked, ended)
+	if missed+repeated+needless+ended > 0 {
+		return took, fmt.Errorf("%d of %d clients that see it were not notified within %s, %d more than once, %d that do not see it were, %d streams ended",
+			missed, expected, patience, repeated, needless, ended)
 	}
 	return took, nil
 }
 
-// close closes all connections and waits until nobody reads any more.
+// close closes all connections and waits until their readers have ended.
 func (c *crowd) close() {
 	for _, l := range c.listeners {
 		if l != nil && l.conn != nil {
-			_ = l.conn.Close() // its reader ends
+			_ = l.conn.Close() // which ends its reader
 		}
 	}
 	c.reading.Wait()
 }
 
-// latencies are what the changes of one kind took.
+// latencies are those of all changes of one kind, sorted.
 type latencies struct{ all []time.Duration }
 
 func (l *latencies) add(took []time.Duration) {
@@ -163,7 +163,7 @@ func (l *latencies) add(took []time.Duration) {
 	slices.Sort(l.all)
 }
 
-// quantile returns the latency that a part of all does not exceed.
+// quantile returns the latency that the share q of all does not exceed.
 func (l *latencies) quantile(q float64) time.Duration {
 	if len(l.all) == 0 {
 		return 0

@@ -1,18 +1,18 @@
-// Command fanout measures what very many listening clients cost the gateway, and how soon one upstream's change
-// reaches all of them. Three processes take part, on this machine only:
+// Command fanout measures how much memory very many listening clients take, and how soon a change in one upstream reaches all
+// of them. Three processes take part:
 //
 //	fanout ── the upstream ◀──── promptweir serve
 //	       └─ all clients, one raw connection each ──▶ promptweir serve, and then bare
 //
-// The upstream and the clients share this process so that one clock serves: a time is from the upstream's word that its
-// list has changed to the client's read of list_changed, with the list that the gateway asks for in between. Half of
-// the clients hold a token that does not see every change.
+// The upstream and the clients share a process, and so a clock: a latency is the time from the upstream's notification to the
+// client's read of list_changed. In between, the gateway lists the upstream. Half of the clients have a token that does not see
+// every change.
 //
-// Program bare is the yardstick for memory: the same streams on a net/http server that knows nothing. Memory is
-// resident memory from /proc, once it has come to rest.
+// Program bare is the baseline for memory: the same streams on a plain net/http server. Memory is resident memory, once it
+// has settled.
 //
-// The exit code is 1 where a promise is broken that is not about speed: a client that should hear of a change hears of
-// it exactly once, one that cannot see it never.
+// Latencies and memory are printed and not judged. The exit code is 1 if a notification is missing, repeated, or sent to a
+// client that cannot see the change.
 package main
 
 import (
@@ -43,11 +43,11 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.bin, "bin", "bin", "`folder` of the programs promptweir and bare")
-	flag.IntVar(&s.listeners, "listeners", 10_000, "clients, half of them with the token that sees everything")
-	flag.IntVar(&s.rounds, "rounds", 10, "changes of each kind")
-	flag.BoolVar(&s.legacy, "legacy", false, "listen on GET streams of 2025-11-25 instead of subscriptions of 2026-07-28")
-	flag.DurationVar(&s.timeout, "timeout", 5*time.Minute, "when to give up")
+	flag.StringVar(&s.bin, "bin", "bin", "`directory` of the programs promptweir and bare")
+	flag.IntVar(&s.listeners, "listeners", 10_000, "number of clients, half of them with the token that sees everything")
+	flag.IntVar(&s.rounds, "rounds", 10, "number of changes of each kind")
+	flag.BoolVar(&s.legacy, "legacy", false, "use GET streams of 2025-11-25 instead of subscriptions of 2026-07-28")
+	flag.DurationVar(&s.timeout, "timeout", 5*time.Minute, "give up after this time")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,11 +56,11 @@ func main() {
 	defer cancel()
 	if err := run(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, "fanout:", err)
-		os.Exit(1) //nolint:gocritic // what is deferred ends with the process
+		os.Exit(1) //nolint:gocritic // the deferred calls release only what ends with the process
 	}
 }
 
-// run measures both programs, prints the table and returns what was broken.
+// run measures both programs and prints the table. The error says which notifications were wrong.
 func run(ctx context.Context, s settings) error {
 	if err := enoughFiles(s.listeners); err != nil {
 		return err
@@ -77,32 +77,32 @@ func run(ctx context.Context, s settings) error {
 	return gatewayErr
 }
 
-// enoughFiles looks whether a process may hold that many connections. Go raises the soft limit to the hard one by
-// itself, here and in the programs that are measured.
+// enoughFiles checks whether a process may hold that many connections. Only the hard limit matters: Go programs raise their soft
+// limit to it.
 func enoughFiles(listeners int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return err
 	}
 	if limit.Max < uint64(listeners)+200 {
-		return fmt.Errorf("%d listeners need more open files than the hard limit of %d (ulimit -Hn)", listeners, limit.Max)
+		return fmt.Errorf("%d listeners need more open files than the hard limit of %d: raise it (ulimit -Hn) or use fewer -listeners", listeners, limit.Max)
 	}
 	return nil
 }
 
-// figures are what was measured of one program.
+// figures are the results of one program.
 type figures struct {
 	opening             time.Duration
 	idle, open, changed int64 // bytes of resident memory: before the clients, with all of them, after the rounds
 	all, half           latencies
 }
 
-// perListener is the memory of one client's stream.
+// perListener returns the memory of one client's stream.
 func (f *figures) perListener(resident int64, listeners int) float64 {
 	return float64(resident-f.idle) / float64(listeners)
 }
 
-// measureGateway returns what the gateway took, and which promises it broke.
+// measureGateway measures the gateway. With its figures it may return an error that says which notifications were wrong.
 func measureGateway(ctx context.Context, s settings) (*figures, error) {
 	stage, err := newStage(ctx, s)
 	if err != nil {
@@ -117,9 +117,9 @@ func measureGateway(ctx context.Context, s settings) (*figures, error) {
 	var broken error
 	for round := range s.rounds {
 		for _, kind := range []struct {
-			prompt string
-			seen   func(*listener) bool
-			taken  *latencies
+			prompt    string
+			seen      func(*listener) bool
+			latencies *latencies
 		}{
 			{"shared", func(*listener) bool { return true }, &f.all},
 			{"secret", func(l *listener) bool { return l.token == everything }, &f.half},
@@ -128,7 +128,7 @@ func measureGateway(ctx context.Context, s settings) (*figures, error) {
 			if err != nil {
 				broken = errors.Join(broken, fmt.Errorf("change %d of the %s prompt: %w", round+1, kind.prompt, err))
 			}
-			kind.taken.add(took)
+			kind.latencies.add(took)
 		}
 	}
 	if f.changed, err = stage.gateway.RSS(); err != nil {
@@ -137,13 +137,13 @@ func measureGateway(ctx context.Context, s settings) (*figures, error) {
 	return f, broken
 }
 
-// measureBare returns what the program without a gateway in it took.
+// measureBare measures the baseline.
 func measureBare(ctx context.Context, s settings) (*figures, error) {
 	bare, err := process.Start(ctx, filepath.Join(s.bin, "bare"))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = bare.Stop() }() // nothing of it is needed any more
+	defer func() { _ = bare.Stop() }() // measured by then
 	endpoint, err := bare.Attr("endpoint")
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func measureBare(ctx context.Context, s settings) (*figures, error) {
 	return f, err
 }
 
-// post sends an empty request. If it fails, the round that waits for its effect does.
+// post sends an empty request. It reports no error: if it fails, the round that waits for its effect fails.
 func post(ctx context.Context, url string) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
 	if err != nil {
@@ -207,13 +207,13 @@ func printTable(s settings, gateway, bare *figures) {
 	fmt.Printf("%d listening clients, %s, %d changes of each kind\n\n", s.listeners, revision, s.rounds)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer table.Flush()
-	row := func(what, gateway, bare, ratio string) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", what, gateway, bare, ratio)
+	row := func(name, gateway, bare, ratio string) {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", name, gateway, bare, ratio)
 	}
 	mib := func(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
-	memory := func(what string, of func(*figures) int64) {
+	memory := func(name string, of func(*figures) int64) {
 		g, b := gateway.perListener(of(gateway), s.listeners), bare.perListener(of(bare), s.listeners)
-		row(what, mib(of(gateway)), mib(of(bare)), "")
+		row(name, mib(of(gateway)), mib(of(bare)), "")
 		row("per listener", fmt.Sprintf("%.1f KiB", g/1024), fmt.Sprintf("%.1f KiB", b/1024), fmt.Sprintf("%.2f", g/b))
 	}
 	row("", "gateway", "bare", "ratio")
@@ -235,7 +235,7 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }
 
-// serve serves a handler on a free port of loopback until stop is called.
+// serve serves a handler on a free port of 127.0.0.1 until stop is called.
 func serve(ctx context.Context, handler http.Handler) (url string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/promptweir/promptweir/examples/bench/internal/process"
 )
 
-// The tokens of the clients, and what they see.
+// The tokens of the clients.
 const (
 	everything = "sees-everything"
-	shared     = "sees-what-is-shared"
+	shared     = "sees-shared-prompts"
 )
 
-// configuration is the gateway's.
+// configuration is that of the gateway.
 const configuration = `
 gateway { listen = "127.0.0.1:0" }
 admin { listen = "127.0.0.1:0" }
@@ -33,23 +33,23 @@ auth {
 team "bench" {
   members = ["user:member"]
   upstream "lean" { url = %q }
-  expose "what is shared" {
+  expose "shared prompts" {
     prompts = ["lean.shared"]
     to      = ["*"]
   }
 }
 `
 
-// stage is the gateway as a process of its own, and the upstream behind it.
+// stage is the gateway, a process of its own, and the upstream behind it.
 type stage struct {
 	gateway  *process.Process
 	endpoint string
 	upstream lean.Server
-	prompts  map[string]string // definitions
+	prompts  map[string]string // definitions by name
 	stops    []func()
 }
 
-// newStage returns once the gateway has listed its upstream.
+// newStage starts the upstream and the gateway, and waits until the gateway has listed the upstream.
 func newStage(ctx context.Context, s settings) (_ *stage, err error) {
 	st := &stage{prompts: map[string]string{}}
 	defer func() {
@@ -100,25 +100,25 @@ func (st *stage) listed(ctx context.Context) error {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("the gateway does not list its upstream: %v, %w\n%s", prompts, err, st.gateway.Log())
+			return fmt.Errorf("the gateway lists %v instead of both prompts: %w\n%s", prompts, err, st.gateway.Log())
 		}
 	}
 }
 
-// change gives one prompt another description, and lets the upstream say so.
+// change changes the description of one prompt; the upstream notifies the gateway.
 func (st *stage) change(prompt string, version int) {
 	st.prompts[prompt] = lean.Prompt(prompt, fmt.Sprint("version ", version))
 	st.upstream.Offer(st.prompts["shared"], st.prompts["secret"])
 }
 
-// close ends the gateway, then its upstream.
+// close stops the gateway, then its upstream.
 func (st *stage) close() {
 	for i := range st.stops {
 		st.stops[len(st.stops)-1-i]()
 	}
 }
 
-// host returns the address of an endpoint.
+// host returns the host and port of an endpoint.
 func host(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

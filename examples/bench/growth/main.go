@@ -1,9 +1,9 @@
-// Command growth reads what go test -bench printed and shows how each measure grows with n: for benchmarks with
-// sub-benchmarks named n=1000 and so on, the median of all runs at each n, and the exponent k for which the measure
-// grows like n^k from the smallest n to the largest. 1.0 is linear, 0.0 does not depend on n.
+// Command growth reads the output of go test -bench and shows how each measure grows with n. For benchmarks with sub-benchmarks
+// named n=1000 and so on, it prints the median of all runs at each n, and the exponent k for which the measure grows like n^k
+// from the smallest n to the largest: 1.0 is linear, 0.0 is independent of n.
 //
-// What is promised of the largest n stands beside it. A promise about speed is no reason for an exit code: the machine
-// may be busy.
+// Some measures have a promised upper bound at the largest n. A bound that is missed does not change the exit code: the
+// machine may be busy.
 package main
 
 import (
@@ -42,13 +42,13 @@ func promises() map[measure]float64 {
 // measure is one unit of one benchmark.
 type measure struct{ benchmark, unit string }
 
-// samples are all runs of a measure, by n.
+// samples holds the values of all runs of a measure, by n.
 type samples map[int][]float64
 
-// line is a result: the name, the size within it, the GOMAXPROCS behind it, and pairs of value and unit.
+// line matches a result: the name, with n in it and GOMAXPROCS at its end, and then pairs of value and unit.
 var line = regexp.MustCompile(`^Benchmark(\S*?)/n=(\d+)(\S*?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
-// run reads results and prints the table.
+// run reads results from in and prints the table.
 func run(in io.Reader, out io.Writer) error {
 	measures, sizes := map[measure]samples{}, map[int]bool{}
 	lines := bufio.NewScanner(in)
@@ -94,7 +94,7 @@ func write(out io.Writer, measures map[measure]samples, sizes []int) error {
 	})
 	for _, m := range order {
 		switch m.unit {
-		case "allocs/op", "B/op", "MB/s": // benchstat shows them
+		case "allocs/op", "B/op", "MB/s": // in the output of benchstat
 			continue
 		}
 		name := m.benchmark
@@ -130,14 +130,14 @@ func show(value float64, unit string) string {
 	return time.Duration(value).Round(time.Duration(digits)).String()
 }
 
-// growth compares the largest n with the smallest.
+// growth returns the exponent between the smallest and the largest n.
 func growth(s samples, sizes []int) string {
 	first, last := sizes[0], sizes[len(sizes)-1]
 	k := math.Log(median(s[last])/median(s[first])) / math.Log(float64(last)/float64(first))
 	if math.IsNaN(k) || math.IsInf(k, 0) {
 		return "-"
 	}
-	return fmt.Sprintf("n^%.1f", math.Round(10*k)/10+0) // +0 makes -0 a 0
+	return fmt.Sprintf("n^%.1f", math.Round(10*k)/10+0) // + 0 turns -0 into 0
 }
 
 func verdict(m measure, values []float64, promised map[measure]float64) string {

@@ -1,7 +1,11 @@
-// Command reference is what the gateway is measured beside, and in front of: reference upstream, a server that answers
-// constants; reference proxy URL, a reverse proxy that understands nothing; reference page FILE, a handler that writes a
-// page that was encoded before; reference sdk URL, the gateway as one builds it on the official Go SDK. With -tls=FILE, an
-// upstream serves TLS and writes the certificate to the file, and the proxy trusts the one in the file.
+// Command reference has the programs that the benchmarks compare the gateway with, and the upstream behind it:
+//
+//	reference upstream    an MCP server that answers with constants
+//	reference proxy URL   httputil.ReverseProxy
+//	reference page FILE   a handler that writes the bytes of a file
+//	reference sdk URL     a gateway as one builds it on the official Go SDK
+//
+// With -tls FILE the upstream serves TLS and writes its certificate to the file, and the proxy trusts the certificate in it.
 package main
 
 import (
@@ -36,13 +40,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("want upstream, proxy URL, page FILE or sdk URL")
+		return errors.New("usage: reference upstream | proxy URL | page FILE | sdk URL")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	u, certificate, version := &upstream{}, "", ""
 	u.flags(flags)
-	flags.StringVar(&certificate, "tls", "", "speak TLS with the certificate in this `file`, which the upstream makes and the proxy trusts")
-	flags.StringVar(&version, "http", "1.1", "the only `version` of HTTP that the upstream speaks over TLS, 1.1 or 2")
+	flags.StringVar(&certificate, "tls", "", "use TLS: the upstream writes its certificate to this `file`, and the proxy trusts it")
+	flags.StringVar(&version, "http", "1.1", "`version` of HTTP that the upstream speaks over TLS, and no other: 1.1 or 2")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return serve(ctx, newServer(handler))
 	}
-	return fmt.Errorf("no %q", args[0])
+	return fmt.Errorf("unknown program %q: want upstream, proxy, page or sdk", args[0])
 }
 
 func newServer(handler http.Handler) *http.Server {
@@ -107,8 +111,8 @@ func serve(ctx context.Context, server *http.Server) error {
 	return nil
 }
 
-// proxy is tuned: connections are kept for all who call at once, and copies use buffers again. Where the target speaks
-// HTTP/2 over TLS, so does the proxy.
+// proxy returns a tuned reverse proxy: it keeps a connection for each concurrent request, and pools its copy buffers. If the target
+// speaks HTTP/2 over TLS, so does the proxy.
 func proxy(target *url.URL, trust *tls.Config) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -124,16 +128,16 @@ func proxy(target *url.URL, trust *tls.Config) http.Handler {
 
 type pool struct{ sync.Pool }
 
-// Get implements httputil.BufferPool.
+// Get implements [httputil.BufferPool].
 func (p *pool) Get() []byte {
 	b, _ := p.Pool.Get().(*[]byte)
 	return *b
 }
 
-// Put implements httputil.BufferPool.
+// Put implements [httputil.BufferPool].
 func (p *pool) Put(b []byte) { p.Pool.Put(&b) }
 
-// pageHandler reads the request and writes the page from a pooled buffer.
+// pageHandler reads each request to its end and writes the page from a pooled buffer.
 func pageHandler(page []byte) http.Handler {
 	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -147,6 +151,6 @@ func pageHandler(page []byte) http.Handler {
 		buffer.Write(page)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(buffer.Len()))
-		_, _ = w.Write(buffer.Bytes()) // the client has gone
+		_, _ = w.Write(buffer.Bytes()) // fails only if the client has gone
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sdkGateway is a gateway in as few lines as the official SDK makes it: a client session to the upstream, and a server
-// that has its prompts and passes gets on.
+// sdkGateway is a gateway in as few lines as the official SDK allows: a client session to the upstream, and a server that offers the
+// upstream's prompts and forwards each get.
 func sdkGateway(ctx context.Context, upstream string) (http.Handler, error) {
 	implementation := &mcp.Implementation{Name: "sdk", Version: "1"}
 	session, err := mcp.NewClient(implementation, nil).Connect(ctx, &mcp.StreamableClientTransport{

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// secure makes a server speak TLS, with a certificate that it writes to a file, and one version of HTTP: whoever gets an
-// answer has spoken that.
+// secure makes a server speak TLS, with a new certificate that it writes to a file, and a single version of HTTP, so that every
+// response was measured with that version.
 func secure(server *http.Server, file, version string) error {
 	server.Protocols = new(http.Protocols)
 	switch version {
@@ -25,7 +25,7 @@ func secure(server *http.Server, file, version string) error {
 	case "2":
 		server.Protocols.SetHTTP2(true)
 	default:
-		return fmt.Errorf("no HTTP/%s: want 1.1 or 2", version)
+		return fmt.Errorf("-http %s: want 1.1 or 2", version)
 	}
 	certificate, err := newCertificate()
 	if err != nil {
@@ -35,7 +35,7 @@ func secure(server *http.Server, file, version string) error {
 	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), 0o600)
 }
 
-// newCertificate is for loopback, and signed by itself.
+// newCertificate returns a self-signed certificate for 127.0.0.1.
 func newCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -49,8 +49,8 @@ func newCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// trusting returns the settings of a client that trusts the certificate in a file, or whom the system trusts where none is
-// named.
+// trusting returns the TLS settings of a client that trusts the certificate in a file, or the certificates of the system if file is
+// empty.
 func trusting(file string) (*tls.Config, error) {
 	settings := &tls.Config{MinVersion: tls.VersionTLS13}
 	if file == "" {

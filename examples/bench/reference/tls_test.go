@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// What is measured as HTTP/2 is: the proxy gets answers of a server that speaks nothing else, and another client none.
-func TestOnlyOneVersionOfHTTPIsSpoken(t *testing.T) {
+// The cases named after a version of HTTP must use it: the server answers the proxy in that version, and refuses clients that do not
+// speak it.
+func TestSecure_SpeaksOneVersionOfHTTP(t *testing.T) {
 	for version, want := range map[string]int{"1.1": 1, "2": 2} {
 		file := filepath.Join(t.TempDir(), "certificate.pem")
 		server := newServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -20,7 +21,7 @@ func TestOnlyOneVersionOfHTTPIsSpoken(t *testing.T) {
 				t.Errorf("-http %s: a request came by %s", version, r.Proto)
 			}
 		}))
-		server.ErrorLog = log.New(io.Discard, "", 0) // of who is turned away
+		server.ErrorLog = log.New(io.Discard, "", 0) // handshakes that the server refuses
 		if err := secure(server, file, version); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,7 @@ func TestOnlyOneVersionOfHTTPIsSpoken(t *testing.T) {
 		if w.Code != http.StatusOK {
 			t.Errorf("-http %s: %d %s", version, w.Code, w.Body)
 		}
-		old := &http.Client{Transport: &http.Transport{TLSClientConfig: trust.Clone()}} // speaks HTTP/1.1
+		old := &http.Client{Transport: &http.Transport{TLSClientConfig: trust.Clone()}} // speaks HTTP/1.1 only
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target.String(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +51,7 @@ func TestOnlyOneVersionOfHTTPIsSpoken(t *testing.T) {
 			_ = response.Body.Close()
 		}
 		if (err == nil) != (want == 1) {
-			t.Errorf("-http %s: a client that speaks HTTP/1.1 gets %v", version, err)
+			t.Errorf("-http %s: a client of HTTP/1.1 gets error %v", version, err)
 		}
 	}
 }

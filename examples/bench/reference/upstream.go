@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// upstream is an MCP server of both eras whose answers were written before they are asked for.
+// upstream is an MCP server of both eras that encodes its results once, at the start.
 type upstream struct {
 	prompts, size      int
 	delay              time.Duration
@@ -24,11 +24,11 @@ type upstream struct {
 }
 
 func (u *upstream) flags(flags *flag.FlagSet) {
-	flags.IntVar(&u.prompts, "prompts", 10, "how many prompts are listed")
-	flags.IntVar(&u.size, "size", 300, "bytes of a prompt's text")
-	flags.DurationVar(&u.delay, "delay", 0, "how long a get or a completion takes")
-	flags.BoolVar(&u.legacy, "legacy", false, "speak 2025-11-25 and nothing later")
-	flags.BoolVar(&u.sse, "sse", false, "answer gets by event streams")
+	flags.IntVar(&u.prompts, "prompts", 10, "number of prompts in the list")
+	flags.IntVar(&u.size, "size", 300, "size of a prompt's text in bytes")
+	flags.DurationVar(&u.delay, "delay", 0, "delay before the response to a get or a completion")
+	flags.BoolVar(&u.legacy, "legacy", false, "speak 2025-11-25 and no later revision")
+	flags.BoolVar(&u.sse, "sse", false, "answer gets with an event stream")
 	flags.BoolVar(&u.stdio, "stdio", false, "speak over standard input and output")
 }
 
@@ -66,10 +66,10 @@ func (u *upstream) respond(dst []byte, m wire.Message) []byte {
 	return append(dst, '}')
 }
 
-// buffers keep a request's body and then its response.
+// buffers hold responses.
 var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		hold(w, r, "")
@@ -104,14 +104,14 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		*buffer = u.respond((*buffer)[:0], m)
 		w.Header().Set("Content-Length", strconv.Itoa(len(*buffer)))
 	}
-	_, _ = w.Write(*buffer) // the client has gone
+	_, _ = w.Write(*buffer) // fails only if the client has gone
 }
 
-// hold keeps a stream open on which nothing happens.
+// hold sends the first event of a stream, if any, and keeps the stream open.
 func hold(w http.ResponseWriter, r *http.Request, first string) {
 	w.Header().Set("Content-Type", wire.ContentSSE)
-	_, _ = io.WriteString(w, first)           // seen next
-	_ = http.NewResponseController(w).Flush() // the client has gone
+	_, _ = io.WriteString(w, first)           // an error recurs in Flush
+	_ = http.NewResponseController(w).Flush() // fails only if the client has gone
 	<-r.Context().Done()
 }
 
@@ -131,7 +131,7 @@ func (u *upstream) serveStdio(in io.Reader, out io.Writer) error {
 			line := append(u.respond(nil, m), '\n')
 			mu.Lock()
 			defer mu.Unlock()
-			_, _ = out.Write(line) // the client has gone
+			_, _ = out.Write(line) // fails only if the client has gone
 		}()
 	}
 	return lines.Err()

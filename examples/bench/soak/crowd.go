@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// patience bounds how long the true list may take to reach everybody once all is quiet: an upstream that was down
-	// for long is tried again every ten seconds.
+	// patience bounds how long the true list may take to reach all clients in a quiet phase: the gateway tries an upstream that has
+	// been down for long every ten seconds.
 	patience = 30 * time.Second
-	// drowsiness is how long a client waits at most before it lists again without having been told to, in busy times.
-	drowsiness = 2 * time.Second
-	// maxViolations bounds what is told.
+	// listInterval bounds how long a client waits, while upstreams change, before it lists without a notification.
+	listInterval = 2 * time.Second
+	// maxViolations bounds how many errors are reported.
 	maxViolations = 20
 )
 
-// audience is who sees the same.
+// audience is a set of clients that see the same prompts.
 type audience struct {
 	token string
 	teams []int
 }
 
-// audiences are the members of one team, of the other, and of both.
+// audiences returns the members of one team, of the other, and of both.
 func audiences() []audience {
 	return []audience{{"ann", []int{0}}, {"bob", []int{1}}, {"eve", []int{0, 1}}}
 }
@@ -44,7 +44,7 @@ func (a audience) in(team int) bool { return slices.Contains(a.teams, team) }
 
 // crowd is all clients.
 type crowd struct {
-	// busy makes clients list also when they are not told to.
+	// busy makes clients list without a notification, too.
 	busy    atomic.Bool
 	members []*member
 	world   *world
@@ -52,26 +52,26 @@ type crowd struct {
 	stop    context.CancelFunc
 	carrier *http.Transport
 
-	drains, pages, told atomic.Int64
+	walks, pages, notified atomic.Int64
 
 	mu     sync.Mutex // guards broken
 	broken []error
 }
 
-// member is one client. It lists when it is told of a change, and keeps what it listed.
+// member is one client. It lists when it is notified, and keeps the list.
 type member struct {
 	audience
 
 	name   string
 	lister client.Client
 	stream io.ReadCloser
-	dirty  chan struct{} // holds at most one mark: that it was told since its last drain began
+	dirty  chan struct{} // of capacity one: a value in it means that a notification came since the last walk began
 
 	mu   sync.Mutex // guards list
 	list map[string]string
 }
 
-// join makes all clients open their streams and list for the first time.
+// join opens the streams of all clients and waits until each has listed.
 func (c *crowd) join(ctx context.Context, s settings, endpoint string, w *world) error {
 	ctx, c.stop = context.WithCancel(ctx)
 	c.world = w
@@ -91,14 +91,14 @@ func (c *crowd) join(ctx context.Context, s settings, endpoint string, w *world)
 			return err
 		}
 		c.members = append(c.members, m)
-		m.tell()
+		m.signal()
 		c.group.Go(func() error {
 			err := client.Changes(m.stream, func() {
-				c.told.Add(1)
-				m.tell()
+				c.notified.Add(1)
+				m.signal()
 			})
 			if ctx.Err() == nil {
-				c.violated(fmt.Errorf("%s: the stream has ended: %w", m.name, err))
+				c.violated(fmt.Errorf("%s: the stream ended: %w", m.name, err))
 			}
 			return nil
 		})
@@ -111,27 +111,27 @@ func (c *crowd) join(ctx context.Context, s settings, endpoint string, w *world)
 	return errors.Join(err, c.violations())
 }
 
-// tell marks that the list is to be drained. It never blocks.
-func (m *member) tell() {
+// signal asks for a walk. It never blocks.
+func (m *member) signal() {
 	select {
 	case m.dirty <- struct{}{}:
 	default:
 	}
 }
 
-// follow drains the list again and again.
+// follow walks the list after each signal, until ctx ends.
 func (c *crowd) follow(ctx context.Context, m *member) {
 	for ctx.Err() == nil {
 		select {
 		case <-m.dirty:
-		case <-time.After(rand.N(drowsiness)): //nolint:gosec // chance
+		case <-time.After(rand.N(listInterval)): //nolint:gosec // need not be secret
 			if !c.busy.Load() {
 				continue
 			}
 		case <-ctx.Done():
 			return
 		}
-		list, err := c.drain(ctx, m)
+		list, err := c.walk(ctx, m)
 		if err != nil {
 			if ctx.Err() == nil {
 				c.violated(fmt.Errorf("%s: %w", m.name, err))
@@ -144,8 +144,8 @@ func (c *crowd) follow(ctx context.Context, m *member) {
 	}
 }
 
-// drain follows the pages to the end and looks at what they hold together.
-func (c *crowd) drain(ctx context.Context, m *member) (map[string]string, error) {
+// walk lists all pages and checks the whole.
+func (c *crowd) walk(ctx context.Context, m *member) (map[string]string, error) {
 	list, last, cursor := map[string]string{}, "", ""
 	for {
 		prompts, next, err := m.lister.Page(ctx, cursor)
@@ -155,7 +155,7 @@ func (c *crowd) drain(ctx context.Context, m *member) (map[string]string, error)
 		c.pages.Add(1)
 		for _, p := range prompts {
 			if p.Name <= last {
-				return nil, fmt.Errorf("%s follows %s", p.Name, last)
+				return nil, fmt.Errorf("prompt %s comes after %s", p.Name, last)
 			}
 			last, list[p.Name] = p.Name, p.Description
 		}
@@ -164,40 +164,40 @@ func (c *crowd) drain(ctx context.Context, m *member) (map[string]string, error)
 		}
 		cursor = next
 	}
-	c.drains.Add(1)
-	return list, c.complete(m, list)
+	c.walks.Add(1)
+	return list, c.checkPermanent(m, list)
 }
 
-// complete looks for what was there throughout.
-func (c *crowd) complete(m *member, list map[string]string) error {
+// checkPermanent checks that a list has the permanent prompts that the client sees, and no others.
+func (c *crowd) checkPermanent(m *member, list map[string]string) error {
 	for _, u := range c.world.upstreams {
 		for p := range permanent {
 			name := fmt.Sprintf("%s.permanent%d", u.name, p)
 			if _, listed := list[name]; listed != m.in(u.team) {
-				return fmt.Errorf("%s is listed: %v, but the client sees it: %v", name, listed, m.in(u.team))
+				return fmt.Errorf("%s: listed = %v, want %v", name, listed, m.in(u.team))
 			}
 		}
 	}
 	return nil
 }
 
-// settle waits until each client holds the true list, and returns how long that took.
+// settle waits until each client has the true list, and returns how long that took.
 func (c *crowd) settle(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
 	for {
-		err := c.untrue()
+		err := c.checkLists()
 		if err == nil {
 			return time.Since(begun), nil
 		}
 		if time.Since(begun) > patience || ctx.Err() != nil {
-			return 0, fmt.Errorf("not within %s of quiet: %w", patience, err)
+			return 0, fmt.Errorf("after %s without changes: %w", patience, err)
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
 }
 
-// untrue returns how the lists that clients hold differ from what is offered.
-func (c *crowd) untrue() error {
+// checkLists compares the list of each client with the prompts that the upstreams offer.
+func (c *crowd) checkLists() error {
 	truth := map[string]map[string]string{}
 	for _, a := range audiences() {
 		truth[a.token] = c.world.sees(a.teams)
@@ -213,27 +213,27 @@ func (c *crowd) untrue() error {
 	if wrong == nil {
 		return nil
 	}
-	return fmt.Errorf("%d clients hold a list that is not the true one; %s", len(wrong), strings.Join(wrong[:min(len(wrong), 3)], "; "))
+	return fmt.Errorf("%d clients have a wrong list: %s", len(wrong), strings.Join(wrong[:min(len(wrong), 3)], "; "))
 }
 
-// difference names what is different, the first few.
+// difference describes the first few differences between two lists.
 func difference(want, got map[string]string) string {
 	var names []string
 	for name := range want {
 		if got[name] != want[name] {
-			names = append(names, fmt.Sprintf("%s is %q instead of %q", name, got[name], want[name]))
+			names = append(names, fmt.Sprintf("%s = %q, want %q", name, got[name], want[name]))
 		}
 	}
 	for name := range got {
 		if _, ok := want[name]; !ok {
-			names = append(names, name+" is gone")
+			names = append(names, name+" is listed but no longer offered")
 		}
 	}
 	slices.Sort(names)
 	return strings.Join(names[:min(len(names), 3)], ", ")
 }
 
-// lastChange makes one change in each team, in the quiet, and waits until everybody has heard of it and listed it.
+// lastChange makes one change in each team, in a quiet phase, and waits until all clients have listed it.
 func (c *crowd) lastChange(ctx context.Context, part int) error {
 	for team := range teams {
 		u := c.world.upstreams[len(c.world.upstreams)-1-team]
@@ -263,10 +263,10 @@ func (c *crowd) violations() error {
 }
 
 func (c *crowd) String() string {
-	return fmt.Sprintf("%d drains of %d pages, %d times told", c.drains.Load(), c.pages.Load(), c.told.Load())
+	return fmt.Sprintf("%d walks over %d pages, %d notifications", c.walks.Load(), c.pages.Load(), c.notified.Load())
 }
 
-// idle closes connections that nobody uses.
+// idle closes idle connections.
 func (c *crowd) idle() { c.carrier.CloseIdleConnections() }
 
 func (c *crowd) leave() {
@@ -274,5 +274,5 @@ func (c *crowd) leave() {
 	for _, m := range c.members {
 		_ = m.stream.Close()
 	}
-	_ = c.group.Wait() // they have told already
+	_ = c.group.Wait() // errors are among the violations
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 )
 
-// soaked is the gateway at work.
+// soaked is a running gateway.
 type soaked struct {
 	endpoint string
 	close    func()
@@ -46,10 +46,10 @@ func startGateway(ctx context.Context, s settings, w *world) (*soaked, error) {
 	go func() { ended <- g.Run(ctx) }()
 	started := &soaked{"http://" + listener.Addr().String() + cfg.Gateway.Path, func() {
 		g.Drain()
-		_ = server.Close() // the process ends anyway
+		_ = server.Close() // the process is about to exit
 		cancel()
 		for range cap(ended) {
-			<-ended //nolint:errcheck // that it was closed
+			<-ended //nolint:errcheck // says only that it was stopped
 		}
 	}}
 	if err := listed(ctx, g); err != nil {
@@ -59,7 +59,7 @@ func startGateway(ctx context.Context, s settings, w *world) (*soaked, error) {
 	return started, nil
 }
 
-// listed waits until every upstream has been listed: from then on what is permanent is there throughout.
+// listed waits until the gateway has listed every upstream: from then on all permanent prompts must be visible.
 func listed(ctx context.Context, g *gateway.Gateway) error {
 	for end := time.Now().Add(patience); time.Now().Before(end); pause(ctx, 50*time.Millisecond) {
 		waiting := slices.DeleteFunc(g.Ready().Upstreams, func(u gateway.UpstreamHealth) bool { return u.Listed })
@@ -67,11 +67,11 @@ func listed(ctx context.Context, g *gateway.Gateway) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("not all upstreams are listed within %s: %+v", patience, g.Ready().Upstreams)
+	return fmt.Errorf("some upstreams are not listed after %s: %+v", patience, g.Ready().Upstreams)
 }
 
-// configure writes the gateway's configuration and loads it as the command line does: a team for each of the world's,
-// a token for each team's member, and one for a member of both.
+// configure writes the gateway's configuration and loads it as the command line does. It has a token for the member of each team,
+// and one for the member of both.
 func configure(s settings, w *world) (*config.Config, error) {
 	dir, err := os.MkdirTemp("", "soak")
 	if err != nil {
@@ -108,28 +108,28 @@ func configure(s settings, w *world) (*config.Config, error) {
 	return cfg, diagnostics.Err()
 }
 
-// usage is what a process holds.
+// usage is what a process has in use.
 type usage struct {
 	goroutines int
 	heap       uint64
-	stacks     string // of the goroutines, for the case that they have become more
+	stacks     string // of the goroutines, to report those that leaked
 }
 
-// The second part may hold a little more than the first: connections are kept for a while, and pools fill.
+// The second part may leave a little more in use than the first: connections are kept for a while, and pools fill.
 const (
 	goroutineTolerance = 30
 	heapTolerance      = 8 << 20
 	heapFactor         = 1.2
-	// calming is how long connections and goroutines may take to end.
-	calming = 15 * time.Second
+	// winding is how long connections and goroutines may take to end.
+	winding = 15 * time.Second
 )
 
-// measure counts when nothing is on its way any more: the least of what is seen while idle connections are closed.
+// measure returns the least usage within a while, during which it closes idle connections with the given functions.
 func measure(idle ...func()) usage {
 	var least usage
-	for end := time.Now().Add(calming); time.Now().Before(end); time.Sleep(calming / 15) {
-		for _, letGo := range idle {
-			letGo()
+	for end := time.Now().Add(winding); time.Now().Before(end); time.Sleep(winding / 15) {
+		for _, closeIdle := range idle {
+			closeIdle()
 		}
 		runtime.GC()
 		var stats runtime.MemStats
@@ -137,7 +137,7 @@ func measure(idle ...func()) usage {
 		if n := runtime.NumGoroutine(); least.goroutines == 0 || n < least.goroutines {
 			least.goroutines = n
 			var stacks strings.Builder
-			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // a builder takes all
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // a Builder never fails
 			least.stacks = stacks.String()
 		}
 		if least.heap == 0 || stats.HeapAlloc < least.heap {
@@ -151,13 +151,13 @@ func (u usage) String() string {
 	return fmt.Sprintf("%d goroutines, %.1f MiB of heap", u.goroutines, float64(u.heap)/(1<<20))
 }
 
-// against returns an error where more is held than before.
+// against returns an error if more is in use than before.
 func (u usage) against(before usage) error {
 	if u.goroutines > before.goroutines+goroutineTolerance {
-		return fmt.Errorf("goroutines have grown from %d to %d:\n%s", before.goroutines, u.goroutines, u.stacks)
+		return fmt.Errorf("goroutines leak: %d before, %d now:\n%s", before.goroutines, u.goroutines, u.stacks)
 	}
 	if float64(u.heap) > heapFactor*float64(before.heap)+heapTolerance {
-		return fmt.Errorf("the heap has grown: %v, before %v", u, before)
+		return fmt.Errorf("memory leaks: %v before, %v now", before, u)
 	}
 	return nil
 }

@@ -1,19 +1,18 @@
-// Command soak lets a gateway live through a bad day in a minute: upstreams that change, die and return at random,
-// while clients drain the list page by page and listen. All takes place in this process and its children, on loopback,
-// so that goroutines and memory can be counted; it ends by itself.
+// Command soak puts a gateway through a minute of chaos: upstreams change, die and return at random, while clients listen and
+// walk all pages of the list. Everything runs in this process and its children, so that soak can count goroutines and
+// memory.
 //
 //	clients ──▶ gateway (gateway.New, Run, Handler) ──▶ upstreams over HTTP, of both eras
 //	                                                └─▶ upstreams as children of the gateway, of both eras
 //
-// It runs in two parts, each of which ends in quiet: everything is up again, nothing changes. What must hold:
+// It runs in two parts, each of which ends with a quiet phase: all upstreams are up and nothing changes. It checks that
 //
-//   - no drain has a prompt twice or out of order, or lacks one that was there throughout
-//   - in the quiet each client comes to hold the true list, though it lists only when it is told of a change
-//   - a last change is heard of by every client that sees it, and nobody's stream ends
-//   - the second part leaves no more goroutines and memory in use than the first one did
+//   - no walk finds a prompt twice or out of order, or misses one that was there all the time
+//   - in the quiet phase each client arrives at the true list, though it lists only when it is notified
+//   - every client that sees a last change is notified of it, and no stream ends
+//   - the second part leaves no more goroutines and memory in use than the first
 //
-// The exit code is 1 where one of these is broken. The seed is printed; with -seed the same things are decided again,
-// as far as decisions do not depend on who is faster.
+// The exit code is 1 if a check fails. Soak prints its seed; -seed repeats the random choices, though not the timing.
 package main
 
 import (
@@ -42,12 +41,12 @@ type settings struct {
 func main() {
 	var s settings
 	flag.DurationVar(&s.length, "for", time.Minute, "how long upstreams change, die and return")
-	flag.Uint64Var(&s.seed, "seed", 0, "what chance begins with; 0 takes another one each time")
-	flag.IntVar(&s.upstreams, "upstreams", 50, "servers behind the gateway")
-	flag.IntVar(&s.children, "children", 6, "how many of them are children of the gateway, on stdio")
-	flag.IntVar(&s.clients, "clients", 200, "clients that list and listen")
-	flag.IntVar(&s.pageSize, "page-size", 25, "prompts on a page")
-	flag.StringVar(&s.child, "child", "", "be a child `NAME@ADDRESS`, for the program's own use")
+	flag.Uint64Var(&s.seed, "seed", 0, "seed of the random choices; 0 means a new one")
+	flag.IntVar(&s.upstreams, "upstreams", 50, "number of servers behind the gateway")
+	flag.IntVar(&s.children, "children", 6, "number of servers that are child processes of the gateway, on stdio")
+	flag.IntVar(&s.clients, "clients", 200, "number of clients")
+	flag.IntVar(&s.pageSize, "page-size", 25, "prompts per page")
+	flag.StringVar(&s.child, "child", "", "run as the child `NAME@ADDRESS`; for internal use")
 	flag.Parse()
 	if s.child != "" {
 		os.Exit(playChild(s.child))
@@ -61,12 +60,12 @@ func main() {
 	defer cancel()
 	fmt.Printf("soak: %d upstreams, %d of them children, %d clients, %v, -seed %d\n", s.upstreams, s.children, s.clients, s.length, s.seed)
 	if err := run(ctx, s); err != nil {
-		fmt.Fprintf(os.Stderr, "soak: BROKEN with -seed %d:\n%v\n", s.seed, err)
-		os.Exit(1) //nolint:gocritic // what is deferred ends with the process
+		fmt.Fprintf(os.Stderr, "soak: failed with -seed %d:\n%v\n", s.seed, err)
+		os.Exit(1) //nolint:gocritic // the deferred calls release only what ends with the process
 	}
 }
 
-// run returns what was broken.
+// run returns the checks that failed.
 func run(ctx context.Context, s settings) error {
 	w, err := newWorld(ctx, s)
 	if err != nil {
@@ -84,7 +83,7 @@ func run(ctx context.Context, s settings) error {
 	}
 	defer crowd.leave()
 
-	chance := rand.New(rand.NewPCG(s.seed, 0)) //nolint:gosec // chance that can be repeated
+	chance := rand.New(rand.NewPCG(s.seed, 0)) //nolint:gosec // must be repeatable, not secret
 	var use [2]usage
 	var broken error
 	for part, length := range []time.Duration{s.length / 4, s.length * 3 / 4} {

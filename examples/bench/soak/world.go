@@ -20,27 +20,27 @@ import (
 )
 
 const (
-	// permanent prompts of each upstream are always there; volatile ones come and go.
+	// permanent is the number of prompts that each upstream always has; volatile is the number of those that come and go.
 	permanent = 4
 	volatile  = 8
-	// teams own the upstreams by turns.
+	// teams is the number of teams, which own the upstreams in turn.
 	teams = 2
-	// longestPause is between two things that happen.
+	// longestPause bounds the time between two events.
 	longestPause = 60 * time.Millisecond
 )
 
 // world is all upstreams.
 type world struct {
 	upstreams []*upstream
-	// changes, deaths and returns are how often each happened so far.
+	// changes, deaths and returns count the events of each kind.
 	changes, deaths, returns int
 
 	mu sync.Mutex // guards truth
-	// truth is what each team's upstreams offer, by exposed name.
+	// truth holds the descriptions that each team's upstreams offer, by exposed name.
 	truth [teams]map[string]string
 }
 
-// upstream is one server with its life.
+// upstream is one server that comes and goes.
 type upstream struct {
 	name string
 	team int
@@ -50,18 +50,18 @@ type upstream struct {
 	prompts map[string]string
 }
 
-// host keeps an upstream's server where the gateway finds it.
+// host runs an upstream's server.
 type host interface {
 	offer(prompts []string)
 	down()
 	up() error
-	// block is how the server is reached, as an attribute of its upstream block.
+	// block is the body of the upstream block that names the server.
 	block() string
-	// idle closes connections that nobody uses.
+	// idle closes idle connections.
 	idle()
 }
 
-// newWorld returns with all upstreams up.
+// newWorld starts all upstreams.
 func newWorld(ctx context.Context, s settings) (*world, error) {
 	w := &world{}
 	for i := range w.truth {
@@ -73,7 +73,7 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 	}
 	for i := range s.upstreams {
 		u := &upstream{name: fmt.Sprintf("u%02d", i), team: i % teams, prompts: map[string]string{}}
-		legacy := i%4 < 2 // of both teams
+		legacy := i%4 < 2 // half of the upstreams of each team
 		if i < s.children {
 			u.host = nursery.child(u.name, legacy)
 		} else {
@@ -92,20 +92,20 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 	return w, nil
 }
 
-// rage lets things happen for a while. At the end all upstreams are up.
+// rage makes upstreams change, die and return for a while. At its end all are up.
 func (w *world) rage(ctx context.Context, chance *rand.Rand, length time.Duration) {
 	for end := time.Now().Add(length); time.Now().Before(end) && ctx.Err() == nil; {
 		u := w.upstreams[chance.IntN(len(w.upstreams))]
-		switch what := chance.IntN(10); {
-		case !u.up && what < 5:
+		switch event := chance.IntN(10); {
+		case !u.up && event < 5:
 			w.returns++
 			if err := u.rise(); err != nil {
-				w.returns-- // its port is not free yet: it stays down
+				w.returns-- // its port is still in use: it stays down
 			}
-		case u.up && what < 2:
+		case u.up && event < 2:
 			w.deaths++
 			u.fall()
-		default: // what changes while the server is down is found when it is back
+		default: // a change while the server is down becomes visible when it returns
 			w.changes++
 			u.change(chance)
 			w.offer(u)
@@ -130,7 +130,7 @@ func pause(ctx context.Context, length time.Duration) {
 	}
 }
 
-// change adds, removes or describes anew one or a few prompts.
+// change adds, removes or changes a few prompts.
 func (u *upstream) change(chance *rand.Rand) {
 	version := fmt.Sprint("version ", chance.Uint32())
 	for range 1 + chance.IntN(3) {
@@ -143,7 +143,7 @@ func (u *upstream) change(chance *rand.Rand) {
 	u.prompts[fmt.Sprintf("permanent%d", chance.IntN(permanent))] = version
 }
 
-// offer lets the upstream say what it has, and makes that the truth.
+// offer publishes the prompts of an upstream and records them as the truth.
 func (w *world) offer(u *upstream) {
 	var definitions []string
 	w.mu.Lock()
@@ -157,7 +157,7 @@ func (w *world) offer(u *upstream) {
 	u.host.offer(definitions)
 }
 
-// sees returns what is offered to members of these teams.
+// sees returns the prompts that a member of these teams must see.
 func (w *world) sees(teams []int) map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,7 +205,7 @@ type web struct {
 func (h *web) offer(prompts []string) { h.server.Offer(prompts...) }
 func (h *web) block() string          { return fmt.Sprintf("url = %q", "http://"+h.address) }
 
-// up begins a new life on the old port.
+// up starts the server, on its old port if it had one.
 func (h *web) up() error {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", h.address)
 	if err != nil {
@@ -219,7 +219,7 @@ func (h *web) up() error {
 	return nil
 }
 
-// down ends the server as a kill would: its connections break.
+// down breaks all connections, as a crash does.
 func (h *web) down() {
 	if h.serving != nil {
 		_ = h.serving.Close()
@@ -231,18 +231,18 @@ func (h *web) idle() {
 	h.serving.SetKeepAlivesEnabled(true)
 }
 
-// nursery is where children of the gateway call home: a child cannot be told by its parent, which is the gateway, what
-// it is to offer.
+// nursery tells child processes which prompts to offer. They are children of the gateway and not of this process, so each of them
+// connects to the nursery.
 type nursery struct {
 	listener net.Listener
 	program  string
 
-	mu       sync.Mutex // guards children and what they have
+	mu       sync.Mutex // guards children and their fields
 	children map[string]*child
 }
 
-// child is an upstream on stdio. The process behind it comes and goes; each one dials the nursery, says its name, is
-// told what to offer whenever that changes, and dies when the connection ends.
+// child is an upstream on stdio. Its process comes and goes: it connects to the nursery, sends its name, receives its prompts
+// whenever they change, and exits when the connection ends.
 type child struct {
 	nursery *nursery
 	name    string
@@ -274,7 +274,7 @@ func newNursery(ctx context.Context) (*nursery, error) {
 	return n, nil
 }
 
-// legacySuffix is in the name of a child that speaks the legacy revision.
+// legacySuffix ends the name of a child that speaks 2025-11-25.
 const legacySuffix = "-legacy"
 
 func (n *nursery) child(name string, legacy bool) *child {
@@ -286,7 +286,7 @@ func (n *nursery) child(name string, legacy bool) *child {
 	return c
 }
 
-// welcome finds out which child has called.
+// welcome assigns a new connection to its child.
 func (n *nursery) welcome(conn net.Conn) {
 	var name string
 	if err := json.NewDecoder(conn).Decode(&name); err != nil {
@@ -304,13 +304,13 @@ func (n *nursery) welcome(conn net.Conn) {
 		_ = c.conn.Close()
 	}
 	c.conn = conn
-	c.tell()
+	c.tellLocked()
 }
 
-// tell sends a child's process what to offer. The nursery's lock is held.
-func (c *child) tell() {
+// tellLocked sends the prompts to the child's process. The caller holds the nursery's lock.
+func (c *child) tellLocked() {
 	if c.conn != nil {
-		_ = json.NewEncoder(c.conn).Encode(c.prompts) // it has died, and another will call
+		_ = json.NewEncoder(c.conn).Encode(c.prompts) // fails only if the process has died: the next one will connect
 	}
 }
 
@@ -318,7 +318,7 @@ func (c *child) offer(prompts []string) {
 	c.nursery.mu.Lock()
 	defer c.nursery.mu.Unlock()
 	c.prompts = prompts
-	c.tell()
+	c.tellLocked()
 }
 
 func (c *child) up() error {
@@ -344,7 +344,7 @@ func (c *child) block() string {
 
 func (c *child) idle() {}
 
-// playChild is the life of a child's process, to its exit code.
+// playChild is the main function of a child process. It returns the exit code.
 func playChild(who string) int {
 	name, address, _ := strings.Cut(who, "@")
 	home, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
@@ -356,28 +356,28 @@ func playChild(who string) int {
 		return 1
 	}
 	server := lean.Server{Legacy: strings.HasSuffix(name, legacySuffix)}
-	told := json.NewDecoder(home)
-	listen := func() error {
+	offers := json.NewDecoder(home)
+	receive := func() error {
 		var prompts []string
-		if err := told.Decode(&prompts); err != nil {
+		if err := offers.Decode(&prompts); err != nil {
 			return err
 		}
 		server.Offer(prompts...)
 		return nil
 	}
-	if err := listen(); err != nil {
+	if err := receive(); err != nil {
 		return 1
 	}
 	ended := make(chan error, 2)
 	go func() {
 		for {
-			if err := listen(); err != nil {
+			if err := receive(); err != nil {
 				ended <- err
 				return
 			}
 		}
 	}()
 	go func() { ended <- errors.Join(server.ServeStdio(os.Stdin, os.Stdout), io.EOF) }()
-	<-ended //nolint:errcheck // whichever end it was
+	<-ended //nolint:errcheck // either end of the process is its end
 	return 1
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// benchmark is one case: who is measured, the last of them the yardstick.
+// benchmark is one case. The last contestant that set returns is the baseline of the ratios.
 type benchmark struct {
 	name        string
 	connections int
@@ -35,15 +35,15 @@ func cases() []benchmark {
 		{"get 1 MB, 2026-07-28", usual, getCase(getting{modern: true}, "-size", "1000000")},
 		{"get 0.3 KB, upstream over TLS, HTTP/2", usual, getCase(getting{http: "2"}, "-legacy")},
 		{"get 0.3 KB, upstream over TLS, HTTP/1.1", usual, getCase(getting{http: "1.1"}, "-legacy")},
-		{"get 0.3 KB, stdio beside HTTP upstream", usual, stdioCase("-legacy")},
-		{"get 10 KB, stdio beside HTTP upstream", usual, stdioCase("-legacy", "-size", "10000")},
+		{"get 0.3 KB, stdio or HTTP upstream", usual, stdioCase("-legacy")},
+		{"get 10 KB, stdio or HTTP upstream", usual, stdioCase("-legacy", "-size", "10000")},
 		{"get 0.3 KB, legacy", 256, getCase(getting{}, "-legacy")},
 		{"get 0.3 KB, legacy", 2000, getCase(getting{}, "-legacy")},
 		{"get, upstream takes 20 ms", usual, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
 		{"get, upstream takes 20 ms", 128, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
 		{"get, upstream takes 20 ms", 2000, getCase(getting{}, "-legacy", "-delay", "20ms")},
-		{"get with identity and 1000 rules beside none", usual, policyCase(wire.PromptsGet, `"name":"up.p00001"`, someText)},
-		{"list of 100 with identity and 1000 rules beside none", usual, policyCase(wire.PromptsList, "", `p00099"`)},
+		{"get with identity and 1000 rules", usual, policyCase(wire.PromptsGet, `"name":"up.p00001"`, someText)},
+		{"list of 100 with identity and 1000 rules", usual, policyCase(wire.PromptsList, "", `p00099"`)},
 		{"completion, legacy", usual, completionCase},
 		{"initialize", usual, initializeCase},
 	}
@@ -51,18 +51,18 @@ func cases() []benchmark {
 		all = append(all, benchmark{fmt.Sprintf("list of %d on a page", prompts), usual, listCase(prompts)})
 	}
 	return append(all,
-		benchmark{"page of 100 from 10 000", usual, drainCase(1)},
-		benchmark{"page of 100 from 10 000, 100 audiences", usual, drainCase(100)},
+		benchmark{"page of 100 from 10 000", usual, pagesCase(1)},
+		benchmark{"page of 100 from 10 000, 100 audiences", usual, pagesCase(100)},
 	)
 }
 
-// getting is how a prompt is got.
+// getting is a variant of prompts/get.
 type getting struct {
-	modern              bool
-	unlike              bool // the upstream is of the other era, so that no proxy could stand between
+	modern              bool // the client speaks 2026-07-28
+	unlike              bool // the upstream speaks the other era than the client, which a plain proxy cannot translate
 	withSDK, withDirect bool
-	directLast          bool // the upstream itself is the yardstick
-	// http is the version of HTTP that the upstream speaks over TLS; empty where there is no TLS.
+	directLast          bool // the baseline is the upstream without anything before it
+	// http is the version of HTTP that the upstream speaks over TLS; empty means no TLS.
 	http string
 }
 
@@ -109,7 +109,7 @@ func getCase(g getting, upstreamArgs ...string) func(context.Context, *stage) ([
 	}
 }
 
-// at returns the settings of an upstream with the certificate in a file; "" is no TLS.
+// at returns the attributes that say where an upstream is. Certificate is the file of its certificate; "" means no TLS.
 func at(up program, certificate string) string {
 	text := fmt.Sprintf("url = %q", up.endpoint)
 	if certificate != "" {
@@ -118,7 +118,7 @@ func at(up program, certificate string) string {
 	return text
 }
 
-// entrant is a program on its way to be a contestant.
+// entrant is a program that becomes a contestant once a client is connected to it.
 type entrant struct {
 	name   string
 	p      program
@@ -128,7 +128,7 @@ type entrant struct {
 
 type entrants []entrant
 
-// ready connects all and writes down what each is asked.
+// ready connects to all programs and prepares their requests.
 func (all entrants) ready(ctx context.Context, method string, params func(entrant) string, want string) ([]contestant, error) {
 	var contestants []contestant
 	for _, e := range all {
@@ -143,7 +143,7 @@ func (all entrants) ready(ctx context.Context, method string, params func(entran
 	return contestants, nil
 }
 
-// stdioCase compares an upstream that is a child process with the same one over HTTP.
+// stdioCase compares an upstream that is a child process with the same upstream over HTTP.
 func stdioCase(upstreamArgs ...string) func(context.Context, *stage) ([]contestant, error) {
 	return func(ctx context.Context, st *stage) ([]contestant, error) {
 		args := append([]string{"upstream"}, upstreamArgs...)
@@ -171,7 +171,7 @@ func stdioCase(upstreamArgs ...string) func(context.Context, *stage) ([]contesta
 	}
 }
 
-// policyCase is what identity and policy cost: callers with a token and with a JWT, and a thousand rules.
+// policyCase compares callers with a token and with a JWT under a thousand rules with anonymous ones under none.
 func policyCase(method, params, want string) func(context.Context, *stage) ([]contestant, error) {
 	return func(ctx context.Context, st *stage) ([]contestant, error) {
 		up, err := st.reference(ctx, "upstream", "-legacy", "-prompts", "100")
@@ -208,7 +208,7 @@ func policyCase(method, params, want string) func(context.Context, *stage) ([]co
 	}
 }
 
-// thousandRules are a team's, of which none is about the prompts that are asked for.
+// thousandRules are rules of a team that match none of the prompts.
 func thousandRules() string {
 	var rules strings.Builder
 	for i := range 500 {
@@ -288,14 +288,15 @@ func listCase(prompts int) func(context.Context, *stage) ([]contestant, error) {
 	}
 }
 
-// bare is a handler that writes a page, asked the very same as the gateway: what names a session has to be read by both.
+// bare is a handler that writes a page. It gets the same requests as the gateway, with the session header, which takes time to
+// read.
 func bare(page program, request load.Request) contestant {
 	request.Address = page.address()
 	return contestant{"bare handler", page.Process, request}
 }
 
-// drainCase asks for all pages of a long list, as so many audiences, beside a handler that writes one of them.
-func drainCase(audiences int) func(context.Context, *stage) ([]contestant, error) {
+// pagesCase compares a walk over all pages of a long list, by several audiences, with a handler that writes one page.
+func pagesCase(audiences int) func(context.Context, *stage) ([]contestant, error) {
 	return func(ctx context.Context, st *stage) ([]contestant, error) {
 		up, err := st.reference(ctx, "upstream", "-legacy", "-prompts", "10000")
 		if err != nil {
@@ -311,7 +312,7 @@ func drainCase(audiences int) func(context.Context, *stage) ([]contestant, error
 		if err != nil {
 			return nil, err
 		}
-		drains := load.Request{Address: gateway.address(), Want: `"prompts":[`, Turns: true}
+		walk := load.Request{Address: gateway.address(), Want: `"prompts":[`, Turns: true}
 		var text []byte
 		for _, token := range tokens {
 			c, err := connect(ctx, gateway, false, token)
@@ -323,7 +324,7 @@ func drainCase(audiences int) func(context.Context, *stage) ([]contestant, error
 				return nil, err
 			}
 			for _, params := range pages {
-				drains.Raw = append(drains.Raw, c.raw(len(drains.Raw)+1, wire.PromptsList, params))
+				walk.Raw = append(walk.Raw, c.raw(len(walk.Raw)+1, wire.PromptsList, params))
 			}
 			if _, text, err = c.ask(ctx, wire.PromptsList, pages[len(pages)/2]); err != nil {
 				return nil, err
@@ -337,6 +338,6 @@ func drainCase(audiences int) func(context.Context, *stage) ([]contestant, error
 		if err != nil {
 			return nil, err
 		}
-		return []contestant{{"promptweir", gateway.Process, drains}, bare(page, drains)}, nil
+		return []contestant{{"promptweir", gateway.Process, walk}, bare(page, walk)}, nil
 	}
 }

@@ -18,13 +18,13 @@ const (
 	tokenLife = time.Hour
 )
 
-// issuer is an OpenID provider that has one key, and one token out.
+// issuer is an OpenID provider with one key, which has issued one token.
 type issuer struct {
 	url, token string
 	keys       []byte
 }
 
-// newIssuer starts a provider, for as long as the stage stands.
+// newIssuer starts a provider, which the stage stops.
 func (st *stage) newIssuer(ctx context.Context, claims map[string]any) (*issuer, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,12 +63,12 @@ func (i *issuer) sign(claims map[string]any) error {
 	return err
 }
 
-// ServeHTTP implements http.Handler: the keys, and the document that says where they are.
+// ServeHTTP implements [http.Handler]. It serves the keys and the discovery document.
 func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.URL.Path == "/keys" {
-		_, _ = w.Write(i.keys) // the gateway has gone
+		_, _ = w.Write(i.keys) // fails only if the gateway has gone
 		return
 	}
-	_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.url, "jwks_uri": i.url + "/keys"}) // likewise
+	_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.url, "jwks_uri": i.url + "/keys"}) // as above
 }

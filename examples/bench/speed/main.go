@@ -1,6 +1,8 @@
-// Command speed measures what the gateway costs beside programs that do less: a handler that writes the same bytes, a
-// reverse proxy that understands nothing, a gateway built on the official Go SDK. Each is a process of its own, asked by
-// the same closed loop on the same connections, in turns, several times; what counts is the ratio within one turn.
+// Command speed compares the gateway with simpler programs: a handler that writes the same bytes, httputil.ReverseProxy and a
+// gateway built on the official Go SDK. With -against it compares the gateway with an older build of itself.
+//
+// Each program is a process of its own. They take turns under the same load, a closed loop on a fixed number of connections,
+// and the result is the ratio within one turn: whatever else the machine does slows all of them alike.
 package main
 
 import (
@@ -26,25 +28,25 @@ type settings struct {
 	turns  int
 	length time.Duration
 	only   *regexp.Regexp
-	// profiles is a folder for CPU profiles of the gateway; nothing is measured then.
+	// profiles is a directory for CPU profiles of the gateway. If it is set, speed measures nothing.
 	profiles string
-	// against is an older build to compare the gateway with, pair by pair; nothing else is measured then.
+	// against is an older build of the gateway. If it is set, speed compares the two builds and nothing else.
 	against string
 	pairs   int
-	// cores are those that the gateway may use, as taskset takes them; empty means all.
+	// cores are those that the gateway may use, in the syntax of taskset; empty means all.
 	cores string
 }
 
 func main() {
 	s := settings{}
-	flag.StringVar(&s.bin, "bin", "bin", "`folder` of the programs promptweir and reference")
-	flag.IntVar(&s.turns, "turns", 5, "how often each is measured")
-	flag.DurationVar(&s.length, "length", 500*time.Millisecond, "how long each time")
-	only := flag.String("only", "", "measure the cases whose name matches this `expression`")
-	flag.StringVar(&s.profiles, "profiles", "", "write a CPU profile of the gateway for each case into this `folder`, and measure nothing")
-	flag.StringVar(&s.against, "against", "", "compare the gateway with this older `build` of it, in pairs, and measure nothing else")
-	flag.IntVar(&s.pairs, "pairs", 15, "how many pairs of turns -against takes")
-	flag.StringVar(&s.cores, "cores", "", "run the gateway on these `cores` only, such as 2-3 (by taskset)")
+	flag.StringVar(&s.bin, "bin", "bin", "`directory` of the programs promptweir and reference")
+	flag.IntVar(&s.turns, "turns", 5, "how many turns each program takes")
+	flag.DurationVar(&s.length, "length", 500*time.Millisecond, "how long a turn lasts")
+	only := flag.String("only", "", "measure only the cases whose name matches this regular `expression`")
+	flag.StringVar(&s.profiles, "profiles", "", "write a CPU profile of the gateway for each case to this `directory`, and measure nothing")
+	flag.StringVar(&s.against, "against", "", "compare the gateway with this older `build` of it, and measure nothing else")
+	flag.IntVar(&s.pairs, "pairs", 15, "how many pairs of turns the two builds of -against take")
+	flag.StringVar(&s.cores, "cores", "", "run the gateway on these `cores` only, such as 2-3; needs taskset")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -85,7 +87,7 @@ func run(ctx context.Context, s settings) error {
 	return nil
 }
 
-// measure takes the turns of a case and prints its rows.
+// measure runs a case and prints its rows.
 func measure(ctx context.Context, s settings, c benchmark) error {
 	st := newStage(s)
 	defer st.close()
@@ -96,7 +98,7 @@ func measure(ctx context.Context, s settings, c benchmark) error {
 	rows := make([]row, len(contestants))
 	for turn := range s.turns {
 		for i := range contestants {
-			i = (i + turn) % len(contestants) // none is always the first
+			i = (i + turn) % len(contestants) // each goes first in some turns
 			sample, err := contestants[i].take(ctx, c.connections, s.length)
 			if err != nil {
 				return fmt.Errorf("%s: %w", contestants[i].name, err)
@@ -110,10 +112,10 @@ func measure(ctx context.Context, s settings, c benchmark) error {
 	return nil
 }
 
-// profileLength is how long the gateway is profiled in each case.
+// profileLength is how long the CPU profile of a case lasts.
 const profileLength = 5 * time.Second
 
-// profile keeps the gateway of a case busy and writes what it spends its time on.
+// profile puts the gateway of a case under load and writes its CPU profile.
 func profile(ctx context.Context, s settings, c benchmark, path string) error {
 	st := newStage(s)
 	st.flags = []string{"--pprof"}
@@ -145,7 +147,7 @@ func download(ctx context.Context, url, path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// fetch returns what a URL answers.
+// fetch returns the body of a successful response.
 func fetch(ctx context.Context, url string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

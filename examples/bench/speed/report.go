@@ -12,31 +12,31 @@ import (
 	"github.com/promptweir/promptweir/examples/bench/internal/process"
 )
 
-// contestant is a process and what it is asked.
+// contestant is a process under measurement, with its requests.
 type contestant struct {
 	name    string
 	process *process.Process
 	request load.Request
 }
 
-// sample is what one turn found.
+// sample is the result of one turn.
 type sample struct {
 	rate     float64 // requests per second
 	p50, p99 time.Duration
 	cpu      float64 // microseconds of processor time per request
 	memory   int64
-	// objects and bytes are what the process allocated per request, see takeWithAllocations.
+	// objects and bytes are allocations per request; only takeWithAllocations sets them.
 	objects, bytes float64
 }
 
-// row are the samples of all turns.
+// row holds the samples of all turns.
 type row []sample
 
 func (c contestant) take(ctx context.Context, connections int, length time.Duration) (sample, error) {
 	return c.measure(ctx, connections, length, func() (heapUse, error) { return heapUse{}, nil })
 }
 
-// takeWithAllocations also counts what the process allocates, which must be a gateway.
+// takeWithAllocations also counts allocations. The process must be a gateway, whose metrics have them.
 func (c contestant) takeWithAllocations(ctx context.Context, connections int, length time.Duration) (sample, error) {
 	return c.measure(ctx, connections, length, func() (heapUse, error) { return c.allocations(ctx) })
 }
@@ -57,7 +57,7 @@ func (c contestant) measure(ctx context.Context, connections int, length time.Du
 		return sample{}, fmt.Errorf("%w\n%s", err, c.process.Log())
 	}
 	if result.Broken > 0 {
-		slog.WarnContext(ctx, "answers broke off", slog.String("who", c.name), slog.Int("answers", result.Broken), slog.Int("of", result.Requests))
+		slog.WarnContext(ctx, "connections broke during a response", slog.String("program", c.name), slog.Int("broken", result.Broken), slog.Int("responses", result.Requests))
 	}
 	requests := float64(result.Requests)
 	return sample{
@@ -68,27 +68,27 @@ func (c contestant) measure(ctx context.Context, connections int, length time.Du
 }
 
 func heading() string {
-	return "| case | connections | who | req/s | p50 ms | p99 ms | CPU µs/req | RSS MB | req/s ratio (spread) | CPU ratio | p99 ratio |\n" +
+	return "| case | connections | program | req/s | p50 ms | p99 ms | CPU µs/req | RSS MB | req/s ratio (spread) | CPU ratio | p99 ratio |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 }
 
-// line is a row of the table: medians, and the medians of the ratios to the yardstick turn by turn.
-func line(c benchmark, who string, r, yardstick row, isYardstick bool) string {
+// line is a row of the table: medians, and the medians of the ratios to the baseline within each turn.
+func line(c benchmark, program string, r, baseline row, isBaseline bool) string {
 	rate := func(s sample) float64 { return s.rate }
 	cpu := func(s sample) float64 { return s.cpu }
 	p99 := func(s sample) float64 { return float64(s.p99) }
 	ms := func(of func(sample) time.Duration) float64 {
 		return median(r, func(s sample) float64 { return float64(of(s)) / float64(time.Millisecond) })
 	}
-	text := fmt.Sprintf("| %s | %d | %s | %.0f | %.2f | %.1f | %.1f | %.0f |", c.name, c.connections, who, median(r, rate),
+	text := fmt.Sprintf("| %s | %d | %s | %.0f | %.2f | %.1f | %.1f | %.0f |", c.name, c.connections, program, median(r, rate),
 		ms(func(s sample) time.Duration { return s.p50 }), ms(func(s sample) time.Duration { return s.p99 }),
 		median(r, cpu), median(r, func(s sample) float64 { return float64(s.memory) / 1e6 }))
-	if isYardstick {
+	if isBaseline {
 		return text + " 1 | 1 | 1 |"
 	}
-	low, middle, high := ratios(r, yardstick, rate)
-	_, cpuRatio, _ := ratios(r, yardstick, cpu)
-	_, p99Ratio, _ := ratios(r, yardstick, p99)
+	low, middle, high := ratios(r, baseline, rate)
+	_, cpuRatio, _ := ratios(r, baseline, cpu)
+	_, p99Ratio, _ := ratios(r, baseline, p99)
 	return text + fmt.Sprintf(" **%.2f** (%.2f–%.2f) | %.2f | %.2f |", middle, low, high, cpuRatio, p99Ratio)
 }
 
@@ -101,7 +101,7 @@ func median(r row, of func(sample) float64) float64 {
 	return values[len(values)/2]
 }
 
-// ratios are the least, the median and the greatest of a row's ratios to another, turn by turn.
+// ratios returns the least, the median and the greatest of the ratios of two rows, turn by turn.
 func ratios(r, to row, of func(sample) float64) (low, middle, high float64) {
 	values := make([]float64, len(r))
 	for i := range r {

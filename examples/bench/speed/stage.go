@@ -20,17 +20,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// settled bounds how long a gateway may take to list its upstreams.
+// settled bounds how long a gateway may take to become ready.
 const settled = 60 * time.Second
 
-// stage are the processes of a case.
+// stage starts the processes of a case, and stops them in reverse order.
 type stage struct {
 	bin string
-	// build is the gateway's program; empty is the one in the bin folder.
+	// build is the gateway's program; empty means the one in bin.
 	build string
-	// cores are those that the gateway may use, as taskset takes them; empty means all.
+	// cores are those that the gateway may use, in the syntax of taskset; empty means all.
 	cores string
-	// flags are more flags of the gateway.
+	// flags are further flags of promptweir serve.
 	flags []string
 	stops []func()
 }
@@ -73,7 +73,7 @@ func (st *stage) reference(ctx context.Context, args ...string) (program, error)
 	return st.start(ctx, filepath.Join(st.bin, "reference"), args...)
 }
 
-// file writes a file that is gone with the stage.
+// file writes a file and returns its path. The stage removes it.
 func (st *stage) file(name string, content []byte) (string, error) {
 	dir, err := os.MkdirTemp("", "speed")
 	if err != nil {
@@ -84,14 +84,14 @@ func (st *stage) file(name string, content []byte) (string, error) {
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// settingsOf are how a gateway is configured.
+// settingsOf is the configuration of a gateway.
 type settingsOf struct {
-	// upstream are the attributes that say where it is; more blocks may follow in the team.
+	// upstream is the body of the upstream block; more holds further blocks of the team.
 	upstream, more string
 	pageSize       int
-	// tokens are the labels of bearer tokens, each its own secret and the first a member of the team, and issuer is whose
-	// JWTs are good, of which the subject member is in the team. Neither means no auth.
+	// tokens are the labels of bearer tokens, each also its own secret. The first is a member of the team.
 	tokens []string
+	// issuer signs JWTs; the subject "member" is a member of the team. With neither tokens nor issuer there is no auth block.
 	issuer string
 }
 
@@ -116,7 +116,7 @@ func (s settingsOf) text() string {
 	return b.String()
 }
 
-// gateway starts the gateway and waits until it lists so many prompts on its first page.
+// gateway starts the gateway and waits until it is ready.
 func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
 	path, err := st.file("gateway.hcl", []byte(s.text()))
 	if err != nil {
@@ -142,7 +142,7 @@ func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
 			return p, nil
 		}
 		if time.Now().After(deadline) {
-			return program{}, fmt.Errorf("the gateway does not get ready\n%s", p.Log())
+			return program{}, fmt.Errorf("the gateway is not ready after %s\n%s", settled, p.Log())
 		}
 	}
 }
@@ -160,7 +160,7 @@ func ready(ctx context.Context, admin string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// caller is a client of an endpoint, in either era.
+// caller is a client of an endpoint.
 type caller struct {
 	p      program
 	modern bool
@@ -168,7 +168,7 @@ type caller struct {
 	header []string
 }
 
-// connect begins a session where the era has one.
+// connect returns a client. One of 2025-11-25 begins a session.
 func connect(ctx context.Context, p program, modern bool, token string) (*caller, error) {
 	c := &caller{p: p, modern: modern, token: token}
 	if token != "" {
@@ -191,7 +191,7 @@ func connect(ctx context.Context, p program, modern bool, token string) (*caller
 const meta = `"_meta":{"` + wire.MetaProtocolVersion + `":"` + wire.Rev20260728 + `","` + wire.MetaClientCapabilities + `":{},"` +
 	wire.MetaClientInfo + `":{"name":"bench","version":"1"}}`
 
-// envelope returns a request's body and header lines; params are the members.
+// envelope returns the body and the header lines of a request. Params are the members of its params, without braces.
 func (c *caller) envelope(id int, method, params string) (body string, header []string) {
 	header = c.header
 	if c.modern {
@@ -205,13 +205,14 @@ func (c *caller) envelope(id int, method, params string) (body string, header []
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params), header
 }
 
-// raw is a request as it goes over the wire.
+// raw returns the bytes of an HTTP request.
 func (c *caller) raw(id int, method, params string) []byte {
 	body, header := c.envelope(id, method, params)
 	return load.Post(c.p.address(), "/mcp", body, header...)
 }
 
-// each is a request for each of many connections: a server may refuse two of one session that have the same id.
+// each returns requests with different ids, one for each connection: a server may refuse two requests of one session that are in
+// flight with the same id.
 func (c *caller) each(method, params string) [][]byte {
 	all := make([][]byte, 2000)
 	for i := range all {
@@ -220,7 +221,7 @@ func (c *caller) each(method, params string) [][]byte {
 	return all
 }
 
-// ask sends one request and returns what was answered.
+// ask sends one request and returns the response.
 func (c *caller) ask(ctx context.Context, method, params string) (header http.Header, answer []byte, err error) {
 	body, lines := c.envelope(1, method, params)
 	err = c.send(ctx, body, lines, func(h http.Header, text []byte) error {
@@ -253,7 +254,7 @@ func (c *caller) send(ctx context.Context, body string, lines []string, use func
 	return errors.Join(err, use(response.Header, text))
 }
 
-// pages returns the params of each page's request, from the first to the last.
+// pages walks all pages of the list and returns the params of each request.
 func (c *caller) pages(ctx context.Context) ([]string, error) {
 	all := []string{""}
 	for {

@@ -20,8 +20,8 @@ const (
 	startupChanges   = 50
 )
 
-// startup measures how long a gateway takes to list a thousand upstreams, what that costs, and how long one upstream's
-// change then takes to reach a listening client.
+// startup measures how long a gateway takes to list a thousand upstreams, the memory that it then holds, and how soon a
+// listening client is told of a change in one of them.
 func startup(ctx context.Context, s settings) error {
 	st := newStage(s)
 	defer st.close()
@@ -58,7 +58,7 @@ func startup(ctx context.Context, s settings) error {
 		cursor = next
 	}
 	if want := startupUpstreams*startupPrompts + 1; listed != want {
-		return fmt.Errorf("%d prompts are listed, want %d\n%.2000s", listed, want, gateway.Log())
+		return fmt.Errorf("the gateway lists %d prompts, want %d\n%.2000s", listed, want, gateway.Log())
 	}
 	_, memory, err := gateway.Usage()
 	if err != nil {
@@ -68,14 +68,14 @@ func startup(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s of %d prompts: all listed %.2f s after the command, %.0f MB RSS; a change seen by a listener after %.1f ms (p50), %.1f ms (p99 of %d).\n",
+	fmt.Printf("\n%s of %d prompts: ready after %.2f s, %.0f MB RSS; a change reaches a listener after %.1f ms (p50), %.1f ms (p99 of %d).\n",
 		startupName, startupPrompts, took.Seconds(), float64(memory)/1e6,
 		float64(latencies[len(latencies)/2])/1e6, float64(latencies[len(latencies)*99/100])/1e6, len(latencies))
 	return nil
 }
 
-// changes lets an upstream change again and again, and returns how long each took to be heard of, in order of length.
-// They are far enough apart not to share a refresh.
+// changes changes an upstream again and again, and returns the sorted latencies until a listening client was notified. The
+// changes are far enough apart that no two share a refresh.
 func changes(ctx context.Context, c *client.Client, offer func(version int)) ([]time.Duration, error) {
 	stream, err := c.Listen(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func changes(ctx context.Context, c *client.Client, offer func(version int)) ([]
 		case at := <-heard:
 			latencies = append(latencies, at.Sub(began))
 		case <-time.After(10 * time.Second):
-			return nil, fmt.Errorf("change %d was not heard of", i+1)
+			return nil, fmt.Errorf("no notification of change %d within 10 s", i+1)
 		}
 	}
 	slices.Sort(latencies)

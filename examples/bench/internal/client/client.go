@@ -1,6 +1,5 @@
-// Package client answers: what is the least client that lists prompts and hears when they change? A [Client] speaks
-// 2026-07-28 or, as a legacy one, 2025-11-25. It brings no connections of its own: the programs that hold many streams
-// decide what each may cost.
+// Package client is a minimal MCP client that lists prompts and listens for changes. A [Client] speaks 2026-07-28 or, as a legacy
+// one, 2025-11-25. It has no connections of its own: a program that holds many streams decides how much memory each may take.
 package client
 
 import (
@@ -17,11 +16,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Client is one client of one gateway. Its methods are not to be called concurrently.
+// Client is one client of one gateway. Its methods must not be called concurrently.
 type Client struct {
-	// Endpoint is the gateway's URL, and Token the credential; empty means none.
+	// Endpoint is the URL of the gateway. Token is a bearer token; empty means none.
 	Endpoint, Token string
-	// Legacy makes it speak 2025-11-25: [Client.Initialize] comes first then.
+	// Legacy makes the client speak 2025-11-25, for which it must call [Client.Initialize] first.
 	Legacy bool
 	// Transport carries its requests.
 	Transport http.RoundTripper
@@ -29,7 +28,7 @@ type Client struct {
 	session string
 }
 
-// meta is what each modern request says of its client.
+// meta is the _meta of each request of 2026-07-28.
 const meta = `"_meta":{"` + wire.MetaProtocolVersion + `":"` + wire.Rev20260728 + `","` + wire.MetaClientCapabilities + `":{},"` +
 	wire.MetaClientInfo + `":{"name":"bench","version":"1"}}`
 
@@ -41,12 +40,12 @@ func (c *Client) Initialize(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	c.session = response.Header.Get(wire.HeaderSessionID)
-	_, err = io.Copy(io.Discard, response.Body) // whatever else it says: without a session id the next request fails
+	_, err = io.Copy(io.Discard, response.Body) // not checked: without a session ID the next request fails
 	return err
 }
 
-// Page returns the prompts of a page, as name and definition, and the cursor of the next; "" is before the first and
-// after the last.
+// Page returns the prompts of the page at a cursor, and the cursor of the next page. The cursor "" asks for the first page; after the
+// last page the next cursor is "".
 func (c *Client) Page(ctx context.Context, cursor string) (prompts []Prompt, next string, err error) {
 	params := ""
 	if cursor != "" {
@@ -74,10 +73,10 @@ func (c *Client) Page(ctx context.Context, cursor string) (prompts []Prompt, nex
 	return answer.Result.Prompts, answer.Result.NextCursor, err
 }
 
-// Prompt is what tells one version of a prompt from another.
+// Prompt has the members of a definition that tell its versions apart.
 type Prompt struct{ Name, Description string }
 
-// Listen opens the client's stream of changes. It returns once nothing can be missed; [Changes] reads the stream.
+// Listen opens the client's stream of notifications, which [Changes] reads. No change after Listen returns is missed.
 func (c *Client) Listen(ctx context.Context) (io.ReadCloser, error) {
 	response, err := c.listen(ctx)
 	if err != nil {
@@ -85,8 +84,8 @@ func (c *Client) Listen(ctx context.Context) (io.ReadCloser, error) {
 	}
 	if response.Header.Get("Content-Type") != wire.ContentSSE {
 		defer response.Body.Close()
-		text, _ := io.ReadAll(response.Body) // as much as there is
-		return nil, fmt.Errorf("no stream: %s: %s", response.Status, text)
+		text, _ := io.ReadAll(response.Body) // as much as arrives
+		return nil, fmt.Errorf("want an event stream, got %s: %s", response.Status, text)
 	}
 	return response.Body, nil
 }
@@ -102,7 +101,7 @@ func (c *Client) listen(ctx context.Context) (*http.Response, error) {
 	return c.send(r)
 }
 
-// post sends a request whose params have these members.
+// post sends a request. Params are the members of its params, without braces.
 func (c *Client) post(ctx context.Context, method, params string) (*http.Response, error) {
 	if !c.Legacy {
 		if params != "" {
@@ -135,25 +134,25 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 	return c.Transport.RoundTrip(r)
 }
 
-// Changes reads a stream and calls heard for each list_changed, until the stream ends; its error is never nil.
-func Changes(stream io.Reader, heard func()) error {
-	lines := bufio.NewReaderSize(stream, 256) // there may be very many
+// Changes reads a stream until it ends, and calls notified for each list_changed. Its error is never nil.
+func Changes(stream io.Reader, notified func()) error {
+	lines := bufio.NewReaderSize(stream, 256) // small, because there may be very many streams
 	for {
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			continue // what follows the method is of no interest
+			continue // the method, which comes early in a line, is all that matters
 		}
 		if err != nil {
 			return err
 		}
 		if bytes.HasPrefix(line, []byte("data: ")) && bytes.Contains(line, []byte(`"`+wire.PromptsListChanged+`"`)) {
-			heard()
+			notified()
 		}
 	}
 }
 
-// Conn is an http.RoundTripper over a single connection, one request after the other. It costs a client no more memory
-// than a small buffer, where http.Transport has two of 4 KiB and two goroutines for each connection.
+// Conn is an [http.RoundTripper] over a single connection, for one request after another. It takes a small buffer of memory;
+// http.Transport takes two buffers of 4 KiB and two goroutines per connection.
 type Conn struct {
 	conn   net.Conn
 	buffer *bufio.Reader
@@ -168,7 +167,7 @@ func Dial(ctx context.Context, host string) (*Conn, error) {
 	return &Conn{conn, bufio.NewReaderSize(conn, 512)}, nil
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements [http.RoundTripper].
 func (c *Conn) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Write(c.conn); err != nil {
 		return nil, err
@@ -176,5 +175,5 @@ func (c *Conn) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.ReadResponse(c.buffer, r)
 }
 
-// Close ends the connection and whatever is read from it.
+// Close closes the connection, which ends a response that is being read.
 func (c *Conn) Close() error { return c.conn.Close() }

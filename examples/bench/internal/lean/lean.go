@@ -1,6 +1,6 @@
-// Package lean answers: what is the least MCP server that has prompts and says when they change? A [Server] speaks
-// 2026-07-28 or, as a legacy one, 2025-11-25 with sessions, over HTTP and over stdio. It keeps nothing of what it was
-// asked, so that it weighs little beside the gateway that is measured. Its methods are safe for concurrent use.
+// Package lean is a minimal MCP server that offers prompts and notifies clients when they change. A [Server] speaks 2026-07-28 or,
+// as a legacy one, 2025-11-25 with sessions, over HTTP and stdio. It keeps no state per request, so that it takes little memory
+// beside the gateway under measurement. Its methods are safe for concurrent use.
 package lean
 
 import (
@@ -15,25 +15,25 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Server is an MCP server. The zero value is modern and has no prompts.
+// Server is an MCP server. The zero value speaks 2026-07-28 and has no prompts.
 type Server struct {
-	// Legacy makes it speak 2025-11-25 instead of 2026-07-28. It is not changed once the server is in use.
+	// Legacy makes the server speak 2025-11-25 instead of 2026-07-28. It must not change once the server is in use.
 	Legacy bool
 
-	mu      sync.Mutex                 // guards what follows
+	mu      sync.Mutex                 // guards the fields below
 	list    string                     // the result of prompts/list
-	life    int                        // what sessions belong to
-	streams map[chan struct{}]struct{} // each holds at most one mark: that the list has changed
+	life    int                        // counts restarts; part of the session ID
+	streams map[chan struct{}]struct{} // each of capacity one: a value in it means that the list has changed
 }
 
-// Prompt returns the definition of a prompt of ordinary size.
+// Prompt returns a prompt definition of ordinary size.
 func Prompt(name, description string) string {
 	return fmt.Sprintf(`{"name":%q,"title":"A prompt","description":%q,"arguments":[`+
 		`{"name":"code","description":"The code to review","required":true},`+
 		`{"name":"style","description":"Which style guide to apply"}]}`, name, description)
 }
 
-// Offer replaces the prompts, given as definitions, and says so to all who listen.
+// Offer replaces the prompts, given as definitions, and notifies all listening clients.
 func (s *Server) Offer(prompts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,14 +46,14 @@ func (s *Server) Offer(prompts ...string) {
 	}
 }
 
-// Forget ends all sessions, as a restart would.
+// Forget ends all sessions, as a restart does.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.life++
 }
 
-// message is what a client sends.
+// message is a request or notification from a client.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -81,7 +81,7 @@ func (s *Server) respond(m message) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// notification is one that belongs to the subscription with the id, or to none where that is nil.
+// notification returns a notification that belongs to the subscription with the given ID, or to none if that is nil.
 func notification(method string, subscription json.RawMessage) []byte {
 	if subscription == nil {
 		return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, method)
@@ -90,7 +90,7 @@ func notification(method string, subscription json.RawMessage) []byte {
 		method, wire.MetaSubscriptionID, subscription)
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	session := s.session()
 	if given := r.Header.Get(wire.HeaderSessionID); given != "" && given != session {
@@ -117,36 +117,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.HeaderSessionID, session)
 	}
 	w.Header().Set("Content-Type", wire.ContentJSON)
-	_, _ = w.Write(s.respond(m)) // the client has gone
+	_, _ = w.Write(s.respond(m)) // fails only if the client has gone
 }
 
-// session is the id of all sessions of the present life.
+// session returns the ID of all sessions since the last restart.
 func (s *Server) session() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Sprint("life-", s.life)
 }
 
-// stream tells of changes until the client goes.
+// stream sends notifications until the client disconnects.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, subscription json.RawMessage) {
 	changed, leave := s.listen()
 	defer leave()
 	w.Header().Set("Content-Type", wire.ContentSSE)
 	flush := http.NewResponseController(w).Flush
 	if subscription != nil {
-		_, _ = fmt.Fprintf(w, "data: %s\n\n", notification(wire.Acknowledged, subscription)) // seen below
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", notification(wire.Acknowledged, subscription)) // an error recurs in flush
 	}
 	for flush() == nil {
 		select {
 		case <-changed:
-			_, _ = fmt.Fprintf(w, "data: %s\n\n", notification(wire.PromptsListChanged, subscription)) // seen by flush
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", notification(wire.PromptsListChanged, subscription)) // as above
 		case <-r.Context().Done():
 			return
 		}
 	}
 }
 
-// listen returns where changes are marked, until leave is called.
+// listen returns a channel that signals changes until leave is called.
 func (s *Server) listen() (changed chan struct{}, leave func()) {
 	changed = make(chan struct{}, 1)
 	s.mu.Lock()
@@ -162,13 +162,13 @@ func (s *Server) listen() (changed chan struct{}, leave func()) {
 	}
 }
 
-// ServeStdio serves one client, a message on each line, until in ends.
+// ServeStdio serves one client, with one message per line, until in ends.
 func (s *Server) ServeStdio(in io.Reader, out io.Writer) error {
 	var mu sync.Mutex // guards out
 	write := func(line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = out.Write(append(line, '\n')) // the client has gone: in ends too
+		_, _ = out.Write(append(line, '\n')) // fails only if the client has gone, and then in ends too
 	}
 	changed, leave := s.listen()
 	subscriptions := make(chan json.RawMessage, 1)
@@ -195,7 +195,7 @@ func (s *Server) ServeStdio(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// notify tells of changes, in the modern era to who subscribed last, until subscriptions is closed.
+// notify sends notifications until subscriptions is closed. In 2026-07-28 they go to the last subscription.
 func notify(write func([]byte), changed <-chan struct{}, subscriptions <-chan json.RawMessage, legacy bool) {
 	var subscription json.RawMessage
 	for {

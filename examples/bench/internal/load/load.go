@@ -1,5 +1,6 @@
-// Package load answers: how many times a second does a server answer one request, asked on each of many connections again
-// as soon as the answer is read? It speaks HTTP/1.1 by hand, so that it costs little beside what it measures.
+// Package load measures how many requests per second a server answers in a closed loop: each of many connections sends the
+// next request as soon as it has read the response. The package reads and writes HTTP/1.1 itself, so that the load costs
+// little processor time beside the server that shares the machine.
 package load
 
 import (
@@ -17,19 +18,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Request is what is asked of whom.
+// Request is the load on one server.
 type Request struct {
 	// Address is host:port.
 	Address string
-	// Raw are the requests as they go over the wire. The first connection begins with the first, the second with the
-	// second; where Turns is set, each asks one after the other, and else keeps to its own.
+	// Raw holds the bytes of HTTP requests. The first connection begins with the first request, the second with the second. It
+	// repeats that request or, if Turns is set, goes on to the next.
 	Raw   [][]byte
 	Turns bool
-	// Want must be in the body of the first answer on each connection; all must have the status 200.
+	// Want must occur in the body of the first response on each connection. All responses must have the status 200.
 	Want string
 }
 
-// Post returns a request as it goes over the wire, whose further header lines are given whole.
+// Post returns the bytes of a POST request. Header holds further header lines, without their line breaks.
 func Post(address, path, body string, header ...string) []byte {
 	var raw bytes.Buffer
 	fmt.Fprintf(&raw, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n", path, address)
@@ -40,31 +41,31 @@ func Post(address, path, body string, header ...string) []byte {
 	return raw.Bytes()
 }
 
-// Result is what came of it.
+// Result is the result of a run.
 type Result struct {
 	Requests int
 	Elapsed  time.Duration
-	// Broken is how many answers broke off with their connections, which were opened again.
+	// Broken is how many connections broke before the end of a response, and were replaced.
 	Broken int
-	// P50 and P99 are of the time from the request to the whole answer.
+	// P50 and P99 are quantiles of the time from the first byte of a request to the last of its response.
 	P50, P99 time.Duration
 }
 
-// maxBroken is of how many answers one may break off.
-const maxBroken = 100
+// minAnswered is how many responses there must be for each one that broke off.
+const minAnswered = 100
 
-// Rate is in requests per second.
+// Rate returns the requests per second.
 func (r Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// Run asks on so many connections for so long. Begun is called when all are open and warm and the counting begins, and
-// done when it ends.
+// Run puts a load on a server for the given time, after a warm-up. It calls begun before the first request that counts, and done
+// after the last; no request is in flight during either.
 func Run(ctx context.Context, request Request, connections int, length time.Duration, begun, done func()) (Result, error) {
 	workers := make([]*worker, connections)
 	var opening errgroup.Group
 	opening.SetLimit(64)
 	for i := range workers {
 		opening.Go(func() (err error) {
-			for range 3 { // an answer may break off here too
+			for range 3 { // the first response may break off as well
 				if workers[i], err = open(ctx, request, i); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 					return err
 				}
@@ -99,11 +100,11 @@ func Run(ctx context.Context, request Request, connections int, length time.Dura
 		took = append(took, w.took...)
 		broken += w.broken
 	}
-	if err == nil && broken*maxBroken > len(took) {
-		err = errors.New("too many broke off")
+	if err == nil && broken*minAnswered > len(took) {
+		err = errors.New("too many connections broke")
 	}
 	if err != nil || len(took) == 0 {
-		return Result{}, errors.Join(err, fmt.Errorf("%d answers, %d broken off", len(took), broken))
+		return Result{}, errors.Join(err, fmt.Errorf("%d responses, %d connections broke", len(took), broken))
 	}
 	slices.Sort(took)
 	return Result{Requests: len(took), Elapsed: elapsed, Broken: broken, P50: took[len(took)/2], P99: took[len(took)*99/100]}, nil
@@ -122,12 +123,12 @@ type worker struct {
 	conn    net.Conn
 	in      *bufio.Reader
 	request Request
-	next    int // of the raw requests
+	next    int // index of the next raw request
 	took    []time.Duration
 	broken  int
 }
 
-// open connects and asks once, to see that it is answered as it should be.
+// open connects, sends one request and checks the response.
 func open(ctx context.Context, request Request, first int) (*worker, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", request.Address)
 	if err != nil {
@@ -137,7 +138,7 @@ func open(ctx context.Context, request Request, first int) (*worker, error) {
 	var body bytes.Buffer
 	err = w.once(&body)
 	if err == nil && !bytes.Contains(body.Bytes(), []byte(request.Want)) {
-		err = fmt.Errorf("no %s in %.300s", request.Want, body.Bytes())
+		err = fmt.Errorf("first response: want %s in %.300s", request.Want, body.Bytes())
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -149,7 +150,7 @@ func open(ctx context.Context, request Request, first int) (*worker, error) {
 func (w *worker) ask(until time.Time) error {
 	for now := time.Now(); now.Before(until); {
 		if err := w.once(io.Discard); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			if err := w.again(); err != nil {
+			if err := w.reconnect(); err != nil {
 				return err
 			}
 			continue
@@ -163,9 +164,9 @@ func (w *worker) ask(until time.Time) error {
 	return nil
 }
 
-// again opens the connection again.
-func (w *worker) again() error {
-	_ = w.conn.Close()                              // the other side has
+// reconnect replaces a broken connection.
+func (w *worker) reconnect() error {
+	_ = w.conn.Close()                              // the server has closed it
 	conn, err := net.Dial("tcp", w.request.Address) //nolint:noctx // a connection on loopback
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (w *worker) again() error {
 	return nil
 }
 
-// once asks the next request and reads the whole answer.
+// once sends the next request and reads its response.
 func (w *worker) once(body io.Writer) error {
 	raw := w.request.Raw[w.next%len(w.request.Raw)]
 	if w.request.Turns {
@@ -187,7 +188,7 @@ func (w *worker) once(body io.Writer) error {
 	return readResponse(w.in, body)
 }
 
-// readResponse reads one response, whose length is given or which comes in chunks.
+// readResponse reads one response, with a Content-Length or in chunks.
 func readResponse(in *bufio.Reader, body io.Writer) error {
 	status, err := in.ReadSlice('\n')
 	if err != nil {
@@ -209,7 +210,7 @@ func readResponse(in *bufio.Reader, body io.Writer) error {
 		case !ok && chunked:
 			return readChunks(in, body)
 		case !ok && length < 0:
-			return errors.New("a response of unknown length")
+			return errors.New("response has neither Content-Length nor chunks")
 		case !ok:
 			_, err := io.CopyN(body, in, length)
 			return err

@@ -14,12 +14,12 @@ import (
 	"github.com/promptweir/promptweir/examples/bench/internal/load"
 )
 
-func TestRunCountsWhatIsAnswered(t *testing.T) {
+func TestRun_CountsResponses(t *testing.T) {
 	for name, length := range map[string]string{"length": "2", "chunks": ""} {
 		t.Run(name, func(t *testing.T) {
-			var asked, counted atomic.Int64
+			var received, counted atomic.Int64
 			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				asked.Add(1)
+				received.Add(1)
 				if length != "" {
 					w.Header().Set("Content-Length", length)
 				}
@@ -34,7 +34,7 @@ func TestRunCountsWhatIsAnswered(t *testing.T) {
 				load.Post(address, "/", "ok", "X-A: b"), load.Post(address, "/", "ok"),
 			}}
 			before := int64(0)
-			result, err := load.Run(t.Context(), request, 3, 50*time.Millisecond, func() { before = asked.Load() }, func() { counted.Store(asked.Load()) })
+			result, err := load.Run(t.Context(), request, 3, 50*time.Millisecond, func() { before = received.Load() }, func() { counted.Store(received.Load()) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +48,7 @@ func TestRunCountsWhatIsAnswered(t *testing.T) {
 	}
 }
 
-func TestRunFailsOnWrongAnswers(t *testing.T) {
+func TestRun_FailsOnWrongResponses(t *testing.T) {
 	status, text := http.StatusOK, "ok"
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -66,10 +66,10 @@ func TestRunFailsOnWrongAnswers(t *testing.T) {
 	}
 	text = "no"
 	if err := run(); err == nil {
-		t.Error("a wrong body is taken")
+		t.Error("a wrong body is accepted")
 	}
 	status, text = http.StatusInternalServerError, "ok"
 	if err := run(); err == nil {
-		t.Error("a wrong status is taken")
+		t.Error("a wrong status is accepted")
 	}
 }

@@ -1,4 +1,4 @@
-// Package process answers: how do the measuring programs run the ones that are measured, and what do those cost?
+// Package process starts the programs under measurement, and reads their processor time and memory from Linux.
 package process
 
 import (
@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// startup bounds how long a process may take to say where it listens.
+	// startup bounds how long a process may take to log where it listens.
 	startup = 30 * time.Second
-	// shutdown bounds how long it may take to leave once it was told to stop.
+	// shutdown bounds how long a process may take to exit after SIGTERM.
 	shutdown = 20 * time.Second
-	// quiet is how long the memory of a process must have stayed the same, and settling how long that may take.
+	// quiet is how long the memory of a process must stay the same to count as settled, and settling how long to wait for that.
 	quiet    = 3 * time.Second
 	settling = 15 * time.Second
 )
 
-// Process is a program at work.
+// Process is a running program.
 type Process struct {
 	cmd *exec.Cmd
 
@@ -34,7 +34,7 @@ type Process struct {
 	log bytes.Buffer
 }
 
-// Start starts a program. To be followed by [Process.Stop]; when ctx ends, it is killed.
+// Start starts a program. The caller must call [Process.Stop]. When ctx ends, the program is killed.
 func Start(ctx context.Context, name string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.CommandContext(ctx, name, args...)}
 	p.cmd.Stderr = p
@@ -44,21 +44,21 @@ func Start(ctx context.Context, name string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Write takes what the program logs.
+// Write collects the log of the program.
 func (p *Process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.Write(b)
 }
 
-// Log returns what the program logged so far.
+// Log returns the log of the program so far.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// Attr waits until the program has logged an attribute (slog's text form) and returns its value.
+// Attr waits until the program has logged an attribute, in the text format of slog, and returns its value.
 func (p *Process) Attr(name string) (string, error) {
 	pattern := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `="?([^"\s]+)"?(\s.*)?\n`)
 	for deadline := time.Now().Add(startup); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -69,7 +69,7 @@ func (p *Process) Attr(name string) (string, error) {
 	return "", fmt.Errorf("no %s= in the log after %s:\n%s", name, startup, p.Log())
 }
 
-// RSS returns the memory that the process holds, in bytes, once that has come to rest.
+// RSS waits until the resident memory of the process has settled and returns it, in bytes.
 func (p *Process) RSS() (int64, error) {
 	last, since := int64(0), time.Now()
 	for deadline := time.Now().Add(settling); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -100,10 +100,10 @@ func rss(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// Usage returns the processor time that the process has used so far and the memory that it holds now, in bytes.
+// Usage returns the processor time of the process since its start and its resident memory now, in bytes.
 func (p *Process) Usage() (cpu time.Duration, memory int64, err error) {
-	// /proc counts in ticks of 10 ms, which is too coarse for a measurement of half a second. The clock of a process is made
-	// of its id: see clock_getcpuclockid(3).
+	// /proc counts in ticks of 10 ms, which is too coarse for a measurement of half a second. The clock of a process has nanoseconds;
+	// the process ID makes its number, see clock_getcpuclockid(3).
 	const schedulerClock = 2 // CPUCLOCK_SCHED
 	var now unix.Timespec
 	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|schedulerClock), &now); err != nil {
@@ -113,7 +113,7 @@ func (p *Process) Usage() (cpu time.Duration, memory int64, err error) {
 	return time.Duration(now.Nano()), memory, err
 }
 
-// Stop tells the program to stop and waits until it has. One that does not is killed.
+// Stop sends SIGTERM and waits until the program has exited. It kills a program that takes too long.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
