@@ -102,6 +102,17 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
 
 // writeSince is writeJSON for a response that was made at a time that is known.
 func writeSince(w http.ResponseWriter, made time.Time, status int, parts ...[]byte) error {
+	writeHeader(w, made, status, parts)
+	for _, part := range parts {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeHeader sets the header of a JSON response and the time by which the client must have taken it.
+func writeHeader(w http.ResponseWriter, made time.Time, status int, parts [][]byte) {
 	header := w.Header()
 	header["Content-Type"] = contentJSON
 	if length := length(parts); length > maxCounted {
@@ -109,12 +120,6 @@ func writeSince(w http.ResponseWriter, made time.Time, status int, parts ...[]by
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(made.Add(writeBound)) // one without deadlines has no bound
 	w.WriteHeader(status)
-	for _, part := range parts {
-		if _, err := w.Write(part); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func length(parts [][]byte) (sum int) {
@@ -129,8 +134,8 @@ func writeWhole(ctx context.Context, w http.ResponseWriter, made time.Time, stat
 	if length(parts) <= maxBuffered {
 		return writeSince(w, made, status, parts...)
 	}
-	held := httpconn.Hold(ctx)
-	return errors.Join(writeSince(w, made, status, parts...), held.Send(w))
+	writeHeader(w, made, status, parts)
+	return httpconn.Write(ctx, w, parts...)
 }
 
 // servePost handles what was sent at once: its JSON first, then its headers, then who sent it.

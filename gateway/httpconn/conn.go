@@ -1,12 +1,3 @@
-// Package httpconn makes the connections of an HTTP/1.1 server cheaper than package net/http, which cannot know what comes
-// next, makes them by itself:
-//
-//   - The server sets some six deadlines for each request, nearly all of which are moved on before they pass. Here that is
-//     remembered, and hardly ever told the system; see deadline.
-//   - The server writes through a buffer of 4 KiB, so that a larger response leaves in two system calls, and wakes its
-//     reader for the first. [Hold] lets it leave in one.
-//
-// A response of 25 KB over loopback takes a fifth less time so (BenchmarkResponse).
 package httpconn
 
 import (
@@ -18,10 +9,11 @@ import (
 	"time"
 )
 
-// Listen returns the server's listener in place of l, for [http.Server.Serve] or ServeTLS. It sets ConnContext.
+// Listen wraps l, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. It sets the server's ConnContext, so
+// that [Write] finds the connection of a request.
 func Listen(server *http.Server, l net.Listener) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		if c, ok := c.(*Conn); ok { // over TLS it is another: there is no buffer to get round
+		if c, ok := c.(*Conn); ok { // with TLS it is a *tls.Conn, which has to see every byte
 			return context.WithValue(ctx, connKey{}, c)
 		}
 		return ctx
@@ -42,20 +34,17 @@ func (l listener) Accept() (net.Conn, error) {
 
 type connKey struct{}
 
-// Conn is a connection of an HTTP server. One goroutine at a time may read from it and one write to it, as net/http's do: a
-// write that outlasts an armed deadline goes on in a second one.
+// Conn is a connection of an HTTP server. As with net/http, only one goroutine at a time may read from it, and one write to it.
 type Conn struct {
 	net.Conn
 
-	read, write deadline
-	// held is what waits for [Held.Send]; nil where nothing does. Whoever writes uses it, and nobody else.
-	held *Held
+	read deadline
+	// gathering collects what the server writes during a call of [Write]; otherwise it is nil. It needs no lock: between the
+	// start and the end of a handler only the handler's goroutine writes to the connection.
+	gathering *gathered
 }
 
-func newConn(c net.Conn) *Conn {
-	opened := time.Now()
-	return &Conn{Conn: c, read: deadline{opened: opened}, write: deadline{opened: opened}}
-}
+func newConn(c net.Conn) *Conn { return &Conn{Conn: c, read: deadline{opened: time.Now()}} }
 
 // Read implements [net.Conn].
 func (c *Conn) Read(p []byte) (int, error) {
@@ -68,48 +57,28 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// Write implements [net.Conn].
-func (c *Conn) Write(p []byte) (n int, err error) {
-	if c.held != nil {
-		c.held.keep(p)
-		return len(p), nil
-	}
-	for c.write.begin() {
-		some, err := c.Conn.Write(p[n:])
-		n += some
-		if c.write.end(err, c.Conn.SetWriteDeadline) {
-			return n, err
-		}
-	}
-	return n, os.ErrDeadlineExceeded
-}
-
-// writeAll is Write for many parts.
-func (c *Conn) writeAll(parts *net.Buffers) error {
-	for c.write.begin() {
-		_, err := parts.WriteTo(c.Conn)
-		if c.write.end(err, c.Conn.SetWriteDeadline) {
-			return err
-		}
-	}
-	return os.ErrDeadlineExceeded
-}
-
-// CloseWrite lets the server say its last words to a client that is still sending, as it does to a [net.TCPConn].
-func (c *Conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
+// SetReadDeadline implements [net.Conn].
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.read.set(t, c.Conn.SetReadDeadline) }
 
 // SetDeadline implements [net.Conn].
 func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements [net.Conn].
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.read.set(t, c.Conn.SetReadDeadline) }
+// Write implements [net.Conn].
+func (c *Conn) Write(p []byte) (int, error) {
+	if c.gathering != nil {
+		c.gathering.add(p)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
 
-// SetWriteDeadline implements [net.Conn].
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.write.set(t, c.Conn.SetWriteDeadline) }
+// CloseWrite closes the sending direction. The HTTP server looks for this method: when it refuses a client that is still
+// sending, a plain Close would make the kernel send a reset, which may overtake the response.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

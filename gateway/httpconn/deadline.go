@@ -7,63 +7,62 @@ import (
 	"time"
 )
 
-// soon is how far ahead a deadline is armed after reading was broken off, as net/http does at the end of a request by a
-// deadline long ago: so far that those that follow are all later, and so near that a connection on which nothing follows
-// is not kept long from its own.
-const soon = 5 * time.Second
+// retryAfter is how far ahead a deadline is armed when only an interruption fired: far enough that the deadlines of the next
+// request come later and need not be armed, near enough that a connection without a next request is soon back to its own.
+const retryAfter = 5 * time.Second
 
-// deadline is one of a connection's two. What is armed below is never later than what is wanted, or nobody waits below;
-// where it passes first, it is moved on and the connection asked again. So a deadline that is later than the one before
-// costs nothing, nor does one that breaks off what has not begun.
+// deadline is the read deadline of a connection. It arms the connection below only if what is armed there would fire too late.
+// When that fires too early, because a later deadline has been set since, deadline arms the later one and the read goes on.
+// So a deadline that is later than the one before costs nothing, nor does one that interrupts a read that has not begun.
 type deadline struct {
-	opened time.Time // the connection
+	opened time.Time // when the connection was accepted
 
-	mu            sync.Mutex // guards what follows
-	wanted, armed time.Time  // zero is never
-	// over says that what is wanted has passed, for it was before the connection was opened.
-	over bool
-	// waiting says that the connection below is being asked.
-	waiting bool
+	mu            sync.Mutex // guards the fields below
+	wanted, armed time.Time  // zero means none
+	// interrupted says that wanted is before opened: that is not a deadline but an interruption of the read.
+	interrupted bool
+	reading     bool // a read of the connection below is in progress
 }
 
-// set wants a deadline, and arms it where what is armed would pass too late.
+// set sets the deadline, and arms it if what is armed would fire too late.
 func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.wanted, d.over = t, !t.IsZero() && t.Before(d.opened)
-	if t.IsZero() || (!d.armed.IsZero() && !t.Before(d.armed)) || (d.over && !d.waiting) {
+	d.wanted, d.interrupted = t, !t.IsZero() && t.Before(d.opened)
+	firesInTime := !d.armed.IsZero() && !t.Before(d.armed)
+	if t.IsZero() || firesInTime || (d.interrupted && !d.reading) {
 		return nil
 	}
 	d.armed = t
 	return arm(t)
 }
 
-// begin reports whether the connection may be asked. If so, end is to be called with what came of it.
+// begin reports whether a read may begin. If so, end must follow with its result.
 func (d *deadline) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting = !d.over
-	return d.waiting
+	d.reading = !d.interrupted
+	return d.reading
 }
 
-// end reports whether that is what comes of it. Else the deadline that passed was only the armed one, and a later one is now.
+// end reports whether the result of a read is final. Otherwise a deadline fired too early, and the read must be repeated.
 func (d *deadline) end(err error, arm func(time.Time) error) bool {
-	passed := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
+	fired := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting = false
-	return !passed || d.over || d.moveOn(arm)
+	d.reading = false
+	return !fired || d.interrupted || d.rearmLocked(arm)
 }
 
-// moveOn arms a later deadline, now that the armed one has passed. It reports whether the one that is wanted has passed too.
-func (d *deadline) moveOn(arm func(time.Time) error) (passed bool) {
+// rearmLocked arms the wanted deadline, or reports that it has passed.
+func (d *deadline) rearmLocked(arm func(time.Time) error) (passed bool) {
 	now := time.Now()
 	if !d.wanted.IsZero() && !now.Before(d.wanted) {
 		return true
 	}
 	next := d.wanted
-	if first := now.Add(soon); now.Sub(d.armed) > soon && (next.IsZero() || first.Before(next)) {
-		next = first
+	if soon := now.Add(retryAfter); now.Sub(d.armed) > retryAfter && (next.IsZero() || soon.Before(next)) {
+		next = soon // an interruption fired, whose time is long past
 	}
 	d.armed = next
 	return arm(next) != nil

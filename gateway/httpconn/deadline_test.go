@@ -1,0 +1,166 @@
+package httpconn
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// counter counts the deadlines that reach the connection below.
+type counter struct {
+	net.Conn
+
+	deadlines int
+}
+
+func (c *counter) SetReadDeadline(t time.Time) error {
+	c.deadlines++
+	return c.Conn.SetReadDeadline(t)
+}
+
+// pair returns a connection, the one below it, and its peer.
+func pair(t *testing.T) (c *Conn, below *counter, peer net.Conn) {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	below = &counter{Conn: near}
+	return newConn(below), below, far
+}
+
+// longAgo is the deadline with which net/http interrupts a read.
+func longAgo() time.Time { return time.Unix(1, 0) }
+
+func TestConn_ReadDeadlineFiresInTime(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// deadlines are set one after another, as durations from now.
+		deadlines []time.Duration
+		want      time.Duration
+	}{
+		{"one", []time.Duration{10 * time.Second}, 10 * time.Second},
+		{"later", []time.Duration{10 * time.Second, 2 * time.Minute}, 2 * time.Minute},
+		{"earlier", []time.Duration{2 * time.Minute, 10 * time.Second}, 10 * time.Second},
+		{"earlier, then later", []time.Duration{2 * time.Minute, 10 * time.Second, 30 * time.Second}, 30 * time.Second},
+		{"removed and set again", []time.Duration{10 * time.Second, never, 30 * time.Second}, 30 * time.Second},
+		{"interrupted", []time.Duration{30 * time.Second, interrupted}, 0},
+		{"interrupted before", []time.Duration{30 * time.Second, interrupted, never, 2 * time.Minute, 10 * time.Second}, 10 * time.Second},
+		{"interrupted before, the next is near", []time.Duration{interrupted, never, time.Second}, time.Second},
+		{"interrupted before, the next is far", []time.Duration{interrupted, never, time.Hour}, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _, _ := pair(t)
+				begun := time.Now()
+				for _, d := range test.deadlines {
+					if err := c.SetReadDeadline(at(begun, d)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, err := c.Read(make([]byte, 1))
+				if took := time.Since(begun); !errors.Is(err, os.ErrDeadlineExceeded) || took != test.want {
+					t.Errorf("got %v after %v, want os.ErrDeadlineExceeded after %v", err, took, test.want)
+				}
+			})
+		})
+	}
+}
+
+const never, interrupted = -1, -2
+
+func at(begun time.Time, d time.Duration) time.Time {
+	switch d {
+	case never:
+		return time.Time{}
+	case interrupted:
+		return longAgo()
+	}
+	return begun.Add(d)
+}
+
+func TestConn_ReadOutlastsReplacedDeadline(t *testing.T) {
+	for _, later := range []time.Duration{time.Minute, never} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, peer := pair(t)
+			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetReadDeadline(at(time.Now(), later))
+			go func() {
+				time.Sleep(30 * time.Second)
+				_, _ = peer.Write([]byte("here"))
+			}()
+			got := make([]byte, 10)
+			if n, err := c.Read(got); err != nil || string(got[:n]) != "here" {
+				t.Errorf("got %q, %v", got[:n], err)
+			}
+		})
+	}
+}
+
+func TestConn_ReadCanBeInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _ := pair(t)
+		go func() {
+			time.Sleep(time.Second)
+			_ = c.SetReadDeadline(longAgo())
+		}()
+		begun := time.Now()
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
+			t.Errorf("got %v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+// A request sets the deadlines that net/http sets: idle, header, whole request, none while the handler runs, long ago to interrupt
+// the background read, none.
+func TestConn_HardlyArmsDeadlinesOfRequests(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// begun says that the background read has begun when it is interrupted.
+		begun bool
+		want  int // for ten requests
+	}{{"answered at once", false, 0}, {"answered later", true, 20}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, below, peer := pair(t)
+				request := func() {
+					now := time.Now()
+					for _, d := range []time.Duration{2 * time.Minute, 10 * time.Second, 30 * time.Second} {
+						_ = c.SetReadDeadline(at(now, d))
+						go func() { _, _ = peer.Write([]byte("x")) }()
+						if _, err := c.Read(make([]byte, 1)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					_ = c.SetReadDeadline(time.Time{})
+					background := func() {
+						if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+							t.Errorf("got %v, want an interruption", err)
+						}
+					}
+					if test.begun {
+						var reading sync.WaitGroup
+						reading.Go(background)
+						synctest.Wait()
+						_ = c.SetReadDeadline(longAgo())
+						reading.Wait()
+					} else {
+						_ = c.SetReadDeadline(longAgo())
+						background()
+					}
+					_ = c.SetReadDeadline(time.Time{})
+				}
+				request()
+				before := below.deadlines
+				for range 10 {
+					request()
+				}
+				if got := below.deadlines - before; got != test.want {
+					t.Errorf("%d deadlines were armed for ten requests, want %d", got, test.want)
+				}
+			})
+		})
+	}
+}
