@@ -23,7 +23,6 @@ func TestMain(m *testing.M) {
 		"promptweir": main,
 		"greeter":    func() { serveGreeter(&mcp.StdioTransport{}) },
 		"greeterd":   greeterd,
-		"collector":  followLiveHeap,
 	})
 }
 

@@ -14,109 +14,126 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-const (
-	// collectorShare is how much of the processors' time the garbage collector may take, up to mostGarbage. What it takes
-	// each time depends on what is in use, and how often on how fast garbage is made: prompts of a megabyte would have one
-	// collection come after the other, and thousands of requests in flight make each of them long.
-	collectorShare = 0.02
-	// leastGarbage is about how many bytes are left lying before they are collected, however little that takes. Many more
-	// would push what the gateway and its neighbours work with out of the processor's caches: with 32 MiB, a list of 10
-	// prompts took 4 % longer.
-	leastGarbage = 12 << 20
-	// mostGarbage bounds what is left lying, in bytes, however much is in use and whatever the share, but for leastPercent.
-	mostGarbage = 128 << 20
-	// leastPercent bounds the measure. Of a large catalog, what it weighs counts for more than what it costs to go through it
-	// a little more often.
-	leastPercent = 70
-	// leastHeap is what Go waits for at 100 %, however little is in use.
-	leastHeap = 4 << 20
-	// memoryShare is how much of the memory that a container allows Go may take before it collects more eagerly.
-	memoryShare = 0.9
-)
+// memoryShare is how much of a container's memory limit is Go's soft limit. The rest is for memory that Go does not manage.
+const memoryShare = 0.9
 
-// limitMemory makes Go respect the memory limit of its container, unless GOMEMLIMIT says another.
+// limitMemory derives Go's soft memory limit from the limit of the container, unless GOMEMLIMIT is set.
 func limitMemory(logger *slog.Logger) {
 	if limit, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil && !errors.Is(err, memlimit.ErrNoCgroup) {
-		logger.Info("memory limit not found out", slog.Any("error", err))
+		logger.Info("cannot read the container's memory limit", slog.Any("error", err))
 	} else if err == nil && limit != math.MaxInt64 {
 		logger.Info("memory limit", slog.Int64("bytes", limit))
 	}
 }
 
-// paceCollector decides when the garbage collector runs, as long as the process lives. GOGC in the environment decides
-// instead, where it is set.
+// The pacer chooses GOGC after each garbage collection, because no constant suits a small heap under load as well as a large one.
+// Measured in pairs of builds (CPU per request with the pacer, median ratio and 95 % confidence interval):
+//
+//	to GOGC=100                    get of 10 KB 0.82 (0.78–0.86), list of 10 0.88 (0.78–0.91)
+//	to GOGC=200                    get of 1 MB 0.85 (0.79–0.89), list of 100 0.95 (0.85–0.97)
+//	to GOGC=400                    get of 1 MB 0.85 (0.75–0.98); 2 000 gets in flight hold 270 MiB instead of 460
+//	to a pacer without a budget    get of 1 MB 0.76 (0.70–0.79), get of 10 KB 0.91 (0.81–1.02)
+//
+// The price is memory: gets of 1 MB from 32 connections hold 160 MiB instead of 90, and a listener 5 KiB more than with GOGC=200.
+const (
+	// gcShare is the share of the processors' time that garbage collection may take before the pacer lets more garbage
+	// accumulate, up to maxGarbage.
+	gcShare = 0.02
+	// minGarbage is the garbage in bytes that accumulates between two collections in any case. A larger value pushes the
+	// working set of the gateway and its neighbours out of the processor's caches: with 32 MiB a list of 10 took 4 % longer.
+	minGarbage = 12 << 20
+	// maxGarbage bounds the garbage in bytes, except for that which minPercent allows.
+	maxGarbage = 128 << 20
+	// minPercent is the least GOGC. It decides with a large catalog, where memory matters more than the time of a rare collection.
+	minPercent = 70
+	// minHeap is Go's minimum heap size at GOGC=100, see https://go.dev/doc/gc-guide#GOGC.
+	minHeap = 4 << 20
+)
+
+// paceCollector starts a pacer that runs as long as the process, unless GOGC is set.
 func paceCollector() {
 	if os.Getenv("GOGC") == "" {
-		readHeap().pace(0)
+		p := &pacer{set: debug.SetGCPercent}
+		p.follow(readCollection())
 	}
 }
 
-// heap is how a collection left things.
-type heap struct {
-	at time.Time
-	// live is what is in use, and allocated what was allocated since the start, in bytes.
-	live, allocated uint64
-	// collecting is how long processors have collected since the start.
-	collecting time.Duration
-	// due is after how many bytes of garbage the next collection is, see dueAfter.
-	due uint64
+// pacer sets GOGC after each garbage collection. Only one goroutine uses it at a time: follow runs again only after it has
+// registered its next run.
+type pacer struct {
+	set     func(percent int) int
+	percent int
 }
 
-func readHeap() heap {
+// follow sets GOGC now and, whatever the process does by then, again after the next collection.
+func (p *pacer) follow(last collection) {
+	now := readCollection()
+	now.budget = now.nextBudget(last)
+	if percent := gcPercent(now.live, now.budget); percent != p.percent {
+		p.percent = percent
+		p.set(percent)
+	}
+	// The sentinel is garbage at once, so the next collection finds it. It holds a pointer because Go may batch objects without
+	// pointers with others that stay in use.
+	sentinel := &struct{ self any }{}
+	runtime.AddCleanup(sentinel, p.follow, now)
+}
+
+// collection is the state of the heap after a garbage collection.
+type collection struct {
+	at time.Time
+	// live is the memory in use; allocated is the memory allocated since the start, both in bytes.
+	live, allocated uint64
+	// spent is the processor time of garbage collection since the start.
+	spent time.Duration
+	// budget is the garbage in bytes after which the next collection keeps to gcShare.
+	budget uint64
+}
+
+func readCollection() collection {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
 		{Name: "/gc/heap/allocs:bytes"},
 		{Name: "/cpu/classes/gc/total:cpu-seconds"},
-		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}, // which nobody misses
+		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}, // on processors that had nothing else to do
 	}
 	metrics.Read(samples)
-	collecting := samples[2].Value.Float64() - samples[3].Value.Float64()
-	return heap{
+	spent := samples[2].Value.Float64() - samples[3].Value.Float64()
+	return collection{
 		at: time.Now(), live: samples[0].Value.Uint64(), allocated: samples[1].Value.Uint64(),
-		collecting: time.Duration(collecting * float64(time.Second)),
+		spent: time.Duration(spent * float64(time.Second)),
 	}
 }
 
-// pace sets the measure, and again after each collection: whatever is in use then, the next may be far off.
-func (h heap) pace(percent int) {
-	now := readHeap()
-	now.due = now.dueAfter(h)
-	if next := collectorPercent(now.live, now.due); next != percent {
-		percent = next
-		debug.SetGCPercent(percent)
-	}
-	mark := &struct{ self any }{} // nothing refers to it: it goes with the next collection
-	runtime.AddCleanup(mark, now.pace, percent)
+// nextBudget returns the garbage in bytes after which the next collection keeps to gcShare, if it takes as long as the last and
+// the process allocates as fast as since then. The budget falls by at most half at a time, so that after a pause it is soon
+// what it was.
+func (c collection) nextBudget(last collection) uint64 {
+	perSecond := float64(c.allocated-last.allocated) / max(c.at.Sub(last.at), time.Microsecond).Seconds()
+	interval := (c.spent - last.spent).Seconds() / (gcShare * float64(runtime.GOMAXPROCS(0)))
+	return max(uint64(min(max(perSecond*interval, 0), maxGarbage)), last.budget/2)
 }
 
-// dueAfter is after how many bytes of garbage, at the pace since the last collection, the next may take as long as that one.
-// It falls by half at a time: after a lull the pace is soon what it was.
-func (h heap) dueAfter(last heap) uint64 {
-	perSecond := float64(h.allocated-last.allocated) / max(h.at.Sub(last.at), time.Microsecond).Seconds()
-	pause := (h.collecting - last.collecting).Seconds() / (collectorShare * float64(runtime.GOMAXPROCS(0)))
-	return max(uint64(min(max(perSecond*pause, 0), mostGarbage)), last.due/2)
-}
-
-// collectorPercent is the measure for so many bytes in use, where the next collection is due after so many of garbage. It
-// goes in steps of a fifth: each change stops the world for a moment.
-func collectorPercent(live, due uint64) int {
-	garbage := min(max(2*live, leastGarbage, due), mostGarbage)
-	percent := leastPercent
-	for next := percent; uint64(next)*max(live, leastHeap)/100 <= garbage; next += next / 5 {
+// gcPercent returns the GOGC that lets the budget accumulate. It is one of few values, each a fifth above the one before,
+// because each change of GOGC stops the world for a moment.
+func gcPercent(live, budget uint64) int {
+	garbage := min(max(2*live, minGarbage, budget), maxGarbage)
+	percent := minPercent
+	for next := percent; uint64(next)*max(live, minHeap)/100 <= garbage; next += next / 5 {
 		percent = next
 	}
 	return percent
 }
 
-// tidyInterval is how often tidyUp looks.
-const tidyInterval = 100 * time.Millisecond
+// readyInterval is how often releaseStartupMemory checks whether the gateway is ready.
+const readyInterval = 100 * time.Millisecond
 
-// tidyUp gives back to the operating system, once, what the start took and nobody needs any more: a large catalog is read in a
-// second, and leaves as much behind as it weighs.
-func tidyUp(ctx context.Context, ready func() bool) error {
+// releaseStartupMemory waits until the gateway is ready and returns freed memory to the operating system: with 1 000 upstreams of 100
+// prompts it holds 268 MiB then instead of 340 to 560.
+func releaseStartupMemory(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		select {
-		case <-time.After(tidyInterval):
+		case <-time.After(readyInterval):
 		case <-ctx.Done():
 			return nil
 		}

@@ -2,20 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
-	"runtime/debug"
-	"slices"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestTheCollectorWaitsForGarbage(t *testing.T) {
-	for _, test := range []struct{ live, due, least, most uint64 }{ // MiB in use, of garbage that is due, and to be left
+func TestGCPercent_BoundsGarbage(t *testing.T) {
+	for _, test := range []struct{ live, budget, least, most uint64 }{ // all in MiB; garbage is between least and most
 		{0, 0, 10, 12},
 		{2, 0, 10, 12},
 		{4, 0, 10, 12},
@@ -32,82 +27,68 @@ func TestTheCollectorWaitsForGarbage(t *testing.T) {
 		{2, 1000, 106, 128},
 		{200, 1000, 140, 140},
 	} {
-		percent := uint64(collectorPercent(test.live<<20, test.due<<20))
-		if garbage := percent * max(test.live, leastHeap>>20) / 100; garbage < test.least || garbage > test.most {
-			t.Errorf("with %d MiB in use and %d due, %d of garbage are left, want %d to %d", test.live, test.due, garbage, test.least, test.most)
+		percent := uint64(gcPercent(test.live<<20, test.budget<<20))
+		if garbage := percent * max(test.live, minHeap>>20) / 100; garbage < test.least || garbage > test.most {
+			t.Errorf("gcPercent(%d MiB, %d MiB) = %d, which is %d MiB of garbage, want %d to %d", test.live, test.budget, percent, garbage, test.least, test.most)
 		}
 	}
 }
 
-func TestWhatIsDueDependsOnThePaceAndOnWhatItTakes(t *testing.T) {
-	allowed := collectorShare * float64(runtime.GOMAXPROCS(0)) * float64(time.Second)
+func TestNextBudget_FollowsPaceAndCost(t *testing.T) {
+	allowed := gcShare * float64(runtime.GOMAXPROCS(0)) * float64(time.Second)
 	begun := time.Now()
 	for _, test := range []struct {
-		allocated  uint64        // in a second
-		collecting time.Duration // of that second, of all processors
-		before     uint64        // what was due last time
-		due        uint64
+		allocated uint64        // within a second
+		spent     time.Duration // of that second, of all processors
+		before    uint64        // the last budget
+		want      uint64
 	}{
 		{100 << 20, time.Duration(allowed), 0, 100 << 20},
 		{100 << 20, time.Duration(allowed / 10), 0, 10 << 20},
 		{10 << 20, time.Duration(2 * allowed), 0, 20 << 20},
-		{1 << 40, time.Duration(allowed), 0, mostGarbage},
+		{1 << 40, time.Duration(allowed), 0, maxGarbage},
 		{0, time.Duration(allowed), 0, 0},
 		{100 << 20, 0, 0, 0},
 		{100 << 20, time.Duration(allowed / 10), 12 << 20, 10 << 20},
 		{100 << 20, time.Duration(allowed / 10), 100 << 20, 50 << 20},
 	} {
-		last := heap{at: begun, allocated: 7, collecting: time.Minute, due: test.before}
-		now := heap{at: begun.Add(time.Second), allocated: 7 + test.allocated, collecting: time.Minute + test.collecting}
-		if got := now.dueAfter(last); got < test.due-test.due/1000 || got > test.due+test.due/1000 {
-			t.Errorf("%d bytes a second, %v: %d due, want %d", test.allocated, test.collecting, got, test.due)
+		last := collection{at: begun, allocated: 7, spent: time.Minute, budget: test.before}
+		now := collection{at: begun.Add(time.Second), allocated: 7 + test.allocated, spent: time.Minute + test.spent}
+		if got := now.nextBudget(last); got < test.want-test.want/1000 || got > test.want+test.want/1000 {
+			t.Errorf("%d bytes in a second, %v of collection, %d before: nextBudget() = %d, want %d", test.allocated, test.spent, test.before, got, test.want)
 		}
 	}
 }
 
-// The collector's pace is the whole process's and is set again after every collection, so a process of its own shows it.
-func TestPaceCollector_FollowsTheLiveHeap(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	command := exec.CommandContext(ctx, "collector")
-	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GOGC=") })
-	command.Env = append(command.Env, "GORACE=atexit_sleep_ms=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// followLiveHeap is the process that TestPaceCollector_FollowsTheLiveHeap runs. It exits with 1 if the pace is wrong to
-// begin with, and is killed if the pace never follows.
-func followLiveHeap() {
+// The pacer runs on the real heap of this process and its collections, but sets nothing.
+func TestPacer_FollowsHeap(t *testing.T) {
+	var percent atomic.Int64
+	p := &pacer{set: func(n int) int { return int(percent.Swap(int64(n))) }}
 	runtime.GC()
-	paceCollector()
-	if got := debug.SetGCPercent(100); got <= 100 {
-		fmt.Printf("GOGC is %d with next to nothing in use\n", got)
-		os.Exit(1)
+	p.follow(readCollection())
+	if got := percent.Load(); got <= 100 {
+		t.Errorf("GOGC = %d with hardly any memory in use, want more than 100", got)
 	}
 	inUse := make([]byte, 200<<20)
-	for {
-		runtime.GC() // the pace is set by a cleanup, some time after
-		live := readHeap().live
-		if got := debug.SetGCPercent(leastPercent); got == leastPercent && live > uint64(len(inUse)) {
-			break
+	for deadline := time.Now().Add(10 * time.Second); percent.Load() != minPercent; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("GOGC = %d with %d MiB in use, want %d", percent.Load(), readCollection().live>>20, minPercent)
 		}
-		time.Sleep(time.Millisecond)
 	}
 	runtime.KeepAlive(inUse)
 }
 
-func TestTidyingUpWaitsForTheStart(t *testing.T) {
+func TestReleaseStartupMemory_WaitsUntilReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun, looks := time.Now(), 0
-		if err := tidyUp(t.Context(), func() bool { looks++; return looks == 3 }); err != nil || time.Since(begun) != 2*tidyInterval {
-			t.Errorf("tidyUp() = %v after %v", err, time.Since(begun))
+		begun, calls := time.Now(), 0
+		err := releaseStartupMemory(t.Context(), func() bool { calls++; return calls == 3 })
+		if took := time.Since(begun); err != nil || took != 2*readyInterval {
+			t.Errorf("releaseStartupMemory() = %v after %v, want nil after %v", err, took, 2*readyInterval)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*tidyInterval)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*readyInterval)
 		defer cancel()
-		if err := tidyUp(ctx, func() bool { return false }); err != nil || ctx.Err() == nil {
-			t.Errorf("tidyUp() = %v before its context ended", err)
+		if err := releaseStartupMemory(ctx, func() bool { return false }); err != nil || ctx.Err() == nil {
+			t.Errorf("releaseStartupMemory() = %v before its context ended", err)
 		}
 	})
 }

@@ -179,7 +179,7 @@ func serveUntil(ctx context.Context, logger *slog.Logger, g *gateway.Gateway, fi
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.Run(upstreams) })
 	group.Go(func() error { return keepCurrent(ctx, g, files, hangups) })
-	group.Go(func() error { return tidyUp(ctx, func() bool { return g.Ready().Ready }) })
+	group.Go(func() error { return releaseStartupMemory(ctx, func() bool { return g.Ready().Ready }) })
 	for _, s := range all {
 		group.Go(func() error {
 			if err := s.serve(); !errors.Is(err, http.ErrServerClosed) {
