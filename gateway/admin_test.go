@@ -9,15 +9,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/gateway/admin"
+
 	"github.com/promptweir/promptweir/gateway"
 )
 
 func TestReadiness(t *testing.T) {
-	ready := func(s *server, status int) gateway.Readiness {
+	ready := func(s *server, status int) admin.Readiness {
 		t.Helper()
 		a := send(t, http.MethodGet, s.admin+"/readyz", "", nil)
 		a.is(t, status)
-		var r gateway.Readiness
+		var r admin.Readiness
 		if err := json.Unmarshal([]byte(a.body), &r); err != nil {
 			t.Fatal(err)
 		}

@@ -169,7 +169,7 @@ func TestSchemasThatCannotBeUsedAreReportedOnce(t *testing.T) {
 				}
 			}
 			a.pass(`,"arguments":{}`)
-			if n := log.count("schema of an argument cannot be used"); n != 1 {
+			if n := log.count("argument schema cannot be used"); n != 1 {
 				t.Errorf("reported %d times", n)
 			}
 		})

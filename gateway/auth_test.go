@@ -267,7 +267,7 @@ func TestStreamsEndWithTheirTokens(t *testing.T) {
 		}
 		in, stillOpen := io.Pipe()
 		defer stillOpen.Close()
-		if err := s.ServeStdio(t.Context(), gateway.As(who), in, io.Discard); err == nil || !strings.Contains(err.Error(), "expired") {
+		if err := s.ServeStdio(t.Context(), identity.Vouched(who), in, io.Discard); err == nil || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("ServeStdio: %v, want that the credential has expired", err)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -55,7 +56,7 @@ func benchSizes(b *testing.B, run func(b *testing.B, n int)) {
 
 // newCompany makes a gateway whose servers have nothing to offer yet. What is to run beside the connectors runs until
 // the benchmark ends.
-func newCompany(b *testing.B, beside ...func(g *Gateway, ctx context.Context) error) *company {
+func newCompany(b *testing.B, beside ...func(ctx context.Context, g *Gateway) error) *company {
 	b.Helper()
 	c := &company{lists: [2]string{benchPrompts(benchList, 1), benchPrompts(benchList, 2)}}
 	mux := http.NewServeMux()
@@ -98,11 +99,11 @@ func newCompany(b *testing.B, beside ...func(g *Gateway, ctx context.Context) er
 
 	ctx, cancel := context.WithCancel(context.Background())
 	var group errgroup.Group
-	for _, connector := range c.setup().connectors {
+	for _, connector := range c.Snapshot().Connectors {
 		group.Go(func() error { return connector.Run(ctx) })
 	}
 	for _, run := range beside {
-		group.Go(func() error { return run(c.Gateway, ctx) })
+		group.Go(func() error { return run(ctx, c.Gateway) })
 	}
 	b.Cleanup(func() {
 		cancel()
@@ -110,11 +111,14 @@ func newCompany(b *testing.B, beside ...func(g *Gateway, ctx context.Context) er
 		server.CloseClientConnections()
 		server.Close()
 	})
-	for i, connector := range c.setup().connectors {
+	for i, connector := range c.Snapshot().Connectors {
 		upstreamtest.Eventually(b, "the upstream is ready", func() bool { return connector.State().Listed && c.peers[i].watched.Load() })
 	}
 	return c
 }
+
+// publishing runs the publisher of a gateway.
+func publishing(ctx context.Context, g *Gateway) error { return g.publisher.Run(ctx) }
 
 // fill makes the servers offer n prompts in all, the first team's benchList each, and waits until they are listed.
 func (c *company) fill(b *testing.B, n int) {
@@ -133,7 +137,7 @@ func (c *company) fill(b *testing.B, n int) {
 		}
 	}
 	listed := func() (all int) {
-		for _, connector := range c.setup().connectors {
+		for _, connector := range c.Snapshot().Connectors {
 			all += len(connector.State().Definitions)
 		}
 		return all
@@ -202,9 +206,9 @@ func (l *lister) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // subscribeAll opens a subscription of each audience.
-func (c *company) subscribeAll() (affected, others []*subscriber) {
+func (c *company) subscribeAll() (affected, others []*snapshot.Subscription) {
 	for i, who := range c.principals {
-		if sub := c.subscribe(who); i%2 == 0 {
+		if sub := c.publisher.Subscribe(who); i%2 == 0 {
 			affected = append(affected, sub)
 		} else {
 			others = append(others, sub)
@@ -228,41 +232,36 @@ func benchPrompts(n, version int) string {
 	return string(append(list, "]}"...))
 }
 
-// One upstream of 100 prompts has listed again, every definition new: the time until the new edition is there to be
-// listed and each of 100 audiences' subscribers is woken whose view is another. To be run with -benchtime Nx: what
-// happens between two turns takes longer.
+// One upstream of 100 prompts has listed again, every definition new: the time until the new snapshot can be listed and
+// each of 100 audiences' subscriptions has woken whose view changed. To be run with -benchtime Nx: what happens between two
+// turns takes longer.
 func BenchmarkPublish(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
-		c := newCompany(b)
+		c := newCompany(b, publishing)
 		c.fill(b, n)
-		p := publisher{gateway: c.Gateway, reported: map[string]bool{}}
-		p.turnTo(c.setup())
-		p.publish(b.Context())
+		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
 		affected, others := c.subscribeAll()
 		var worst time.Duration
 		b.ReportAllocs()
 		for b.Loop() {
 			b.StopTimer()
-			changing, before := c.turn%(benchUpstreams/benchTeams), c.edition.Load()
+			time.Sleep(30 * time.Millisecond) // a change that comes sooner after the same server's last one is delayed
+			connector := c.Snapshot().Connectors[c.turn%(benchUpstreams/benchTeams)]
+			lists := connector.State().Lists
 			c.change()
-			for c.setup().connectors[changing].State().Lists == before.states[changing].Lists {
-				<-c.changed
+			for connector.State().Lists == lists {
+				runtime.Gosched()
 			}
 			begun := time.Now()
 			b.StartTimer()
-			p.publish(b.Context())
+			for _, sub := range affected {
+				<-sub.Changed()
+			}
 			b.StopTimer()
 			worst = max(worst, time.Since(begun))
-			for _, sub := range affected {
-				select {
-				case <-sub.wake:
-				default:
-					b.Fatal("a subscriber whose view changed was not woken")
-				}
-			}
 			for _, sub := range others {
-				if len(sub.wake) > 0 {
-					b.Fatal("a subscriber was woken whose view did not change")
+				if len(sub.Changed()) > 0 {
+					b.Fatal("a subscription woke whose view did not change")
 				}
 			}
 			b.StartTimer()
@@ -275,9 +274,9 @@ func BenchmarkPublish(b *testing.B) {
 // subscriber awake.
 func BenchmarkChange(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
-		c := newCompany(b, (*Gateway).publishChanges)
+		c := newCompany(b, publishing)
 		c.fill(b, n)
-		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
+		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
 		affected, _ := c.subscribeAll()
 		for b.Loop() {
 			b.StopTimer()
@@ -285,7 +284,7 @@ func BenchmarkChange(b *testing.B) {
 			b.StartTimer()
 			c.change()
 			for _, sub := range affected {
-				<-sub.wake
+				<-sub.Changed()
 			}
 		}
 	})
@@ -307,11 +306,11 @@ func (w *nowhere) Write(p []byte) (int, error) {
 // prompts/list of a page of 100 from the middle: from the HTTP request to the last byte of the response.
 func BenchmarkListHandler(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
-		c := newCompany(b, (*Gateway).publishChanges)
+		c := newCompany(b, publishing)
 		c.fill(b, n)
-		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
-		handler, entries := c.Handler(), c.edition.Load().snapshot.Entries()
-		cursor := c.setup().sealer.SealCursor(wire.PromptsList, "user:reader", entries[len(entries)/2].Name)
+		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
+		handler, entries := c.Handler(), c.Snapshot().Catalog.Entries()
+		cursor := c.Snapshot().Sealer.SealCursor(wire.PromptsList, "user:reader", entries[len(entries)/2].Name)
 		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{"cursor":%q,"_meta":{`+
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},`+
 			`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}}}`, cursor)
@@ -339,14 +338,14 @@ func BenchmarkListHandler(b *testing.B) {
 func BenchmarkGatewayMemory(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
 		for b.Loop() {
-			c := newCompany(b, (*Gateway).publishChanges)
+			c := newCompany(b, publishing)
 			before := heap()
 			c.fill(b, n)
-			upstreamtest.Eventually(b, "all is published", func() bool { return len(c.edition.Load().snapshot.Entries()) == n })
-			entries := c.edition.Load().snapshot.Entries()
+			upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
+			entries := c.Snapshot().Catalog.Entries()
 			filled := heap()
 			for _, who := range c.principals {
-				c.edition.Load().view(c.setup().policy.Audience(who))
+				c.Snapshot().View(c.Snapshot().Policy.Audience(who))
 			}
 			viewed := heap()
 			size := float64(len(entries[0].JSON))

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
 )
 
@@ -53,7 +55,7 @@ team "other" { members = ["user:olaf"] }
 	return all
 }
 
-func asked(t *testing.T, cfg *config.Config) *gateway.Gateway {
+func evaluated(t *testing.T, cfg *config.Config) *snapshot.Snapshot {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "listed.json")
 	one := cfg.Upstreams()[0].Prefix
@@ -61,26 +63,26 @@ func asked(t *testing.T, cfg *config.Config) *gateway.Gateway {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lists, problems, err := gateway.ReadLists(cfg, file)
+	lists, problems, err := snapshot.ReadLists(cfg, file)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	g, err := gateway.New(cfg, gateway.Options{Lists: lists})
+	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g
+	return s
 }
 
 // seen are the prompts that somebody sees, by upstream and own name, with their exposed names.
-func seen(t *testing.T, g *gateway.Gateway, as string) map[string]string {
+func seen(t *testing.T, s *snapshot.Snapshot, as string) map[string]string {
 	t.Helper()
 	who, err := identity.ParsePrincipal(as)
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]string{}
-	for _, entry := range g.Entries(&who) {
+	for _, entry := range inspect.Entries(s, &who) {
 		for _, owner := range entry.Owners {
 			names[owner.Upstream+" "+owner.Name] = entry.Name
 		}
@@ -93,8 +95,8 @@ func TestCompareSaysWhatBecomesOfEachCallersView(t *testing.T) {
 	all := variants(t)
 	for i, before := range all {
 		for j, after := range all {
-			was, is := asked(t, before), asked(t, after)
-			c := gateway.Compare(was, is)
+			was, is := evaluated(t, before), evaluated(t, after)
+			c := inspect.Compare(was, is)
 			if (i == j) != (len(c.Changes)+len(c.Prompts) == 0) || len(c.Unknown) > 0 {
 				t.Errorf("%d to %d: %+v", i, j, c)
 			}
@@ -124,12 +126,12 @@ func difference(was, is map[string]string) (all []string) {
 }
 
 // said is what a comparison says of somebody who goes by these selectors. Who is of everybody and also named goes by the name.
-func said(c gateway.Comparison, selectors []string) (all []string) {
+func said(c inspect.Comparison, selectors []string) (all []string) {
 	named := func(in []string) bool {
 		return slices.ContainsFunc(selectors, func(s string) bool { return slices.Contains(in, s) })
 	}
 	for _, p := range c.Prompts {
-		if p.Kind != gateway.Renamed && (named(p.To) || slices.Contains(p.To, "*") && !named(p.But)) {
+		if p.Kind != inspect.Renamed && (named(p.To) || slices.Contains(p.To, "*") && !named(p.But)) {
 			all = append(all, p.Kind+" "+p.Name)
 		}
 	}
@@ -155,13 +157,13 @@ func TestListsThatCannotBeUsedAreSaid(t *testing.T) {
 		`{"prompts":[1]}`:              "prompt 0 has no name",
 		`{"prompts":[{"name":"x.y"}]}`: `no upstream's prefix fits "x.y"`,
 	} {
-		_, problems, err := gateway.ReadLists(cfg, write("listed.json", text))
+		_, problems, err := snapshot.ReadLists(cfg, write("listed.json", text))
 		if got := fmt.Sprint(problems, err); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %q", text, got, want)
 		}
 	}
 	write("one.json", `{"format":1,"upstream":"eng/one another-command","definitions":[]}`)
-	lists, problems, err := gateway.ReadLists(cfg, folder)
+	lists, problems, err := snapshot.ReadLists(cfg, folder)
 	if err != nil || len(lists) > 0 || !strings.Contains(fmt.Sprint(problems), "another server") {
 		t.Errorf("lists %v, problems %v, error %v", lists, problems, err)
 	}

@@ -1,44 +1,71 @@
-// Package gateway answers: what does a client see, and where does its request go?
+// Package gateway answers: how do the parts make one gateway, and how does it start, reload and stop?
 //
-// It merges what the upstreams offer into one catalog, shows each caller the part that the policy lets it see, and
-// routes a get to the upstream that owns the prompt:
+// It merges what the upstreams offer into one catalog, shows each caller the part that the policy lets it see, and routes a
+// get to the upstream that owns the prompt. Each room answers one question:
 //
-//	client ── HTTP/SSE/stdio ─▶ transport (era, headers, identity) ──▶ principal ──▶ audience
-//	                                │
-//	                                ▼
-//	                        view = the edition's catalog as the audience may see it     (immutable)
-//	                                │
-//	          prompts/list ◀── page ┤                  (no upstream is asked: memory only)
-//	          prompts/get  ──────▶ limits ▶ arguments ▶ breaker ▶ upstream session ▶ raw result back
-//	                                │          ◀── questions, progress, log messages meanwhile
-//	                                │          ──▶ answers
-//	                                │
-//	upstream changed ▶ merge ▶ new edition, swapped in ──▶ each subscriber: its own view changed? ▶ list_changed
+//	                 client ── HTTP, HTTP+SSE, stdio ──▶ transport ──▶ requests ──▶ upstream
+//	                                                         │            │            │
+//	                                                         ▼            ▼            │ its state changed
+//	operator ──▶ admin ─────────────────────────────────▶ snapshot ◀───────────────────┘
+//	command  ──▶ inspect ───────────────────────────────────┘ │
+//	                                                          ▼
+//	                           catalog, policy, identity, screen, schema, seal, origin
 //
-// There are three ways in. Over Streamable HTTP each message stands for itself and brings its session, or none. Over
-// HTTP+SSE and stdio all messages of a client are one conversation, and its session is the connection.
-//
-// A request meets its checks in this order: JSON, headers, identity, visibility, limits, arguments, upstream. Nothing
-// about an entry is consulted before its visibility: what a caller may not see is answered, byte for byte, like what does
-// not exist.
+// The rooms and their questions:
+//   - transport: how do messages come in, and responses and notifications go out?
+//   - requests: what is the response to a request?
+//   - snapshot: what is known at this moment, for one request to use?
+//   - inspect: what does a configuration make of the upstreams' lists, and why?
+//   - admin: how is the gateway, and what may its operators do?
+//   - catalog: which prompts exist, under which names, and who owns each?
+//   - policy: who may see a prompt, and which rule says so?
+//   - identity: who is calling?
+//   - screen: is there something in a text that must not be passed on?
+//   - schema: does a JSON value satisfy a JSON Schema?
+//   - seal: did this gateway, or a replica of it, make a token?
+//   - origin: does a browser's request mean this gateway?
 //
 // Promises:
-//   - A request loads one edition and uses it to the end. Editions are immutable and swapped atomically.
-//   - Whoever lists in response to a list_changed sees the list that the notification was about, or a later one.
-//   - A notification goes only to those in whose own view something changed, and costs a slow client nobody's time:
-//     what is pending for it is one bit.
-//   - What a server asks or says during a get reaches the client that made the get and nobody else. Where neither the
-//     transport nor the server says for which, one get is in flight, and the server was heard to be done with the one
-//     before: only one that asks later still could be taken amiss. An answer counts once, from the session that was asked
-//     or, in the modern era, from the principal that was, for the same get.
-//   - No state is kept per client that another replica with the same keys would need. What is tied to this one: streams,
-//     HTTP+SSE sessions, requests in flight, their cancellation and the answers that they wait for, log levels, and which
-//     sessions were ended here.
+//   - A reload is all or nothing, and costs what it changes. Connectors whose block says the same keep their sessions and
+//     calls, others end their calls first, and streams go on unless their caller is not accepted any more.
 //   - A list that is empty because no upstream could be listed yet is an error.
-//   - A reload is all or nothing, and costs what it changes only: connectors whose block says the same go on with their
-//     sessions and calls, others end their calls first, and streams go on unless their caller is not accepted any more.
+//   - When Run has returned, everything that the gateway started has ended.
 //
-// The parts: package catalog is the merge, the names and the pages; policy decides visibility; identity knows who calls;
-// schema holds arguments against their JSON Schemas; screen holds definitions and results against what must not be in
-// them; seal makes the tokens that clients carry; httpconn makes the HTTP server's connections cheap.
+// # Glossary
+//
+// These words mean one thing each, in code, configuration, metrics and documents.
+//
+//   - upstream: a named MCP server of the configuration; endpoint: one address of it. Replicas have several endpoints.
+//   - connector: keeps one upstream connected, and calls it.
+//   - supervisor: starts and stops connectors.
+//   - team: owns upstreams, and decides who else may see their prompts.
+//   - principal: who calls, a subject with groups; caller: a principal with the configuration that accepted its credential.
+//   - audience: all principals that the policy cannot tell apart.
+//   - authenticate: find out who a caller is; authorize: decide whether it may do something.
+//   - prompt: an upstream's definition; entry: a prompt in the catalog, under its exposed name, with one or more owners.
+//   - catalog: the merge of all lists; view: what one audience sees of it.
+//   - visibility: what the policy decided about an entry; grants: what an allow block lets a team use.
+//   - generation: everything that follows from one configuration.
+//   - snapshot: the immutable state that one request uses: a generation, a catalog, the upstreams' states.
+//   - publisher: makes snapshots, and is their only writer; subscription: a client's wish to hear when its view changes.
+//   - admission: what a definition passes between a list and the catalog: lock, override, screens.
+//   - lock: the definitions that somebody has approved; drift: a definition that differs from it.
+//   - override: what a prompt block changes in a definition; argument overrides: its fixed and default arguments.
+//   - screen: a check of texts for what must not be passed on.
+//   - report: a finding in the catalog that somebody should fix.
+//   - revision: a protocol version; era: legacy (initialize handshake) or modern (metadata on each request).
+//   - session: a connection with one peer; session token: the sealed one of a legacy client over HTTP.
+//   - session pool: an upstream's sessions, one for each set of client capabilities.
+//   - request: client to server; server request: server to client; reply: what answers a server request.
+//   - relay: progress, log messages and server requests that precede a response.
+//   - input required: the result that asks a modern client for input; parked get: a get that waits for its client to reply.
+//   - in-flight request: one that its client can still cancel.
+//   - cursor: the sealed position at which the next page begins; requestState: a sealed token of a get that required input.
+//   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not answer.
+//   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the wait before it.
+//   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which addresses upstreams may be at.
+//   - drain: take the gateway, or an upstream, out of service in order.
+//   - degraded: serving an upstream's last good list because a fresh one cannot be had.
+//
+// Reading order: gateway.go, supervisor.go, reload.go, gauges.go, dial_guard.go
 package gateway

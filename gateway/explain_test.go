@@ -75,9 +75,9 @@ func TestExplainTellsWhatBecomesOfAPrompt(t *testing.T) {
   gateway.hcl:4: upstream "p" of team "eng" owns it
   gateway.hcl:2: user:bob is not a member of team "eng"
 * gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 holds
-  gateway.hcl:11: its prompt block exposes "p.renamed" as "fresh", says its title or description, fixes x
+  gateway.hcl:11: its prompt block exposes "p.renamed" as "fresh", changes its title or description, fixes x
   gateway.hcl:2: lock = "enforce": its definition is the one in promptweir.lock.hcl
-  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and looks at its results
+  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and checks its results
 `},
 		{s, "p.renamed", `p.renamed as renamed of p: visible false, depends false
   gateway.hcl:4: upstream "p" of team "eng" owns it
@@ -85,7 +85,7 @@ func TestExplainTellsWhatBecomesOfAPrompt(t *testing.T) {
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 holds
 * gateway.hcl:11: its prompt block exposes it as "fresh" instead
   gateway.hcl:2: lock = "enforce": its definition is the one in promptweir.lock.hcl
-  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and looks at its results
+  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and checks its results
 `},
 		{s, "p.misfit", `p.misfit as misfit of p: visible false, depends false
   gateway.hcl:4: upstream "p" of team "eng" owns it
@@ -93,14 +93,14 @@ func TestExplainTellsWhatBecomesOfAPrompt(t *testing.T) {
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 holds
 * gateway.hcl:16: its prompt block does not fit, so it is left out: the prompt has no argument "y"
   gateway.hcl:2: lock = "enforce": its definition is the one in promptweir.lock.hcl
-  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and looks at its results
+  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and checks its results
 `},
 		{s, "p.plain", `p.plain as plain of p: visible false, depends false
   gateway.hcl:4: upstream "p" of team "eng" owns it
   gateway.hcl:2: user:bob is not a member of team "eng"
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 holds
 * gateway.hcl:2: lock = "enforce": it is not in promptweir.lock.hcl, so it is left out
-  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and looks at its results
+  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and checks its results
 `},
 		{s, "p.gold", `p.gold as gold of p: visible false, depends false
   gateway.hcl:4: upstream "p" of team "eng" owns it
@@ -108,7 +108,7 @@ func TestExplainTellsWhatBecomesOfAPrompt(t *testing.T) {
   gateway.hcl:2: user:bob is not a member of team "eng"
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 holds
   gateway.hcl:2: lock = "enforce": its definition is the one in promptweir.lock.hcl
-  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and looks at its results
+  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and checks its results
 `},
 		{s, "p.bad", `p.bad as bad of p: visible false, depends false
   gateway.hcl:4: upstream "p" of team "eng" owns it
@@ -122,14 +122,14 @@ func TestExplainTellsWhatBecomesOfAPrompt(t *testing.T) {
   gateway.hcl:2: user:bob is not a member of team "eng"
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 does not hold
   gateway.hcl:2: lock = "enforce": its definition is the one in promptweir.lock.hcl
-  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and looks at its results
+  gateway.hcl:17: screen "orders" (reject) finds nothing in its definition, and checks its results
 `},
 		{cold, "p.big", `p.big as big of p: visible false, depends true
   gateway.hcl:4: upstream "p" of team "eng" owns it
   gateway.hcl:2: user:bob is not a member of team "eng"
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 depends on the prompt's definition, which is not known here
   gateway.hcl:2: lock = "enforce": with another definition than in promptweir.lock.hcl it is left out
-  gateway.hcl:17: screen "orders" (reject) looks at its definition and its results
+  gateway.hcl:17: screen "orders" (reject) checks its definition and its results
 `},
 	} {
 		if diff := cmp.Diff(test.want, told(test.s, "user:bob", test.name)); diff != "" {

@@ -2,11 +2,10 @@ package gateway
 
 import (
 	"context"
-	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,135 +13,141 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/gateway/transport"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Name is what the gateway calls itself towards clients and servers.
-const Name = "promptweir"
-
-// settleBound is how long after the start a list waits for upstreams that have not been heard of yet.
-const settleBound = 2 * time.Second
+// Name is the gateway's name towards clients and servers.
+const Name = requests.Name
 
 // Options are what a gateway needs beside its configuration. The zero value works.
 type Options struct {
-	// Logger is where changes of state go; nil discards them.
+	// Logger receives changes of state; nil discards them.
 	Logger *slog.Logger
 	// Version is what the gateway tells clients and servers.
 	Version string
 	// StateDir is a folder in which the last good lists are kept, so that a restart while an upstream is down still
 	// lists its prompts. Empty keeps nothing.
 	StateDir string
-	// Lists stand in for what the upstreams would say, until they do: for a gateway that is asked and never run.
-	Lists Lists
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
-	// Debug is served under /debug/ by [Gateway.Admin], to operators only; nil where there is nothing.
+	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
 }
 
-// Gateway is a configuration at work. What follows from the configuration is in its [setup], which a reload replaces;
-// everything else lasts. Its methods are safe for concurrent use.
+// Gateway is a configuration at work. Its methods are safe for concurrent use.
 type Gateway struct {
-	opts    Options
-	logger  *slog.Logger
-	metrics *instruments
-	// info is the gateway's Implementation.
-	info jsontext.Value
+	opts      Options
+	logger    *slog.Logger
+	guard     dialGuard
+	publisher *snapshot.Publisher
+	requests  *requests.Handler
+	transport *transport.Transport
 
-	schemas   *schemas // of arguments
-	limits    *limits
-	own       ownAddresses
-	sessions  legacySessions
-	calls     calls     // of legacy clients over HTTP, by session and id
-	questions questions // to them, by session
-	waits     waits     // of modern clients' gets
-	sse       sseSessions
-	keep      *keeper
-
-	// changed holds at most one mark: that some upstream's state is not in the edition yet.
-	changed chan struct{}
-	// setups takes another setup to the edition's writer.
-	setups chan *setup
-	// reloads takes what Reload asks for to Run, and loading says what became of it.
+	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
-	loading atomic.Pointer[loading]
-	// ready is set once the gateway was found ready.
-	ready   atomic.Bool
-	edition atomic.Pointer[edition]
-	subscribers
-	detached detached
-	started  time.Time
-	// closing is closed when streams are to end.
-	closing chan struct{}
-	drain   sync.Once
-	// over is closed when Run has returned.
-	over chan struct{}
+	loaded  atomic.Pointer[admin.ConfigurationState]
+	// ready is set once the gateway was ready.
+	ready atomic.Bool
 }
 
-// New makes a gateway. It contacts and starts nothing; [Gateway.Run] does.
+// New returns a gateway. It contacts and starts nothing; [Gateway.Run] does.
 func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{
-		opts: opts, logger: opts.Logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		changed: make(chan struct{}, 1), setups: make(chan *setup), reloads: make(chan chan<- error),
-		started: time.Now(), closing: make(chan struct{}), over: make(chan struct{}),
-	}
-	g.loading.Store(&loading{since: g.started})
+	g := &Gateway{opts: opts, logger: opts.Logger, reloads: make(chan chan<- error)}
+	g.loaded.Store(&admin.ConfigurationState{Loaded: time.Now()})
 	var err error
-	if g.limits, err = newLimits(); err != nil {
-		return nil, err
-	}
-	if g.schemas, err = newSchemas(); err != nil {
-		return nil, err
-	}
-	if g.keep, err = newKeeper(g, opts.StateDir); err != nil {
-		return nil, fmt.Errorf("state_dir: %w", err)
-	}
-	first, err := g.newSetup(cfg, nil)
+	g.publisher, err = snapshot.NewPublisher(cfg, snapshot.Options{
+		Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector,
+	})
 	if err != nil {
 		return nil, err
 	}
-	sources, all := first.restoredSources()
-	e := newEdition(first, catalog.Merge(sources, first.catalogOptions()), first.states())
-	e.unlisted = first.unlisted(all, e.states)
-	g.edition.Store(e)
+	g.requests = requests.New(g.publisher, requests.Options{Logger: opts.Logger, Version: opts.Version})
+	g.transport = transport.New(g.publisher, g.requests, opts.Logger)
 	return g, nil
+}
+
+func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Connector {
+	return upstream.New(u, upstream.Options{
+		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check,
+	}, changed)
 }
 
 // Own tells the gateway an address that it listens on itself, so that no upstream can point back at it. To be called
 // before Run.
-func (g *Gateway) Own(address netip.AddrPort) { g.own.add(address) }
+func (g *Gateway) Own(address netip.AddrPort) { g.guard.add(address) }
 
-// Run keeps the upstreams connected and the catalog current, until ctx ends and all of that has ended. To be called once.
+// Run keeps the upstreams connected and the catalog current until ctx ends and all of that has ended. To be called once.
 func (g *Gateway) Run(ctx context.Context) error {
-	defer close(g.over)
 	defer g.observe()()
-	defer g.waits.end()
+	defer g.requests.Close()
 	group, ctx := errgroup.WithContext(ctx)
-	crew := &crew{gateway: g, group: group, leave: map[*upstream.Connector]context.CancelFunc{}}
-	crew.engage(ctx, g.setup().connectors)
-	group.Go(func() error { return crew.run(ctx) })
-	group.Go(func() error { return g.publishChanges(ctx) })
-	group.Go(func() error { return g.keep.run(ctx) })
+	s := supervisor{gateway: g, group: group, cancels: map[*upstream.Connector]context.CancelFunc{}}
+	s.start(ctx, g.Snapshot().Connectors)
+	group.Go(func() error { return s.run(ctx) })
+	group.Go(func() error { return g.publisher.Run(ctx) })
 	err := group.Wait()
 	g.Drain()
-	g.detached.end()
+	g.transport.Wait()
 	return err
 }
 
-// Drain ends the streams of all clients with what their revision says for that. Requests in flight are not touched.
-func (g *Gateway) Drain() { g.drain.Do(func() { close(g.closing) }) }
+// Snapshot returns what the gateway knows now.
+func (g *Gateway) Snapshot() *snapshot.Snapshot { return g.publisher.Current() }
 
-// signal asks for a new edition. It never blocks.
-func (g *Gateway) signal() {
-	select {
-	case g.changed <- struct{}{}:
-	default:
+// Settle waits until every upstream has answered or failed once, at most until ctx ends.
+func (g *Gateway) Settle(ctx context.Context) {
+	for s := g.Snapshot(); !s.AllTried(); s = g.Snapshot() {
+		select {
+		case <-s.Superseded():
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
-// setup returns what follows from the present configuration.
-func (g *Gateway) setup() *setup { return g.edition.Load().setup }
+// Handler serves the MCP endpoint, see [transport.Transport.Handler].
+func (g *Gateway) Handler() http.Handler { return g.transport.Handler() }
+
+// ServeStdio serves one client over a pair of pipes, see [transport.Transport.ServeStdio].
+func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer) error {
+	return g.transport.ServeStdio(ctx, credential, in, out)
+}
+
+// Get gets a prompt for a caller in this process, see [requests.Handler.GetDirectly].
+func (g *Gateway) Get(ctx context.Context, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
+	return g.requests.GetDirectly(ctx, g.Snapshot(), principal, params)
+}
+
+// Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.
+func (g *Gateway) Drain() { g.transport.Drain() }
+
+// Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
+func (g *Gateway) Admin(metrics http.Handler) http.Handler {
+	return admin.New(admin.Options{
+		Snapshot: g.Snapshot, Ready: g.Ready, Reload: g.Reload, Configuration: g.loaded.Load, Metrics: metrics, Debug: g.opts.Debug,
+	})
+}
+
+// Ready says how the gateway is. It is ready once each upstream has been tried and at least one has been listed, or if
+// none is configured, and stays ready when a reload adds an upstream.
+func (g *Gateway) Ready() admin.Readiness {
+	s, started := g.Snapshot(), g.publisher.Started()
+	readiness := admin.Health(s)
+	if readiness.Ready {
+		g.ready.Store(true)
+	}
+	readiness.Ready = g.ready.Load()
+	readiness.Version, readiness.Started, readiness.Configuration = g.opts.Version, &started, g.loaded.Load()
+	readiness.Streams, readiness.Waiting = g.publisher.Subscriptions(), g.requests.Parked()+g.transport.AwaitedReplies()
+	return readiness
+}

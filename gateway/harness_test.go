@@ -21,7 +21,10 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // patience is how long a test waits for what must happen. Nothing waits that long when all is well.
@@ -96,6 +99,22 @@ type server struct {
 	// stop ends the gateway before the test does.
 	stop func()
 }
+
+// Entries returns what a principal sees, all there is for nil.
+func (s *server) Entries(principal *policy.Principal) []*catalog.Entry {
+	return inspect.Entries(s.Snapshot(), principal)
+}
+
+// Explain says why a principal sees a name or not.
+func (s *server) Explain(principal policy.Principal, name string) []inspect.Explanation {
+	return inspect.Explain(s.Snapshot(), principal, name)
+}
+
+// Reports returns the findings in the catalog.
+func (s *server) Reports() []catalog.Report { return s.Snapshot().Reports() }
+
+// Lock returns the lock that approves what is listed now.
+func (s *server) Lock() config.Lock { return inspect.Lock(s.Snapshot()) }
 
 // serve runs a gateway until the test ends, and waits until each upstream was tried. Run must then have ended too.
 func serve(t testing.TB, text string) *server {

@@ -89,7 +89,7 @@ func TestAKeptListThatCannotBeUsedIsReportedAndIgnored(t *testing.T) {
 				t.Errorf("%d prompts were taken from it", len(entries))
 			}
 			s.stop()
-			if !strings.Contains(log.String(), "kept list ignored") {
+			if !strings.Contains(log.String(), "saved list ignored") {
 				t.Errorf("it was not reported:\n%s", log)
 			}
 		})

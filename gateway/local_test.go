@@ -3,6 +3,8 @@ package gateway_test
 import (
 	"testing"
 
+	"github.com/promptweir/promptweir/gateway/inspect"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -52,11 +54,11 @@ func TestTheCommandLinesView(t *testing.T) {
 	if all := s.Explain(bob, "billing.ledger"); len(all) != 1 || all[0].Visible || all[0].Upstream != "billing" || all[0].Own != "ledger" {
 		t.Errorf("explained as %+v", all)
 	}
-	if got := s.Problems(); len(got) != 0 {
+	if got := inspect.Problems(s.Snapshot()); len(got) != 0 {
 		t.Errorf("problems: %v", got)
 	}
 	down := serve(t, team("eng", "", "", dead(t)))
-	if diff := cmp.Diff(map[string]string{"gone": "unreachable"}, down.Problems()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"gone": "unreachable"}, inspect.Problems(down.Snapshot())); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }

@@ -31,12 +31,12 @@ func TestTheAdminPageSaysHowAllIs(t *testing.T) {
 	}
 
 	a := send(t, http.MethodGet, r.admin+"/", "", nil)
-	a.is(t, http.StatusOK, "<h1>Ready</h1>", "To look at: the last configuration was refused, 1 of 4 upstreams in trouble, 2 reports to put right.",
+	a.is(t, http.StatusOK, "<h1>Ready</h1>", "Needs attention: the last configuration was refused, 1 of 4 upstreams in trouble, 2 reports to fix.",
 		"definitions in upstream &#34;up&#34;", "and upstream &#34;twin&#34;", "set a different prefix on one of the upstreams", // both owners, and the remedy
 		"more than once", "&lt;i&gt;a",
 		"urll", "was refused",
 		"unreachable since <time>20", "Nothing answers there", "revision <bdi>2025-11-25</bdi>", "team <bdi>eng</bdi>",
-		"1 open to clients", "1 call for an answer", "1.2.3")
+		"1 open to clients", "1 request to clients without a reply yet", "1.2.3")
 	for _, bad := range []string{"<i>", "<script", "hunter2", strings.TrimPrefix(p.url, "http://")} {
 		if strings.Contains(a.body, bad) {
 			t.Errorf("%q is on the page:\n%s", bad, a.body)

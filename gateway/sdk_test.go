@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/identity"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/promptweir/promptweir/gateway"
 )
 
 // newSDKServer starts a server of the official SDK with prompts: of the modern era, or of the legacy one.
@@ -140,7 +140,7 @@ func (s *server) transport(t *testing.T, kind string) mcp.Transport {
 	go func() {
 		defer close(ended)
 		// A client that closes both pipes at once may not take the last words.
-		if err := s.ServeStdio(context.WithoutCancel(t.Context()), gateway.As(who), in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		if err := s.ServeStdio(context.WithoutCancel(t.Context()), identity.Vouched(who), in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("ServeStdio: %v", err)
 		}
 	}()

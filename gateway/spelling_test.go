@@ -29,7 +29,7 @@ func TestAMemberInASecondSpellingIsRefused(t *testing.T) {
 			for _, each := range params {
 				// This client makes its headers with such a reader, so that some do not match the body either.
 				got := c.call(method, each)
-				if !strings.Contains(got.body, "spelled like") && !strings.Contains(got.body, `"code":-32020`) {
+				if !strings.Contains(got.body, "only in case") && !strings.Contains(got.body, `"code":-32020`) {
 					t.Errorf("%s %s: %s", method, each, got.body)
 				}
 			}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -48,7 +47,7 @@ func (s *server) stdio(as string) *pipes {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &pipes{t: s.t, in: inWriter, lines: make(chan string, 100), ended: make(chan error, 1), stop: cancel}
 	go func() {
-		err := s.ServeStdio(ctx, gateway.As(who), in, out)
+		err := s.ServeStdio(ctx, identity.Vouched(who), in, out)
 		_ = out.Close()
 		p.ended <- err
 	}()
@@ -300,7 +299,7 @@ func TestStdioDoesNotHangOnAClientThatDoesNotRead(t *testing.T) {
 	defer close(release)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.ServeStdio(ctx, gateway.As(who), in, stuck{release}) }()
+	go func() { ended <- s.ServeStdio(ctx, identity.Vouched(who), in, stuck{release}) }()
 	for range 3 { // the writer is stuck with the first, the reader with the second
 		go io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n") //nolint:errcheck // it may stay unread
 	}
@@ -311,7 +310,7 @@ func TestStdioDoesNotHangOnAClientThatDoesNotRead(t *testing.T) {
 
 	in, client = io.Pipe()
 	defer client.Close()
-	go func() { ended <- s.ServeStdio(t.Context(), gateway.As(who), in, broken{}) }()
+	go func() { ended <- s.ServeStdio(t.Context(), identity.Vouched(who), in, broken{}) }()
 	if _, err := io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
 		t.Fatal(err)
 	}

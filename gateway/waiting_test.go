@@ -148,7 +148,7 @@ func TestAWaitingCallGoesOnForWhomItAskedOnly(t *testing.T) {
 	ann, bob := s.capable("ann", `{"elicitation":{}}`), s.capable("bob", `{"elicitation":{}}`)
 	refused := func(what string, a answer) {
 		t.Helper()
-		if a.is(t, 200, `"code":-32602`, `"reason":"state"`, "begin again"); t.Failed() {
+		if a.is(t, 200, `"code":-32602`, `"reason":"state"`, "repeat the get"); t.Failed() {
 			t.Errorf("%s is not refused", what)
 		}
 	}

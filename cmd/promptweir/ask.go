@@ -20,7 +20,9 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -151,11 +153,15 @@ func (q *question) list(ctx context.Context) (definitions []jsontext.Value, err 
 		})
 		return definitions, err
 	}
-	err = q.askConfig(ctx, func(g *gateway.Gateway, who *policy.Principal) error {
-		for _, entry := range g.Entries(who) {
+	cfg, who, err := q.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	err = q.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+		for _, entry := range inspect.Entries(s, who) {
 			definitions = append(definitions, entry.JSON)
 		}
-		for _, report := range g.Reports() {
+		for _, report := range s.Reports() {
 			fmt.Fprintln(q.err, "promptweir:", oneLine(report.Text, maxReport))
 		}
 		return nil
@@ -175,7 +181,11 @@ func (q *question) get(ctx context.Context, name string, params wire.Object) (re
 		})
 		return result, err
 	}
-	err = q.askConfig(ctx, func(g *gateway.Gateway, who *policy.Principal) error {
+	cfg, who, err := q.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	err = q.running(ctx, cfg, func(g *gateway.Gateway) error {
 		result, err = g.Get(ctx, who, params)
 		return err
 	})
@@ -204,25 +214,20 @@ func (q *question) askURL(ctx context.Context, use func(*client.Session) error) 
 	return use(session)
 }
 
-// askConfig asks what the configuration makes of its upstreams' lists, as a principal or, without --as, as who sees
-// everything.
-func (q *question) askConfig(ctx context.Context, use func(*gateway.Gateway, *policy.Principal) error) error {
+// loadConfig returns the configuration, and the principal of --as or, without it, nil: one who sees everything.
+func (q *question) loadConfig() (*config.Config, *policy.Principal, error) {
 	cfg, err := q.load(!q.live)
+	if err != nil || q.as == "" {
+		return cfg, nil, err
+	}
+	principal, err := q.principal(cfg)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	var who *policy.Principal
-	if q.as != "" {
-		principal, err := q.principal(cfg)
-		if err != nil {
-			return err
-		}
-		who = &principal
-		if who.ClaimsUnknown && cfg.ReadsClaims() {
-			fmt.Fprintln(q.err, "promptweir: where a when reads principal.claims, which are not known here, nothing is shown; --claims says them")
-		}
+	if principal.ClaimsUnknown && cfg.ReadsClaims() {
+		fmt.Fprintln(q.err, "promptweir: claims are unknown here, so nothing is shown where a when reads principal.claims; give them with --claims")
 	}
-	return q.gateway(ctx, cfg, func(g *gateway.Gateway) error { return use(g, who) })
+	return cfg, &principal, nil
 }
 
 // settle waits for the upstreams and says which did not answer. That none did is an error.
@@ -233,7 +238,7 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	problems := g.Problems()
+	problems := inspect.Problems(g.Snapshot())
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
 		fmt.Fprintf(a.err, "promptweir: upstream %s has no fresh list: %s\n", name, problems[name])
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // comparing is the diff command's call.
@@ -54,15 +56,15 @@ func (c *comparing) compare(ctx context.Context, before, after string) error {
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(was, gateway.Options{Lists: lists})
+	old, err := snapshot.Evaluate(was, lists, snapshot.Options{})
 	if err != nil {
 		return err
 	}
-	next, err := gateway.New(is, gateway.Options{Lists: lists})
+	next, err := snapshot.Evaluate(is, lists, snapshot.Options{})
 	if err != nil {
 		return err
 	}
-	difference := gateway.Compare(g, next)
+	difference := inspect.Compare(old, next)
 	if err := c.print(difference); err != nil {
 		return err
 	}
@@ -73,14 +75,14 @@ func (c *comparing) compare(ctx context.Context, before, after string) error {
 }
 
 // lists are those of the earlier configuration's upstreams, and of those that only the later one has.
-func (c *comparing) lists(ctx context.Context, was, is *config.Config) (gateway.Lists, error) {
+func (c *comparing) lists(ctx context.Context, was, is *config.Config) (snapshot.Lists, error) {
 	if !c.live {
 		return c.savedOf(was, is)
 	}
-	lists := gateway.Lists{}
+	lists := snapshot.Lists{}
 	for _, cfg := range []*config.Config{is, was} { // the same server's list is the earlier configuration's, once
 		err := c.running(ctx, cfg, func(g *gateway.Gateway) error {
-			maps.Copy(lists, g.Lists())
+			maps.Copy(lists, g.Snapshot().Lists())
 			return nil
 		})
 		if err != nil {
@@ -92,21 +94,21 @@ func (c *comparing) lists(ctx context.Context, was, is *config.Config) (gateway.
 
 // savedOf are the saved lists of the earlier configuration's upstreams, under whose names they were saved, and those of
 // upstreams that only the later one has.
-func (c *comparing) savedOf(was, is *config.Config) (gateway.Lists, error) {
+func (c *comparing) savedOf(was, is *config.Config) (snapshot.Lists, error) {
 	lists, err := c.saved(was)
 	if err != nil || c.state == "" {
 		return lists, err
 	}
-	more, _, err := gateway.ReadLists(is, c.state) // what is wrong with the files was said
+	more, _, err := snapshot.ReadLists(is, c.state) // what is wrong with the files was said
 	for name, list := range more {
-		if _, known := lists[name]; !known && list.Source != "" {
+		if _, known := lists[name]; !known && list.Server != "" {
 			lists[name] = list
 		}
 	}
 	return lists, err
 }
 
-func (c *comparing) print(difference gateway.Comparison) error {
+func (c *comparing) print(difference inspect.Comparison) error {
 	if c.output == "json" {
 		return printJSON(c.out, difference)
 	}
@@ -133,19 +135,19 @@ func (c *comparing) print(difference gateway.Comparison) error {
 	return err
 }
 
-func promptLine(p gateway.PromptChange) string {
+func promptLine(p inspect.PromptChange) string {
 	name := oneLine(p.Name, len(p.Name))
 	switch p.Kind {
-	case gateway.Renamed:
+	case inspect.Renamed:
 		return fmt.Sprintf("! %s was called %s", name, oneLine(p.Before, len(p.Before)))
-	case gateway.Exposed:
+	case inspect.Exposed:
 		return fmt.Sprintf("+ %s is exposed to %s%s", name, people(p), inBrackets(p.Rule))
 	}
 	return fmt.Sprintf("- %s is hidden from %s%s", name, people(p), inBrackets(strings.Trim(p.Rule+", "+oneLine(p.Reason, maxReport), ", ")))
 }
 
 // people says whom a change concerns.
-func people(p gateway.PromptChange) string {
+func people(p inspect.PromptChange) string {
 	to := strings.Join(p.To, ", ")
 	if to == string(config.Anybody) {
 		to = "everybody"
@@ -154,7 +156,7 @@ func people(p gateway.PromptChange) string {
 		return to
 	}
 	word := " but "
-	if p.Kind == gateway.Exposed {
+	if p.Kind == inspect.Exposed {
 		word = ", as it was to "
 	}
 	return to + word + strings.Join(p.But, ", ")

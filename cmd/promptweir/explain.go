@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 func (a *app) validateCommand() *cobra.Command {
@@ -52,11 +53,11 @@ func (a *app) explain(ctx context.Context, name string, asking *somebody, from *
 	if err != nil {
 		return err
 	}
-	return from.gateway(ctx, cfg, func(g *gateway.Gateway) error {
-		if err := printExplanations(a.out, g, who, name); err != nil {
+	return from.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+		if err := printExplanations(a.out, s, who, name); err != nil {
 			return err
 		}
-		return from.printListed(g, name)
+		return from.printListed(s, name)
 	})
 }
 
@@ -72,8 +73,8 @@ func explained(cfg *config.Config, asking *somebody) (policy.Principal, error) {
 	return policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, nil
 }
 
-func printExplanations(w io.Writer, g *gateway.Gateway, who policy.Principal, name string) error {
-	explanations := g.Explain(who, name)
+func printExplanations(w io.Writer, s *snapshot.Snapshot, who policy.Principal, name string) error {
+	explanations := inspect.Explain(s, who, name)
 	if len(explanations) == 0 {
 		_, err := fmt.Fprintf(w, "%s: no upstream's prefix fits this name, so nobody can have it\n", name)
 		return err
@@ -106,7 +107,7 @@ func printExplanations(w io.Writer, g *gateway.Gateway, who policy.Principal, na
 }
 
 // printListed says what the upstreams have to do with the name, as far as their lists are known.
-func (o *origin) printListed(g *gateway.Gateway, name string) error {
+func (o *origin) printListed(s *snapshot.Snapshot, name string) error {
 	where, line := "live: ", "no upstream offers it now"
 	switch {
 	case o.state != "":
@@ -114,7 +115,7 @@ func (o *origin) printListed(g *gateway.Gateway, name string) error {
 	case !o.live:
 		where, line = "", "whether an upstream offers it is not known: "+remedy
 	}
-	for _, entry := range g.Entries(nil) {
+	for _, entry := range inspect.Entries(s, nil) {
 		if entry.Name != name {
 			continue
 		}
@@ -124,7 +125,7 @@ func (o *origin) printListed(g *gateway.Gateway, name string) error {
 		}
 		line = "offered by " + strings.Join(owners, ", ")
 	}
-	for _, report := range g.Reports() {
+	for _, report := range s.Reports() {
 		if report.Name == name {
 			line = oneLine(report.Text, maxReport)
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // locking is the lock command's call.
@@ -62,8 +63,8 @@ func (l *locking) lock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.gateway(ctx, cfg, func(g *gateway.Gateway) error {
-		after := l.merged(before, g)
+	return l.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+		after := l.merged(before, s)
 		changes := config.DiffLocks(before, after)
 		if l.diff {
 			return l.show(changes)
@@ -97,12 +98,12 @@ func (l *locking) approved(path string) (config.Lock, error) {
 }
 
 // merged is what the upstreams list now, and of those whose list is not known what was approved before.
-func (l *locking) merged(before config.Lock, g *gateway.Gateway) config.Lock {
-	unlisted := g.Unlisted()
+func (l *locking) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
+	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.err, "promptweir: not known are the prompts of %s: what was approved of them stays\n", strings.Join(unlisted, ", "))
 	}
-	listed, lists := g.Lock(), g.Lists()
+	listed, lists := inspect.Lock(s), s.Lists()
 	all := slices.Clone(listed)
 	for _, prompt := range before {
 		_, found := listed.Find(prompt.Name, prompt.Upstream)

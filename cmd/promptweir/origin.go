@@ -8,6 +8,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // remedy says how a command can know what a configuration's upstreams offer.
@@ -37,35 +38,36 @@ func (o *origin) check() error {
 	return nil
 }
 
-// gateway lets use ask a gateway that knows the lists, or none. Only with --live it runs.
-func (o *origin) gateway(ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error) error {
+// evaluate passes what the configuration makes of the upstreams' lists to use: of their present lists with --live, and else
+// of saved ones, or none.
+func (o *origin) evaluate(ctx context.Context, cfg *config.Config, use func(*snapshot.Snapshot) error) error {
 	if o.live {
-		return o.running(ctx, cfg, use)
+		return o.running(ctx, cfg, func(g *gateway.Gateway) error { return use(g.Snapshot()) })
 	}
 	lists, err := o.saved(cfg)
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg, gateway.Options{Version: buildVersion(), Lists: lists})
+	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
 	if err != nil {
 		return err
 	}
-	return use(g)
+	return use(s)
 }
 
-// saved are the lists of --state, none without it. What of them cannot be used is said.
-func (o *origin) saved(cfg *config.Config) (gateway.Lists, error) {
+// saved returns the lists of --state, or none without it. It says which of them cannot be used.
+func (o *origin) saved(cfg *config.Config) (snapshot.Lists, error) {
 	if o.state == "" {
-		return gateway.Lists{}, nil
+		return snapshot.Lists{}, nil
 	}
-	lists, problems, err := gateway.ReadLists(cfg, o.state)
+	lists, problems, err := snapshot.ReadLists(cfg, o.state)
 	for _, problem := range problems {
 		fmt.Fprintln(o.err, "promptweir:", oneLine(problem, maxReport))
 	}
 	return lists, err
 }
 
-// running connects to the upstreams while use is at work.
+// running connects to the upstreams for as long as use runs.
 func (a *app) running(ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error) error {
 	logger, err := a.quietLogger()
 	if err != nil {

@@ -257,12 +257,12 @@ func (a *app) stdio(ctx context.Context, as string) error {
 }
 
 // stdioCredential says who stands at the other end of the pipes.
-func stdioCredential(cfg *config.Config, as string) (gateway.Credential, error) {
+func stdioCredential(cfg *config.Config, as string) (identity.Credential, error) {
 	token := os.Getenv("PROMPTWEIR_TOKEN")
 	switch {
 	case as != "":
 		who, err := (&somebody{as: as, claims: "{}"}).principal(cfg)
-		return gateway.As(who), err
+		return identity.Vouched(who), err
 	case token == "" && cfg.Auth != nil:
 		return nil, &usageError{"the configuration has an auth block: say who the client is with --as or PROMPTWEIR_TOKEN"}
 	}

@@ -56,7 +56,7 @@ func BenchmarkParsePrompt(b *testing.B) {
 }
 
 // A merge grows with what is merged, and not faster.
-func TestMergingAllocatesForEachPrompt(t *testing.T) {
+func TestMerge_AllocatesInProportionToPrompts(t *testing.T) {
 	const upstreams, perPrompt, perUpstream = 100, 9, 10
 	for _, prompts := range []int{1_000, 10_000} {
 		sources := company(t, prompts, upstreams)
@@ -79,7 +79,7 @@ func BenchmarkMerge(b *testing.B) {
 }
 
 // BenchmarkRefresh: one upstream lists again, every definition new; 100 audiences, half of which see it, look at the
-// difference. The number of allocations does not grow with the catalog: 960 for the snapshot, 6 for each audience.
+// difference. The number of allocations does not grow with the catalog: 960 for the catalog, 6 for each audience.
 func BenchmarkRefresh(b *testing.B) {
 	sizes(b, func(b *testing.B, prompts, upstreams int) {
 		sources := company(b, prompts, upstreams)
@@ -111,11 +111,11 @@ func BenchmarkRefresh(b *testing.B) {
 				}
 			}
 		}
-		b.Run("snapshot", step(0))
+		b.Run("catalog", step(0))
 		for i := range views {
 			views[i] = s.View(everybody)
 		}
-		b.Run("snapshot+100views", step(100))
+		b.Run("catalog+100views", step(100))
 	})
 }
 
@@ -131,7 +131,7 @@ func BenchmarkView(b *testing.B) {
 }
 
 // A page and a name are found, and a page is written where there is room for it, without any allocation.
-func TestReadingACatalogAllocatesNothing(t *testing.T) {
+func TestCatalog_ReadingAllocatesNothing(t *testing.T) {
 	s := catalog.Merge(company(t, 1000, 10), options())
 	v := s.View(everybody)
 	middle := v.Entries()[v.Len()/2].Name

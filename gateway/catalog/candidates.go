@@ -2,13 +2,14 @@ package catalog
 
 import "strings"
 
-// Candidate is a source that may expose a name, and what it would call the prompt itself.
+// Candidate is a source that may expose a name.
 type Candidate struct {
 	Source Source
-	Own    string
+	// Own is the source's own name for the prompt.
+	Own string
 }
 
-// Candidates returns the sources that a name could come from, in configuration order, whatever they offer at present.
+// Candidates returns the sources that a name could come from, in configuration order, whatever they offer now.
 func Candidates(sources []Source, separator, name string) []Candidate {
 	owner := newNamespaces(sources, separator).owner(name)
 	var all []Candidate

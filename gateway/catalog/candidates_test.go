@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/catalog"
 )
 
-func TestCandidatesAreTheSourcesThatMayExposeAName(t *testing.T) {
+func TestCandidates_AreTheSourcesThatMayExposeAName(t *testing.T) {
 	sources := []catalog.Source{
 		{Upstream: "bills", Team: "payments", Prefix: "billing"},
 		{Upstream: "bills2", Team: "payments", Prefix: "billing"},

@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 )
 
-func options() catalog.Options { return catalog.Options{Separator: ".", Conflict: catalog.Drop} }
+func options() catalog.Options { return catalog.Options{Separator: "."} }
 
 // upstream returns the source of an upstream, given as "team/label" or "team/label prefix=P", that lists prompts,
 // each given as "name" or "name=title".
@@ -32,8 +33,8 @@ func upstream(t testing.TB, who string, prompts ...string) catalog.Source {
 	return s
 }
 
-// show writes a snapshot's entries as "name=title upstream:own-name…", and its reports as "kind name".
-func show(s *catalog.Snapshot) []string {
+// show writes a catalog's entries as "name=title upstream:own-name…", and its reports as "kind name".
+func show(s *catalog.Catalog) []string {
 	shown := []string{}
 	for _, e := range s.Entries() {
 		line := []string{e.Name + "=" + e.Title()}
@@ -48,9 +49,9 @@ func show(s *catalog.Snapshot) []string {
 	return shown
 }
 
-func TestMergeRules(t *testing.T) {
+func TestMerge_Rules(t *testing.T) {
 	long := strings.Repeat("n", catalog.MaxName-len("b.")+1)
-	first := catalog.Options{Separator: ".", Conflict: catalog.First}
+	first := catalog.Options{Separator: ".", KeepFirst: true}
 	for _, test := range []struct {
 		rule    string
 		opts    catalog.Options
@@ -124,7 +125,7 @@ func TestMergeRules(t *testing.T) {
 	}
 }
 
-func TestReportsSayWhoWhereAndWhatToDo(t *testing.T) {
+func TestReports_NameOwnerPlaceAndRemedy(t *testing.T) {
 	sources := []catalog.Source{
 		upstream(t, "a/one prefix=p", "x=1", "y", "y"), upstream(t, "a/two prefix=p", "x=2", "Y"),
 		upstream(t, "a/free prefix=", "billing.pay", strings.Repeat("世", 100)), upstream(t, "b/billing"),
@@ -144,13 +145,13 @@ func TestReportsSayWhoWhereAndWhatToDo(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	first := catalog.Merge(sources, catalog.Options{Separator: ".", Conflict: catalog.First}).Reports()
+	first := catalog.Merge(sources, catalog.Options{Separator: ".", KeepFirst: true}).Reports()
 	if got := first[2].Text; !strings.Contains(got, `: that of upstream "one" (teams/a.hcl:3) is used; `) {
 		t.Errorf("conflict = first: %s", got)
 	}
 }
 
-func TestReportsHaveTheSameKeyUntilSomethingElseIsWrong(t *testing.T) {
+func TestReportKey_ChangesOnlyWithTheFinding(t *testing.T) {
 	keys := func(sources ...catalog.Source) (keys []string) {
 		for _, r := range catalog.Merge(sources, options()).Reports() {
 			keys = append(keys, r.Key())
@@ -190,7 +191,7 @@ func randomPrompts(t testing.TB, r *rand.Rand) []catalog.Prompt {
 }
 
 func randomOptions(r *rand.Rand) catalog.Options {
-	return catalog.Options{Separator: ".", Conflict: []string{catalog.Drop, catalog.First}[r.IntN(2)]}
+	return catalog.Options{Separator: ".", KeepFirst: r.IntN(2) == 1}
 }
 
 func random(t *testing.T) *rand.Rand {
@@ -199,14 +200,14 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// contents is all that can be seen of a snapshot.
+// contents is all that can be seen of a catalog.
 type contents struct {
 	Entries []catalog.Entry
 	Reports []catalog.Report
 	Print   catalog.Fingerprint
 }
 
-func contentsOf(s *catalog.Snapshot) contents {
+func contentsOf(s *catalog.Catalog) contents {
 	var c contents
 	for _, e := range s.Entries() {
 		c.Entries = append(c.Entries, *e)
@@ -217,11 +218,11 @@ func contentsOf(s *catalog.Snapshot) contents {
 
 func everybody(*catalog.Entry) bool { return true }
 
-func diffContents(a, b *catalog.Snapshot) string {
-	return cmp.Diff(contentsOf(a), contentsOf(b), cmp.AllowUnexported(catalog.Entry{}))
+func diffContents(a, b *catalog.Catalog) string {
+	return cmp.Diff(contentsOf(a), contentsOf(b), cmp.AllowUnexported(catalog.Entry{}), cmpopts.IgnoreFields(catalog.Entry{}, "Visibility"))
 }
 
-func TestNamesAreSortedAndThereOnce(t *testing.T) {
+func TestMerge_NamesAreSortedAndUnique(t *testing.T) {
 	r := random(t)
 	for range 300 {
 		var sources []catalog.Source
@@ -249,7 +250,7 @@ func TestNamesAreSortedAndThereOnce(t *testing.T) {
 }
 
 // However lists arrive, and whatever the upstreams listed before, the catalog is that of their last lists.
-func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
+func TestWith_EqualsMergeInAnyOrder(t *testing.T) {
 	r := random(t)
 	for range 300 {
 		var last []catalog.Source
@@ -278,7 +279,7 @@ func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestNewAndMovedUpstreams(t *testing.T) {
+func TestWith_NewAndMovedUpstreams(t *testing.T) {
 	one, two := upstream(t, "a/one", "x"), upstream(t, "a/two", "y")
 	base := catalog.Merge([]catalog.Source{one}, options())
 	if diff := diffContents(catalog.Merge([]catalog.Source{one, two}, options()), base.With(two)); diff != "" {
@@ -290,11 +291,11 @@ func TestNewAndMovedUpstreams(t *testing.T) {
 	}
 }
 
-func TestRefreshKeepsWhatDidNotChange(t *testing.T) {
+func TestWith_KeepsUnchangedEntries(t *testing.T) {
 	one, two := upstream(t, "a/one", "x=1", "y=1"), upstream(t, "a/two", "z=1")
 	before := catalog.Merge([]catalog.Source{one, two}, options())
 	if got := before.With(upstream(t, "a/one", "x=1", "y=1")); got != before {
-		t.Error("a list that says nothing new makes a new snapshot")
+		t.Error("a list that says nothing new makes a new catalog")
 	}
 	after := before.With(upstream(t, "a/one", "x=2", "y=1"))
 	for _, name := range []string{"one.y", "two.z"} {
@@ -303,12 +304,12 @@ func TestRefreshKeepsWhatDidNotChange(t *testing.T) {
 		}
 	}
 	if before.Lookup("one.x").Title() != "1" || after.Lookup("one.x").Title() != "2" {
-		t.Error("entry one.x: the old snapshot changed, or the new one did not")
+		t.Error("entry one.x: the old catalog changed, or the new one did not")
 	}
 }
 
 // Apart from what is left out, an entry of one source looks the same in whatever company.
-func TestExposedNamesDoNotDependOnOtherUpstreams(t *testing.T) {
+func TestExposedName_DependsOnItsOwnUpstreamOnly(t *testing.T) {
 	r := random(t)
 	for range 200 {
 		mine := randomSource(t, r, 0)
@@ -324,7 +325,7 @@ func TestExposedNamesDoNotDependOnOtherUpstreams(t *testing.T) {
 	}
 }
 
-func TestDiffTellsWhatIsDifferent(t *testing.T) {
+func TestDiff_ReturnsTheChanges(t *testing.T) {
 	a := catalog.Merge([]catalog.Source{upstream(t, "a/u", "gone", "kept", "changed=1")}, options())
 	b := catalog.Merge([]catalog.Source{upstream(t, "a/u", "kept", "changed=2", "added")}, options())
 	type change struct {
@@ -341,7 +342,7 @@ func TestDiffTellsWhatIsDifferent(t *testing.T) {
 	}
 }
 
-func TestFingerprintsFollowWhatIsSaid(t *testing.T) {
+func TestFingerprint_FollowsMeaningNotSpelling(t *testing.T) {
 	fingerprint := func(raw, prefix string) catalog.Fingerprint {
 		source := catalog.Source{Upstream: "u", Prefix: prefix, Prompts: []catalog.Prompt{parse(t, raw)}}
 		return catalog.Merge([]catalog.Source{source}, options()).Entries()[0].Fingerprint

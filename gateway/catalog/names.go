@@ -9,7 +9,7 @@ import (
 // MaxName bounds an exposed name, in bytes; a cursor has to hold one.
 const MaxName = 256
 
-// ExposedName is what clients call a prompt of an upstream with a prefix, "" for none.
+// ExposedName returns the clients' name for a prompt of an upstream with a prefix; "" is none.
 func ExposedName(prefix, separator, own string) string {
 	if prefix == "" {
 		return own
@@ -32,7 +32,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// clip shortens a name that may be of any length for a sentence.
+// clip shortens a name of any length for use in a sentence.
 func clip(name string) string {
 	if len(name) <= MaxName {
 		return name
@@ -44,11 +44,11 @@ func clip(name string) string {
 	return fmt.Sprintf("%s… (%d bytes)", name[:end], len(name))
 }
 
-// namespaces says which source's team owns each prefix, the empty one too. A prefix belongs to the first that
-// claims it; a configuration with a second claim by another team does not load.
+// namespaces says which source's team owns each prefix, including the empty one. A prefix belongs to the first source
+// that claims it; a configuration in which another team claims it too does not load.
 type namespaces struct {
 	separator string
-	owners    map[string]Source // without prompts, so that no old list is kept alive
+	owners    map[string]Source // without prompts, which would keep old lists in memory
 }
 
 func newNamespaces(sources []Source, separator string) namespaces {
@@ -64,7 +64,7 @@ func newNamespaces(sources []Source, separator string) namespaces {
 
 // owner returns the source with the longest prefix that the name lies in. With a separator of one character there is
 // only one; with "__", the name "a___x" lies in the prefixes "a" and "a_". A source's exposed name always has an owner:
-// it lies in the source's own prefix. One that a prompt block gives may have none, which is the zero Source.
+// it lies in the source's own prefix. A name that an override gives may have none, which is the zero Source.
 func (n namespaces) owner(name string) Source {
 	owner := n.owners[""]
 	for end := range name {

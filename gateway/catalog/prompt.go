@@ -10,27 +10,27 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is one definition as an upstream gave it. Make it with [ParsePrompt]: the zero value is no prompt.
+// Prompt is one definition as an upstream listed it. Make it with [ParsePrompt]; the zero value is not a prompt.
 type Prompt struct {
 	// Name is the upstream's own.
 	Name string
 	// Definition is the JSON object as it was sent, on a single line.
 	Definition jsontext.Value
-	// Hash is that of the canonical definition (RFC 8785) without its name: equal where two definitions say the same.
+	// Hash is that of the canonical definition (RFC 8785) without its name: equal for two definitions that mean the same.
 	Hash [sha256.Size]byte
 	// Arguments are those that the definition declares, in its order.
 	Arguments []Argument
 
-	// Exposed is the name for clients where a configuration gives one; else it follows from the upstream's prefix.
+	// Exposed is the exposed name that an override gives; if it is empty, the name follows from the upstream's prefix.
 	Exposed string
-	// Supplied is what a get needs beside what the client sends.
-	Supplied Supplied
+	// Overrides are the arguments that the gateway adds to a get.
+	Overrides ArgumentOverrides
 
 	// The name's value is Definition[nameStart:nameEnd].
 	nameStart, nameEnd int
 }
 
-// Argument is what a definition says of one argument as far as it decides what a get may bring.
+// Argument is the part of an argument's declaration that decides what a get may send.
 type Argument struct {
 	Name     string
 	Required bool
@@ -38,10 +38,10 @@ type Argument struct {
 	Schema jsontext.Value
 }
 
-// ParsePrompt reads one element of an upstream's prompts/list result, strictly. The members that every client reads
-// must have the types that the protocol's schemas give them: a client that checks them would refuse the whole list
-// for one bad prompt, other teams' included. All other members may be anything. The prompt aliases raw, which
-// must stay as it is.
+// ParsePrompt reads one element of an upstream's prompts/list result, strictly. Members that the protocol's schemas
+// define must have the types that the schemas give them: a client that validates would refuse the whole list, other
+// teams' prompts included, for one bad definition. Unknown members may be anything. The prompt aliases raw, which must
+// not change afterwards.
 func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	raw = wire.SingleLine(raw)
 	object, err := wire.ParseObject(raw)
@@ -56,8 +56,8 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		return Prompt{}, errors.New("prompt: name must not be empty")
 	}
 	if odd := object.Folded("name", "title", "description", "arguments", "icons", "_meta"); odd != "" {
-		// A client that does not mind the case would read this one, and so another team's name perhaps.
-		return Prompt{}, fmt.Errorf("prompt %q: %q is spelled like another member but for its case", clip(name), odd)
+		// A client that ignores case would read this member instead, which might be another team's name.
+		return Prompt{}, fmt.Errorf("prompt %q: member %q differs from a known member only in case", clip(name), odd)
 	}
 	arguments, err := checkMembers(object)
 	if err != nil {
@@ -69,7 +69,7 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	}
 	start, end := locateName(object)
 	definition := object.JSON()
-	if len(definition) == len(raw) { // it had no space between its members: one copy is enough
+	if len(definition) == len(raw) { // there was no white space between members, so one copy is enough
 		definition = raw
 	}
 	return Prompt{
@@ -86,7 +86,7 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 func (p *Prompt) Nameless() jsontext.Value {
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {
-		return p.Definition // cannot be: it was parsed
+		return p.Definition // unreachable: it was parsed before
 	}
 	return nameless(object)
 }
@@ -95,8 +95,8 @@ func nameless(object wire.Object) jsontext.Value {
 	return object.Without(func(name string) bool { return name == "name" }).JSON()
 }
 
-// hashDefinition keeps integers as they are spelled, where RFC 8785 would round those beyond 2⁵³: two different ones
-// are not the same definition.
+// hashDefinition keeps integers as they are written. RFC 8785 would round those beyond 2⁵³, and two definitions that
+// differ there would be taken for one.
 func hashDefinition(object wire.Object) ([sha256.Size]byte, error) {
 	canonical := nameless(object)
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
@@ -105,7 +105,7 @@ func hashDefinition(object wire.Object) ([sha256.Size]byte, error) {
 	return sha256.Sum256(canonical), nil
 }
 
-// locateName returns where the name's value stands in object.JSON().
+// locateName returns the offsets of the name's value in object.JSON().
 func locateName(object wire.Object) (start, end int) {
 	for i, member := range object {
 		if member.Name == "name" {
@@ -116,7 +116,7 @@ func locateName(object wire.Object) (start, end int) {
 	return 0, 0
 }
 
-// under returns the definition with another name; everything else stays as it was.
+// under returns the definition under another name, with all other bytes as they were.
 func (p *Prompt) under(name string) jsontext.Value {
 	if name == p.Name {
 		return p.Definition
@@ -128,7 +128,7 @@ func (p *Prompt) under(name string) jsontext.Value {
 	return append(renamed, p.Definition[p.nameEnd:]...)
 }
 
-// checkMembers holds the known members of a definition against the schema. It returns the arguments.
+// checkMembers checks the known members of a definition against the schema and returns the arguments.
 func checkMembers(object wire.Object) (arguments []Argument, err error) {
 	for _, member := range object {
 		switch member.Name {
@@ -189,7 +189,7 @@ func readArgument(object wire.Object) (Argument, error) {
 				err = mustBe('f', member)
 			}
 		case "schema":
-			if member.Value.Kind() != 'n' { // what some serializers make of nothing
+			if member.Value.Kind() != 'n' { // some serializers write null for an absent member
 				argument.Schema = member.Value
 			}
 		}

@@ -28,7 +28,7 @@ const everything = `{"x-before":[12345678901234567890,2.50,1e3,-0,1E+2],"\u006ea
 	`"arguments":[{"name":"code","required":true,"schema":{ "type" : "string" },"z":null},{"name":"style","required":false},` +
 	`{"name":"langu\u0061ge","required":true}],"includeContext":"thisServer","_meta":{"com.example/a":{"name":"inner"}},"unknown":null}`
 
-func TestDefinitionsAreLossless(t *testing.T) {
+func TestParsePrompt_IsLossless(t *testing.T) {
 	for _, test := range []struct{ prefix, raw, want string }{
 		{"", everything, everything},
 		{"billing", everything, strings.Replace(everything, `"re\u0076iew"`, `"billing.review"`, 1)},
@@ -45,7 +45,7 @@ func TestDefinitionsAreLossless(t *testing.T) {
 	}
 }
 
-func TestParsedPromptSaysWhatTheDefinitionSays(t *testing.T) {
+func TestParsePrompt_ReadsTheDefinition(t *testing.T) {
 	raw := []byte(everything)
 	p, err := catalog.ParsePrompt(raw)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestParsedPromptSaysWhatTheDefinitionSays(t *testing.T) {
 	}
 }
 
-func TestPromptsThatAreNone(t *testing.T) {
+func TestParsePrompt_RefusesWhatIsNoPrompt(t *testing.T) {
 	reject := func(raw, because string) {
 		t.Helper()
 		_, err := catalog.ParsePrompt(jsontext.Value(raw))
@@ -106,7 +106,7 @@ func TestPromptsThatAreNone(t *testing.T) {
 	reject(`{"name":"a","arguments":[{"name":"x","description":{}}]}`, "arguments[0]: description must be a string, not an object")
 }
 
-func TestWhichDefinitionsSayTheSame(t *testing.T) {
+func TestPromptHash_IsEqualForEqualMeaning(t *testing.T) {
 	same := func(a, b string, want bool) {
 		t.Helper()
 		if got := parse(t, a).Hash == parse(t, b).Hash; got != want {

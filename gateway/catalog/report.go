@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kind is what a report is about. It is also a label of metrics.
+// Kind says what a report is about. It is also a metric label.
 type Kind string
 
 // The kinds of report.
@@ -21,36 +21,38 @@ const (
 	ForeignPrefix Kind = "foreign_prefix"
 	// NameTooLong is an exposed name over [MaxName].
 	NameTooLong Kind = "name_too_long"
-	// FoldedNames is names that are one and the same to some clients. Nothing is left out for it.
+	// FoldedNames is several names that some clients cannot tell apart. Nothing is left out because of it.
 	FoldedNames Kind = "folded_names"
-	// Unreadable is an element of an upstream's list that is no prompt, see [ParsePrompt]. Whoever parses reports it.
+	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt].
+	// This kind and those below are reported by the code that admits definitions, not by this package.
 	Unreadable Kind = "unreadable"
-	// Misfit is a prompt that a prompt block does not fit. Whoever applies blocks reports it, and the next too.
+	// Misfit is a prompt whose prompt block does not fit it.
 	Misfit Kind = "misfit"
-	// Unmatched is a prompt block for a prompt that nobody offers.
+	// Unmatched is a prompt block for a prompt that no upstream offers.
 	Unmatched Kind = "unmatched"
-	// Screened is a definition in which a screen block found something. Whoever screens reports it.
+	// Screened is a definition in which a screen block found something.
 	Screened Kind = "screened"
-	// Drift is a definition that the lock file does not approve. Whoever compares reports it.
+	// Drift is a definition that the lock file does not approve.
 	Drift Kind = "drift"
 )
 
-// Report is something in the catalog that a person should put right.
+// Report is a finding in the catalog that a person should fix.
 type Report struct {
 	Kind Kind
 	// Name is the exposed name; the first of several.
 	Name string
-	// Owners are those concerned. The first is who is left out where one is; the owner of a foreign prefix, who has
-	// no prompt in it, comes second and without a name.
+	// Owners are the upstreams concerned. If one is left out, it comes first; the owner of a foreign prefix, who has no
+	// prompt here, comes second and without a name.
 	Owners []Owner
-	// Finding tells what was found from other things of the kind that may be found under the name; empty where there
-	// can be only one. It is for comparing, not for reading.
+	// Finding distinguishes several findings of one kind under one name; empty where there can be only one. It is for
+	// comparison, not for reading.
 	Finding string
 	// Text is a sentence that says who, where, and what to do.
 	Text string
 }
 
-// Key is equal for two reports of the same thing, also when it moved in a file: whoever logs a report once remembers it.
+// Key is equal for two reports of the same finding, even if its block moved within a file, so that a log can tell
+// new findings from old ones.
 func (r Report) Key() string {
 	var key strings.Builder
 	key.WriteString(string(r.Kind))
@@ -62,7 +64,7 @@ func (r Report) Key() string {
 	return key.String()
 }
 
-// dependsOn reports whether a refresh of an upstream that touched these names and folded names could change r.
+// dependsOn reports whether the refresh of an upstream that touched these names and folded names can change r.
 func (r Report) dependsOn(upstream string, names, folds set) bool {
 	switch r.Kind {
 	case Conflict:
@@ -74,7 +76,7 @@ func (r Report) dependsOn(upstream string, names, folds set) bool {
 	}
 }
 
-// sortReports sorts reports, and keeps one of those that say the same.
+// sortReports sorts the reports and drops duplicates.
 func sortReports(reports []Report) []Report {
 	slices.SortFunc(reports, func(a, b Report) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Text, b.Text))
@@ -82,10 +84,10 @@ func sortReports(reports []Report) []Report {
 	return slices.CompactFunc(reports, func(a, b Report) bool { return a.Kind == b.Kind && a.Text == b.Text })
 }
 
-func (s *Snapshot) conflict(claims []claim) Report {
-	name, owners := claims[0].name, s.owners(claims)
+func (c *Catalog) conflict(claims []claim) Report {
+	name, owners := claims[0].name, c.owners(claims)
 	outcome := "all are left out"
-	if s.opts.Conflict == First {
+	if c.opts.KeepFirst {
 		outcome = "that of " + who(owners[0]) + " is used"
 	}
 	return Report{
@@ -150,7 +152,7 @@ func list(owners []Owner) string {
 	return enumerate(names)
 }
 
-// maxNamed bounds how many a sentence names.
+// maxNamed bounds the items that a sentence enumerates.
 const maxNamed = 8
 
 func enumerate(names []string) string {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// set is the keys of something.
+// set is a set of keys.
 type set map[string]struct{}
 
 func newSet[T any](items []T, key func(T) string) set {
@@ -24,7 +24,7 @@ func (s set) has(key string) bool {
 
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// runs yields the runs of neighbours with the same key.
+// runs yields the runs of neighbours that have the same key.
 func runs[T any](sorted []T, key func(T) string) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for start := 0; start < len(sorted); {
@@ -40,7 +40,7 @@ func runs[T any](sorted []T, key func(T) string) iter.Seq[[]T] {
 	}
 }
 
-// splice returns sorted entries after changes, which are sorted the same way.
+// splice applies changes to entries; both are sorted by compare.
 func splice(entries []*Entry, changes []Change, compare func(a, b *Entry) int) []*Entry {
 	spliced := make([]*Entry, 0, len(entries)+len(changes))
 	for _, c := range changes {

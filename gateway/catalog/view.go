@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// Fingerprint is equal where the content is. It is the same on every replica.
+// Fingerprint is equal for equal content, on every replica.
 type Fingerprint [16]byte
 
 // toggle adds an element to the fingerprint of a set, or takes it out again.
 func (f *Fingerprint) toggle(element Fingerprint) { subtle.XORBytes(f[:], f[:], element[:]) }
 
-// View is the part of a snapshot that one audience sees. It is immutable; the zero value sees nothing.
+// View is the part of a catalog that one audience sees. It is immutable; the zero value is empty.
 type View struct {
-	// made is the slice of entries once somebody has asked for it, and make what makes it: many views are only asked for
-	// their fingerprint. Without make, nothing is seen.
+	// made is the slice of entries once it has been asked for, and make builds it: most views are only ever asked for
+	// their fingerprint. A view without either is empty.
 	made atomic.Pointer[[]*Entry]
 	make func() []*Entry
 	once sync.Once
@@ -25,10 +25,10 @@ type View struct {
 	fingerprint Fingerprint
 }
 
-// View returns the view of an audience, asking once for each entry whether it is visible.
-func (s *Snapshot) View(visible func(*Entry) bool) *View {
+// View returns the view of an audience. It calls visible once for each entry.
+func (c *Catalog) View(visible func(*Entry) bool) *View {
 	v := &View{}
-	entries := s.visible(visible, 0)
+	entries := c.visible(visible, 0)
 	for _, e := range entries {
 		v.fingerprint.toggle(e.Fingerprint)
 	}
@@ -37,9 +37,9 @@ func (s *Snapshot) View(visible func(*Entry) bool) *View {
 	return v
 }
 
-func (s *Snapshot) visible(visible func(*Entry) bool, length int) []*Entry {
+func (c *Catalog) visible(visible func(*Entry) bool, length int) []*Entry {
 	entries := make([]*Entry, 0, length)
-	for _, e := range s.entries {
+	for _, e := range c.entries {
 		if visible(e) {
 			entries = append(entries, e)
 		}
@@ -47,11 +47,11 @@ func (s *Snapshot) visible(visible func(*Entry) bool, length int) []*Entry {
 	return entries
 }
 
-// With returns the view of a later snapshot: the same as a new view of that, at a cost in proportion to the changes,
-// which are the [Diff] of the two. Once somebody asks for its entries, they cost the copy of a slice where this view's
-// had been asked for, and else a look at the whole snapshot. If no change is visible, it is the view itself. What is
-// visible must be decided as it was for the view.
-func (v *View) With(later *Snapshot, changes []Change, visible func(*Entry) bool) *View {
+// With returns the view of a later catalog: the same as a new view of it, at a cost in proportion to the changes,
+// which are the [Diff] of the two catalogs. If no change is visible, it returns the view itself. Visible must decide as
+// it did for this view. The first call of Entries then copies a slice if this view's entries had been built, and
+// otherwise filters the whole catalog.
+func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool) *View {
 	next := &View{length: v.length, fingerprint: v.fingerprint}
 	var seen []Change
 	for _, c := range changes {
@@ -84,10 +84,10 @@ func (v *View) With(later *Snapshot, changes []Change, visible func(*Entry) bool
 // Len returns how many entries there are.
 func (v *View) Len() int { return v.length }
 
-// Fingerprint returns that of the names and definitions. Their order follows from the names.
+// Fingerprint returns the fingerprint of all names and definitions. The order of entries follows from the names.
 func (v *View) Fingerprint() Fingerprint { return v.fingerprint }
 
-// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: it must not be changed.
+// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not modify it.
 func (v *View) Entries() []*Entry {
 	if made := v.made.Load(); made != nil {
 		return *made
@@ -95,7 +95,7 @@ func (v *View) Entries() []*Entry {
 	v.once.Do(func() {
 		var entries []*Entry
 		if v.make != nil {
-			entries, v.make = v.make(), nil // and what it holds
+			entries, v.make = v.make(), nil // let go of the catalog that make refers to
 		}
 		v.made.Store(&entries)
 	})
@@ -105,9 +105,9 @@ func (v *View) Entries() []*Entry {
 // Lookup returns the entry under an exposed name, or nil if there is none in this view.
 func (v *View) Lookup(name string) *Entry { return lookup(v.Entries(), name) }
 
-// Page returns up to size entries, at least one, that stand after an exposed name, which need not exist (any more);
-// "" is before all. With more set, the next page is the one after next. A page names the last entry seen rather than
-// an offset: whoever follows pages while the catalog changes meets each entry that stays exactly once, and ends.
+// Page returns up to size entries (at least one) after an exposed name, which need not exist; "" starts at the first.
+// If more is true, the next page begins after next. A page continues from a name rather than an offset, so that a
+// client that pages while the catalog changes meets each entry that stays exactly once, and reaches an end.
 func (v *View) Page(after string, size int) (entries []*Entry, next string, more bool) {
 	all := v.Entries()
 	start, found := slices.BinarySearchFunc(all, after, compareName)

@@ -21,7 +21,7 @@ func names(entries []*catalog.Entry) []string {
 	return list
 }
 
-func TestPages(t *testing.T) {
+func TestPage_Table(t *testing.T) {
 	v := catalog.Merge([]catalog.Source{upstream(t, "a/u prefix=", "a", "b", "c", "d", "e")}, options()).View(everybody)
 	for _, test := range []struct {
 		after string
@@ -50,7 +50,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestViewShowsWhatIsVisible(t *testing.T) {
+func TestView_ShowsWhatIsVisible(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x", "y"), upstream(t, "b/b", "x")}, options())
 	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }
 	v := s.View(teamA)
@@ -71,7 +71,7 @@ func TestViewShowsWhatIsVisible(t *testing.T) {
 	}
 }
 
-func TestViewWithChangesIsAViewOfTheLaterSnapshot(t *testing.T) {
+func TestViewWith_EqualsAViewOfTheLaterCatalog(t *testing.T) {
 	r := random(t)
 	visible := func(e *catalog.Entry) bool { return e.Fingerprint[0]%4 > 0 && e.Owners[0].Upstream != "u1" }
 	for range 200 {
@@ -94,7 +94,7 @@ func TestViewWithChangesIsAViewOfTheLaterSnapshot(t *testing.T) {
 	}
 }
 
-func TestViewIsItselfWhereNothingVisibleChanges(t *testing.T) {
+func TestViewWith_ReturnsItselfWithoutVisibleChange(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x"), upstream(t, "b/b", "x")}, options())
 	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }
 	v := s.View(teamA)
@@ -103,7 +103,7 @@ func TestViewIsItselfWhereNothingVisibleChanges(t *testing.T) {
 	}
 }
 
-func TestAppendPromptsIsJSON(t *testing.T) {
+func TestAppendPrompts_IsJSON(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []catalog.Prompt{parse(t, everything), parse(t, `{"name":"z"}`)}}}, options())
 	for n, want := range []string{`{"prompts":[]}`, `{"prompts":[` + everything + `]}`, `{"prompts":[` + everything + `,{"name":"z"}]}`} {
 		got := string(append(catalog.AppendPrompts([]byte("{"), s.Entries()[:n]), '}'))
@@ -115,7 +115,7 @@ func TestAppendPromptsIsJSON(t *testing.T) {
 
 // Whoever drains pages while upstreams change meets each entry that was there throughout exactly once, in order, and
 // gets to the end.
-func TestDrainingPagesWhileTheCatalogChanges(t *testing.T) {
+func TestPage_WalkingAllPagesWhileTheCatalogChanges(t *testing.T) {
 	r := random(t)
 	for range 300 {
 		drainWhileChanging(t, r)

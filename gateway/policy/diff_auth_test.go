@@ -30,7 +30,9 @@ func guarded() *config.Config {
 }
 
 func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
-	enforce := func(at string) config.LockSetting { return config.LockSetting{Mode: config.LockEnforce, Place: place(at)} }
+	enforce := func(at string) config.LockSetting {
+		return config.LockSetting{Mode: config.LockEnforce, Place: place(at)}
+	}
 	for name, test := range map[string]struct {
 		change func(*config.Config)
 		want   []policy.Change
@@ -69,7 +71,9 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 		"a lock removed": {func(c *config.Config) { c.Teams[0].Lock = config.LockSetting{} }, []policy.Change{
 			{policy.More, "payments.hcl:1", `lock = "enforce" of team "payments" is removed: prompts that promptweir.lock.hcl does not approve are no longer left out`},
 		}},
-		"a lock for all": {func(c *config.Config) { c.Gateway.Lock, c.Teams[0].Lock = enforce("gateway.hcl:1"), config.LockSetting{} }, []policy.Change{
+		"a lock for all": {func(c *config.Config) {
+			c.Gateway.Lock, c.Teams[0].Lock = enforce("gateway.hcl:1"), config.LockSetting{}
+		}, []policy.Change{
 			{policy.Less, "gateway.hcl:1", `lock = "enforce" of the gateway leaves out prompts that promptweir.lock.hcl does not approve`},
 		}},
 		"approved definitions": {func(c *config.Config) { c.Lock = nil }, []policy.Change{

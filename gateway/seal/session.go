@@ -19,10 +19,8 @@ type Session struct {
 	ID [16]byte
 	// Revision is the negotiated protocol revision.
 	Revision string
-	// Elicitation, Sampling and Roots are capabilities that the client declared. The others are parts of these.
-	Elicitation, Sampling, Roots    bool
-	ElicitationForm, ElicitationURL bool
-	SamplingContext, SamplingTools  bool
+	// Capabilities are the bits of the capabilities that the client declared. The caller knows their meaning.
+	Capabilities uint8
 	// Principal is the key of the principal that opened the session. The caller compares it.
 	Principal string
 	// Expires is when the session ends, to the second. The caller compares it.
@@ -34,18 +32,6 @@ type Session struct {
 const (
 	sessionVersion  = 1
 	sessionHeadSize = 1 + 1 + 16 + 8 + 1
-)
-
-// The capabilities of a session, one bit each.
-const (
-	bitElicitation = 1 << iota
-	bitSampling
-	bitRoots
-	bitElicitationForm
-	bitElicitationURL
-	bitSamplingContext
-	bitSamplingTools
-	bitsKnown = 1<<iota - 1
 )
 
 // SealSession returns the session's token, or an error if that would be longer than 1024 bytes: the revision and the principal
@@ -100,7 +86,7 @@ func (o *openedSessions) slot(token string) *atomic.Pointer[openedSession] {
 
 func (s *Session) encode() []byte {
 	b := make([]byte, 0, sessionHeadSize+len(s.Revision)+len(s.Principal))
-	b = append(b, sessionVersion, s.capabilities())
+	b = append(b, sessionVersion, s.Capabilities)
 	b = append(b, s.ID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(s.Expires.Unix()))
 	b = append(b, byte(len(s.Revision)))
@@ -109,7 +95,7 @@ func (s *Session) encode() []byte {
 }
 
 func decodeSession(b []byte) (Session, error) {
-	if len(b) < sessionHeadSize || b[0] != sessionVersion || b[1] > bitsKnown {
+	if len(b) < sessionHeadSize || b[0] != sessionVersion {
 		return Session{}, ErrMalformed
 	}
 	capabilities, id, expires, text := b[1], b[2:18], b[18:26], string(b[sessionHeadSize:])
@@ -117,41 +103,11 @@ func decodeSession(b []byte) (Session, error) {
 	if revisionSize > len(text) {
 		return Session{}, ErrMalformed
 	}
-	s := Session{
-		ID:        [16]byte(id),
-		Revision:  text[:revisionSize],
-		Principal: text[revisionSize:],
-		Expires:   time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
-	}
-	for _, flag := range s.flags() {
-		*flag.is = capabilities&flag.bit != 0
-	}
-	return s, nil
-}
-
-// flags pairs the capabilities with their bits.
-func (s *Session) flags() []flag {
-	return []flag{
-		{bitElicitation, &s.Elicitation},
-		{bitSampling, &s.Sampling},
-		{bitRoots, &s.Roots},
-		{bitElicitationForm, &s.ElicitationForm},
-		{bitElicitationURL, &s.ElicitationURL},
-		{bitSamplingContext, &s.SamplingContext},
-		{bitSamplingTools, &s.SamplingTools},
-	}
-}
-
-type flag struct {
-	bit byte
-	is  *bool
-}
-
-func (s *Session) capabilities() (bits byte) {
-	for _, flag := range s.flags() {
-		if *flag.is {
-			bits |= flag.bit
-		}
-	}
-	return bits
+	return Session{
+		ID:           [16]byte(id),
+		Revision:     text[:revisionSize],
+		Capabilities: capabilities,
+		Principal:    text[revisionSize:],
+		Expires:      time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
+	}, nil
 }

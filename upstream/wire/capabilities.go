@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Capabilities is a set of client capabilities: those by which a server may send its client requests while it works on
 // one of the client's.
@@ -85,6 +89,21 @@ func (c Capabilities) Object() Object {
 		}
 	}
 	return object
+}
+
+// String returns the set's most specific names, such as "elicitation.url".
+func (c Capabilities) String() string {
+	var names []string
+	for _, member := range c.Object() {
+		parts := Members(member.Value)
+		if len(parts) == 0 {
+			names = append(names, member.Name)
+		}
+		for _, part := range parts {
+			names = append(names, member.Name+"."+part.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // NeededCapability returns what a client must have declared to be sent a server request, or 0 for a method that is none.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/admin"
 )
 
 // soaked is a running gateway.
@@ -62,7 +63,7 @@ func startGateway(ctx context.Context, s settings, w *world) (*soaked, error) {
 // listed waits until the gateway has listed every upstream: from then on all permanent prompts must be visible.
 func listed(ctx context.Context, g *gateway.Gateway) error {
 	for end := time.Now().Add(patience); time.Now().Before(end); pause(ctx, 50*time.Millisecond) {
-		waiting := slices.DeleteFunc(g.Ready().Upstreams, func(u gateway.UpstreamHealth) bool { return u.Listed })
+		waiting := slices.DeleteFunc(g.Ready().Upstreams, func(u admin.UpstreamHealth) bool { return u.Listed })
 		if len(waiting) == 0 {
 			return nil
 		}

@@ -1,0 +1,10 @@
+// Package admin answers: how is the gateway, and what may its operators do?
+//
+// It serves the admin listener: liveness, readiness, metrics, reloading, and a page for whoever was woken up. What it shows
+// holds no addresses, no causes that may hold any, and nothing secret.
+//
+// Operators are callers on this machine, and those with the admin token. To others, only /healthz, /metrics and the status
+// of /readyz exist.
+//
+// Reading order: admin.go, page.go, health.go
+package admin

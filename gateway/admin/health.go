@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+)
+
+// Readiness is the body of /readyz, and what the page shows.
+type Readiness struct {
+	Ready   bool       `json:"ready"`
+	Version string     `json:"version,omitempty"`
+	Started *time.Time `json:"started,omitempty"`
+	Entries int        `json:"entries,omitempty"`
+	// Streams counts the clients' open streams, Waiting the server requests that wait for a client's reply.
+	Streams   int              `json:"streams,omitempty"`
+	Waiting   int              `json:"waiting,omitempty"`
+	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
+	// Reports are sentences about findings in the catalog that somebody should fix.
+	Reports []string `json:"reports,omitempty"`
+	// Configuration is the outcome of the last load.
+	Configuration *ConfigurationState `json:"configuration,omitempty"`
+}
+
+// ConfigurationState says since when the configuration has been in use, and why a later one is not.
+type ConfigurationState struct {
+	Loaded time.Time `json:"loaded"`
+	// Refused and Problems are set while the configuration that was loaded last is not in use.
+	Refused  *time.Time `json:"refused,omitempty"`
+	Problems []string   `json:"problems,omitempty"`
+}
+
+// UpstreamHealth is how one upstream is.
+type UpstreamHealth struct {
+	Name      string `json:"name"`
+	Team      string `json:"team"`
+	Connected bool   `json:"connected"`
+	// Listed is true once its prompts have been listed. They stay while it is down.
+	Listed   bool   `json:"listed"`
+	Revision string `json:"revision,omitempty"`
+	Prompts  int    `json:"prompts"`
+	// Reason and Since are set while the list is not fresh.
+	Reason string     `json:"reason,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+	// Endpoints are its replicas, if it has several, and Differences the prompts that they define differently.
+	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
+	Differences []string         `json:"differences,omitempty"`
+}
+
+// EndpointHealth is how one replica of an upstream is.
+type EndpointHealth struct {
+	Address   string     `json:"address"`
+	Connected bool       `json:"connected"`
+	Revision  string     `json:"revision,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Since     *time.Time `json:"since,omitempty"`
+}
+
+// Refused returns the state after a configuration was refused. The error's text must hold nothing sensitive.
+func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationState {
+	return &ConfigurationState{Loaded: inUse.Loaded, Refused: &at, Problems: strings.Split(err.Error(), "\n")}
+}
+
+// Health returns what a snapshot says of the gateway. Ready is true if each upstream has been tried and at least one has
+// been listed, or if none is configured.
+func Health(s *snapshot.Snapshot) Readiness {
+	r := Readiness{Entries: len(s.Catalog.Entries())}
+	for _, report := range s.Reports() {
+		r.Reports = append(r.Reports, report.Text)
+	}
+	listed := false
+	for i, state := range s.States {
+		u := &s.Upstreams[i]
+		health := UpstreamHealth{
+			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
+			Prompts: len(s.Definitions(i)), Differences: state.Differences,
+		}
+		health.Reason, health.Since = trouble(state.Problem)
+		if len(state.Endpoints) > 1 {
+			for _, endpoint := range state.Endpoints {
+				reason, since := trouble(endpoint.Problem)
+				health.Endpoints = append(health.Endpoints, EndpointHealth{
+					Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision, Reason: reason, Since: since,
+				})
+			}
+		}
+		r.Upstreams = append(r.Upstreams, health)
+		listed = listed || state.Listed
+	}
+	r.Ready = len(s.Upstreams) == 0 || (s.AllTried() && listed)
+	return r
+}
+
+// trouble returns what may be shown of a problem: its cause may hold addresses.
+func trouble(p *upstream.Problem) (reason string, since *time.Time) {
+	if p == nil {
+		return "", nil
+	}
+	return string(p.Reason), &p.Since
+}

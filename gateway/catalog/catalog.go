@@ -1,0 +1,181 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Catalog is the merge of all upstreams' lists at one moment. Make it with [Merge]; it is immutable.
+type Catalog struct {
+	opts       Options
+	sources    []Source
+	namespaces namespaces
+
+	claims  []claim  // by name, then source
+	entries []*Entry // by name
+	folded  []*Entry // by folded name, then name
+	reports []Report
+}
+
+// Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not modify it.
+func (c *Catalog) Entries() []*Entry { return c.entries }
+
+// Lookup returns the entry under an exposed name, or nil.
+func (c *Catalog) Lookup(name string) *Entry { return lookup(c.entries, name) }
+
+// Reports returns the findings that whoever runs an upstream should fix, sorted by name. The slice is shared.
+func (c *Catalog) Reports() []Report { return c.reports }
+
+// Entry is a prompt in the catalog under its exposed name. It is immutable.
+type Entry struct {
+	// Name is the exposed name.
+	Name string
+	// Team is the one team that all owners belong to.
+	Team string
+	// Owners share the definition, in configuration order. There is at least one.
+	Owners []Owner
+	// JSON is the first owner's definition under the exposed name, on a single line.
+	JSON jsontext.Value
+	// Arguments are those that the definition declares, in its order.
+	Arguments []Argument
+	// Overrides are the arguments that the gateway adds to a get.
+	Overrides ArgumentOverrides
+	// Fingerprint covers the name and the meaning of the definition. Member order, white space and escapes do not
+	// count, so a server that shuffles members from list to list does not look like one whose prompts change.
+	Fingerprint Fingerprint
+	// Visibility is what policy decided about the entry, see [Options].
+	Visibility *policy.Visibility
+
+	fold string
+}
+
+// VisibleTo reports whether an audience may see the entry. This is the one decision behind list, get, completion and
+// notifications.
+func (e *Entry) VisibleTo(audience *policy.Audience) bool { return audience.Sees(e.Visibility) }
+
+// Owner is an upstream that offers an entry's prompt.
+type Owner struct {
+	Upstream string
+	// Name is the upstream's own name for the prompt.
+	Name string
+	// Place is where the upstream is configured, as PATH:LINE.
+	Place string
+}
+
+// Title returns the definition's title, or "".
+func (e *Entry) Title() string { return e.text("title") }
+
+// Description returns the definition's description, or "".
+func (e *Entry) Description() string { return e.text("description") }
+
+func (e *Entry) text(member string) string {
+	object, err := wire.ParseObject(e.JSON)
+	if err != nil {
+		return ""
+	}
+	text, _ := object.Text(member)
+	return text
+}
+
+// newEntry returns the entry of claims that agree.
+func (c *Catalog) newEntry(claims []claim) *Entry {
+	name, prompt := claims[0].name, claims[0].prompt
+	sum := sha256.Sum256(append(prompt.Hash[:], name...))
+	e := &Entry{
+		Name:        name,
+		Team:        c.sources[claims[0].source].Team,
+		Owners:      c.owners(claims),
+		JSON:        prompt.under(name),
+		Arguments:   prompt.Arguments,
+		Overrides:   prompt.Overrides,
+		Fingerprint: Fingerprint(sum[:len(Fingerprint{})]),
+		fold:        fold(name),
+	}
+	if c.opts.Visibility != nil {
+		e.Visibility = c.opts.Visibility(e)
+	}
+	return e
+}
+
+func (c *Catalog) owners(claims []claim) []Owner {
+	owners := make([]Owner, len(claims))
+	for i, claim := range claims {
+		owners[i] = owner(&c.sources[claim.source], claim.prompt.Name)
+	}
+	return owners
+}
+
+func owner(source *Source, name string) Owner {
+	return Owner{Upstream: source.Upstream, Name: name, Place: source.Place}
+}
+
+// same reports whether the two entries are indistinguishable.
+func (e *Entry) same(other *Entry) bool {
+	return e == other || e.Name == other.Name && e.Team == other.Team &&
+		slices.Equal(e.Owners, other.Owners) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.same(other.Overrides)
+}
+
+func lookup(entries []*Entry, name string) *Entry {
+	at, found := slices.BinarySearchFunc(entries, name, compareName)
+	if !found {
+		return nil
+	}
+	return entries[at]
+}
+
+func compareName(e *Entry, name string) int { return strings.Compare(e.Name, name) }
+
+func compareNames(a, b *Entry) int { return strings.Compare(a.Name, b.Name) }
+
+func compareFolded(a, b *Entry) int {
+	return cmp.Or(strings.Compare(a.fold, b.fold), strings.Compare(a.Name, b.Name))
+}
+
+// Change is the difference between two catalogs under one exposed name.
+type Change struct {
+	// Before is nil for a new entry, After for one that is gone. Both are set where the definition or the owners
+	// changed; if only owners or spelling did, the fingerprints are equal and no client needs to hear of it.
+	Before, After *Entry
+}
+
+// Name returns the exposed name.
+func (c Change) Name() string { return c.either().Name }
+
+// either returns an entry with the name that the change is about.
+func (c Change) either() *Entry { return cmp.Or(c.After, c.Before) }
+
+func (c Change) nothing() bool {
+	if c.Before == nil || c.After == nil {
+		return c.Before == c.After
+	}
+	return c.Before.same(c.After)
+}
+
+// Diff returns the changes between two catalogs, sorted by name.
+func Diff(before, after *Catalog) []Change {
+	var changes []Change
+	a, b := before.entries, after.entries
+	for len(a) > 0 || len(b) > 0 {
+		var c Change
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] != b[0] && a[0].Name < b[0].Name:
+			c.Before, a = a[0], a[1:]
+		case len(a) == 0 || a[0] != b[0] && a[0].Name > b[0].Name:
+			c.After, b = b[0], b[1:]
+		default:
+			c, a, b = Change{Before: a[0], After: b[0]}, a[1:], b[1:]
+		}
+		if !c.nothing() {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}

@@ -1,0 +1,135 @@
+package catalog
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Override is what a prompt block changes in a definition.
+type Override struct {
+	// Name is the new exposed name; empty keeps the one that follows from the upstream's prefix.
+	Name string
+	// Title and Description are nil where the definition's own stay.
+	Title, Description *string
+
+	Arguments ArgumentOverrides
+}
+
+// ArgumentOverrides are arguments that the gateway sends: the fixed ones always, the defaults where the client sends
+// none.
+type ArgumentOverrides struct{ Fixed, Defaults []ArgumentValue }
+
+// ArgumentValue is an argument with its value as JSON.
+type ArgumentValue struct {
+	Name  string
+	Value jsontext.Value
+}
+
+// Empty reports whether there are none.
+func (o ArgumentOverrides) Empty() bool { return len(o.Fixed)+len(o.Defaults) == 0 }
+
+// Fixes reports whether an argument is fixed, so that a client may not send it.
+func (o ArgumentOverrides) Fixes(argument string) bool { return contains(o.Fixed, argument) }
+
+func (o ArgumentOverrides) same(other ArgumentOverrides) bool {
+	equal := func(a, b ArgumentValue) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) }
+	return slices.EqualFunc(o.Fixed, other.Fixed, equal) && slices.EqualFunc(o.Defaults, other.Defaults, equal)
+}
+
+func contains(values []ArgumentValue, name string) bool {
+	return slices.ContainsFunc(values, func(v ArgumentValue) bool { return v.Name == name })
+}
+
+// Override returns the prompt as clients are to see it. Fixed arguments disappear from the definition, arguments with a
+// default become optional, and all else stays as the upstream sent it. The error means that the override does not fit
+// the prompt, such as one for an argument that the definition does not declare.
+func (p *Prompt) Override(o *Override) (Prompt, error) {
+	object, err := wire.ParseObject(p.Definition)
+	if err != nil {
+		return Prompt{}, err
+	}
+	if o.Title != nil {
+		object = object.With("title", wire.Quote(*o.Title))
+	}
+	if o.Description != nil {
+		object = object.With("description", wire.Quote(*o.Description))
+	}
+	overrides, err := p.fit(o.Arguments)
+	if err != nil {
+		return Prompt{}, err
+	}
+	if !overrides.Empty() {
+		arguments, err := overrides.declare(object.Get("arguments"))
+		if err != nil {
+			return Prompt{}, err
+		}
+		object = object.With("arguments", arguments)
+	}
+	changed, err := p.With(object.JSON())
+	changed.Exposed, changed.Overrides = o.Name, overrides
+	return changed, err
+}
+
+// With returns the prompt with another definition.
+func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
+	changed, err := ParsePrompt(definition)
+	changed.Exposed, changed.Overrides = p.Exposed, p.Overrides
+	return changed, err
+}
+
+// fit returns the overrides with each value as the definition declares the argument.
+func (p *Prompt) fit(wanted ArgumentOverrides) (fitting ArgumentOverrides, err error) {
+	if fitting.Fixed, err = p.fitValues(wanted.Fixed); err != nil {
+		return ArgumentOverrides{}, err
+	}
+	fitting.Defaults, err = p.fitValues(wanted.Defaults)
+	return fitting, err
+}
+
+// fitValues converts values of arguments without a schema to strings: the protocol knows no other type for them.
+func (p *Prompt) fitValues(values []ArgumentValue) (fitting []ArgumentValue, err error) {
+	for _, v := range values {
+		at := slices.IndexFunc(p.Arguments, func(a Argument) bool { return a.Name == v.Name })
+		switch kind := v.Value.Kind(); {
+		case at < 0:
+			return nil, fmt.Errorf("the prompt has no argument %q", clip(v.Name))
+		case p.Arguments[at].Schema != nil || kind == '"':
+		case kind == '{' || kind == '[':
+			return nil, fmt.Errorf("argument %q takes a string, not %s", clip(v.Name), noun(kind))
+		default:
+			v.Value = wire.Quote(string(v.Value))
+		}
+		fitting = append(fitting, v)
+	}
+	return fitting, nil
+}
+
+// declare returns a definition's arguments without the fixed ones, and with those that have a default made optional.
+func (o ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, error) {
+	declared, err := wire.ParseArray(arguments)
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	for _, argument := range declared {
+		object, err := wire.ParseObject(argument)
+		if err != nil {
+			return nil, err
+		}
+		name, _ := object.Text("name")
+		if o.Fixes(name) {
+			continue
+		}
+		if contains(o.Defaults, name) && object.Get("required").Kind() == 't' {
+			argument = object.With("required", jsontext.Value("false")).JSON()
+		}
+		kept = append(kept, string(argument))
+	}
+	return jsontext.Value("[" + strings.Join(kept, ",") + "]"), nil
+}

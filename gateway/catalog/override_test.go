@@ -1,0 +1,112 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+)
+
+func values(pairs ...string) (list []catalog.ArgumentValue) {
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, catalog.ArgumentValue{Name: pairs[i], Value: jsontext.Value(pairs[i+1])})
+	}
+	return list
+}
+
+func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
+	const definition = `{"x":1e2, "name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]}}`
+	title, nothing := "New \"T\"", ""
+	for _, test := range []struct {
+		what     string
+		override catalog.Override
+		want     string
+		fixed    []catalog.ArgumentValue
+	}{
+		{"nothing", catalog.Override{}, definition, nil},
+		{"a title", catalog.Override{Title: &title}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"New \"T\"","_meta":{"k":[1, 2]}}`, nil},
+		{"a description that was not there", catalog.Override{Description: &nothing}, `{"x":1e2,"name":"p","arguments":[ {"name":"a","required":true,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]},"description":""}`, nil},
+		{
+			"fixed",
+			catalog.Override{Arguments: catalog.ArgumentOverrides{Fixed: values("b", `7`, "c", `7`)}},
+			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":true,"n":1.0}],"title":"T","_meta":{"k":[1, 2]}}`, values("b", `"7"`, "c", `7`),
+		},
+		{
+			"defaults",
+			catalog.Override{Arguments: catalog.ArgumentOverrides{Defaults: values("a", `"x"`, "b", `"y"`)}},
+			`{"x":1e2,"name":"p","arguments":[{"name":"a","required":false,"n":1.0},{"name":"b"},{"required":true,"name":"c","schema":{"type":"integer"}}],"title":"T","_meta":{"k":[1, 2]}}`, nil,
+		},
+	} {
+		p := parse(t, definition)
+		got, err := p.Override(&test.override)
+		if err != nil {
+			t.Errorf("%s: %v", test.what, err)
+			continue
+		}
+		if diff := cmp.Diff(compact(t, test.want), compact(t, string(got.Definition))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.what, diff)
+		}
+		if diff := cmp.Diff(test.fixed, got.Overrides.Fixed); diff != "" {
+			t.Errorf("%s list (-want +got):\n%s", test.what, diff)
+		}
+	}
+	p := parse(t, definition)
+	for what, overrides := range map[string]catalog.ArgumentOverrides{
+		"an argument that is not there":   {Fixed: values("z", `"1"`)},
+		"a default that is not there":     {Defaults: values("z", `"1"`)},
+		"an object where a string is due": {Fixed: values("a", `{}`)},
+	} {
+		if _, err := p.Override(&catalog.Override{Arguments: overrides}); err == nil {
+			t.Errorf("%s fits", what)
+		}
+	}
+}
+
+// compact keeps every token as it is spelled.
+func compact(t *testing.T, text string) string {
+	t.Helper()
+	value := jsontext.Value(text)
+	if err := value.Compact(jsontext.PreserveRawStrings(true)); err != nil {
+		t.Fatal(err)
+	}
+	return string(value)
+}
+
+func TestOverride_Renames(t *testing.T) {
+	renamed := func(p catalog.Prompt, name string, fixed ...catalog.ArgumentValue) catalog.Prompt {
+		t.Helper()
+		overridden, err := p.Override(&catalog.Override{Name: name, Arguments: catalog.ArgumentOverrides{Fixed: fixed}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return overridden
+	}
+	a := upstream(t, "a/a", "x", "y")
+	b := upstream(t, "b/b", "x")
+	a.Prompts[0] = renamed(a.Prompts[0], "short")
+	b.Prompts[0] = renamed(b.Prompts[0], "a.stolen")
+	s := catalog.Merge([]catalog.Source{a, b}, options())
+	if diff := cmp.Diff([]string{"a.y= a:y", "short= a:x", "foreign_prefix a.stolen"}, show(s)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// One name with two sets of fixed arguments is not one prompt.
+	with := func(value string) catalog.Source {
+		source := upstream(t, "a/"+value)
+		source.Prompts = []catalog.Prompt{renamed(parse(t, `{"name":"x","arguments":[{"name":"c"}]}`), "one", values("c", `"`+value+`"`)...)}
+		return source
+	}
+	s = catalog.Merge([]catalog.Source{with("eur"), with("usd")}, options())
+	if diff := cmp.Diff([]string{"conflict one"}, show(s)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	changed := with("eur")
+	changed.Prompts[0] = renamed(parse(t, `{"name":"x","arguments":[{"name":"c"}]}`), "one", values("c", `"chf"`)...)
+	first := catalog.Merge([]catalog.Source{with("eur")}, options())
+	if later := first.With(changed); later == first || later.Entries()[0].Overrides.Fixed[0].Value.String() != `"chf"` {
+		t.Error("another fixed value is no change")
+	} else if later.Entries()[0].Fingerprint != first.Entries()[0].Fingerprint {
+		t.Error("a client would hear of a change that it cannot see")
+	}
+}

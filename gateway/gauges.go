@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/requests"
+)
+
+// Attributes of the gateway's own.
+const (
+	attrUpstream = attribute.Key("promptweir.upstream")
+	attrTeam     = attribute.Key("promptweir.team")
+	attrKind     = attribute.Key("promptweir.report.kind")
+)
+
+// gauges are the metrics that are read off a running gateway.
+type gauges struct{ entries, reports, healthy, subscribers, loaded, loadedAt metric.Int64ObservableGauge }
+
+// observe declares the gauges, until stop is called.
+func (g *Gateway) observe() (stop func()) {
+	meter := otel.Meter(requests.Scope)
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		declared, err := meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+		handle(err)
+		return declared
+	}
+	all := gauges{
+		entries:     gauge("promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."),
+		reports:     gauge("promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."),
+		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh, else 0."),
+		subscribers: gauge("promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."),
+		loaded:      gauge("promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last is in use, 0 while it was refused."),
+		loadedAt:    gauge("promptweir.config.loaded.time", "s", "When the configuration in use was loaded, in seconds since 1970."),
+	}
+	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		g.read(o, all)
+		return nil
+	}, all.entries, all.reports, all.healthy, all.subscribers, all.loaded, all.loadedAt)
+	if err != nil {
+		handle(err)
+		return func() {}
+	}
+	return func() { handle(registration.Unregister()) }
+}
+
+// handle takes errors about instruments. They are about invalid names only, and the API returns a working no-op beside them.
+func handle(err error) {
+	if err != nil {
+		otel.Handle(err)
+	}
+}
+
+func (g *Gateway) read(o metric.Observer, all gauges) {
+	s := g.Snapshot()
+	o.ObserveInt64(all.subscribers, int64(g.publisher.Subscriptions()))
+	o.ObserveInt64(all.entries, int64(len(s.Catalog.Entries())))
+	last, inUse := g.loaded.Load(), int64(1)
+	if last.Refused != nil {
+		inUse = 0
+	}
+	o.ObserveInt64(all.loaded, inUse)
+	o.ObserveInt64(all.loadedAt, last.Loaded.Unix())
+	kinds := map[catalog.Kind]int64{}
+	for _, r := range s.Reports() {
+		kinds[r.Kind]++
+	}
+	for kind, n := range kinds {
+		o.ObserveInt64(all.reports, n, metric.WithAttributes(attrKind.String(string(kind))))
+	}
+	for i, state := range s.States {
+		u, healthy := &s.Upstreams[i], int64(0)
+		if state.Listed && state.Problem == nil {
+			healthy = 1
+		}
+		o.ObserveInt64(all.healthy, healthy, metric.WithAttributes(attrUpstream.String(u.Name), attrTeam.String(u.Team)))
+	}
+}

@@ -1,0 +1,169 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// Comparison is the difference that a change of the configuration makes.
+type Comparison struct {
+	// Changes are what follows from the configurations alone.
+	Changes []policy.Change `json:"changes"`
+	// Prompts are the changes to prompts in the lists that are known, by name.
+	Prompts []PromptChange `json:"prompts"`
+	// Unknown are the upstreams of the later configuration whose lists are unknown, including labels that belong to another
+	// server now.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// The kinds of [PromptChange].
+const (
+	Exposed = "exposed"
+	Hidden  = "hidden"
+	Renamed = "renamed"
+)
+
+// PromptChange is what becomes of one upstream's prompt.
+type PromptChange struct {
+	Kind string `json:"kind"`
+	// Name is the exposed name: the later one, except for a prompt that is hidden.
+	Name string `json:"name"`
+	// Before is the name that a renamed prompt had.
+	Before   string `json:"before,omitempty"`
+	Upstream string `json:"upstream"`
+	// To is to whom it is exposed, or from whom it is hidden: users, groups, or "*" for everybody. But are those among
+	// everybody for whom nothing changes: they saw it before, or still do.
+	To  []string `json:"to,omitempty"`
+	But []string `json:"but,omitempty"`
+	// Rule is where the deciding block begins, as PATH:LINE; empty where there is none. For a prompt that no rule shows any
+	// more, it is the rule that did in the earlier configuration.
+	Rule string `json:"rule,omitempty"`
+	// Reason explains in words what the rule does not.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Compare returns what changes from one configuration to another. Each snapshot holds the lists that are known to its
+// configuration.
+func Compare(before, after *snapshot.Snapshot) Comparison {
+	c := Comparison{
+		Changes: append([]policy.Change{}, policy.Diff(before.Config, after.Config)...),
+		Prompts: []PromptChange{}, Unknown: after.Unlisted(),
+	}
+	was, is := exposures(before), exposures(after)
+	for key, old := range was {
+		if slices.Contains(c.Unknown, key.upstream) {
+			continue // the label belongs to another server now
+		}
+		c.Prompts = append(c.Prompts, changes(after, key, old, is[key])...)
+	}
+	for key, now := range is {
+		if _, known := was[key]; !known {
+			c.Prompts = append(c.Prompts, changes(after, key, exposure{}, now)...)
+		}
+	}
+	slices.SortFunc(c.Prompts, func(a, b PromptChange) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Upstream, b.Upstream), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Rule, b.Rule))
+	})
+	return c
+}
+
+// promptKey identifies a prompt, whatever clients call it.
+type promptKey struct{ upstream, own string }
+
+// exposure is the name under which a prompt is visible, and to whom.
+type exposure struct {
+	name    string
+	readers []policy.Reader
+}
+
+// exposures returns the prompts that are visible to anybody.
+func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
+	all := map[promptKey]exposure{}
+	for _, entry := range s.Catalog.Entries() {
+		readers := s.Policy.Readers(entry.Team, entry.Owners[0].Upstream, entry.Name, entry.JSON)
+		if len(readers) == 0 {
+			continue
+		}
+		for _, owner := range entry.Owners {
+			all[promptKey{owner.Upstream, owner.Name}] = exposure{entry.Name, readers}
+		}
+	}
+	return all
+}
+
+// changes returns what becomes of one prompt in the later snapshot.
+func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes []PromptChange) {
+	if was.name != "" && is.name != "" && was.name != is.name {
+		changes = append(changes, PromptChange{Kind: Renamed, Name: is.name, Before: was.name, Upstream: key.upstream})
+	}
+	to, but := beyond(was.readers, is.readers)
+	for _, rule := range slices.Sorted(maps.Keys(to)) {
+		changes = append(changes, PromptChange{
+			Kind: Exposed, Name: is.name, Upstream: key.upstream, To: to[rule], But: but, Rule: rule,
+		})
+	}
+	from, but := beyond(is.readers, was.readers)
+	for _, rule := range slices.Sorted(maps.Keys(from)) {
+		hidden := PromptChange{Kind: Hidden, Name: was.name, Upstream: key.upstream, To: from[rule], But: but}
+		hidden.Rule, hidden.Reason = whyHidden(after, key, rule)
+		changes = append(changes, hidden)
+	}
+	return changes
+}
+
+// beyond returns the later readers that are not among the earlier ones, by the rule that shows the prompt to them. If these
+// are everybody, but holds those for whom that is no news.
+func beyond(before, after []policy.Reader) (more map[string][]string, but []string) {
+	more = map[string][]string{}
+	if slices.ContainsFunc(before, policy.Reader.Everybody) {
+		return more, nil
+	}
+	if at := slices.IndexFunc(after, policy.Reader.Everybody); at >= 0 {
+		for _, r := range before {
+			but = append(but, r.String())
+		}
+		more[after[at].Rule] = []string{string(config.Anybody)}
+		return more, but
+	}
+	for _, r := range after {
+		if !slices.ContainsFunc(before, func(known policy.Reader) bool { return known.String() == r.String() }) {
+			more[r.Rule] = append(more[r.Rule], r.String())
+		}
+	}
+	return more, nil
+}
+
+// whyHidden returns why somebody does not see a prompt that a rule of the earlier configuration showed.
+func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason string) {
+	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == key.upstream })
+	if at < 0 {
+		return "", fmt.Sprintf("upstream %q is gone", key.upstream)
+	}
+	u := &s.Upstreams[at]
+	source := &catalog.Source{Prefix: u.Prefix, Team: u.Team}
+	name := s.ExposedName(source, key.own)
+	if block, _ := s.PromptBlock(source, key.own); block != nil {
+		name = cmp.Or(block.Name, name)
+	}
+	var definition []byte
+	if entry := s.Catalog.Lookup(name); entry != nil {
+		definition = entry.JSON
+	}
+	for _, report := range s.Reports() {
+		if report.Name == name && definition == nil {
+			return "", report.Text
+		}
+	}
+	if hide := s.Policy.HiddenBy(u.Team, u.Name, name, definition); hide != "" {
+		return hide, ""
+	}
+	return before, "which showed it, no longer does"
+}

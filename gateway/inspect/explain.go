@@ -1,0 +1,260 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Explanation is why a principal sees an exposed name or does not, for one upstream that the name may belong to.
+type Explanation struct {
+	policy.Decision
+
+	Team, Upstream string
+	// Own is the upstream's own name for the prompt.
+	Own string
+}
+
+// Explain returns what becomes of an exposed name, for each upstream that it may belong to: who owns it and who else claims
+// it, which rules hide and expose it, and what its prompt block, the lock file and the screens do. Where the prompt is listed,
+// its definition counts. An upstream that is listed and does not offer the prompt is left out, unless none offers it.
+func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Explanation {
+	var offered, absent []Explanation
+	for _, without := range s.NamesWithoutBlock(name) {
+		for _, candidate := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {
+			prompt, listed := listedPrompt(s, &candidate.Source, candidate.Own)
+			explanation := explain(s, principal, candidate, prompt, name)
+			if listed && prompt == nil {
+				absent = append(absent, explanation)
+			} else {
+				offered = append(offered, explanation)
+			}
+		}
+	}
+	if len(offered) == 0 {
+		return absent
+	}
+	return offered
+}
+
+// explain is for one upstream that may own the name, with its prompt if that is known.
+func explain(s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompt *catalog.Prompt, name string) Explanation {
+	chain := admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
+	chain.addOverride()
+	chain.addLock()
+	chain.addScreens()
+	var definition []byte
+	if chain.prompt != nil {
+		definition = chain.prompt.Definition
+	}
+	decision := s.Policy.Explain(principal, c.Source.Team, firstOwner(s, &c.Source, name), name, definition)
+	return Explanation{Decision: chain.around(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
+}
+
+// firstOwner returns the upstream by which the policy decides: the first of an entry's owners.
+func firstOwner(s *snapshot.Snapshot, source *catalog.Source, name string) string {
+	entry := s.Catalog.Lookup(name)
+	if entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == source.Upstream }) {
+		return entry.Owners[0].Upstream
+	}
+	return source.Upstream
+}
+
+// listedPrompt returns the prompt that an upstream lists under its own name, nil where that is unknown, and whether the whole
+// list is known.
+func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
+	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == source.Upstream })
+	if at < 0 {
+		return nil, false
+	}
+	for _, definition := range s.Definitions(at) {
+		if prompt, err := catalog.ParsePrompt(definition); err == nil && prompt.Name == own {
+			return &prompt, true
+		}
+	}
+	return nil, s.WhollyListed(at)
+}
+
+// admissionChain explains what happens to one prompt outside of the policy.
+type admissionChain struct {
+	snapshot  *snapshot.Snapshot
+	source    *catalog.Source
+	own, name string
+	// prompt is nil where its definition is unknown. Each step replaces it by what the step makes of it.
+	prompt *catalog.Prompt
+	steps  []policy.Step
+	leftBy int // the number of the step that leaves the prompt out; 0 while none does
+}
+
+func (c *admissionChain) add(place config.Place, leavesOut bool, format string, args ...any) {
+	c.steps = append(c.steps, policy.Step{Rule: place.String(), Text: fmt.Sprintf(format, args...)})
+	if leavesOut && c.leftBy == 0 {
+		c.leftBy = len(c.steps)
+	}
+}
+
+// addOverride explains the prompt block.
+func (c *admissionChain) addOverride() {
+	block, _ := c.snapshot.PromptBlock(c.source, c.own)
+	if block == nil {
+		return
+	}
+	if renamed := block.Name; renamed != "" && renamed != c.name {
+		c.add(block.Place, true, "its prompt block exposes it as %s instead", wire.Quote(renamed))
+		return
+	}
+	if _, err := c.overridden(); err != nil {
+		c.add(block.Place, true, "its prompt block does not fit, so it is left out: %v", err)
+		return
+	}
+	c.add(block.Place, false, "its prompt block %s", describe(block))
+}
+
+// overridden returns the prompt as its block changes it; nil where the definition is unknown.
+func (c *admissionChain) overridden() (*catalog.Prompt, error) {
+	block, override := c.snapshot.PromptBlock(c.source, c.own)
+	if c.prompt == nil || block == nil {
+		return c.prompt, nil
+	}
+	overridden, err := c.prompt.Override(override)
+	return &overridden, err
+}
+
+// describe says what a prompt block changes.
+func describe(block *config.Override) string {
+	var parts []string
+	if block.Name != "" {
+		parts = append(parts, fmt.Sprintf("exposes %s as %s", wire.Quote(block.Prompt), wire.Quote(block.Name)))
+	}
+	if block.Title != nil || block.Description != nil {
+		parts = append(parts, "changes its title or description")
+	}
+	list := func(what string, values []config.ArgumentOverride) {
+		var names []string
+		for _, v := range values {
+			names = append(names, v.Name)
+		}
+		if len(names) > 0 {
+			parts = append(parts, what+" "+strings.Join(names, ", "))
+		}
+	}
+	list("fixes", block.Fixed)
+	list("has defaults for", block.Defaults)
+	return strings.Join(parts, ", ")
+}
+
+// addLock explains the lock file.
+func (c *admissionChain) addLock() {
+	lock := c.snapshot.Config.LockFor(c.source.Team)
+	if lock.Mode == config.LockOff {
+		return
+	}
+	approved, known := c.snapshot.Config.Lock.Find(c.snapshot.ExposedName(c.source, c.own), c.source.Upstream)
+	enforced, outcome := lock.Mode == config.LockEnforce, "it is listed all the same"
+	if enforced {
+		outcome = "it is left out"
+	}
+	switch {
+	case !known:
+		c.add(lock.Place, enforced, "lock = %q: it is not in %s, so %s", lock.Mode, config.LockFile, outcome)
+	case c.prompt == nil:
+		c.add(lock.Place, false, "lock = %q: with another definition than in %s %s", lock.Mode, config.LockFile, outcome)
+	case approved.SHA256 != c.prompt.Hash:
+		c.add(lock.Place, enforced, "lock = %q: its definition differs from that in %s, so %s", lock.Mode, config.LockFile, outcome)
+	default:
+		c.add(lock.Place, false, "lock = %q: its definition is the one in %s", lock.Mode, config.LockFile)
+	}
+}
+
+// addScreens explains the screen blocks, which look at the prompt as its block has changed it.
+func (c *admissionChain) addScreens() {
+	if overridden, err := c.overridden(); err == nil {
+		c.prompt = overridden
+	}
+	blocks := c.snapshot.Config.ScreensFor(c.source.Team)
+	if len(blocks) == 0 {
+		return
+	}
+	var findings map[config.Place]string
+	var rejecting config.Place
+	if c.prompt != nil {
+		outcome := c.snapshot.Screen(c.source.Team).Definition(c.prompt.Definition)
+		findings = map[config.Place]string{}
+		for _, f := range outcome.Noted {
+			findings[f.Block.Place] = f.String()
+		}
+		if f := outcome.Rejected; f != nil {
+			rejecting, findings[f.Block.Place] = f.Block.Place, f.String()
+		} else if screened, err := c.prompt.With(outcome.JSON); err == nil {
+			c.prompt = &screened
+		}
+	}
+	for i := range blocks {
+		b := &blocks[i]
+		switch found := findings[b.Place]; {
+		case found != "" && b.Place == rejecting:
+			c.add(b.Place, true, "screen %q leaves it out: its definition has %s", b.Label, found)
+		case found != "":
+			c.add(b.Place, false, "screen %q (%s) finds %s in its definition", b.Label, b.Action, found)
+		case c.prompt != nil:
+			c.add(b.Place, false, "screen %q (%s) finds nothing in its definition, and checks its results", b.Label, b.Action)
+		default:
+			c.add(b.Place, false, "screen %q (%s) checks its definition and its results", b.Label, b.Action)
+		}
+	}
+}
+
+// around puts the steps around the policy's decision: who else claims the name goes after the owner, the rest at the end. A
+// prompt that is left out is visible to nobody, whatever the policy says.
+func (c *admissionChain) around(d policy.Decision) policy.Decision {
+	conflict := c.conflict()
+	if conflict != nil {
+		d.Chain = slices.Insert(d.Chain, min(1, len(d.Chain)), *conflict)
+	}
+	before := len(d.Chain)
+	d.Chain = append(d.Chain, c.steps...)
+	out := -1
+	switch {
+	case conflict != nil && conflict.Decides:
+		out = min(1, before-1)
+	case c.leftBy > 0:
+		out = before + c.leftBy - 1
+	}
+	if out < 0 {
+		return d
+	}
+	for i := range d.Chain {
+		d.Chain[i].Decides = i == out
+	}
+	d.Visible, d.Depends = false, false
+	d.Rule, d.Reason = d.Chain[out].Rule, d.Chain[out].Text
+	return d
+}
+
+// conflict returns the step of a name that the upstream and others claim, or nil. It decides if the upstream's prompt is left
+// out for it.
+func (c *admissionChain) conflict() *policy.Step {
+	for _, r := range c.snapshot.Catalog.Reports() {
+		mine := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool { return o.Upstream == c.source.Upstream && o.Name == c.own })
+		if r.Name != c.name || !mine {
+			continue
+		}
+		switch r.Kind {
+		case catalog.Conflict, catalog.ForeignPrefix, catalog.NameTooLong:
+			return &policy.Step{Rule: c.source.Place, Text: r.Text, Decides: !c.ownsEntry()}
+		}
+	}
+	return nil
+}
+
+// ownsEntry reports whether the upstream owns the entry under the name.
+func (c *admissionChain) ownsEntry() bool {
+	entry := c.snapshot.Catalog.Lookup(c.name)
+	return entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == c.source.Upstream })
+}

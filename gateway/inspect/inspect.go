@@ -1,0 +1,49 @@
+package inspect
+
+import (
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// Entries returns what a principal sees or, if it is nil, all entries.
+func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry {
+	if principal == nil {
+		return s.Catalog.Entries()
+	}
+	return s.View(s.Policy.Audience(*principal)).Entries()
+}
+
+// Problems returns the upstreams without a fresh list, by label, with the reason.
+func Problems(s *snapshot.Snapshot) map[string]string {
+	problems := map[string]string{}
+	for i, state := range s.States {
+		if state.Problem != nil {
+			problems[s.Upstreams[i].Name] = string(state.Problem.Reason)
+		}
+	}
+	return problems
+}
+
+// Lock returns a lock file that approves every definition in the upstreams' lists, including those that the present lock file
+// leaves out.
+func Lock(s *snapshot.Snapshot) config.Lock {
+	seen := map[[2]string]bool{}
+	var prompts []config.LockedPrompt
+	for i, source := range s.Sources() {
+		for _, definition := range s.Definitions(i) {
+			prompt, err := catalog.ParsePrompt(definition)
+			if err != nil {
+				continue // it is reported, and never listed
+			}
+			name := s.ExposedName(&source, prompt.Name)
+			locked, err := config.NewLockedPrompt(name, source.Upstream, prompt.Nameless())
+			if key := [2]string{name, source.Upstream}; err == nil && !seen[key] { // the first of duplicates counts
+				seen[key] = true
+				prompts = append(prompts, locked)
+			}
+		}
+	}
+	return config.NewLock(prompts)
+}

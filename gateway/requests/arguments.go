@@ -1,0 +1,187 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/schema"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// A get's arguments are checked against the prompt's definition before they travel:
+//
+//	required and absent                      refused
+//	without a schema, and not a string       refused: the protocol knows no other type
+//	with a schema                            the value as it was sent must satisfy it, whatever its type
+//	  that refers to another document,       refused: a schema that cannot be looked up must not pass for one that
+//	  or is of an unknown dialect              allows everything (2026-07-28, "JSON Schema Usage")
+//	  that does not compile for another      logged, and the upstream decides
+//	    reason
+//	fixed by the configuration               refused: clients may not send it
+//	not in the definition                    travels unchanged, whatever its type: only the upstream can know it
+//
+// Arguments that pass reach the upstream with the bytes that they came with. Absent arguments stay absent.
+
+const (
+	// maxArguments bounds the arguments of one get.
+	maxArguments = 1000
+	// maxSchemas bounds the compiled schemas that are kept. Compiling one again takes less than a millisecond.
+	maxSchemas = 256
+	// maxQuoted bounds how much of an argument's name appears in a message, in bytes.
+	maxQuoted = 200
+)
+
+// What is wrong with an argument, in data.reason.
+const (
+	argumentMissing    = "missing"
+	argumentNoString   = "type"
+	argumentInvalid    = "schema"
+	argumentUnverified = "unverifiable"
+	argumentFixed      = "fixed"
+)
+
+// checkArguments refuses a get whose arguments do not match the prompt's definition.
+func (h *Handler) checkArguments(ctx context.Context, entry *catalog.Entry, arguments jsontext.Value) error {
+	sent, err := readArguments(arguments)
+	if err != nil {
+		return err
+	}
+	if err := checkFixed(entry, func(name string) bool { return sent[name] != nil }); err != nil {
+		return err
+	}
+	for i := range entry.Arguments {
+		declared := &entry.Arguments[i]
+		value, ok := sent[declared.Name]
+		switch {
+		case ok && declared.Schema != nil:
+			if err := h.checkSchema(ctx, entry.Name, declared, value); err != nil {
+				return err
+			}
+		case ok && value.Kind() != '"':
+			return invalidArgument(declared.Name, argumentNoString, "it must be a string", nil)
+		case !ok && declared.Required:
+			return wire.NewError(wire.InvalidParams, "Missing required argument: "+clip(declared.Name)).
+				WithData(argumentData(declared.Name, argumentMissing).JSON())
+		}
+	}
+	return nil
+}
+
+// readArguments returns the arguments of a get by name; nil stands for none.
+func readArguments(arguments jsontext.Value) (map[string]jsontext.Value, error) {
+	if arguments == nil {
+		return nil, nil
+	}
+	if arguments.Kind() != '{' {
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: arguments must be an object")
+	}
+	members, err := wire.ParseObject(arguments)
+	switch {
+	case err != nil:
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: arguments: "+err.Error())
+	case len(members) > maxArguments:
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: too many arguments")
+	}
+	sent := make(map[string]jsontext.Value, len(members))
+	for _, member := range members {
+		sent[member.Name] = member.Value
+	}
+	return sent, nil
+}
+
+// checkSchema refuses a value that does not satisfy its argument's schema.
+func (h *Handler) checkSchema(ctx context.Context, prompt string, declared *catalog.Argument, value jsontext.Value) error {
+	compiled, err := h.schemas.compiled(prompt, declared, func(err error) {
+		h.logger.WarnContext(ctx, "argument schema cannot be used", slog.String("prompt", prompt),
+			slog.String("argument", clip(declared.Name)), slog.Bool("refused", mustRefuse(err)), slog.Any("error", err))
+	})
+	switch {
+	case err != nil && mustRefuse(err):
+		return invalidArgument(declared.Name, argumentUnverified, "its schema cannot be used: "+err.Error(), nil)
+	case err != nil:
+		return nil //nolint:nilerr // it was logged, and the upstream knows what its schema means
+	}
+	err = compiled.Check(ctx, value)
+	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
+		return invalidArgument(declared.Name, argumentInvalid, invalid.Problems[0].String(), invalid.Problems)
+	}
+	if err != nil && ctx.Err() == nil {
+		return invalidArgument(declared.Name, argumentUnverified, err.Error(), nil)
+	}
+	return err
+}
+
+// mustRefuse reports whether a schema that does not compile for this reason lets no value pass.
+func mustRefuse(err error) bool {
+	return errors.Is(err, schema.ErrExternal) || errors.Is(err, schema.ErrDialect)
+}
+
+func invalidArgument(name, reason, because string, problems []schema.Problem) *wire.Error {
+	data := argumentData(name, reason)
+	if len(problems) > 0 {
+		list := []byte{'['}
+		for i, p := range problems {
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = wire.Object{}.With("at", wire.Quote(p.At)).With("problem", wire.Quote(p.Text)).Append(list)
+		}
+		data = data.With("problems", append(list, ']'))
+	}
+	return wire.NewError(wire.InvalidParams, "Invalid argument "+clip(name)+": "+because).WithData(data.JSON())
+}
+
+func argumentData(name, reason string) wire.Object {
+	return wire.Object{}.With("argument", wire.Quote(clip(name))).With("reason", wire.Quote(reason))
+}
+
+// clip shortens an argument's name for a message.
+func clip(name string) string {
+	if len(name) <= maxQuoted {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxQuoted], "") + "…"
+}
+
+// schemas are the compiled schemas of arguments that were used last. A schema is reported when it is compiled, and so
+// not again with every get.
+type schemas struct {
+	cache *lru.Cache[schemaKey, func() (*schema.Schema, error)]
+}
+
+// schemaKey is the text of one argument's schema. Another definition is another key.
+type schemaKey struct{ prompt, argument, schema string }
+
+func newSchemas() *schemas {
+	cache, err := lru.New[schemaKey, func() (*schema.Schema, error)](maxSchemas)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return &schemas{cache}
+}
+
+// compiled returns the compiled schema of a prompt's argument. Report is called once for one that does not compile.
+func (s *schemas) compiled(prompt string, declared *catalog.Argument, report func(error)) (*schema.Schema, error) {
+	key := schemaKey{prompt, declared.Name, string(declared.Schema)}
+	if compile, ok := s.cache.Get(key); ok {
+		return compile()
+	}
+	compile := sync.OnceValues(func() (*schema.Schema, error) {
+		compiled, err := schema.Compile(declared.Schema)
+		if err != nil {
+			report(err)
+		}
+		return compiled, err
+	})
+	if earlier, ok, _ := s.cache.PeekOrAdd(key, compile); ok { // another goroutine was faster
+		compile = earlier
+	}
+	return compile()
+}

@@ -1,0 +1,84 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// call is what a get or completion asks of the upstreams, and what it brought.
+type call struct {
+	// snapshot is the one in which the caller sees the entry.
+	snapshot *snapshot.Snapshot
+	entry    *catalog.Entry
+	method   string
+	params   wire.Object
+	owners   []catalog.Owner // those that may be called
+
+	outcome
+}
+
+// newGetCall returns the call of a get. A get that brings a requestState goes to the one owner that gave it out, or to
+// the parked get that waits for it.
+func newGetCall(r *Request, entry *catalog.Entry) (*call, error) {
+	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, owners: entry.Owners}
+	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
+		return c, c.resumeFrom(r)
+	}
+	return c, nil
+}
+
+// callOwners calls the first healthy owner, and the next one if an owner did not answer at all and asked the client
+// nothing. If none answers, the error is the first one's.
+func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
+	var first error
+	for _, owner := range c.healthyFirst() {
+		request := upstream.Request{Method: c.method, Params: c.paramsFor(&owner)}
+		if c.method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
+			request.Name = owner.Name
+		}
+		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &request, relay)
+		if err == nil || !unanswered(err) {
+			c.owner, c.result = owner.Upstream, result
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// healthyFirst returns the owners in configuration order, those without a session last.
+func (c *call) healthyFirst() []catalog.Owner {
+	if len(c.owners) == 1 {
+		return c.owners
+	}
+	rank := func(o catalog.Owner) int {
+		if c.snapshot.Connector(o.Upstream).State().Connected {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedStableFunc(slices.Values(c.owners), func(a, b catalog.Owner) int { return rank(a) - rank(b) })
+}
+
+// paramsFor returns the params for an owner, which may have another name for the prompt.
+func (c *call) paramsFor(owner *catalog.Owner) wire.Object {
+	name := wire.Quote(owner.Name)
+	if c.method == wire.Complete {
+		return c.params.With("ref", c.params.Object("ref").With("name", name).JSON())
+	}
+	return c.params.With("name", name)
+}
+
+// unanswered reports whether another owner may be called instead.
+func unanswered(err error) bool {
+	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
+	return ok && unavailable.Unanswered()
+}

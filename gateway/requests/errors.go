@@ -1,0 +1,78 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// defaultRetryMs is retryAfterMs where nothing better is known.
+const defaultRetryMs = 1000
+
+// AsWireError returns the error for a client whose message could not be read.
+func AsWireError(err error) *wire.Error {
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		return wireErr
+	}
+	return wire.NewError(wire.ParseError, "Parse error: "+err.Error())
+}
+
+// ErrLogLevel returns the error for a log level that the protocol does not know.
+func ErrLogLevel() *wire.Error {
+	return wire.NewError(wire.InvalidParams, "Invalid params: the log level is not one of the protocol's")
+}
+
+// UnsupportedVersion returns the error for a revision that the gateway does not serve.
+func UnsupportedVersion(requested string) *wire.Error {
+	data := wire.Object{}.With("supported", supportedVersions()).With("requested", wire.Quote(requested))
+	return wire.NewError(wire.UnsupportedProtocolVersion, "Unsupported protocol version").WithData(data.JSON())
+}
+
+func methodNotFound(method string) *wire.Error {
+	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
+}
+
+// wireError returns the error that the client gets: an upstream's own as it was sent, and for everything else its kind.
+// The cause goes to the log.
+func (h *Handler) wireError(ctx context.Context, err error) *wire.Error {
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		return wireErr
+	}
+	if ctx.Err() != nil { // nobody waits for this, but some transports must send something
+		return wire.NewError(wire.InternalError, "Request cancelled")
+	}
+	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
+	if !ok {
+		h.logger.ErrorContext(ctx, "request failed", slog.Any("error", err))
+		return wire.NewError(wire.InternalError, "Internal error")
+	}
+	level := slog.LevelWarn
+	if unavailable.Reason == upstream.BreakerOpen { // the breaker logged it when it opened
+		level = slog.LevelDebug
+	}
+	h.logger.Log(ctx, level, "upstream did not answer", slog.String("upstream", unavailable.Upstream),
+		slog.String("reason", string(unavailable.Reason)), slog.Any("error", unavailable.Err))
+	message := fmt.Sprintf("Upstream %s did not answer: %s", unavailable.Upstream, unavailable.Reason)
+	if unavailable.Upstream == "" {
+		message = fmt.Sprintf("No upstream has answered yet: %s", unavailable.Reason)
+	}
+	return wire.NewError(wire.InternalError, message).WithData(unavailableData(unavailable))
+}
+
+func unavailableData(u *upstream.Unavailable) jsontext.Value {
+	retry := u.RetryAfter.Milliseconds()
+	if retry <= 0 {
+		retry = defaultRetryMs
+	}
+	data := wire.Object{}
+	if u.Upstream != "" {
+		data = data.With("upstream", wire.Quote(u.Upstream))
+	}
+	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retry)).JSON()
+}

@@ -1,0 +1,179 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// get appends the result of prompts/get.
+func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
+	c, release, err := h.authorizeGet(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	switch {
+	case c.parked != "":
+		c.outcome, err = h.parked.resume(ctx, r, c.parked)
+	case !r.Modern():
+		err = c.callInRounds(ctx, r)
+	case r.Relay != nil && r.Capabilities != 0:
+		c.outcome, err = h.parked.begin(ctx, r, func(ctx context.Context, relay *upstream.Relay) (outcome, error) {
+			running := *c // it may go on after this request is over
+			err := running.callOwners(ctx, relay)
+			return running.outcome, err
+		})
+	default:
+		err = c.callOwners(ctx, r.upstreamRelay())
+	}
+	if err != nil {
+		return err
+	}
+	if err := h.appendGot(ctx, r, c, out); err != nil {
+		h.parked.abandon(c.parked, r.Caller.Principal.Key()) // the client gets no requestState to come back with
+		return err
+	}
+	return nil
+}
+
+// authorizeGet returns the upstream call of a get that its caller may make. Release must be called when the get is over.
+func (h *Handler) authorizeGet(ctx context.Context, r *Request) (c *call, release func(), err error) {
+	name, ok := r.Params.Text("name")
+	if !ok {
+		return nil, nil, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
+	}
+	entry, acquired, err := h.authorize(ctx, r, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if c == nil { // refused, or a panic
+			acquired()
+		}
+	}()
+	if err := h.checkArguments(ctx, entry, r.Params.Get("arguments")); err != nil {
+		return nil, nil, err
+	}
+	authorized, err := newGetCall(r, entry)
+	if err != nil {
+		return nil, nil, err
+	}
+	authorized.params = withOverrides(entry, authorized.params)
+	return authorized, acquired, nil
+}
+
+// authorize returns the entry that a get or completion is about, if its caller may see it and is within its limits.
+// Release must be called when the request is over.
+func (h *Handler) authorize(ctx context.Context, r *Request, name string) (entry *catalog.Entry, release func(), err error) {
+	if err := h.settle(ctx, r); err != nil {
+		return nil, nil, err
+	}
+	s := r.Snapshot
+	audience := s.Policy.Audience(r.Caller.Principal)
+	if entry = s.Lookup(audience, name); entry == nil {
+		return nil, nil, unknownPrompt(name)
+	}
+	r.operation.target(entry.Name)
+	release, err = h.limits.acquire(&r.Caller.Principal,
+		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), audience.Limit(entry.Visibility))
+	if err != nil {
+		return nil, nil, err
+	}
+	r.screen = h.screenRelayed(ctx, s, entry)
+	return entry, release, nil
+}
+
+// unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may not see.
+func unknownPrompt(name string) *wire.Error {
+	return wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
+}
+
+// appendGot appends the screened result of a get.
+func (h *Handler) appendGot(ctx context.Context, r *Request, c *call, out *Response) error {
+	result, err := h.screenResult(ctx, c.snapshot, c.entry, c.result)
+	if err != nil {
+		return err
+	}
+	return h.appendResult(r, out, result, func(result wire.Object) (wire.Object, error) { return c.inputRequired(r, result) })
+}
+
+// noCompletions is the result for a visible prompt whose upstream cannot complete.
+const noCompletions = `{"completion":{"values":[]}}`
+
+// complete appends the result of completion/complete.
+func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error {
+	ref := r.Params.Object("ref")
+	if kind, _ := ref.Text("type"); kind != "ref/prompt" {
+		return wire.NewError(wire.InvalidParams, "Invalid params: ref must be a ref/prompt")
+	}
+	name, ok := ref.Text("name")
+	if !ok {
+		return wire.NewError(wire.InvalidParams, "Invalid params: ref.name must be a string")
+	}
+	entry, release, err := h.authorize(ctx, r, name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	params, err := completionParams(entry, r.Params)
+	if err != nil {
+		return err
+	}
+	result := upstream.Result{JSON: jsontext.Value(noCompletions), Revision: wire.LatestLegacy}
+	owners := slices.DeleteFunc(slices.Clone(entry.Owners), func(o catalog.Owner) bool {
+		return !r.Snapshot.Connector(o.Upstream).Completes()
+	})
+	if len(owners) == 0 {
+		return h.appendResult(r, out, result, inputNotAllowed)
+	}
+	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.Complete, params: params, owners: owners}
+	err = c.callOwners(ctx, r.upstreamRelay())
+	wireErr, refused := errors.AsType[*wire.Error](err)
+	switch {
+	case refused && wireErr.Code == wire.MethodNotFound: // as good as a server that declares no completions
+	case err != nil:
+		return err
+	default:
+		if result, err = h.screenResult(ctx, r.Snapshot, entry, c.result); err != nil {
+			return err
+		}
+	}
+	return h.appendResult(r, out, result, inputNotAllowed)
+}
+
+// GetDirectly gets a prompt for a caller in this process, such as a command: for a principal or, if it is nil, without
+// regard to policy, since whoever reads the configuration can reach the upstreams anyway. The result is that for a
+// client of the newest legacy revision.
+func (h *Handler) GetDirectly(ctx context.Context, s *snapshot.Snapshot, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
+	name, _ := params.Text("name")
+	entry := s.Catalog.Lookup(name)
+	if principal != nil {
+		entry = s.Lookup(s.Policy.Audience(*principal), name)
+	}
+	if entry == nil {
+		return nil, unknownPrompt(name)
+	}
+	if err := h.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
+		return nil, err
+	}
+	c := &call{snapshot: s, entry: entry, method: wire.PromptsGet, params: withOverrides(entry, params), owners: entry.Owners}
+	if err := c.callOwners(ctx, &upstream.Relay{}); err != nil {
+		return nil, err
+	}
+	result, err := h.screenResult(ctx, s, entry, c.result)
+	if err != nil {
+		return nil, err
+	}
+	var out Response
+	err = h.appendResult(&Request{Revision: wire.LatestLegacy}, &out, result, inputNotAllowed)
+	return out.JSON, err
+}

@@ -1,0 +1,214 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Name is the gateway's name towards clients and servers.
+const Name = "promptweir"
+
+// Options are what a [Handler] needs beside the snapshots.
+type Options struct {
+	Logger *slog.Logger
+	// Version is what the gateway tells clients.
+	Version string
+}
+
+// Handler carries out requests. Its methods are safe for concurrent use.
+type Handler struct {
+	publisher *snapshot.Publisher
+	logger    *slog.Logger
+	metrics   *instruments
+	// info is the gateway's Implementation, as JSON.
+	info jsontext.Value
+
+	schemas *schemas
+	limits  *limits
+	parked  parked
+}
+
+// New returns a handler of requests whose snapshots come from a publisher.
+func New(publisher *snapshot.Publisher, opts Options) *Handler {
+	return &Handler{
+		publisher: publisher, logger: opts.Logger, metrics: newInstruments(), info: serverInfo(opts.Version),
+		schemas: newSchemas(), limits: newLimits(),
+	}
+}
+
+// Close ends the parked gets, waits for them, and parks no more.
+func (h *Handler) Close() { h.parked.close() }
+
+// Parked returns how many gets wait for their clients to come back with replies.
+func (h *Handler) Parked() int { return h.parked.len() }
+
+// Traced reports whether anyone receives spans.
+func (h *Handler) Traced() bool { return h.metrics.traced }
+
+// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer.
+func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Response {
+	ctx = h.metrics.start(ctx, r)
+	out := Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
+	err := h.result(ctx, r, &out)
+	r.end(err)
+	if err != nil {
+		wireErr := h.wireError(ctx, err)
+		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code}
+	}
+	out.JSON = append(out.JSON, '}')
+	return out
+}
+
+// result appends the result of a request.
+func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err error) {
+	defer recovered(&err)
+	if err := r.checkSpelling(); err != nil {
+		return err
+	}
+	switch r.Message.Method {
+	case wire.PromptsList:
+		return h.list(ctx, r, out)
+	case wire.PromptsGet, wire.Complete:
+		return h.untilCalled(ctx, r, out)
+	}
+	if r.Modern() {
+		if r.Message.Method != wire.Discover {
+			return methodNotFound(r.Message.Method)
+		}
+		out.append(h.discovery(r.Snapshot))
+		return nil
+	}
+	switch r.Message.Method {
+	case wire.Ping:
+		out.append(emptyObject)
+	case wire.SetLogLevel:
+		return r.setLogLevel(out)
+	case wire.ToolsList, wire.ResourcesList, wire.TemplatesList:
+		out.append(emptyLists[r.Message.Method])
+	default:
+		return methodNotFound(r.Message.Method)
+	}
+	return nil
+}
+
+// untilCalled appends the result of a request that an upstream must answer. If a reload replaces the upstream before it
+// is called, the request begins again, as whoever its caller is by then, and finds what the new configuration makes of
+// it.
+func (h *Handler) untilCalled(ctx context.Context, r *Request, out *Response) (err error) {
+	for {
+		if r.Message.Method == wire.PromptsGet {
+			err = h.get(ctx, r, out)
+		} else {
+			err = h.complete(ctx, r, out)
+		}
+		if !errors.Is(err, upstream.ErrRetired) {
+			return err
+		}
+		if err := h.renew(ctx, r); err != nil {
+			return err
+		}
+	}
+}
+
+// emptyObject is the result of requests that have none.
+var emptyObject = jsontext.Value("{}") //nolint:gochecknoglobals // a constant
+
+// emptyLists answer legacy clients that list what was never declared: some do so anyway, and drop the whole server for
+// an error.
+var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a constant table
+	wire.ToolsList:     jsontext.Value(`{"tools":[]}`),
+	wire.ResourcesList: jsontext.Value(`{"resources":[]}`),
+	wire.TemplatesList: jsontext.Value(`{"resourceTemplates":[]}`),
+}
+
+// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines of the gateway's own, where
+// net/http would not recover and a panic would end the process.
+func recovered(err *error) {
+	if broke := recover(); broke != nil {
+		*err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
+	}
+}
+
+// setLogLevel carries out logging/setLevel.
+func (r *Request) setLogLevel(out *Response) error {
+	level, _ := r.Params.Text("level")
+	if wire.Severity(level) == 0 {
+		return ErrLogLevel()
+	}
+	if r.SetLogLevel != nil {
+		r.SetLogLevel(level)
+	}
+	out.append(emptyObject)
+	return nil
+}
+
+// serverInfo returns the Implementation of a gateway of a version.
+func serverInfo(version string) jsontext.Value {
+	if version == "" {
+		version = "0"
+	}
+	return wire.Object{}.With("name", wire.Quote(Name)).With("version", wire.Quote(version)).JSON()
+}
+
+// ServerInfo returns the gateway's Implementation as JSON.
+func (h *Handler) ServerInfo() jsontext.Value { return h.info }
+
+// capabilities returns what the gateway declares to clients of a revision. 2024-11-05 cannot declare completions.
+func capabilities(revision string) jsontext.Value {
+	declared := wire.Object{}.
+		With("prompts", jsontext.Value(`{"listChanged":true}`)).
+		With("logging", emptyObject)
+	if revision != wire.Rev20241105 {
+		declared = declared.With("completions", emptyObject)
+	}
+	return declared.JSON()
+}
+
+// Initialization returns the result of initialize for a client that settled on a revision.
+func (h *Handler) Initialization(g *snapshot.Generation, revision string) jsontext.Value {
+	result := wire.Object{}.
+		With("protocolVersion", wire.Quote(revision)).
+		With("capabilities", capabilities(revision)).
+		With("serverInfo", h.info)
+	if text := g.Config.Gateway.Instructions; text != "" {
+		result = result.With("instructions", wire.Quote(text))
+	}
+	return result.JSON()
+}
+
+// discoveryTTL is how long a client may rely on the result of server/discover, in milliseconds.
+const discoveryTTL = "3600000"
+
+// discovery returns the result of server/discover.
+func (h *Handler) discovery(s *snapshot.Snapshot) jsontext.Value {
+	result := wire.Object{}.
+		With("resultType", wire.Quote(wire.ResultComplete)).
+		With("supportedVersions", supportedVersions()).
+		With("capabilities", capabilities(wire.Rev20260728)).
+		With("_meta", wire.Object{}.With(wire.MetaServerInfo, h.info).JSON())
+	if text := s.Config.Gateway.Instructions; text != "" {
+		result = result.With("instructions", wire.Quote(text))
+	}
+	return result.With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).JSON()
+}
+
+// supportedVersions returns every revision, newest first, as a JSON array.
+func supportedVersions() jsontext.Value {
+	list := []byte{'['}
+	for i, revision := range wire.Revisions() {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, wire.Quote(revision)...)
+	}
+	return append(list, ']')
+}

@@ -1,0 +1,98 @@
+package requests
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// read returns the request in a message.
+func read(t *testing.T, message string) *Request {
+	t.Helper()
+	r, refusal := Read([]byte(message))
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	r.Revision = wire.LatestLegacy
+	return r
+}
+
+func TestHandle_PanicEndsOneRequest(t *testing.T) {
+	var log bytes.Buffer
+	h := New(nil, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	r := read(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`)
+	r.SetLogLevel = func(string) { panic("out of range") }
+	response := h.Handle(t.Context(), r, nil)
+	if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error"}}`; string(response.JSON) != want || response.Code != wire.InternalError {
+		t.Errorf("got %s, %d, want %s", response.JSON, response.Code, want)
+	}
+	if !strings.Contains(log.String(), "out of range") {
+		t.Errorf("the log does not have the panic: %s", log.String())
+	}
+}
+
+// A place among the requests in flight that is never given back would be lost to everybody.
+func TestGet_PanicReleasesItsLimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	err := os.WriteFile(path, []byte(`
+		gateway {
+		  limit { concurrency = 1 }
+		}
+		team "eng" {
+		  members = []
+		  upstream "up" { url = "http://127.0.0.1:1/mcp" }
+		}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := config.Load(path, config.Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	definition := jsontext.Value(`{"name":"p","arguments":[{"name":"a","schema":{}}]}`)
+	s, err := snapshot.Evaluate(cfg, snapshot.Lists{"up": {Definitions: []jsontext.Value{definition}}}, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, err := s.Authenticate(t.Context(), identity.Vouched(policy.Principal{Subject: "user:ann"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher, err := snapshot.NewPublisher(&config.Config{}, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(publisher, Options{Logger: slog.New(slog.DiscardHandler)})
+	h.schemas = nil // looking one up panics
+	for range 2 {
+		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"up.p","arguments":{"a":"x"}}}`)
+		r.Caller, r.Snapshot = caller, s
+		if response := h.Handle(t.Context(), r, nil); !strings.Contains(string(response.JSON), "Internal error") {
+			t.Errorf("got %s, want the answer to a panic", response.JSON)
+		}
+	}
+}
+
+func TestParked_PanicEndsOneGet(t *testing.T) {
+	var p parked
+	_, err := p.begin(t.Context(), &Request{Caller: snapshot.Caller{Principal: policy.Principal{Subject: "user:ann"}}},
+		func(context.Context, *upstream.Relay) (outcome, error) { panic("out of range") })
+	if _, answered := errors.AsType[*wire.Error](err); err == nil || answered {
+		t.Errorf("begin = %v, want an error for the log", err)
+	}
+	p.close()
+}

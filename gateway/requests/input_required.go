@@ -1,0 +1,233 @@
+package requests
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// A get may end in an input_required result, which the client answers by repeating the get with its replies (2026-07-28,
+// Multi Round-Trip Requests). Between a client and an upstream of that revision, server requests and replies pass
+// unchanged. The upstream's requestState does not: it is sealed, so that whatever comes back under that name was given
+// out here, to this caller, for this prompt and these arguments, and names the upstream to call again. A client of the
+// legacy era is sent the server requests during its get, and the gateway repeats the call; for a modern client and a
+// legacy upstream see parked.go.
+
+// stateLifetime is how long a client may take to come back with its replies.
+const stateLifetime = 10 * time.Minute
+
+// Members of params and results that belong to the round trips.
+const (
+	memberState     = "requestState"
+	memberRequests  = "inputRequests"
+	memberResponses = "inputResponses"
+)
+
+const (
+	// maxRounds bounds how often a get of a legacy client is repeated because a modern upstream requires more input.
+	maxRounds = 8
+	// roundPause is the time between two rounds if the upstream only asked to be called again.
+	roundPause = 100 * time.Millisecond
+)
+
+// callInRounds makes the call of a legacy client's get. Each time a modern upstream requires input, the client is asked
+// and the upstream called again with its replies.
+func (c *call) callInRounds(ctx context.Context, r *Request) error {
+	relay := r.upstreamRelay()
+	for round := range maxRounds {
+		err := c.callOwners(ctx, relay)
+		if err != nil && round > 0 && errors.Is(err, upstream.ErrRetired) { // beginning again would repeat the server requests
+			err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: err}
+		}
+		if err != nil || !wire.Modern(c.result.Revision) {
+			return err
+		}
+		if again, err := c.collectInput(ctx, r); !again || err != nil {
+			return err
+		}
+	}
+	return wire.NewError(wire.InternalError, "The upstream requires input again and again")
+}
+
+// collectInput reports whether the call has to be repeated, with the replies to what a modern upstream requires.
+func (c *call) collectInput(ctx context.Context, r *Request) (again bool, err error) {
+	result, err := wire.ParseObject(c.result.JSON)
+	if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
+		return false, err
+	}
+	if err := checkServerRequests(r, c.owner, result); err != nil {
+		return false, err
+	}
+	replies, err := collectReplies(ctx, r, result.Object(memberRequests))
+	if err != nil {
+		return false, err
+	}
+	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o catalog.Owner) bool { return o.Upstream != c.owner })
+	c.params = c.params.Without(func(name string) bool { return name == memberState || name == memberResponses })
+	if len(replies) > 0 {
+		c.params = c.params.With(memberResponses, replies.JSON())
+	}
+	if state := result.Get(memberState); state != nil {
+		c.params = c.params.With(memberState, state)
+	}
+	return true, nil
+}
+
+// collectReplies sends a modern upstream's server requests to a legacy client and returns the replies.
+func collectReplies(ctx context.Context, r *Request, serverRequests wire.Object) (wire.Object, error) {
+	if len(serverRequests) == 0 {
+		select {
+		case <-time.After(roundPause):
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	replies := slices.Clone(serverRequests)
+	group, ctx := errgroup.WithContext(ctx)
+	for i, request := range serverRequests {
+		group.Go(func() error {
+			object, err := wire.ParseObject(request.Value)
+			if err != nil {
+				return err
+			}
+			method, _ := object.Text("method")
+			replies[i].Value, err = r.sendServerRequest(ctx, method, object.Get("params"))
+			return err
+		})
+	}
+	err := group.Wait()
+	if refusal, ok := errors.AsType[*wire.Error](err); ok {
+		return nil, wire.NewError(wire.InternalError, "The client did not provide the required input: "+refusal.Message)
+	}
+	return replies, err
+}
+
+// requestState is the content of a sealed requestState, which takes the place of the upstream's own.
+type requestState struct {
+	// Principal, Prompt and Params are those of the get; a repetition must have the same.
+	Principal, Prompt, Params string
+	// Owner is the server that requires the input, see [snapshot.Generation.ServerID].
+	Owner string
+	// Expires is in seconds since 1970.
+	Expires int64
+	// Own is the upstream's state as it was sent; nil where it sent none.
+	Own []byte
+	// Waiting names the parked get that goes on with the replies; empty where the upstream is called again.
+	Waiting string
+}
+
+// errState answers a get whose requestState was not given out for it.
+func errState() *wire.Error {
+	data := wire.Object{}.With("reason", wire.Quote("state"))
+	return wire.NewError(wire.InvalidParams, "Invalid requestState: repeat the get without it").WithData(data.JSON())
+}
+
+// inputRequired returns the input_required result for the client, with its state sealed. It is an error where the client
+// cannot give what the upstream requires.
+func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error) {
+	if err := checkServerRequests(r, c.owner, result); err != nil {
+		return nil, err
+	}
+	state, err := json.Marshal(requestState{
+		Principal: r.Caller.Principal.Key(), Prompt: c.entry.Name, Params: paramsDigest(r.Params),
+		Owner: c.snapshot.ServerID(c.owner), Expires: time.Now().Add(stateLifetime).Unix(), Own: result.Get(memberState), Waiting: c.parked,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result.With(memberState, wire.Quote(c.snapshot.RequestStates.Seal(state))), nil
+}
+
+// inputNotAllowed refuses input_required where the method or the upstream's revision does not allow it.
+func inputNotAllowed(wire.Object) (wire.Object, error) {
+	return nil, wire.NewError(wire.InternalError, "The upstream requires input where the protocol does not allow it")
+}
+
+// resumeFrom makes the call one that goes on from the get's requestState.
+func (c *call) resumeFrom(r *Request) error {
+	token, _ := wire.Text(r.Params.Get(memberState))
+	var state requestState
+	content, err := c.snapshot.RequestStates.Open(token)
+	if err != nil || json.Unmarshal(content, &state) != nil || !state.fits(r, c.entry) {
+		return errState()
+	}
+	if state.Waiting != "" {
+		c.parked = state.Waiting
+		return nil
+	}
+	at := slices.IndexFunc(c.owners, func(o catalog.Owner) bool { return c.snapshot.ServerID(o.Upstream) == state.Owner })
+	if at < 0 {
+		return errState()
+	}
+	c.owners = c.owners[at : at+1]
+	c.params = r.Params.Without(func(name string) bool { return name == memberState })
+	if state.Own != nil {
+		c.params = r.Params.With(memberState, state.Own)
+	}
+	return nil
+}
+
+// fits reports whether a state was given out for this caller, prompt and arguments, and has not expired.
+func (s *requestState) fits(r *Request, entry *catalog.Entry) bool {
+	return s.Principal == r.Caller.Principal.Key() && s.Prompt == entry.Name && s.Params == paramsDigest(r.Params) &&
+		time.Now().Unix() < s.Expires
+}
+
+// paramsDigest is equal for two gets of one prompt with the same arguments. Members that belong to one round trip, and the
+// spelling of the JSON, do not count.
+func paramsDigest(params wire.Object) string {
+	salient := params.Without(func(name string) bool {
+		return name == memberState || name == memberResponses || name == "_meta"
+	}).JSON()
+	if err := salient.Canonicalize(); err != nil {
+		return "" // unreachable: the params were parsed before
+	}
+	sum := sha256.Sum256(salient)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkServerRequests returns the error of server requests that the client, or any client, cannot answer.
+func checkServerRequests(r *Request, owner string, result wire.Object) error {
+	missing, err := missingCapabilities(result.Object(memberRequests), r.Capabilities)
+	if err != nil {
+		return &upstream.Unavailable{Upstream: owner, Reason: upstream.BadResponse, Err: err}
+	}
+	if missing != 0 {
+		data := wire.Object{}.With("requiredCapabilities", missing.Object().JSON())
+		return wire.NewError(wire.MissingClientCapability, "Missing required client capability").WithData(data.JSON())
+	}
+	return nil
+}
+
+// missingCapabilities returns the capabilities that the server requests need and the client did not declare. The error is
+// that of a server request that the protocol does not know.
+func missingCapabilities(serverRequests wire.Object, declared wire.Capabilities) (missing wire.Capabilities, err error) {
+	for _, request := range serverRequests {
+		object, err := wire.ParseObject(request.Value)
+		if err != nil {
+			return 0, err
+		}
+		method, _ := object.Text("method")
+		needed := wire.NeededCapability(method, object.Object("params"))
+		if needed == 0 {
+			return 0, fmt.Errorf("server request %q is unknown to every client", method)
+		}
+		if !declared.Has(needed) {
+			missing |= needed
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,122 @@
+package requests
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// How long a client may rely on a list, in milliseconds: less while an upstream in its view is degraded.
+const (
+	healthyTTL  = 60_000
+	degradedTTL = 5_000
+)
+
+// metaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
+const metaPartial = "promptweir/partial"
+
+// list appends the result of prompts/list: one page of the caller's view, from memory.
+func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
+	if err := h.settle(ctx, r); err != nil {
+		return err
+	}
+	s := r.Snapshot
+	release, err := h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit)
+	if err != nil {
+		return err
+	}
+	defer release()
+	after, err := r.position()
+	if err != nil {
+		return err
+	}
+	audience := s.Policy.Audience(r.Caller.Principal)
+	view := s.View(audience)
+	if view.Len() == 0 {
+		if err := s.CheckListed(audience); err != nil {
+			return err
+		}
+	}
+	entries, next, more := view.Page(after, s.Config.Gateway.PageSize)
+	out.JSON = append(out.JSON, '{')
+	out.JSON = catalog.AppendPrompts(out.JSON, entries)
+	if more {
+		cursor := s.Sealer.SealCursor(wire.PromptsList, r.Caller.Principal.Key(), next)
+		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), cursor...), '"')
+	}
+	h.appendListMeta(r, out, partial(s, audience))
+	return nil
+}
+
+// position returns the name after which the page begins.
+func (r *Request) position() (string, error) {
+	value := r.Params.Get("cursor")
+	if value == nil {
+		return "", nil
+	}
+	cursor, ok := wire.Text(value)
+	if !ok {
+		return "", invalidCursor(seal.ErrMalformed)
+	}
+	after, err := r.Snapshot.Sealer.OpenCursor(wire.PromptsList, r.Caller.Principal.Key(), cursor)
+	if err != nil {
+		return "", invalidCursor(err)
+	}
+	return after, nil
+}
+
+func invalidCursor(err error) *wire.Error {
+	data := wire.Object{}.With("reason", wire.Quote(seal.Reason(err)))
+	return wire.NewError(wire.InvalidParams, "Invalid cursor: start the list again without a cursor").WithData(data.JSON())
+}
+
+// partial returns the upstreams whose part of the audience's view is not fresh, as a JSON array, or nil.
+func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Value) {
+	for _, d := range s.Degradations(audience) {
+		separator := byte(',')
+		if list == nil {
+			separator = '['
+		}
+		list = wire.Object{}.
+			With("upstream", wire.Quote(d.Upstream)).
+			With("reason", wire.Quote(string(d.Reason))).
+			With("since", wire.Quote(d.Since.UTC().Format(time.RFC3339))).
+			With("stale", jsontext.Value(strconv.FormatBool(d.Stale))).Append(append(list, separator))
+	}
+	if list == nil {
+		return nil
+	}
+	return append(list, ']')
+}
+
+// appendListMeta ends the result with the members that the client's revision requires beside the prompts.
+func (h *Handler) appendListMeta(r *Request, out *Response, partial jsontext.Value) {
+	var meta wire.Object
+	if r.Modern() {
+		ttl, scope := int64(healthyTTL), "private"
+		if partial != nil {
+			ttl = degradedTTL
+		}
+		if !r.Snapshot.Identity.Required() { // everybody has the same view
+			scope = "public"
+		}
+		out.JSON = append(append(out.JSON, `,"resultType":"complete","cacheScope":"`...), scope...)
+		out.JSON = strconv.AppendInt(append(out.JSON, `","ttlMs":`...), ttl, 10)
+		meta = meta.With(wire.MetaServerInfo, h.info)
+	}
+	if partial != nil {
+		meta = meta.With(metaPartial, partial)
+	}
+	if len(meta) > 0 {
+		out.JSON = meta.Append(append(out.JSON, `,"_meta":`...))
+	}
+	out.JSON = append(out.JSON, '}')
+}

@@ -1,0 +1,326 @@
+package requests
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// A client of the modern era is asked for input by the result of its get, and replies by repeating the get. A server of
+// the legacy era asks in the middle of the get and waits. Between the two, the get is parked here until its client comes
+// back:
+//
+//	client ── get ────────────▶ begin ── call ───────────▶ upstream
+//	       ◀─ input_required ── park ◀── server request ── (waits)
+//	       ── get, replies ───▶ resume ── reply ─────────▶
+//	       ◀─ result ────────── await ◀── result ─────────
+//
+// The client's sealed requestState names the parked get. It is good once, and only for the principal that was asked.
+// Another replica does not know the get.
+
+const (
+	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one principal.
+	maxParked     = 1000
+	maxParkedEach = 100
+	// replyBound is how long a client may take to reply to one server request.
+	replyBound = 10 * time.Minute
+)
+
+// outcome is what an upstream answered to a get.
+type outcome struct {
+	// owner is the label of the upstream that answered.
+	owner  string
+	result upstream.Result
+	// parked names the parked get that goes on with the client's replies; empty for a get that is over.
+	parked string
+}
+
+// parked are the gets during which clients of the modern era may be asked for input. The zero value is ready.
+type parked struct {
+	running sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	all    map[*parkedGet]struct{}
+	byName map[string]*parkedGet // those that wait for their client
+	asking map[string]int        // by principal: those that have sent a server request
+	count  int                   // of asking
+	closed bool
+}
+
+// parkedGet is one of them.
+type parkedGet struct {
+	principal string
+	first     *Request // whose capabilities count
+	cancel    context.CancelFunc
+	// asked holds at most one mark: there may be server requests for the client.
+	asked chan struct{}
+	// done is closed when the call is over, with the outcome or err.
+	done    chan struct{}
+	outcome outcome
+	err     error
+
+	reserved bool        // guarded by parked.mu
+	expiry   *time.Timer // of a get that waits for its client
+
+	mu       sync.Mutex // guards what follows
+	attached *Request   // the one that waits for the outcome; nil while the client is away
+	pending  map[string]pendingRequest
+	sent     int
+}
+
+// pendingRequest is a server request without a reply.
+type pendingRequest struct {
+	request wire.Object
+	reply   chan<- jsontext.Value
+}
+
+// begin makes a call during which the client of r may be asked for input. It returns the result, or the server requests
+// as an input_required result.
+func (p *parked) begin(
+	ctx context.Context, r *Request, call func(context.Context, *upstream.Relay) (outcome, error),
+) (outcome, error) {
+	detached, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlasts this request
+	g := &parkedGet{
+		principal: r.Caller.Principal.Key(), first: r, cancel: cancel, attached: r,
+		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]pendingRequest{},
+	}
+	relay := r.upstreamRelay()
+	if !p.add(g) {
+		cancel()
+		return call(ctx, relay)
+	}
+	relay.Notify = g.relayNotification
+	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+		if !p.reserve(g) {
+			return nil, wire.NewError(wire.InternalError, "Too many requests to clients wait for a reply")
+		}
+		return g.sendServerRequest(ctx, method, params)
+	}
+	go func() {
+		defer p.running.Done()
+		defer cancel()
+		defer close(g.done)
+		defer recovered(&g.err)
+		g.outcome, g.err = call(detached, relay)
+	}()
+	return p.await(ctx, g)
+}
+
+// add registers a get, unless the gateway is stopping.
+func (p *parked) add(g *parkedGet) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	if p.all == nil {
+		p.all, p.byName, p.asking = map[*parkedGet]struct{}{}, map[string]*parkedGet{}, map[string]int{}
+	}
+	p.all[g] = struct{}{}
+	p.running.Add(1)
+	return true
+}
+
+// remove cancels a get and forgets it.
+func (p *parked) remove(g *parkedGet) {
+	g.cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, g)
+	if g.reserved {
+		g.reserved = false
+		p.count--
+		if p.asking[g.principal]--; p.asking[g.principal] == 0 {
+			delete(p.asking, g.principal)
+		}
+	}
+}
+
+// reserve counts a get among those that ask their client, unless there are too many.
+func (p *parked) reserve(g *parkedGet) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.all[g]; !known || g.reserved {
+		return known
+	}
+	if p.count >= maxParked || p.asking[g.principal] >= maxParkedEach {
+		return false
+	}
+	p.count++
+	p.asking[g.principal]++
+	g.reserved = true
+	return true
+}
+
+// await waits until the call is over or its client has to be asked. If ctx ends first, so does the call.
+func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
+	for {
+		select {
+		case <-g.asked:
+		case <-g.done:
+		case <-ctx.Done():
+			p.remove(g)
+			<-g.done
+			return outcome{}, ctx.Err()
+		}
+		select {
+		case <-g.done:
+			p.remove(g)
+			return g.outcome, g.err
+		default:
+		}
+		if requests := g.detach(); len(requests) > 0 {
+			return p.park(g, requests), nil
+		}
+	}
+}
+
+// detach returns the server requests for the client and lets go of the request that waited. Without any, that one stays.
+func (g *parkedGet) detach() wire.Object {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var requests wire.Object
+	for key, p := range g.pending {
+		requests = requests.With(key, p.request.JSON())
+	}
+	if len(requests) > 0 {
+		g.attached = nil
+	}
+	return requests
+}
+
+// park keeps a get for its client to come back to, for a time.
+func (p *parked) park(g *parkedGet, requests wire.Object) outcome {
+	name := rand.Text()
+	p.mu.Lock()
+	p.byName[name] = g
+	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandon(name, g.principal) })
+	p.mu.Unlock()
+	result := wire.Object{}.
+		With("resultType", wire.Quote(wire.ResultInputRequired)).
+		With(memberRequests, requests.JSON())
+	return outcome{result: upstream.Result{JSON: result.JSON(), Revision: wire.Rev20260728}, parked: name}
+}
+
+// take returns a parked get to the principal that it belongs to, once.
+func (p *parked) take(name, principal string) *parkedGet {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.byName[name]
+	if g == nil || g.principal != principal {
+		return nil
+	}
+	delete(p.byName, name)
+	g.expiry.Stop()
+	return g
+}
+
+// abandon ends a parked get that its client will not come back to. The empty name is no get's.
+func (p *parked) abandon(name, principal string) {
+	if g := p.take(name, principal); g != nil {
+		p.remove(g)
+	}
+}
+
+// len returns how many gets wait for their clients.
+func (p *parked) len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byName)
+}
+
+// resume hands the client's replies to the parked get with a name, and goes on with it.
+func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, error) {
+	replies := r.Params.Object(memberResponses)
+	for _, reply := range replies {
+		if reply.Value.Kind() != '{' {
+			return outcome{}, wire.NewError(wire.InvalidParams, "Invalid params: each of inputResponses must be an object")
+		}
+	}
+	g := p.take(name, r.Caller.Principal.Key())
+	if g == nil {
+		return outcome{}, errState()
+	}
+	g.reply(r, replies)
+	return p.await(ctx, g)
+}
+
+// reply delivers the replies of a client that has come back. What it did not reply to is asked again.
+func (g *parkedGet) reply(r *Request, replies wire.Object) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.attached = r
+	for _, reply := range replies {
+		if p, ok := g.pending[reply.Name]; ok {
+			delete(g.pending, reply.Name)
+			p.reply <- reply.Value.Clone()
+		}
+	}
+	g.signal()
+}
+
+// signal marks that there may be server requests. It never blocks.
+func (g *parkedGet) signal() {
+	select {
+	case g.asked <- struct{}{}:
+	default:
+	}
+}
+
+// relayNotification passes a notification on to the request that waits, if there is one.
+func (g *parkedGet) relayNotification(method string, params jsontext.Value) {
+	g.mu.Lock()
+	r := g.attached
+	g.mu.Unlock()
+	if r != nil && r.Relay != nil {
+		r.relayNotification(method, params)
+	}
+}
+
+// sendServerRequest includes a server request in the client's next result and waits for the client to come back.
+func (g *parkedGet) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+	params, err := g.first.serverRequestParams(method, params)
+	if err != nil {
+		return nil, err
+	}
+	request := wire.Object{}.With("method", wire.Quote(method))
+	if params != nil {
+		request = request.With("params", params)
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyBound)
+	defer cancel()
+	reply := make(chan jsontext.Value, 1)
+	g.mu.Lock()
+	g.sent++
+	key := strconv.Itoa(g.sent)
+	g.pending[key] = pendingRequest{request, reply}
+	g.signal()
+	g.mu.Unlock()
+	select {
+	case value := <-reply:
+		return value, nil
+	case <-ctx.Done():
+		g.mu.Lock()
+		delete(g.pending, key)
+		g.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+// close cancels all gets, waits for them, and lets none begin.
+func (p *parked) close() {
+	p.mu.Lock()
+	p.closed = true
+	for g := range p.all {
+		g.cancel()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}

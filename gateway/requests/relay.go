@@ -1,0 +1,182 @@
+package requests
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxRelayed and maxRelayedBytes bound what waits in a queue. Further notifications are dropped; server requests are
+	// not, since they have a bound of their own.
+	maxRelayed      = 256
+	maxRelayedBytes = 1 << 20
+	// maxServerRequest bounds the params of one server request, in bytes.
+	maxServerRequest = 1 << 20
+)
+
+// RelayQueue holds what is to be sent to the client of one request before its response: progress, log messages and server
+// requests. Adding never blocks. It is safe for concurrent use; make it with [NewRelayQueue].
+type RelayQueue struct {
+	ready chan struct{} // holds at most one mark: there is something to take
+
+	mu     sync.Mutex // guards what follows
+	queue  [][]byte
+	bytes  int
+	closed bool
+}
+
+// NewRelayQueue returns an empty queue.
+func NewRelayQueue() *RelayQueue { return &RelayQueue{ready: make(chan struct{}, 1)} }
+
+// Ready receives a value when there is something to take.
+func (q *RelayQueue) Ready() <-chan struct{} { return q.ready }
+
+// Take returns the messages to send now, in order.
+func (q *RelayQueue) Take() [][]byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	messages := q.queue
+	q.queue, q.bytes = nil, 0
+	return messages
+}
+
+// Close refuses further messages: the response is ready.
+func (q *RelayQueue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+}
+
+// Notify adds a message that a slow client can do without.
+func (q *RelayQueue) Notify(message []byte) { q.add(message, false) }
+
+// Send adds a message that must reach the client. It reports false if the request has been answered.
+func (q *RelayQueue) Send(message []byte) bool { return q.add(message, true) }
+
+func (q *RelayQueue) add(message []byte, must bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || (!must && (len(q.queue) >= maxRelayed || q.bytes+len(message) > maxRelayedBytes)) {
+		return false
+	}
+	q.queue = append(q.queue, message)
+	q.bytes += len(message)
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// upstreamRelay returns the ways from an upstream to the request's client.
+func (r *Request) upstreamRelay() *upstream.Relay {
+	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities)}
+	if !r.Modern() {
+		c.Capabilities = jsontext.Value("{}")
+	}
+	if !r.Caller.Principal.Anonymous {
+		c.Caller = r.Caller.Principal.Key()
+	}
+	if r.Relay == nil {
+		return c
+	}
+	c.Progress, c.LogLevel, c.Notify = r.progressToken() != nil, r.LogLevel, r.relayNotification
+	if r.ServerRequest != nil && r.Message.Method == wire.PromptsGet {
+		c.Capabilities, c.Reply = r.Capabilities.Object().JSON(), r.sendServerRequest
+	}
+	return c
+}
+
+// relayNotification passes on an upstream's notification if the client's revision knows it and the client wants it.
+func (r *Request) relayNotification(method string, params jsontext.Value) {
+	object, err := wire.ParseObject(params)
+	if err != nil {
+		return
+	}
+	switch method {
+	case wire.Progress:
+		if r.progressToken() == nil {
+			return
+		}
+		object = object.With(wire.MetaProgressToken, r.progressToken())
+	case wire.LogMessage:
+		level, _ := object.Text("level")
+		if r.LogLevel == "" || wire.Severity(level) < wire.Severity(r.LogLevel) {
+			return
+		}
+	case wire.ElicitComplete:
+		if r.Modern() || r.Revision < wire.Rev20251125 {
+			return
+		}
+	}
+	relayed := object.JSON()
+	if r.screen != nil {
+		var ok bool
+		if relayed, ok = r.screen(relayed); !ok {
+			return
+		}
+	}
+	r.Relay.Notify(wire.AppendNotification(nil, method, relayed))
+}
+
+// sendServerRequest sends an upstream's server request to a client of the legacy era and returns its reply.
+func (r *Request) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+	params, err := r.serverRequestParams(method, params)
+	if err != nil {
+		return nil, err
+	}
+	return r.ServerRequest(ctx, method, params)
+}
+
+// serverRequestParams returns the params of a server request as they go to the client, or the refusal of one that the
+// client could not answer.
+func (r *Request) serverRequestParams(method string, params jsontext.Value) (jsontext.Value, error) {
+	if len(params) > maxServerRequest {
+		return nil, wire.NewError(wire.InvalidParams, "The request to the client is too large")
+	}
+	object := wire.Object{}
+	if params != nil {
+		var err error
+		if object, err = wire.ParseObject(params); err != nil {
+			return nil, AsWireError(err)
+		}
+	}
+	needed := wire.NeededCapability(method, object)
+	switch {
+	case needed == 0, !r.Capabilities.Has(needed & (wire.Elicitation | wire.Sampling | wire.Roots)):
+		return nil, wire.NewError(wire.MethodNotFound, "Method not found: the client did not declare it")
+	case !r.Capabilities.Has(needed):
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: the client did not declare "+needed.String())
+	}
+	if meta := object.Object("_meta"); meta.Get(wire.MetaProgressToken) != nil { // progress of the client is not relayed
+		object = object.With("_meta", meta.Without(func(name string) bool { return name == wire.MetaProgressToken }).JSON())
+	}
+	// 2025-11-25 requires an elicitationId, which 2026-07-28 does not have.
+	if needed&wire.ElicitationURL != 0 && !r.Modern() && object.Get("elicitationId") == nil {
+		object = object.With("elicitationId", wire.Quote(randomID()))
+	}
+	if params == nil {
+		return nil, nil
+	}
+	if r.screen == nil {
+		return object.JSON(), nil
+	}
+	passed, ok := r.screen(object.JSON())
+	if !ok {
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: a screen of the gateway rejects the request to the client")
+	}
+	return passed, nil
+}
+
+func randomID() string {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}

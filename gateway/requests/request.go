@@ -1,0 +1,136 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Request is one client's request, after its transport has read it, checked it and authenticated its caller. The
+// transport fills it in once; from then on it belongs to [Handler.Handle].
+type Request struct {
+	// Received is when it had been read, Answered when its response was ready.
+	Received, Answered time.Time
+
+	Message wire.Message
+	Params  wire.Object
+	Meta    wire.Object // of the params
+	// Revision is the protocol revision that the client speaks.
+	Revision string
+
+	// Snapshot and Caller are of one configuration, and so is everything that the request does.
+	Snapshot *snapshot.Snapshot
+	Caller   snapshot.Caller
+
+	// Capabilities are those by which the client can be asked for input during the request. LogLevel is the least severe
+	// level of log messages that it wants; empty for none.
+	Capabilities wire.Capabilities
+	LogLevel     string
+	// SetLogLevel changes the level of later requests of the session; nil where there is no session.
+	SetLogLevel func(level string)
+	// Relay takes what is to be sent to the client before the response, and ServerRequest sends a server request to a
+	// client of the legacy era and returns its reply. Both are nil where the transport cannot do that.
+	Relay         *RelayQueue
+	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
+	// ClientAddress returns where the request came from, for spans; nil where that is unknown or nobody receives spans.
+	ClientAddress func() string
+	// InParts says that the transport can write a large result from where it lies, see [Response.Parts].
+	InParts bool
+
+	// screen checks what the upstream sends during the request against the screen blocks; nil where there are none.
+	screen    func(jsontext.Value) (passed jsontext.Value, ok bool)
+	operation operation
+}
+
+// Read reads one message. Even beside an error the request has the message's id, if that much could be read.
+func Read(raw []byte) (*Request, *wire.Error) {
+	message, err := wire.Parse(raw)
+	r := &Request{Received: time.Now(), Message: message}
+	if err != nil {
+		return r, AsWireError(err)
+	}
+	if message.Params != nil {
+		r.Params = wire.Members(message.Params)
+		r.Meta = r.Params.Object("_meta")
+	}
+	return r, nil
+}
+
+// ClaimsModern reports whether the message itself says that it is of the modern era.
+func (r *Request) ClaimsModern() bool { return r.Meta.Get(wire.MetaProtocolVersion) != nil }
+
+// Modern reports whether the client's revision is of the modern era.
+func (r *Request) Modern() bool { return wire.Modern(r.Revision) }
+
+// WantsRelay reports whether anything may have to be sent to the client before the response.
+func (r *Request) WantsRelay() bool {
+	switch r.Message.Method {
+	case wire.PromptsGet:
+		return r.Capabilities != 0 || r.progressToken() != nil || r.LogLevel != ""
+	case wire.Complete:
+		return r.progressToken() != nil || r.LogLevel != ""
+	}
+	return false
+}
+
+// progressToken returns the client's progress token, or nil.
+func (r *Request) progressToken() jsontext.Value {
+	token := r.Meta.Get(wire.MetaProgressToken)
+	if kind := token.Kind(); kind != '"' && kind != '0' {
+		return nil
+	}
+	return token
+}
+
+// maxParams bounds the members of a request's params.
+const maxParams = 1000
+
+// checkSpelling refuses params in which a member differs only in case from one that decides something: a server that
+// ignores case would read that member instead.
+func (r *Request) checkSpelling() error {
+	if len(r.Params) > maxParams {
+		return wire.NewError(wire.InvalidParams, "Invalid params: too many members")
+	}
+	odd := r.Params.Folded("name", "arguments", "ref", "argument", "context", "cursor", "_meta", memberState, memberResponses)
+	if odd == "" {
+		odd = r.Params.Object("ref").Folded("type", "name", "uri")
+	}
+	if odd == "" {
+		odd = r.Params.Object("argument").Folded("name", "value")
+	}
+	if odd != "" {
+		return wire.NewError(wire.InvalidParams, fmt.Sprintf("Invalid params: member %q differs from a known member only in case", odd))
+	}
+	return nil
+}
+
+// renew moves a request to the current snapshot. If a reload has replaced the configuration, the caller is authenticated
+// anew, and the request fails where it is not accepted any more.
+func (h *Handler) renew(ctx context.Context, r *Request) error {
+	s, _, err := h.publisher.Renew(ctx, &r.Caller)
+	if err != nil {
+		return refusedAfterReload(err)
+	}
+	r.Snapshot = s
+	return nil
+}
+
+// settle waits at the start until the upstreams that matter to the caller have answered or failed once.
+func (h *Handler) settle(ctx context.Context, r *Request) error {
+	s, err := h.publisher.Settle(ctx, &r.Caller, r.Snapshot)
+	if err != nil {
+		return refusedAfterReload(err)
+	}
+	r.Snapshot = s
+	return nil
+}
+
+func refusedAfterReload(err error) error {
+	return errors.Join(wire.NewError(wire.InvalidRequest, "Unauthorized: the configuration was reloaded and does not accept the credential"), err)
+}

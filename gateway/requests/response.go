@@ -1,0 +1,84 @@
+package requests
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// minLarge is the size in bytes from which writing a result from where it lies is cheaper than copying it.
+const minLarge = 32 << 10
+
+// Response is the JSON-RPC response to one request.
+type Response struct {
+	// JSON is the response, except for what [Response.Parts] adds.
+	JSON []byte
+	// Code is that of a JSON-RPC error; 0 for a result.
+	Code int64
+
+	inParts bool
+	// large belongs into JSON before the offset at; nil where JSON is whole.
+	large jsontext.Value
+	at    int
+}
+
+// Parts returns the response in order, so that a large result need not be copied.
+func (r *Response) Parts() [][]byte {
+	if r.large == nil {
+		return [][]byte{r.JSON}
+	}
+	return [][]byte{r.JSON[:r.at], r.large, r.JSON[r.at:]}
+}
+
+func (r *Response) append(json []byte) { r.JSON = append(r.JSON, json...) }
+
+// appendValue appends part of a result to dst, which is the response so far, or only notes where a large one belongs.
+func (r *Response) appendValue(dst []byte, value jsontext.Value) []byte {
+	if !r.inParts || r.large != nil || len(value) < minLarge {
+		return append(dst, value...)
+	}
+	r.at, r.large = len(dst), value
+	return dst
+}
+
+// appendResult appends an upstream's result in the form that the client's revision requires. Between two legacy peers it
+// stays as it is; otherwise only the members that belong to one era change. OnInput converts a result that asks for
+// input.
+func (h *Handler) appendResult(
+	r *Request, out *Response, result upstream.Result, onInput func(wire.Object) (wire.Object, error),
+) error {
+	if !r.Modern() && !wire.Modern(result.Revision) {
+		out.JSON = out.appendValue(out.JSON, result.JSON)
+		return nil
+	}
+	var err error
+	object := wire.Members(result.JSON)
+	kind, stated := object.Text("resultType")
+	if stated && kind == wire.ResultInputRequired {
+		if !wire.Modern(result.Revision) {
+			onInput = inputNotAllowed // a legacy server cannot mean it
+		}
+		if object, err = onInput(object); err != nil {
+			return err
+		}
+	}
+	before := object.Get("_meta")
+	meta := object.Object("_meta").Without(func(name string) bool { return name == wire.MetaServerInfo })
+	if r.Modern() {
+		if !stated {
+			object = object.With("resultType", wire.Quote(wire.ResultComplete))
+		}
+		meta = meta.With(wire.MetaServerInfo, h.info)
+	} else {
+		object = object.Without(func(name string) bool { return name == "resultType" })
+	}
+	switch {
+	case len(meta) > 0 || string(before) == "{}":
+		object = object.With("_meta", meta.JSON())
+	case before != nil:
+		object = object.Without(func(name string) bool { return name == "_meta" })
+	}
+	out.JSON = object.AppendBy(out.JSON, out.appendValue)
+	return nil
+}

@@ -1,0 +1,208 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Scope is the instrumentation scope of the gateway's metrics and spans.
+const Scope = "github.com/promptweir/promptweir/gateway"
+
+// Attributes of OpenTelemetry's semantic conventions for MCP.
+const (
+	attrMethod    = attribute.Key("mcp.method.name")
+	attrRevision  = attribute.Key("mcp.protocol.version")
+	attrPrompt    = attribute.Key("gen_ai.prompt.name")
+	attrRequestID = attribute.Key("jsonrpc.request.id")
+	attrStatus    = attribute.Key("rpc.response.status_code")
+	attrErrorType = attribute.Key("error.type")
+	attrClient    = attribute.Key("client.address")
+)
+
+// instruments record each request. Metric attributes have few values: methods and revisions.
+type instruments struct {
+	tracer trace.Tracer
+	// traced is false where nobody receives spans, so that none need be started.
+	traced bool
+	// duration is mcp.server.operation.duration, in seconds.
+	duration metric.Float64Histogram
+	// succeeded has the attributes of successful requests. Making them for each request would cost more than everything
+	// else that is recorded.
+	succeeded map[operationKind][]metric.RecordOption
+}
+
+// operationKind distinguishes successful requests on metrics.
+type operationKind struct{ method, revision string }
+
+// knownMethods may appear on metrics. A client can make up any number of others.
+var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
+	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true, wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true,
+	wire.ToolsList: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
+}
+
+func newInstruments() *instruments {
+	duration, err := otel.Meter(Scope).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from a client's request to the gateway's response."),
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60))
+	if err != nil {
+		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
+	}
+	succeeded := map[operationKind][]metric.RecordOption{}
+	for method := range knownMethods {
+		for _, revision := range wire.Revisions() {
+			attributes := attribute.NewSet(attrMethod.String(method), attrRevision.String(revision))
+			succeeded[operationKind{method, revision}] = []metric.RecordOption{metric.WithAttributeSet(attributes)}
+		}
+	}
+	tracer := otel.Tracer(Scope)
+	_, silent := tracer.(noop.Tracer)
+	return &instruments{tracer: tracer, traced: !silent, duration: duration, succeeded: succeeded}
+}
+
+// operation is one request's server span and duration.
+type operation struct {
+	ctx     context.Context //nolint:containedctx // ends with the request
+	span    trace.Span
+	metrics *instruments
+	method  string
+	success []metric.RecordOption // nil where it is not in instruments.succeeded
+}
+
+// serverSpan is an option of every span; making it each time would allocate.
+var serverSpan = trace.WithSpanKind(trace.SpanKindServer) //nolint:gochecknoglobals // a constant
+
+// start starts the server span of a request, as a child of the trace that came with it. [Request.end] must follow.
+func (i *instruments) start(ctx context.Context, r *Request) context.Context {
+	method := r.Message.Method
+	success, known := i.succeeded[operationKind{method, r.Revision}]
+	if !known && !knownMethods[method] {
+		method = "_OTHER"
+	}
+	var span trace.Span = noop.Span{}
+	if i.traced {
+		ctx, span = i.tracer.Start(ctx, method, serverSpan)
+	}
+	if span.IsRecording() {
+		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
+		if r.ClientAddress != nil {
+			span.SetAttributes(attrClient.String(r.ClientAddress()))
+		}
+	}
+	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success}
+	return ctx
+}
+
+// errRefused stands for the reason why a transport refused a request: its headers, its credential or its session.
+var errRefused = errors.New("refused")
+
+// Record records a request that its transport answered by itself. Err is nil where it succeeded.
+func (h *Handler) Record(ctx context.Context, r *Request, err error) {
+	h.metrics.start(ctx, r)
+	r.end(err)
+}
+
+// RecordRefused records a request that its transport refused, unless it was recorded already.
+func (h *Handler) RecordRefused(ctx context.Context, r *Request) {
+	if r.Message.IsRequest() && r.operation.metrics == nil {
+		h.Record(ctx, r, errRefused)
+	}
+}
+
+// maxRequestID bounds how much of a request's id appears on its span, in bytes: a client may send one of any length.
+const maxRequestID = 64
+
+// requestID returns a JSON-RPC id as text, without the quotes of a string.
+func requestID(id jsontext.Value) string {
+	text, ok := wire.Text(id)
+	if !ok {
+		text = string(id)
+	}
+	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
+}
+
+// target names the prompt that the request is about, once its caller is known to see it.
+func (o *operation) target(name string) {
+	if o.span.IsRecording() {
+		o.span.SetName(o.method + " " + name)
+		o.span.SetAttributes(attrPrompt.String(name))
+	}
+}
+
+// end ends the request's operation.
+func (r *Request) end(err error) {
+	o := &r.operation
+	options := o.success
+	if err != nil || options == nil {
+		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(r.Revision)}
+		if err != nil {
+			attributes = append(attributes, failure(err)...)
+			o.span.SetAttributes(attributes...)
+			o.span.SetStatus(codes.Error, errorType(err))
+		}
+		options = []metric.RecordOption{metric.WithAttributes(attributes...)}
+	}
+	o.span.End()
+	r.Answered = time.Now()
+	o.metrics.duration.Record(o.ctx, r.Answered.Sub(r.Received).Seconds(), options...)
+}
+
+func failure(err error) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{attrErrorType.String(errorType(err))}
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		attributes = append(attributes, attrStatus.String(wireErr.Label()))
+	}
+	return attributes
+}
+
+// errorType names a failure by its JSON-RPC code, or by the reason why there was no answer.
+func errorType(err error) string {
+	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+		return wireErr.Label()
+	}
+	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
+		return string(unavailable.Reason)
+	}
+	if errors.Is(err, errRefused) {
+		return errRefused.Error()
+	}
+	if errors.Is(err, context.Canceled) {
+		return "cancelled"
+	}
+	return "_OTHER"
+}
+
+// headerTraceParent is the header without which there is no trace (W3C Trace Context), in Go's canonical spelling.
+const headerTraceParent = "Traceparent"
+
+// ExtractTrace returns ctx with the caller's trace context: that in _meta, which is nearer to the caller, or else that in
+// the headers, which may be nil.
+func ExtractTrace(ctx context.Context, meta wire.Object, header http.Header) context.Context {
+	if parent, ok := meta.Text(wire.MetaTraceParent); ok {
+		carrier := propagation.MapCarrier{wire.MetaTraceParent: parent}
+		if state, ok := meta.Text(wire.MetaTraceState); ok {
+			carrier[wire.MetaTraceState] = state
+		}
+		if inMeta := (propagation.TraceContext{}).Extract(ctx, carrier); trace.SpanContextFromContext(inMeta).IsValid() {
+			return inMeta
+		}
+	}
+	if header[headerTraceParent] == nil {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
+}

@@ -1,0 +1,23 @@
+// Package snapshot answers: what does the gateway know at this moment, for one request to use from beginning to end?
+//
+//	configuration ──▶ Generation: policy, identity, sealer, admission, connectors ──┐
+//	                                                                                ▼
+//	upstream changed ──▶ Publisher: admit its list ▶ merge ▶ Snapshot {Generation, Catalog, States}, swapped in
+//	                                                            │
+//	                                                            └▶ each subscription: did its own view change? ▶ wake
+//
+// A definition passes three checks between an upstream's list and the catalog, which together are its admission: the
+// lock file approves it, its prompt block overrides parts of it, and the screen blocks look at the result.
+//
+// Promises:
+//   - Snapshots and generations are immutable and swapped atomically. A request loads one and uses it to the end, so
+//     that identity, sealer, policy and catalog belong to one configuration.
+//   - The [Publisher] is the only writer. Its goroutine runs in [Publisher.Run]; everything else only reads.
+//   - A subscription wakes after the snapshot that it is about can be read, and only if the view of its own principal
+//     changed. A slow subscriber costs nothing: one bit is pending for it at most.
+//   - A new configuration costs what it changes. Definitions stay admitted unless their list, lock, override or screens
+//     changed; entries and views stay unless the policy or a name changed.
+//   - With a state_dir, the last good list of each upstream survives a restart.
+//
+// Reading order: snapshot.go, view.go, generation.go, admission.go, lists.go, state_dir.go, publisher.go, caller.go, subscription.go
+package snapshot

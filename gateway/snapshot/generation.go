@@ -1,0 +1,213 @@
+package snapshot
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/origin"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/screen"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream"
+)
+
+// requestStates is the purpose that keeps a sealed requestState from passing as any other token.
+const requestStates = "request state"
+
+// Generation is everything that follows from one configuration. It is immutable. A reload makes another one, which
+// shares with it whatever the new configuration leaves unchanged.
+type Generation struct {
+	Config *config.Config
+	// Upstreams are in configuration order.
+	Upstreams []config.Upstream
+	// Connectors are those of the upstreams, in the same order; empty where nothing is ever contacted. A connector may
+	// have been made for an earlier configuration in which the same server stood in another place.
+	Connectors []*upstream.Connector
+
+	Policy   *policy.Policy
+	Identity *identity.Authenticator
+	Sealer   *seal.Sealer
+	// RequestStates seals the requestState of gets that ask their client for input.
+	RequestStates *seal.Box
+	// Origins checks requests to the MCP endpoint, AdminOrigins those to the admin listener.
+	Origins, AdminOrigins origin.Check
+
+	admission  *admission
+	sources    []catalog.Source // without prompts
+	connectors map[string]*upstream.Connector
+	teamLimits map[string]*config.Limit
+	// saved are the lists that stand in for upstreams which their connectors have not listed yet, by label.
+	saved Lists
+	// replaced is closed when another generation has taken this one's place.
+	replaced chan struct{}
+}
+
+// newGeneration returns the generation of a configuration without connectors and saved lists. It shares with before,
+// which may be nil, what both configurations have in common.
+func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) (*Generation, error) {
+	sealer, err := newSealer(cfg, before)
+	if err != nil {
+		return nil, fmt.Errorf("cursor_keys: %w", err)
+	}
+	g := &Generation{
+		Config: cfg, Upstreams: cfg.Upstreams(),
+		Policy: newPolicy(cfg, before, logger), Identity: identity.New(cfg, logger),
+		Sealer: sealer, RequestStates: sealer.For(requestStates),
+		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
+		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
+		admission:    newAdmission(cfg), sources: sourcesOf(cfg),
+		connectors: map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
+		saved: Lists{}, replaced: make(chan struct{}),
+	}
+	if before != nil {
+		g.Identity.InheritKeys(before.Identity)
+	}
+	for i := range cfg.Teams {
+		g.teamLimits[cfg.Teams[i].Name] = cfg.Teams[i].Limit
+	}
+	return g, nil
+}
+
+// newSealer keeps the sealer for as long as the keys stay: without configured keys its own cannot be recovered.
+func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
+	if before != nil && slices.Equal(before.Config.Gateway.CursorKeys, cfg.Gateway.CursorKeys) {
+		return before.Sealer, nil
+	}
+	keys := make([][32]byte, 0, len(cfg.Gateway.CursorKeys))
+	for _, key := range cfg.Gateway.CursorKeys {
+		keys = append(keys, key.Reveal())
+	}
+	return seal.New(keys)
+}
+
+// newPolicy keeps the policy for as long as no rule changes, because entries, audiences and views depend on it.
+func newPolicy(cfg *config.Config, before *Generation, logger *slog.Logger) *policy.Policy {
+	if before != nil && samePolicy(before.Config, cfg) {
+		return before.Policy
+	}
+	return policy.New(cfg).ReportFailures(func(f policy.Failure) {
+		logger.Warn("when expression failed: the block hides, or does not expose", slog.String("rule", f.Rule),
+			slog.String("prompt", f.Prompt), slog.Any("error", f.Err))
+	})
+}
+
+// samePolicy reports whether a policy made from either configuration decides the same and names the same places.
+func samePolicy(a, b *config.Config) bool {
+	return (a.Auth == nil) == (b.Auth == nil) && sameRules(a.Hides, b.Hides) &&
+		slices.EqualFunc(a.Teams, b.Teams, func(a, b config.Team) bool {
+			return a.Name == b.Name && a.Place == b.Place && slices.Equal(a.Members, b.Members) &&
+				sameRules(a.Exposes, b.Exposes) && sameRules(a.Hides, b.Hides) &&
+				slices.EqualFunc(a.Upstreams, b.Upstreams, func(a, b config.Upstream) bool {
+					return a.Name == b.Name && a.Place == b.Place
+				})
+		})
+}
+
+// sameRules compares conditions by their text: their compiled form holds functions, which cannot be compared.
+func sameRules(a, b []config.Rule) bool {
+	text := func(c *config.Condition) string {
+		if c == nil {
+			return ""
+		}
+		return c.String()
+	}
+	return slices.EqualFunc(a, b, func(a, b config.Rule) bool {
+		same := (a.When == nil) == (b.When == nil) && text(a.When) == text(b.When)
+		a.When, b.When = nil, nil
+		return same && reflect.DeepEqual(a, b)
+	})
+}
+
+func sourcesOf(cfg *config.Config) []catalog.Source {
+	upstreams := cfg.Upstreams()
+	sources := make([]catalog.Source, len(upstreams))
+	for i, u := range upstreams {
+		sources[i] = catalog.Source{Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Place: u.Place.String()}
+	}
+	return sources
+}
+
+// addConnector appends the connector of the next upstream.
+func (g *Generation) addConnector(c *upstream.Connector) {
+	g.Connectors = append(g.Connectors, c)
+	g.connectors[c.Upstream().Name] = c
+}
+
+// Connector returns the connector of the upstream with a label, or nil.
+func (g *Generation) Connector(label string) *upstream.Connector { return g.connectors[label] }
+
+// ServerID identifies the server behind an upstream's label, or is empty for an unknown label. A reload may give the
+// label to another server, which must not receive state and replies that are meant for this one.
+func (g *Generation) ServerID(label string) string {
+	connector := g.connectors[label]
+	if connector == nil {
+		return ""
+	}
+	return digest([]byte(serverOf(connector.Upstream())))
+}
+
+// TeamLimit returns the limit of a team's prompts; nil where there is none.
+func (g *Generation) TeamLimit(team string) *config.Limit { return g.teamLimits[team] }
+
+// Screen returns the screen blocks that apply to a team's prompts; nil where there are none.
+func (g *Generation) Screen(team string) *screen.Screen { return g.admission.teams[team].screen }
+
+// Sources returns the upstreams as the catalog knows them, without prompts.
+func (g *Generation) Sources() []catalog.Source { return slices.Clone(g.sources) }
+
+// Replaced is closed once another generation has taken this one's place.
+func (g *Generation) Replaced() <-chan struct{} { return g.replaced }
+
+func (g *Generation) catalogOptions() catalog.Options {
+	return catalog.Options{
+		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
+		Visibility: func(e *catalog.Entry) *policy.Visibility {
+			return g.Policy.Visibility(e.Team, e.Owners[0].Upstream, e.Name, e.JSON)
+		},
+	}
+}
+
+// mergesLike reports whether both generations make the same catalog of the same lists.
+func (g *Generation) mergesLike(other *Generation) bool {
+	return g.Policy == other.Policy && g.Config.Gateway.Separator == other.Config.Gateway.Separator &&
+		g.Config.Gateway.Conflict == other.Config.Gateway.Conflict &&
+		slices.EqualFunc(g.sources, other.sources, func(a, b catalog.Source) bool {
+			return a.Upstream == b.Upstream && a.Team == b.Team && a.Prefix == b.Prefix && a.Place == b.Place
+		})
+}
+
+// states returns how the upstreams are now, in configuration order.
+func (g *Generation) states() []*upstream.State {
+	states := make([]*upstream.State, len(g.Upstreams))
+	for i := range states {
+		states[i] = &upstream.State{}
+		if len(g.Connectors) > 0 {
+			states[i] = g.Connectors[i].State()
+		}
+	}
+	return states
+}
+
+// definitions returns the list of the upstream at index i: its connector's, or else the saved one. It is nil where
+// neither is known.
+func (g *Generation) definitions(i int, state *upstream.State) []jsontext.Value {
+	if state.Lists == 0 {
+		return g.saved[g.Upstreams[i].Name].Definitions
+	}
+	return state.Definitions
+}
+
+func (g *Generation) listed(i int, state *upstream.State) bool {
+	return state.Listed || g.saved[g.Upstreams[i].Name].Definitions != nil
+}
+
+func (g *Generation) whollyListed(i int, state *upstream.State) bool {
+	return state.Listed || g.listed(i, state) && !g.saved[g.Upstreams[i].Name].Partial
+}

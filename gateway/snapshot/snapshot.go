@@ -1,0 +1,170 @@
+package snapshot
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream"
+)
+
+// Starting is why an upstream is not listed that has neither answered nor failed yet.
+const Starting upstream.Reason = "starting"
+
+// Snapshot is all that a request needs to know: what follows from the configuration, the catalog, and how each upstream
+// is. It is immutable, except that views are built when they are first asked for.
+type Snapshot struct {
+	*Generation
+
+	// Catalog is the merge of all admitted lists. Its entries carry their visibility.
+	Catalog *catalog.Catalog
+	// States are those of [Generation.Upstreams], in the same order.
+	States []*upstream.State
+
+	// rejected reports what of the upstreams' lists is not in the catalog, or not as the upstream sent it.
+	rejected []catalog.Report
+	// untried are the indexes of upstreams that have neither answered nor failed yet; unhealthy adds the degraded ones.
+	// A request looks at these only, however many upstreams there are.
+	untried, unhealthy []int
+	started            time.Time
+
+	// views are those of the audiences that asked last.
+	views *lru.Cache[*policy.Audience, *view]
+	// superseded is closed when the next snapshot has replaced this one.
+	superseded chan struct{}
+}
+
+func newSnapshot(g *Generation, merged *catalog.Catalog, states []*upstream.State, started time.Time) *Snapshot {
+	views, err := lru.New[*policy.Audience, *view](maxViews)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	s := &Snapshot{Generation: g, Catalog: merged, States: states, started: started, views: views, superseded: make(chan struct{})}
+	for i, state := range states {
+		if !state.Tried {
+			s.untried = append(s.untried, i)
+		}
+		if !state.Tried || state.Problem != nil {
+			s.unhealthy = append(s.unhealthy, i)
+		}
+	}
+	return s
+}
+
+// Superseded is closed once a later snapshot has replaced this one.
+func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
+
+// Reports returns the findings that a person should fix.
+func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.rejected) }
+
+// Lookup returns the entry that an audience sees under a name. It is nil both for a name that does not exist and for
+// one that the audience may not see.
+func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
+	entry := s.Catalog.Lookup(name)
+	if entry == nil || !entry.VisibleTo(audience) {
+		return nil
+	}
+	return entry
+}
+
+// Settled reports whether each upstream of which the audience may see anything has answered or failed once.
+func (s *Snapshot) Settled(audience *policy.Audience) bool {
+	return !slices.ContainsFunc(s.untried, func(i int) bool { return audience.SeesTeam(s.Upstreams[i].Team) })
+}
+
+// AllTried reports whether every upstream has answered or failed once.
+func (s *Snapshot) AllTried() bool { return len(s.untried) == 0 }
+
+// Listed reports whether a list of the upstream at index i is known: from its connector, from an earlier one or, with a
+// state_dir, from an earlier process.
+func (s *Snapshot) Listed(i int) bool { return s.listed(i, s.States[i]) }
+
+// WhollyListed reports whether everything that the upstream at index i offers is known.
+func (s *Snapshot) WhollyListed(i int) bool { return s.whollyListed(i, s.States[i]) }
+
+// Definitions returns the list of the upstream at index i, as the upstream sent it; nil where none is known.
+func (s *Snapshot) Definitions(i int) []jsontext.Value { return s.definitions(i, s.States[i]) }
+
+// Degradation is why the list of one upstream is not fresh.
+type Degradation struct {
+	Upstream string
+	Reason   upstream.Reason
+	Since    time.Time
+	// Stale is true where an earlier list is served meanwhile.
+	Stale bool
+}
+
+// Degradations returns the upstreams in the audience's view whose lists are not fresh. An upstream is named only to
+// members of its team and to those who see an entry of it.
+func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
+	for _, i := range s.unhealthy {
+		u := &s.Upstreams[i]
+		if !audience.Member(u.Team) && !s.view(audience).owners()[u.Name] {
+			continue
+		}
+		d := Degradation{Upstream: u.Name, Reason: Starting, Since: s.started, Stale: s.Listed(i)}
+		if problem := s.States[i].Problem; problem != nil {
+			d.Reason, d.Since = problem.Reason, problem.Since
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// CheckListed returns an [*upstream.Unavailable] where the audience's view is empty only because none of the upstreams
+// behind it has ever been listed. The error names the first of them that the audience may know of.
+func (s *Snapshot) CheckListed(audience *policy.Audience) error {
+	var unlisted *upstream.Unavailable
+	for i, state := range s.States {
+		u := &s.Upstreams[i]
+		switch {
+		case !audience.SeesTeam(u.Team):
+			continue
+		case s.Listed(i):
+			return nil
+		case unlisted != nil && unlisted.Upstream != "":
+			continue
+		}
+		unlisted = &upstream.Unavailable{Reason: Starting}
+		if audience.Member(u.Team) {
+			unlisted.Upstream = u.Name
+			if state.Problem != nil {
+				unlisted.Reason, unlisted.Err = state.Problem.Reason, state.Problem.Err
+			}
+		}
+	}
+	if unlisted == nil {
+		return nil
+	}
+	return unlisted
+}
+
+// next returns the snapshot that follows. If the policy stays, views that were built are carried over, at a cost in
+// proportion to what changed; views that were not are forgotten.
+func (s *Snapshot) next(g *Generation, merged *catalog.Catalog, states []*upstream.State) *Snapshot {
+	next := newSnapshot(g, merged, states, s.started)
+	if g.Policy != s.Policy {
+		return next
+	}
+	var changes []catalog.Change
+	if merged != s.Catalog {
+		changes = catalog.Diff(s.Catalog, merged)
+	}
+	for _, audience := range s.views.Keys() { // from the least to the most recently used
+		before, ok := s.views.Peek(audience)
+		switch {
+		case !ok: // evicted meanwhile
+		case merged == s.Catalog:
+			next.views.Add(audience, before)
+		case before.built.Load():
+			next.views.Add(audience, newView(func() *catalog.View {
+				return before.entries().With(merged, changes, visibleTo(audience))
+			}))
+		}
+	}
+	return next
+}

@@ -1,0 +1,220 @@
+package snapshot
+
+import (
+	"context"
+	"sync"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+// Subscription is one client's stream of changes to its view. What is pending for it is one bit, however slow the
+// client is.
+type Subscription struct {
+	publisher *Publisher
+	wake      chan struct{} // holds at most one mark: the view has changed since the last one was taken
+
+	// Guarded by subscriptions.mu.
+	principal *policy.Principal
+	audience  *policy.Audience // the principal's, by the policy of the current snapshot
+	view      catalog.Fingerprint
+}
+
+// subscriptions are the open ones by audience. The zero value is ready.
+type subscriptions struct {
+	mu  sync.Mutex // guards all, and the fields of each subscription that say so
+	all map[*policy.Audience]map[*Subscription]struct{}
+}
+
+// Subscribe opens a subscription of a principal, whose client is taken to know the current view. [Subscription.Close]
+// must follow.
+func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
+	sub := &Subscription{publisher: p, principal: &principal, wake: make(chan struct{}, 1)}
+	for {
+		s := p.Current()
+		sub.audience = s.Policy.Audience(principal)
+		sub.view = s.View(sub.audience).Fingerprint()
+		// A snapshot that is swapped in after this wakes the subscription: Run looks for subscriptions after the swap.
+		if p.subscriptions.add(sub, func() bool { return p.Current() == s }) {
+			return sub
+		}
+	}
+}
+
+// Changed receives a value after the view has changed. Whoever lists then sees the change that it is about, or a later
+// one.
+func (sub *Subscription) Changed() <-chan struct{} { return sub.wake }
+
+// View returns the fingerprint of the view that a notification sent now is about.
+func (sub *Subscription) View() catalog.Fingerprint {
+	all := &sub.publisher.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return sub.view
+}
+
+// Retain lets a stream continue after a reload. On an error its caller is not accepted any more, see [Publisher.Retain].
+func (sub *Subscription) Retain(ctx context.Context, c *Caller) error {
+	_, changed, err := sub.publisher.Retain(ctx, c)
+	if changed {
+		sub.setPrincipal(c.Principal)
+	}
+	return err
+}
+
+// setPrincipal gives the subscription another principal and wakes it: its client may have listed either one's view.
+func (sub *Subscription) setPrincipal(principal policy.Principal) {
+	p := sub.publisher
+	for {
+		s := p.Current()
+		audience := s.Policy.Audience(principal)
+		view := s.View(audience).Fingerprint()
+		if p.subscriptions.exchange(sub, &principal, audience, view, func() bool { return p.Current() == s }) {
+			return
+		}
+	}
+}
+
+// Close ends the subscription.
+func (sub *Subscription) Close() {
+	all := &sub.publisher.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.removeLocked(sub)
+}
+
+// Subscriptions returns how many are open.
+func (p *Publisher) Subscriptions() int {
+	all := &p.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	n := 0
+	for _, audience := range all.all {
+		n += len(audience)
+	}
+	return n
+}
+
+// add adds a subscription if, under the lock, the snapshot that it was made from is still current.
+func (s *subscriptions) add(sub *Subscription, current func() bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !current() {
+		return false
+	}
+	s.addLocked(sub)
+	return true
+}
+
+// exchange changes the principal of a subscription under the same condition as add.
+func (s *subscriptions) exchange(
+	sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint, current func() bool,
+) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !current() {
+		return false
+	}
+	s.removeLocked(sub)
+	sub.principal, sub.audience, sub.view = principal, audience, view
+	s.addLocked(sub)
+	sub.signal()
+	return true
+}
+
+func (s *subscriptions) addLocked(sub *Subscription) {
+	if s.all == nil {
+		s.all = map[*policy.Audience]map[*Subscription]struct{}{}
+	}
+	if s.all[sub.audience] == nil {
+		s.all[sub.audience] = map[*Subscription]struct{}{}
+	}
+	s.all[sub.audience][sub] = struct{}{}
+}
+
+func (s *subscriptions) removeLocked(sub *Subscription) {
+	delete(s.all[sub.audience], sub)
+	if len(s.all[sub.audience]) == 0 {
+		delete(s.all, sub.audience)
+	}
+}
+
+// wakeChanged wakes the subscriptions whose view differs in the current snapshot. Requests already get that snapshot, so
+// nobody wakes before the change can be listed. Called from Run's goroutine only.
+func (p *Publisher) wakeChanged() {
+	s := p.Current()
+	for _, audience := range p.subscriptions.audiences() {
+		p.subscriptions.show(audience, s.View(audience).Fingerprint()) // the view is built outside of the lock
+	}
+}
+
+func (s *subscriptions) audiences() []*policy.Audience {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	audiences := make([]*policy.Audience, 0, len(s.all))
+	for audience := range s.all {
+		audiences = append(audiences, audience)
+	}
+	return audiences
+}
+
+func (s *subscriptions) show(audience *policy.Audience, view catalog.Fingerprint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sub := range s.all[audience] {
+		sub.showLocked(view)
+	}
+}
+
+// showLocked compares with the previous view and not with the one that the client was last told of: a view that changed
+// back while the client was slow may have been listed in between.
+func (sub *Subscription) showLocked(view catalog.Fingerprint) {
+	if sub.view == view {
+		return
+	}
+	sub.view = view
+	sub.signal()
+}
+
+// signal marks the subscription. It never blocks.
+func (sub *Subscription) signal() {
+	select {
+	case sub.wake <- struct{}{}:
+	default:
+	}
+}
+
+// moveSubscriptions moves all subscriptions to the policy of the current snapshot and wakes those whose view differs
+// there. Called from Run's goroutine only.
+func (p *Publisher) moveSubscriptions() {
+	s := p.Current()
+	for sub, principal := range p.subscriptions.principals() {
+		audience := s.Policy.Audience(*principal)
+		p.subscriptions.move(sub, principal, audience, s.View(audience).Fingerprint())
+	}
+}
+
+func (s *subscriptions) principals() map[*Subscription]*policy.Principal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	principals := map[*Subscription]*policy.Principal{}
+	for _, audience := range s.all {
+		for sub := range audience {
+			principals[sub] = sub.principal
+		}
+	}
+	return principals
+}
+
+// move gives a subscription the audience that its principal has now, unless it was closed or has another principal.
+func (s *subscriptions) move(sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.all[sub.audience][sub]; !open || sub.principal != principal {
+		return
+	}
+	s.removeLocked(sub)
+	sub.audience = audience
+	s.addLocked(sub)
+	sub.showLocked(view)
+}

@@ -1,0 +1,58 @@
+package snapshot
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+// maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An audience that the policy
+// has evicted comes back as another pointer, so without a bound the views would grow for ever.
+const maxViews = 10_000
+
+// view is what one audience sees of a snapshot. Its parts are built on first use, outside of the cache's lock.
+type view struct {
+	entries func() *catalog.View
+	// built is set once the entries have been asked for.
+	built atomic.Bool
+	// owners are the labels of the upstreams that own an entry of the view.
+	owners func() map[string]bool
+}
+
+func newView(build func() *catalog.View) *view {
+	v := &view{}
+	v.entries = sync.OnceValue(func() *catalog.View {
+		v.built.Store(true)
+		return build()
+	})
+	v.owners = sync.OnceValue(func() map[string]bool {
+		owners := map[string]bool{}
+		for _, entry := range v.entries().Entries() {
+			for _, owner := range entry.Owners {
+				owners[owner.Upstream] = true
+			}
+		}
+		return owners
+	})
+	return v
+}
+
+// View returns what an audience sees of the catalog.
+func (s *Snapshot) View(audience *policy.Audience) *catalog.View { return s.view(audience).entries() }
+
+func (s *Snapshot) view(audience *policy.Audience) *view {
+	if v, ok := s.views.Get(audience); ok {
+		return v
+	}
+	fresh := newView(func() *catalog.View { return s.Catalog.View(visibleTo(audience)) })
+	if earlier, ok, _ := s.views.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
+		return earlier
+	}
+	return fresh
+}
+
+func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
+	return func(entry *catalog.Entry) bool { return entry.VisibleTo(audience) }
+}

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+)
+
+// takeoverBound is how long a reload waits for a connector that replaces another one to reach its server, so that calls
+// move from one to the other without a gap.
+const takeoverBound = 5 * time.Second
+
+// supervisor starts and stops connectors. Only its own goroutine uses it.
+type supervisor struct {
+	gateway *Gateway
+	group   *errgroup.Group
+	// cancels end the connectors' runs.
+	cancels map[*upstream.Connector]context.CancelFunc
+}
+
+// start runs those of the connectors that do not run yet.
+func (s *supervisor) start(ctx context.Context, connectors []*upstream.Connector) {
+	for _, connector := range connectors {
+		if s.cancels[connector] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		s.cancels[connector] = cancel
+		s.group.Go(func() error {
+			defer cancel()
+			return connector.Run(ctx)
+		})
+	}
+}
+
+// run carries out reloads until ctx ends.
+func (s *supervisor) run(ctx context.Context) error {
+	for {
+		select {
+		case done := <-s.gateway.reloads:
+			done <- s.reload(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// reload is all or nothing. Everything that can fail comes first, beside what is at work:
+//
+//	load ▶ generation, with the connectors that stay ▶ start the others ▶ replace ▶ retire what is left over
+//	  └───────── errors end here, and nothing has changed ──────────┘
+func (s *supervisor) reload(ctx context.Context) error {
+	g, before := s.gateway, s.gateway.Snapshot().Generation
+	next, err := g.load(before)
+	if err != nil {
+		g.logger.ErrorContext(ctx, "configuration refused, the previous one stays in use", slog.Any("error", err))
+		g.loaded.Store(admin.Refused(g.loaded.Load(), time.Now(), err))
+		return err
+	}
+	s.start(ctx, next.Connectors)
+	g.awaitTakeover(ctx, before, next)
+	if err := g.publisher.Replace(ctx, next); err != nil {
+		return snapshot.ErrStopped
+	}
+	g.loaded.Store(&admin.ConfigurationState{Loaded: time.Now()})
+	retired := s.retire(ctx, before, next)
+	g.logger.InfoContext(ctx, "configuration reloaded", slog.Int("upstreams", len(next.Upstreams)),
+		slog.Int("kept", len(before.Connectors)-retired), slog.Int("retired", retired))
+	return nil
+}
+
+// awaitTakeover waits until each connector that replaces another one has answered or failed once, at most for
+// takeoverBound.
+func (g *Gateway) awaitTakeover(ctx context.Context, before, next *snapshot.Generation) {
+	ctx, cancel := context.WithTimeout(ctx, takeoverBound)
+	defer cancel()
+	for {
+		s := g.Snapshot() // a connector that changes causes another
+		if tookOver(before, next) {
+			return
+		}
+		select {
+		case <-s.Superseded():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tookOver reports whether each connector that replaces one of an earlier generation has been tried.
+func tookOver(before, next *snapshot.Generation) bool {
+	for _, connector := range next.Connectors {
+		if before.Connector(connector.Upstream().Name) != nil && !connector.State().Tried {
+			return false
+		}
+	}
+	return true
+}
+
+// retire ends the connectors that are not in the next generation, once their calls are over. It does not wait, and returns
+// how many they are.
+func (s *supervisor) retire(ctx context.Context, before, next *snapshot.Generation) (retired int) {
+	for _, connector := range before.Connectors {
+		if next.Connector(connector.Upstream().Name) == connector {
+			continue
+		}
+		retired++
+		cancel := s.cancels[connector]
+		delete(s.cancels, connector)
+		s.group.Go(func() error {
+			defer cancel()
+			bound, stop := context.WithTimeout(ctx, connector.Upstream().Timeout) // only calls that ask a person last longer
+			defer stop()
+			connector.Retire(bound)
+			return nil
+		})
+	}
+	return retired
+}

@@ -1,0 +1,141 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// retryIdentity is when to try again after an issuer could not be asked, in seconds.
+const retryIdentity = "5"
+
+// authenticate returns who sends the request, or answers it: 401 without a valid credential, 403 for a token that lacks a
+// scope, and 503 if an issuer cannot be asked.
+func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
+	if x.r.URL.RawQuery != "" && x.r.URL.Query().Has("access_token") { // it would appear in the logs of every intermediary
+		x.refuse(http.StatusBadRequest, id, wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
+		return snapshot.Caller{}, false
+	}
+	caller, err := x.snapshot.Authenticate(x.r.Context(), credentialOf(x.r))
+	if err != nil {
+		x.refuseCaller(id, err)
+		return snapshot.Caller{}, false
+	}
+	return caller, true
+}
+
+// settle waits at the start until the upstreams that matter to the caller have answered or failed once: clients that
+// reconnect would otherwise be told of changes that are only the catalog filling up. Where a reload in the meantime does not
+// accept the caller, it answers the request.
+func (x *exchange) settle(caller *snapshot.Caller, id jsontext.Value) bool {
+	s, err := x.publisher.Settle(x.r.Context(), caller, x.snapshot)
+	x.snapshot = s
+	if err != nil {
+		x.refuseCaller(id, err)
+	}
+	return err == nil
+}
+
+// refuseCaller answers a request whose credential is not accepted.
+func (x *exchange) refuseCaller(id jsontext.Value, err error) {
+	status, problem, reason := http.StatusUnauthorized, "Unauthorized: the credential is not valid", "bad"
+	_, lacksScope := errors.AsType[*identity.ScopeError](err)
+	switch {
+	case errors.Is(err, identity.ErrUnavailable):
+		x.countRefused(err, "unavailable")
+		x.w.Header().Set("Retry-After", retryIdentity)
+		x.refuse(http.StatusServiceUnavailable, id,
+			wire.NewError(wire.InternalError, "Service unavailable: the identity provider did not answer"))
+		return
+	case lacksScope:
+		status, problem, reason = http.StatusForbidden, "DialGuard: the token lacks a required scope", "scope"
+	case errors.Is(err, identity.ErrNoCredential):
+		problem, reason = "Unauthorized: a bearer token is required", ""
+	}
+	if reason != "" {
+		x.countRefused(err, reason)
+	}
+	x.w.Header().Set("WWW-Authenticate", x.snapshot.Identity.Challenge(err, x.metadataURL()))
+	x.refuse(status, id, wire.NewError(wire.InvalidRequest, problem))
+}
+
+// countRefused counts a credential that was not accepted. Anybody can send any number of them, so they are logged at debug
+// level only.
+func (x *exchange) countRefused(err error, reason string) {
+	x.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
+	x.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.clientAddress()))
+}
+
+// credentialOf returns what a request brings: its token or, without one, the certificate of its connection. It retains
+// nothing else of the request.
+func credentialOf(r *http.Request) identity.Credential {
+	values := r.Header["Authorization"]
+	if len(values) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		certificate := r.TLS.VerifiedChains[0][0]
+		return func(_ context.Context, a *identity.Authenticator) (policy.Principal, error) {
+			return a.FromCertificate(certificate)
+		}
+	}
+	if len(values) == 0 {
+		return noCredential
+	}
+	authorization := strings.Join(values, ", ") // of two, none is valid
+	return func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
+		return a.FromHeader(ctx, authorization)
+	}
+}
+
+// noCredential is the credential of a request without any.
+func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
+	return a.FromHeader(ctx, "")
+}
+
+// withExpiry returns a context that ends when a credential expires; the zero time is never.
+func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context.CancelFunc) {
+	if expiry.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, expiry)
+}
+
+// clientAddress returns where the request comes from, for logs and spans. What a proxy says about that counts if the proxy
+// is trusted, then what the one before it says, back to the first that is not.
+func (x *exchange) clientAddress() string {
+	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
+	if err != nil {
+		return x.r.RemoteAddr
+	}
+	var hops []string
+	for _, header := range x.r.Header.Values("X-Forwarded-For") {
+		hops = append(hops, strings.Split(header, ",")...)
+	}
+	for _, hop := range slices.Backward(hops) {
+		hop = strings.TrimSpace(hop)
+		if _, err := netip.ParseAddr(hop); err != nil || !trusts(x.snapshot.Config.Gateway.TrustedProxies, host) {
+			break
+		}
+		host = hop
+	}
+	return host
+}
+
+func trusts(proxies []netip.Prefix, host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && slices.ContainsFunc(proxies, func(p netip.Prefix) bool {
+		return p.Contains(ip.Unmap().WithZone(""))
+	})
+}

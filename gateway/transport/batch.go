@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// batchWidth is how many requests of a batch run concurrently.
+const batchWidth = 8
+
+// job carries out one request and returns its response, or nil where the client wants none any more.
+type job func() []byte
+
+// serveBatch handles a batch over Streamable HTTP, each message as if it had come alone.
+func (x *exchange) serveBatch(batch []jsontext.Value) {
+	caller, ok := x.authenticate(nil)
+	if !ok {
+		return
+	}
+	sealed, ok := x.openSession(&caller, time.Now())
+	if !ok {
+		return
+	}
+	if !wire.Batches(sealed.Revision) {
+		x.refuse(http.StatusBadRequest, nil, wire.NoBatches())
+		return
+	}
+	s := x.session(&sealed)
+	responses := runBatch(readBatch(batch, func(request *requests.Request) job {
+		request.Caller, request.Snapshot, request.Revision = caller, x.snapshot, sealed.Revision
+		return x.acceptBatched(s, request)
+	}))
+	if responses == nil {
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	_ = writeLarge(x.r.Context(), x.w, time.Now(), http.StatusOK, responses) // an error means that the client has gone
+}
+
+// acceptBatched returns the job of one message of a batch, nil for one that needs no response. Responses come together at
+// the end, so nothing can be relayed before one of them.
+func (x *exchange) acceptBatched(s *session, request *requests.Request) job {
+	x.setClientAddress(request)
+	if !request.Message.IsRequest() {
+		s.receive(request)
+		return nil
+	}
+	request.SetLogLevel = s.setLogLevel
+	ctx, end, _ := s.begin(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), request.Message.ID)
+	return func() []byte {
+		defer end()
+		return x.requests.Handle(ctx, request, nil).JSON
+	}
+}
+
+// readBatch reads the messages of a batch in order and passes each to accept. It returns the jobs that make the responses;
+// what is not a message, or must not be part of a batch, gets an error.
+func readBatch(batch []jsontext.Value, accept func(*requests.Request) job) (jobs []job) {
+	for _, raw := range batch {
+		request, refusal := requests.Read(raw)
+		switch {
+		case refusal != nil || !request.Message.IsRequest():
+		case request.Message.Method == wire.Initialize:
+			refusal = wire.NewError(wire.InvalidRequest, "Invalid request: initialize must not be part of a batch")
+		case request.ClaimsModern():
+			refusal = wire.NoBatches()
+		}
+		if refusal != nil {
+			jobs = append(jobs, func() []byte { return wire.AppendError(nil, request.Message.ID, refusal) })
+		} else if run := accept(request); run != nil {
+			jobs = append(jobs, run)
+		}
+	}
+	return jobs
+}
+
+// runBatch runs jobs concurrently and returns their responses as a batch; nil where there are none.
+func runBatch(jobs []job) (batch []byte) {
+	responses := make([][]byte, len(jobs))
+	var group errgroup.Group
+	group.SetLimit(batchWidth)
+	for i, run := range jobs {
+		group.Go(func() error {
+			responses[i] = run()
+			return nil
+		})
+	}
+	_ = group.Wait() // jobs return no errors
+	for _, response := range responses {
+		switch {
+		case response == nil:
+			continue
+		case batch == nil:
+			batch = append(batch, '[')
+		default:
+			batch = append(batch, ',')
+		}
+		batch = append(batch, response...)
+	}
+	if batch == nil {
+		return nil
+	}
+	return append(batch, ']')
+}

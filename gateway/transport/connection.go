@@ -1,0 +1,226 @@
+package transport
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// connection is a client all of whose messages travel over one connection in both directions, so that the connection is
+// the session: a pair of pipes, or a stream of HTTP+SSE. Whatever carries it hands the client's messages to
+// [connection.receive], from one goroutine, and sends to the client what it takes from out, until out is closed.
+type connection struct {
+	*Transport
+
+	// The goroutine that calls receive owns caller, session's fields and notified.
+	caller  snapshot.Caller
+	session session
+	// notified is set once the client is told of changes.
+	notified bool
+	// legacyOnly is set for HTTP+SSE, which the modern era does not have.
+	legacyOnly bool
+
+	// work is all requests and streams.
+	work     sync.WaitGroup
+	inFlight inFlight
+	replies  replies
+	// out hands messages to the one goroutine that writes them.
+	out chan []byte
+	// ending is closed when streams are to end, abandoned when there is no hope that the client still reads.
+	ending, abandoned chan struct{}
+}
+
+// connect authenticates the client of a new connection.
+func (t *Transport) connect(ctx context.Context, credential identity.Credential) (*connection, error) {
+	caller, err := t.publisher.Current().Authenticate(ctx, credential)
+	if err != nil {
+		return nil, err
+	}
+	return t.newConnection(caller), nil
+}
+
+func (t *Transport) newConnection(caller snapshot.Caller) *connection {
+	c := &connection{
+		Transport: t, caller: caller,
+		out: make(chan []byte), ending: make(chan struct{}), abandoned: make(chan struct{}),
+	}
+	c.session = session{
+		inFlight: &c.inFlight, replies: &c.replies,
+		setLogLevel: func(level string) { c.session.logLevel = level },
+	}
+	return c
+}
+
+// retain returns the current snapshot, by whose configuration it finds out who the client is. An error says why the client
+// is not to be served any more. To be called from receive's goroutine.
+func (c *connection) retain(ctx context.Context) (*snapshot.Snapshot, error) {
+	s, _, err := c.publisher.Retain(ctx, &c.caller)
+	return s, err
+}
+
+// finish ends the streams, waits for the requests in flight, and closes out. To be called after the last receive.
+func (c *connection) finish() {
+	close(c.ending)
+	c.replies.close()
+	c.work.Wait()
+	close(c.out)
+}
+
+// send hands a message to the writer; nil is none. It waits for a client that is slow to read.
+func (c *connection) send(message []byte) {
+	if message == nil {
+		return
+	}
+	select {
+	case c.out <- message:
+	case <-c.abandoned:
+	}
+}
+
+// receive handles what the client sent at once, by the snapshot. Requests run concurrently; changes of the session's own
+// state do not. An error says why the client is not to be served any more.
+func (c *connection) receive(ctx context.Context, in incoming) error {
+	s, err := c.retain(ctx)
+	if err != nil {
+		return err
+	}
+	ctx = requests.ExtractTrace(ctx, nil, in.header)
+	if in.batch != nil {
+		c.receiveBatch(ctx, s, in.batch)
+		return nil
+	}
+	response, run := c.accept(ctx, s, in.request)
+	c.send(response)
+	if run != nil {
+		c.work.Go(func() { c.send(run()) })
+	}
+	return nil
+}
+
+// receiveBatch handles the messages of a batch, and responds with a batch.
+func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, batch []jsontext.Value) {
+	if !wire.Batches(c.session.revision) {
+		c.send(wire.AppendError(nil, nil, wire.NoBatches()))
+		return
+	}
+	jobs := readBatch(batch, func(request *requests.Request) job {
+		response, run := c.accept(ctx, s, request)
+		if response != nil {
+			return func() []byte { return response }
+		}
+		return run
+	})
+	c.work.Go(func() { c.send(runBatch(jobs)) })
+}
+
+// accept handles one message. The response to a request is either returned, or what run returns.
+func (c *connection) accept(ctx context.Context, s *snapshot.Snapshot, request *requests.Request) (response []byte, run job) {
+	request.Snapshot, request.Caller, request.Revision = s, c.caller, c.session.revision
+	if request.Message.IsRequest() {
+		return c.acceptRequest(ctx, request)
+	}
+	c.session.receive(request)
+	if request.Message.Method == wire.Initialized && c.session.revision != "" && !c.notified {
+		c.notified = true
+		c.notify()
+	}
+	return nil, nil
+}
+
+// notify tells a legacy client of changes for as long as it is connected.
+func (c *connection) notify() {
+	caller, sub := c.caller, c.publisher.Subscribe(c.caller.Principal)
+	c.work.Go(func() {
+		defer sub.Close()
+		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
+		c.follow(context.Background(), &caller, sub, func() { c.send(changed) }, outlet{ending: c.ending})
+	})
+}
+
+func (c *connection) acceptRequest(ctx context.Context, request *requests.Request) (response []byte, run job) {
+	id := request.Message.ID
+	switch {
+	case !c.legacyOnly && request.ClaimsModern():
+		if err := checkModern(request, nil); err != nil {
+			return wire.AppendError(nil, id, err), nil
+		}
+		return c.begin(ctx, request)
+	case request.Message.Method == wire.Initialize:
+		return c.acceptInitialize(ctx, request), nil
+	case request.Message.Method == wire.Ping:
+		c.requests.Record(ctx, request, nil)
+		return wire.AppendResult(nil, id, jsontext.Value("{}")), nil
+	case c.session.revision == "":
+		problem := "Begin with initialize"
+		if !c.legacyOnly {
+			problem += ", or send _meta with " + wire.MetaProtocolVersion
+		}
+		return wire.AppendError(nil, id, wire.NewError(wire.InvalidRequest, problem)), nil
+	}
+	c.session.connect(request)
+	if request.Message.Method == wire.SetLogLevel { // requests that follow must find it done
+		return c.requests.Handle(ctx, request, nil).JSON, nil
+	}
+	return c.begin(ctx, request)
+}
+
+func (c *connection) acceptInitialize(ctx context.Context, request *requests.Request) []byte {
+	result, refusal := c.initialize(request)
+	if refusal != nil {
+		c.requests.Record(ctx, request, nil)
+		return wire.AppendError(nil, request.Message.ID, refusal)
+	}
+	c.session.revision, c.session.capabilities = request.Revision, request.Capabilities
+	c.requests.Record(ctx, request, nil)
+	return wire.AppendResult(nil, request.Message.ID, result)
+}
+
+// begin makes a request one that the client can cancel, and returns the job that carries it out.
+func (c *connection) begin(ctx context.Context, request *requests.Request) (response []byte, run job) {
+	ctx = requests.ExtractTrace(ctx, request.Meta, nil)
+	respond := c.respond
+	if request.Modern() && request.Message.Method == wire.Listen {
+		ctx = context.WithoutCancel(ctx) // the client may cancel it; the connection ends it in order
+		respond = c.respondListen
+	}
+	ctx, end, ok := c.session.begin(ctx, request.Message.ID)
+	if !ok {
+		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use")), nil
+	}
+	return nil, func() []byte {
+		defer end()
+		return respond(ctx, request)
+	}
+}
+
+// respond returns the response to a request, or nil for one that the client has cancelled.
+func (c *connection) respond(ctx context.Context, request *requests.Request) []byte {
+	var response requests.Response
+	if request.Relay == nil {
+		response = c.requests.Handle(ctx, request, nil)
+	} else {
+		response = c.handleRelaying(ctx, request, nil, outlet{send: c.send})
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return response.JSON
+}
+
+// respondListen serves one of possibly several subscriptions. It returns the response to a request that is refused;
+// otherwise the subscription has sent its own.
+func (c *connection) respondListen(ctx context.Context, request *requests.Request) []byte {
+	wanted, refusal := c.readListen(ctx, request)
+	if refusal != nil {
+		return wire.AppendError(nil, request.Message.ID, refusal)
+	}
+	sub := c.publisher.Subscribe(request.Caller.Principal)
+	c.listen(ctx, &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}, outlet{send: c.send, ending: c.ending})
+	return nil
+}

@@ -1,0 +1,73 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// A stream whose client does not read outlives the gateway by closeBound, and no other does.
+func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Transport{logger: slog.New(slog.DiscardHandler)}
+		conn, client := net.Pipe()
+		defer client.Close()
+		if !h.hijacked.add(conn) {
+			t.Fatal("a stream is refused before the end")
+		}
+		go h.serveHijacked(t.Context(), conn, &eventStream{w: conn, control: chunked{conn}}, func(_ context.Context, out *eventStream) {
+			out.comment() // nobody reads it
+		})
+		began := time.Now()
+		h.hijacked.wait()
+		if waited := time.Since(began); waited != closeBound {
+			t.Errorf("end returned after %v, want %v", waited, closeBound)
+		}
+		if late, _ := net.Pipe(); h.hijacked.add(late) {
+			t.Error("a stream is kept after the end")
+		}
+	})
+}
+
+func TestServeHijacked_PanicEndsOneStream(t *testing.T) {
+	var log bytes.Buffer
+	h := &Transport{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	conn, client := net.Pipe()
+	h.hijacked.add(conn)
+	go h.serveHijacked(t.Context(), conn, &eventStream{w: conn, control: chunked{conn}}, func(context.Context, *eventStream) {
+		panic("out of range")
+	})
+	if _, err := client.Read(make([]byte, 1)); err == nil {
+		t.Error("the stream goes on")
+	}
+	h.hijacked.wait()
+	if !strings.Contains(log.String(), "out of range") {
+		t.Errorf("the log does not tell of the panic: %s", log.String())
+	}
+}
+
+func TestFollow_KeepsQuietStreamsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written bytes.Buffer
+		conn, _ := net.Pipe()
+		defer conn.Close()
+		h := &Transport{closing: make(chan struct{})}
+		out := &eventStream{w: &written, control: chunked{conn}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*keepAlive+time.Second)
+		defer cancel()
+		caller := &snapshot.Caller{Generation: &snapshot.Generation{}}
+		if h.follow(ctx, caller, &snapshot.Subscription{}, func() { t.Error("a change is sent") }, outlet{keepAlive: out.comment}) {
+			t.Error("the stream ended before its client went")
+		}
+		if got := written.String(); got != strings.Repeat(": keep-alive\n\n", 3) {
+			t.Errorf("in %s it said %q", 3*keepAlive, got)
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxRequest bounds one message or batch of a client, in bytes.
+	maxRequest = 4 << 20
+	// maxPrealloc bounds the memory that a Content-Length alone can claim, in bytes.
+	maxPrealloc = 64 << 10
+)
+
+// exchange is one HTTP request and its response, under one snapshot.
+type exchange struct {
+	*Transport
+
+	w        http.ResponseWriter
+	r        *http.Request
+	snapshot *snapshot.Snapshot
+}
+
+// serveEndpoint serves Streamable HTTP.
+func (x *exchange) serveEndpoint() {
+	switch x.r.Method {
+	case http.MethodPost:
+		x.servePost()
+	case http.MethodGet:
+		x.serveLegacyStream()
+	case http.MethodDelete:
+		x.serveDelete()
+	default:
+		x.refuseMethod("POST, GET, DELETE", "Method not allowed")
+	}
+}
+
+// servePost handles what was posted: first its JSON, then its headers, then its caller.
+func (x *exchange) servePost() {
+	if !accepts(x.r, wire.ContentJSON, wire.ContentSSE) {
+		x.refuse(http.StatusNotAcceptable, nil,
+			wire.NewError(wire.InvalidRequest, "Accept must list application/json and text/event-stream"))
+		return
+	}
+	in, ok := x.receive()
+	if !ok {
+		return
+	}
+	modernHeader := wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
+	if in.batch != nil {
+		if modernHeader {
+			x.refuse(http.StatusBadRequest, nil, wire.NoBatches())
+			return
+		}
+		x.serveBatch(in.batch)
+		return
+	}
+	var (
+		ctx    context.Context
+		end    func()
+		status int
+	)
+	// The message decides its era: by its _meta, else by the header. The legacy era begins with an initialize that has
+	// neither.
+	if in.request.ClaimsModern() || modernHeader {
+		ctx, status, ok = x.admitModern(in.request)
+	} else {
+		ctx, end, ok = x.admitLegacy(in.request)
+		status = http.StatusOK
+	}
+	if ok {
+		x.respond(ctx, in.request, status)
+	}
+	if end != nil {
+		end()
+	}
+	x.requests.RecordRefused(requests.ExtractTrace(x.r.Context(), in.request.Meta, x.r.Header), in.request)
+}
+
+// receive reads the body of a POST, or answers why it cannot be read.
+func (x *exchange) receive() (incoming, bool) {
+	if wire.MediaType(wire.Header(x.r.Header, "Content-Type")) != wire.ContentJSON {
+		x.refuse(http.StatusUnsupportedMediaType, nil, wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
+		return incoming{}, false
+	}
+	body, err := x.readBody()
+	if err != nil {
+		status, refusal := http.StatusBadRequest, wire.NewError(wire.ParseError, "The message did not arrive whole")
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			status, refusal = http.StatusRequestEntityTooLarge, wire.NewError(wire.InvalidRequest, "The message is too large")
+		}
+		x.refuse(status, nil, refusal)
+		return incoming{}, false
+	}
+	in, refusal := readIncoming(body)
+	if refusal != nil {
+		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
+		return incoming{}, false
+	}
+	in.header = x.r.Header
+	x.setClientAddress(in.request)
+	return in, true
+}
+
+func (x *exchange) readBody() ([]byte, error) {
+	if x.r.ContentLength < 0 || x.r.ContentLength > maxPrealloc {
+		return io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxRequest))
+	}
+	body := make([]byte, x.r.ContentLength)
+	_, err := io.ReadFull(x.r.Body, body)
+	return body, err
+}
+
+// setClientAddress tells a request where it came from, in case anybody receives spans.
+func (x *exchange) setClientAddress(request *requests.Request) {
+	if x.requests.Traced() {
+		request.ClientAddress = x.clientAddress
+	}
+}
+
+// respond carries out a request, in a context that ends when the client goes, and writes its response as JSON, or as an
+// event stream if messages precede the response.
+func (x *exchange) respond(ctx context.Context, request *requests.Request, status int) {
+	buffer := getBuffer()
+	var (
+		response requests.Response
+		stream   *eventStream
+	)
+	if request.Relay == nil {
+		request.InParts = true
+		response = x.requests.Handle(ctx, request, *buffer)
+	} else {
+		response, stream = x.respondRelaying(ctx, request, *buffer)
+	}
+	if stream != nil {
+		stream.event("", response.JSON)
+		stream.end()
+		if stream.err == nil {
+			putBuffer(buffer, response.JSON)
+		}
+		return
+	}
+	if request.Modern() && response.Code == wire.MissingClientCapability {
+		status = http.StatusBadRequest // the only error of a method that has an HTTP status
+	}
+	// A write that failed may still be under way, since HTTP/2 returns from it when the client resets the stream.
+	if err := writeLarge(ctx, x.w, request.Answered, status, response.Parts()...); err == nil {
+		putBuffer(buffer, response.JSON)
+	}
+}
+
+// respondRelaying carries out a request during which messages may have to be sent to the client. The response belongs on
+// the stream, which is nil if there were none.
+func (x *exchange) respondRelaying(ctx context.Context, request *requests.Request, buffer []byte) (requests.Response, *eventStream) {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	var stream *eventStream
+	write := func(write func()) {
+		if write(); stream.err != nil {
+			giveUp()
+		}
+	}
+	response := x.handleRelaying(ctx, request, buffer, outlet{
+		send: func(message []byte) {
+			if stream == nil {
+				stream = openStream(x.w)
+			}
+			write(func() { stream.event("", message) })
+		},
+		keepAlive: func() {
+			if stream != nil {
+				write(stream.comment)
+			}
+		},
+	})
+	return response, stream
+}
+
+// refuse answers with an HTTP status and a JSON-RPC error, which has the request's id if that is known.
+func (x *exchange) refuse(status int, id jsontext.Value, err *wire.Error) {
+	_ = writeJSON(x.w, status, wire.AppendError(nil, id, err)) // an error means that the client has gone
+}
+
+// refuseMethod answers an HTTP method that is not served.
+func (x *exchange) refuseMethod(allow, problem string) {
+	x.w.Header().Set("Allow", allow)
+	x.refuse(http.StatusMethodNotAllowed, nil, wire.NewError(wire.InvalidRequest, problem))
+}
+
+// acceptsStream reports whether the request accepts an event stream, or answers that it must.
+func (x *exchange) acceptsStream() bool {
+	if accepts(x.r, wire.ContentSSE) {
+		return true
+	}
+	x.refuse(http.StatusNotAcceptable, nil, wire.NewError(wire.InvalidRequest, "Accept must list text/event-stream"))
+	return false
+}
+
+// usualAccept is what clients that follow the specification send.
+const usualAccept = wire.ContentJSON + ", " + wire.ContentSSE
+
+// accepts reports whether a request's Accept header allows all of the content types. Without the header, all are allowed.
+func accepts(r *http.Request, contentTypes ...string) bool {
+	values := r.Header["Accept"]
+	if len(values) == 0 || values[0] == usualAccept {
+		return true
+	}
+	return !slices.ContainsFunc(contentTypes, func(contentType string) bool { return !allows(values, contentType) })
+}
+
+// allows reports whether an Accept header's values list the content type.
+func allows(values []string, contentType string) bool {
+	major, _, _ := strings.Cut(contentType, "/")
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(item, ";")
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case contentType, "*/*", major + "/*":
+				return true
+			}
+		}
+	}
+	return false
+}

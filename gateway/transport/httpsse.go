@@ -1,0 +1,168 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// ssePath is where HTTP+SSE of 2024-11-05 is served.
+	ssePath = "/sse"
+	// sseSessionKey is the query parameter by which its clients name their session.
+	sseSessionKey = "sessionId"
+)
+
+// sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream carries the others. It
+// exists on this replica only, for as long as the stream.
+type sseSession struct {
+	*connection
+
+	// owner is the key of the principal that may post.
+	owner string
+	posts chan incoming
+	// over is closed when nothing is received any more.
+	over chan struct{}
+}
+
+// sseSessions are the open sessions by id. The zero value is ready.
+type sseSessions struct {
+	mu  sync.Mutex // guards all
+	all map[string]*sseSession
+}
+
+// add gives a session an id that cannot be guessed.
+func (s *sseSessions) add(session *sseSession) (id string) {
+	id = rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]*sseSession{}
+	}
+	s.all[id] = session
+	return id
+}
+
+func (s *sseSessions) find(id string) *sseSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[id]
+}
+
+func (s *sseSessions) remove(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, id)
+}
+
+// serveHTTPSSE serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
+func (x *exchange) serveHTTPSSE() {
+	switch x.r.Method {
+	case http.MethodGet:
+		x.serveSSEStream()
+	case http.MethodPost:
+		x.serveSSEPost()
+	default:
+		x.refuseMethod("GET, POST", "Method not allowed")
+	}
+}
+
+// serveSSEStream begins a session, which ends with the stream, as do its requests. A gateway that drains answers the
+// requests that it has, and then ends the stream.
+func (x *exchange) serveSSEStream() {
+	if !x.acceptsStream() {
+		return
+	}
+	caller, ok := x.authenticate(nil)
+	if !ok {
+		return
+	}
+	ctx, cancel := withExpiry(x.r.Context(), caller.Principal.Expires)
+	defer cancel()
+	s := &sseSession{
+		connection: x.newConnection(caller), owner: caller.Principal.Key(), posts: make(chan incoming), over: make(chan struct{}),
+	}
+	s.legacyOnly = true
+	id := x.sseSessions.add(s)
+	defer x.sseSessions.remove(id)
+	x.snapshot = nil // or it would stay in memory as long as the stream
+	out := openStream(x.w)
+	defer out.end()
+	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
+	go s.receivePosts(ctx)
+	s.writeEvents(out, cancel)
+}
+
+// receivePosts receives what the client posts, until ctx ends, the gateway drains or a reload does not accept the client any
+// more.
+func (s *sseSession) receivePosts(ctx context.Context) {
+	defer s.finish()
+	defer close(s.over)
+	for {
+		var err error
+		select {
+		case in := <-s.posts:
+			err = s.receive(ctx, in)
+		case <-s.caller.Generation.Replaced():
+			_, err = s.retain(ctx)
+		case <-s.closing:
+			return
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// writeEvents writes the messages for the client until there are no more. It gives up a client that does not read.
+func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case message, ok := <-s.out:
+			if !ok {
+				return
+			}
+			out.named("message", message)
+		case <-alive.C:
+			out.comment()
+		}
+		if out.err != nil {
+			giveUp()
+		}
+	}
+}
+
+// serveSSEPost hands what a client posts to its session. For anyone but the principal that opened it, the session does not
+// exist.
+func (x *exchange) serveSSEPost() {
+	in, ok := x.receive()
+	if !ok {
+		return
+	}
+	address := x.clientAddress() // the request is answered after the POST is over
+	in.request.ClientAddress = func() string { return address }
+	id := in.request.Message.ID
+	caller, ok := x.authenticate(id)
+	if !ok {
+		return
+	}
+	if s := x.sseSessions.find(x.r.URL.Query().Get(sseSessionKey)); s != nil && s.owner == caller.Principal.Key() {
+		select {
+		case s.posts <- in:
+			x.w.WriteHeader(http.StatusAccepted)
+			return
+		case <-s.over:
+		case <-x.r.Context().Done():
+			return
+		}
+	}
+	x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: begin with the stream"))
+}

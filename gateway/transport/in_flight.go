@@ -1,0 +1,33 @@
+package transport
+
+import (
+	"context"
+	"sync"
+)
+
+// inFlight are the requests that a client can cancel. The zero value is ready.
+type inFlight struct {
+	// cancels has a context.CancelFunc by key. All requests would contend for one mutex, twice each.
+	cancels sync.Map
+}
+
+// begin returns the context of a request, which [inFlight.cancel] with its key ends. End must be called when the request
+// is over. Ok is false, and ctx is unchanged, where the key is in use.
+func (f *inFlight) begin(ctx context.Context, key string) (_ context.Context, end func(), ok bool) {
+	cancellable, cancel := context.WithCancel(ctx)
+	if _, taken := f.cancels.LoadOrStore(key, cancel); taken {
+		cancel()
+		return ctx, func() {}, false
+	}
+	return cancellable, func() {
+		cancel()
+		f.cancels.Delete(key)
+	}, true
+}
+
+// cancel ends the request with a key, if it is in flight.
+func (f *inFlight) cancel(key string) {
+	if cancel, ok := f.cancels.Load(key); ok {
+		cancel.(context.CancelFunc)() //nolint:forcetypeassert // begin stores nothing else
+	}
+}

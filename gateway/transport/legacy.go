@@ -1,0 +1,185 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// sessionLifetime is how long a legacy session lasts.
+const sessionLifetime = 24 * time.Hour
+
+// admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request that is to be carried out,
+// and a function to call when it is over, which may be nil; it answers everything else.
+func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, end func(), ok bool) {
+	caller, ok := x.authenticate(request.Message.ID)
+	if !ok {
+		return nil, nil, false
+	}
+	request.Caller, request.Snapshot = caller, x.snapshot
+	if request.Message.Method == wire.Initialize && request.Message.IsRequest() {
+		x.serveInitialize(request)
+		return nil, nil, false
+	}
+	sealed, ok := x.openSession(&caller, request.Received)
+	if !ok {
+		return nil, nil, false
+	}
+	request.Revision = sealed.Revision
+	if !request.Message.IsRequest() {
+		x.session(&sealed).receive(request)
+		x.w.WriteHeader(http.StatusAccepted)
+		return nil, nil, false
+	}
+	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
+	switch request.Message.Method {
+	case wire.PromptsGet, wire.Complete, wire.SetLogLevel: // everything else is answered at once, and needs no session
+		s := x.session(&sealed)
+		s.connect(request)
+		ctx, end, _ = s.begin(ctx, request.Message.ID)
+	}
+	return ctx, end, true
+}
+
+// session returns the driver's session for a sealed one.
+func (x *exchange) session(sealed *seal.Session) *session {
+	id, expires := sealed.ID, sealed.Expires
+	return &session{
+		key: string(id[:]), inFlight: &x.inFlight, replies: &x.replies,
+		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
+		logLevel:    x.sessions.logLevel(id),
+		setLogLevel: func(level string) { x.sessions.setLogLevel(id, expires, level) },
+	}
+}
+
+// serveInitialize begins a session. Everything that is known of it travels in its sealed id.
+func (x *exchange) serveInitialize(request *requests.Request) {
+	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
+	result, refusal := x.initialize(request)
+	if refusal != nil {
+		x.refuse(http.StatusOK, request.Message.ID, refusal)
+		return
+	}
+	sealed := seal.Session{
+		Revision: request.Revision, Capabilities: uint8(request.Capabilities),
+		Principal: request.Caller.Principal.Key(), Expires: time.Now().Add(sessionLifetime),
+	}
+	_, _ = rand.Read(sealed.ID[:]) // never fails
+	token, err := x.snapshot.Sealer.SealSession(sealed)
+	x.requests.Record(ctx, request, err)
+	if err != nil {
+		x.logger.ErrorContext(ctx, "session not sealed", slog.Any("error", err))
+		x.refuse(http.StatusInternalServerError, request.Message.ID, wire.NewError(wire.InternalError, "Internal error"))
+		return
+	}
+	x.w.Header().Set(wire.HeaderSessionID, token)
+	_ = writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, request.Message.ID, result)) // an error means that the client has gone
+}
+
+// openSession opens the session of a legacy request, or answers: 400 without one, 404 for one that has ended, is not the
+// caller's or was made up (2025-11-25, Transports, "Session Management").
+func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Session, bool) {
+	if header := wire.Header(x.r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
+		x.refuse(http.StatusBadRequest, nil, requests.UnsupportedVersion(header))
+		return seal.Session{}, false
+	}
+	token := wire.Header(x.r.Header, wire.HeaderSessionID)
+	if token == "" {
+		x.refuse(http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Mcp-Session-Id is required: begin with initialize"))
+		return seal.Session{}, false
+	}
+	s, err := x.snapshot.Sealer.OpenSession(token)
+	if err != nil || !caller.Principal.HasKey(s.Principal) || !s.Expires.After(now) || x.sessions.hasEnded(s.ID) {
+		x.refuse(http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
+		return seal.Session{}, false
+	}
+	return s, true
+}
+
+// serveDelete ends a session on this replica.
+func (x *exchange) serveDelete() {
+	if wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)) {
+		x.refuseMethod("POST", "There are no sessions in this revision")
+		return
+	}
+	caller, ok := x.authenticate(nil)
+	if !ok {
+		return
+	}
+	s, ok := x.openSession(&caller, time.Now())
+	if !ok {
+		return
+	}
+	x.sessions.end(s.ID, s.Expires)
+	x.replies.end(string(s.ID[:]))
+	x.w.WriteHeader(http.StatusNoContent)
+}
+
+// serveLegacyStream serves the GET stream that tells a legacy client of changes. Each event's id ends in the view's
+// fingerprint: a client that resumes from an old fingerprint has missed something, and is told at once.
+func (x *exchange) serveLegacyStream() {
+	switch {
+	case wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)):
+		x.refuseMethod("POST", "This revision listens by subscriptions/listen")
+		return
+	case !x.acceptsStream():
+		return
+	}
+	caller, ok := x.authenticate(nil)
+	if !ok {
+		return
+	}
+	s, ok := x.openSession(&caller, time.Now())
+	if !ok || !x.settle(&caller, nil) {
+		return
+	}
+	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.publisher.Subscribe(caller.Principal), x.Transport
+	x.serveStream(caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+		defer sub.Close()
+		ctx, leave := t.sessions.addStream(ctx, &s)
+		defer leave()
+		ids, view := eventIDs{stream: randomID()}, sub.View()
+		if s.Revision >= wire.Rev20251125 { // clients of that revision know events without data
+			out.event(ids.next(view), nil)
+		}
+		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
+		if last != "" && !isAbout(last, view) {
+			out.event(ids.next(view), changed)
+		}
+		t.follow(ctx, &caller, sub, func() { out.event(ids.next(sub.View()), changed) },
+			outlet{keepAlive: out.comment, broken: func() bool { return out.err != nil }})
+	})
+}
+
+// eventIDs makes the ids of one stream's events: STREAM.COUNTER.FINGERPRINT.
+type eventIDs struct {
+	stream  string
+	counter int
+}
+
+func (e *eventIDs) next(view catalog.Fingerprint) string {
+	e.counter++
+	return e.stream + "." + strconv.Itoa(e.counter) + "." + hex.EncodeToString(view[:])
+}
+
+// isAbout reports whether an event id, of whichever replica and stream, ends in the view's fingerprint.
+func isAbout(id string, view catalog.Fingerprint) bool {
+	return id[strings.LastIndexByte(id, '.')+1:] == hex.EncodeToString(view[:])
+}
+
+func randomID() string {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}

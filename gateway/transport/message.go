@@ -1,0 +1,42 @@
+package transport
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// maxBatch bounds the messages of a batch.
+const maxBatch = 100
+
+// incoming is what a client sent at once: one message, or a batch of them.
+type incoming struct {
+	request *requests.Request
+	// batch holds the messages of a batch, each still to be read; nil for a single message.
+	batch []jsontext.Value
+	// header is that of the HTTP request that brought it; nil over stdio.
+	header http.Header
+}
+
+// readIncoming reads what a client sent at once. Even beside an error the request has the message's id, if that much
+// could be read. Whether the client's revision has batches is for the caller to check.
+func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
+	if !wire.IsBatch(raw) {
+		in.request, refusal = requests.Read(raw)
+		return in, refusal
+	}
+	in.request = &requests.Request{}
+	batch, err := wire.ParseBatch(raw)
+	switch {
+	case err != nil:
+		return in, requests.AsWireError(err)
+	case len(batch) > maxBatch:
+		return in, wire.NewError(wire.InvalidRequest, fmt.Sprintf("Invalid request: a batch has at most %d messages", maxBatch))
+	}
+	in.batch = batch
+	return in, nil
+}

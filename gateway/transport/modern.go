@@ -1,0 +1,146 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// admitModern checks a message of the modern era, in which each request stands for itself. It returns the context of a
+// request that is to be carried out and the status of its response, and answers everything else.
+func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, status int, ok bool) {
+	id := request.Message.ID
+	if request.Message.IsRequest() {
+		if err := checkModern(request, x.r.Header); err != nil {
+			x.refuse(http.StatusBadRequest, id, err)
+			return nil, 0, false
+		}
+	}
+	caller, ok := x.authenticate(id)
+	if !ok {
+		return nil, 0, false
+	}
+	request.Caller, request.Snapshot = caller, x.snapshot
+	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
+	switch {
+	case request.Message.IsNotification(): // the revision defines none over HTTP
+		x.w.WriteHeader(http.StatusAccepted)
+		return nil, 0, false
+	case request.Message.IsResponse():
+		x.refuse(http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Responses are not accepted in this revision"))
+		return nil, 0, false
+	}
+	switch request.Message.Method {
+	case wire.Listen:
+		x.serveListen(ctx, request)
+		return nil, 0, false
+	case wire.Discover, wire.PromptsList, wire.PromptsGet, wire.Complete:
+		return ctx, http.StatusOK, true
+	default:
+		return ctx, http.StatusNotFound, true
+	}
+}
+
+// checkModern checks what the modern era requires of each request: a revision that is served, headers that mirror the
+// body, and the client's capabilities. Over stdio there are no headers. What the client declares is stored in the
+// request.
+func checkModern(request *requests.Request, header http.Header) *wire.Error {
+	revision, ok := request.Meta.Text(wire.MetaProtocolVersion)
+	if !ok {
+		return wire.NewError(wire.InvalidParams, "Invalid params: _meta needs "+wire.MetaProtocolVersion)
+	}
+	if header != nil {
+		if err := mirrors(header, wire.HeaderProtocolVersion, revision); err != nil {
+			return err
+		}
+	}
+	if revision != wire.Rev20260728 {
+		return requests.UnsupportedVersion(revision)
+	}
+	if header != nil {
+		if err := checkHeaders(header, request); err != nil {
+			return err
+		}
+	}
+	if request.Meta.Get(wire.MetaClientCapabilities).Kind() != '{' {
+		return wire.NewError(wire.InvalidParams, "Invalid params: _meta needs "+wire.MetaClientCapabilities)
+	}
+	if level := request.Meta.Get(wire.MetaLogLevel); level != nil {
+		if request.LogLevel, _ = wire.Text(level); wire.Severity(request.LogLevel) == 0 {
+			return requests.ErrLogLevel()
+		}
+	}
+	request.Revision, request.Capabilities = revision, wire.ReadCapabilities(request.Meta.Object(wire.MetaClientCapabilities))
+	if request.WantsRelay() {
+		request.Relay = requests.NewRelayQueue()
+	}
+	return nil
+}
+
+// checkHeaders checks the headers that mirror the body (2026-07-28, Streamable HTTP, "Server Validation").
+func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
+	if err := mirrors(header, wire.HeaderMethod, request.Message.Method); err != nil {
+		return err
+	}
+	if request.Message.Method != wire.PromptsGet {
+		return nil
+	}
+	name, ok := request.Params.Text("name")
+	if !ok {
+		return nil // the request fails later, because it has no name
+	}
+	values := header.Values(wire.HeaderName)
+	if len(values) != 1 {
+		return mismatch("exactly one %s header is required", wire.HeaderName)
+	}
+	decoded, err := wire.DecodeHeader(values[0])
+	if err != nil {
+		return mismatch("%s: %v", wire.HeaderName, err)
+	}
+	if decoded != name {
+		return mismatch("%s header value %q does not match body value %q", wire.HeaderName, decoded, name)
+	}
+	return nil
+}
+
+func mirrors(header http.Header, name, want string) *wire.Error {
+	values := header.Values(name)
+	if len(values) != 1 {
+		return mismatch("exactly one %s header is required", name)
+	}
+	if values[0] != want {
+		return mismatch("%s header value %q does not match body value %q", name, values[0], want)
+	}
+	return nil
+}
+
+func mismatch(format string, args ...any) *wire.Error {
+	return wire.NewError(wire.HeaderMismatch, "Header mismatch: "+fmt.Sprintf(format, args...))
+}
+
+// serveListen serves a subscription on an event stream of its own.
+func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
+	id := request.Message.ID
+	wanted, refusal := x.readListen(ctx, request)
+	if refusal != nil {
+		x.refuse(http.StatusBadRequest, id, refusal)
+		return
+	}
+	caller := request.Caller
+	if !x.settle(&caller, id) {
+		return
+	}
+	l := &listener{caller: caller, sub: x.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
+	t := x.Transport // the stream must not keep the exchange in memory
+	x.serveStream(caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+		t.listen(ctx, l, outlet{
+			send:      func(message []byte) { out.event("", message) },
+			keepAlive: out.comment,
+			broken:    func() bool { return out.err != nil },
+		})
+	})
+}

@@ -1,0 +1,72 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// session is one client of the legacy era, whatever its transport: what it declared at initialize, and where its requests
+// in flight and its replies are found.
+type session struct {
+	// key distinguishes the session in inFlight and replies. It is empty where these belong to one connection only.
+	key      string
+	inFlight *inFlight
+	replies  *replies
+
+	// revision is empty before initialize.
+	revision string
+	// capabilities are those by which the client can be asked for input.
+	capabilities wire.Capabilities
+	logLevel     string
+	setLogLevel  func(level string)
+}
+
+// initialize settles the revision and capabilities of a session, which it stores in the request, and returns the result.
+func (t *Transport) initialize(request *requests.Request) (jsontext.Value, *wire.Error) {
+	requested, ok := request.Params.Text("protocolVersion")
+	if !ok {
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string")
+	}
+	request.Revision = wire.LatestLegacy
+	if wire.KnownLegacy(requested) {
+		request.Revision = requested
+	}
+	request.Capabilities = wire.ReadCapabilities(request.Params.Object("capabilities"))
+	return t.requests.Initialization(request.Snapshot.Generation, request.Revision), nil
+}
+
+// connect gives a request the ways to its client.
+func (s *session) connect(request *requests.Request) {
+	request.Capabilities, request.LogLevel = s.capabilities, s.logLevel
+	if request.Message.Method == wire.SetLogLevel {
+		request.SetLogLevel = s.setLogLevel
+	}
+	if !request.WantsRelay() {
+		return
+	}
+	relay := requests.NewRelayQueue()
+	request.Relay = relay
+	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+		return s.replies.request(ctx, s.key, relay.Send, method, params)
+	}
+}
+
+// begin makes a request one that the client can cancel. End must be called when it is over. Ok is false where the id is in
+// use already.
+func (s *session) begin(ctx context.Context, id jsontext.Value) (_ context.Context, end func(), ok bool) {
+	return s.inFlight.begin(ctx, s.key+string(id))
+}
+
+// receive handles a notification, or a reply to a server request.
+func (s *session) receive(request *requests.Request) {
+	switch {
+	case request.Message.IsResponse():
+		s.replies.deliver(s.key, &request.Message)
+	case request.Message.Method == wire.Cancelled:
+		s.inFlight.cancel(s.key + string(request.Params.Get("requestId")))
+	}
+}

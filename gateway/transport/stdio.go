@@ -1,0 +1,130 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// flushBound is how long a client may take to read what is left for it once ctx has ended.
+const flushBound = 2 * time.Second
+
+// errExpired ends a client on pipes, which cannot present another credential.
+var errExpired = errors.New("the client's credential has expired")
+
+// ServeStdio serves one client over a pair of pipes, one message on each line, in both eras. The credential says who the
+// client is for the whole time. It returns nil when the input has ended and the requests in flight are answered, or when
+// ctx ends; subscriptions then end with their closing result. It returns an error when nobody reads the output, when the
+// credential expires, or when a reload does not accept it any more. Nothing else may write to out. A goroutine may remain in
+// a read of in or a write to out that cannot be interrupted.
+func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer) error {
+	c, err := t.connect(ctx, credential)
+	if err != nil {
+		return err
+	}
+	outside := ctx
+	ctx, stop := withExpiry(ctx, c.caller.Principal.Expires)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushBound, func() { close(c.abandoned) }) })()
+	lines, written, failed := make(chan []byte), make(chan struct{}), make(chan error, 2)
+	go func() { failed <- readLines(ctx, in, lines) }()
+	go func() {
+		defer close(written)
+		if err := writeLines(out, c.out); err != nil {
+			failed <- err
+		}
+	}()
+	err = c.receiveLines(ctx, lines, failed)
+	if err != nil {
+		stop()
+	}
+	c.finish()
+	select {
+	case <-written:
+	case <-c.abandoned:
+	}
+	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && outside.Err() == nil {
+		return errExpired
+	}
+	return err
+}
+
+// readLines passes on each line until the input or ctx ends. A line that is too long is passed on as nil.
+func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
+	reader := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := wire.ReadLine(reader, maxRequest)
+		if errors.Is(err, wire.ErrLineTooLong) {
+			line = nil
+		}
+		if err != nil && !errors.Is(err, wire.ErrLineTooLong) {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		select {
+		case lines <- line:
+		case <-ctx.Done():
+			return io.EOF // nobody receives lines any more
+		}
+	}
+}
+
+// receiveLines hands lines to the connection until there are no more.
+func (c *connection) receiveLines(ctx context.Context, lines <-chan []byte, failed <-chan error) error {
+	for {
+		var err error
+		select {
+		case line := <-lines:
+			err = c.receiveLine(ctx, line)
+		case <-c.caller.Generation.Replaced():
+			_, err = c.retain(ctx)
+		case err := <-failed:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("after a reload: %w", err)
+		}
+	}
+}
+
+func (c *connection) receiveLine(ctx context.Context, line []byte) error {
+	if line == nil {
+		c.send(wire.AppendError(nil, nil, wire.NewError(wire.InvalidRequest, "The message is too large")))
+		return nil
+	}
+	in, refusal := readIncoming(line)
+	if refusal != nil {
+		c.send(wire.AppendError(nil, in.request.Message.ID, refusal))
+		return nil
+	}
+	return c.receive(ctx, in)
+}
+
+// writeLines writes messages until there are no more. After an error it goes on taking them, so that no sender waits.
+func writeLines(out io.Writer, messages <-chan []byte) error {
+	for message := range messages {
+		if _, err := out.Write(append(wire.SingleLine(message), '\n')); err != nil {
+			go func() {
+				for range messages {
+					continue
+				}
+			}()
+			return fmt.Errorf("write standard output: %w", err)
+		}
+	}
+	return nil
+}

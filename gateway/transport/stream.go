@@ -1,0 +1,119 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// keepAlive is how often a quiet stream shows that it is alive, so that no intermediary times it out.
+const keepAlive = 15 * time.Second
+
+// outlet is where messages to one client go. Only one goroutine uses it.
+type outlet struct {
+	// send sends a message.
+	send func(message []byte)
+	// keepAlive is called from time to time; nil where the connection needs nothing.
+	keepAlive func()
+	// broken reports whether sending has failed; nil where the connection ends the context instead.
+	broken func() bool
+	// ending is closed when the connection wants to end its streams; nil where it does not.
+	ending <-chan struct{}
+}
+
+// ticks returns the ticks at which to call keepAlive.
+func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
+	if o.keepAlive == nil {
+		return nil, func() {}
+	}
+	ticker := time.NewTicker(keepAlive)
+	return ticker.C, ticker.Stop
+}
+
+// follow calls changed whenever the view of a subscription has changed, until the client goes, ctx ends, the gateway drains
+// or a reload does not accept the caller any more. It reports whether it was the gateway that ended it.
+func (t *Transport) follow(
+	ctx context.Context, caller *snapshot.Caller, sub *snapshot.Subscription, changed func(), out outlet,
+) (ended bool) {
+	ticks, stop := out.ticks()
+	defer stop()
+	for out.broken == nil || !out.broken() {
+		select {
+		case <-sub.Changed():
+			changed()
+		case <-ticks:
+			out.keepAlive()
+		case <-caller.Generation.Replaced():
+			if sub.Retain(ctx, caller) != nil {
+				return true
+			}
+		case <-t.closing:
+			return true
+		case <-out.ending:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+// listener is a subscriptions/listen request (2026-07-28).
+type listener struct {
+	caller snapshot.Caller
+	sub    *snapshot.Subscription
+	id     jsontext.Value
+	// wanted says that the client wants to hear of changes of the list of prompts.
+	wanted bool
+}
+
+// readListen reports whether a subscriptions/listen request asks for changes of the list of prompts. The request's span is
+// over when its stream begins.
+func (t *Transport) readListen(ctx context.Context, request *requests.Request) (wanted bool, refusal *wire.Error) {
+	if request.Params.Get("notifications").Kind() != '{' {
+		refusal = wire.NewError(wire.InvalidParams, "Invalid params: notifications must be an object")
+		t.requests.Record(ctx, request, refusal)
+		return false, refusal
+	}
+	t.requests.Record(ctx, request, nil)
+	return request.Params.Object("notifications").Get("promptsListChanged").Kind() == 't', nil
+}
+
+// listen serves a subscription until it ends: the acknowledgment, each change and, if the gateway or the credential's expiry
+// ends it, the closing result. It closes the subscription.
+func (t *Transport) listen(ctx context.Context, l *listener, out outlet) {
+	defer l.sub.Close()
+	granted := wire.Object{}
+	if l.wanted {
+		granted = granted.With("promptsListChanged", jsontext.Value("true"))
+	}
+	out.send(l.notification(wire.Acknowledged, wire.Object{}.With("notifications", granted.JSON())))
+	changed := l.notification(wire.PromptsListChanged, nil)
+	ended := t.follow(ctx, &l.caller, l.sub, func() {
+		if l.wanted {
+			out.send(changed)
+		}
+	}, out)
+	if ended || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		out.send(l.closingResult(t.requests.ServerInfo()))
+	}
+}
+
+// notification returns a notification that belongs to the subscription.
+func (l *listener) notification(method string, params wire.Object) []byte {
+	meta := wire.Object{}.With(wire.MetaSubscriptionID, l.id)
+	return wire.AppendNotification(nil, method, params.With("_meta", meta.JSON()).JSON())
+}
+
+// closingResult returns the response that ends the subscription.
+func (l *listener) closingResult(info jsontext.Value) []byte {
+	meta := wire.Object{}.With(wire.MetaSubscriptionID, l.id).With(wire.MetaServerInfo, info)
+	result := wire.Object{}.With("resultType", wire.Quote(wire.ResultComplete)).With("_meta", meta.JSON())
+	return wire.AppendResult(nil, l.id, result.JSON())
+}

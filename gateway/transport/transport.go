@@ -1,0 +1,91 @@
+package transport
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Transport serves the gateway's clients. Make it with [New]. Its methods are safe for concurrent use.
+type Transport struct {
+	publisher *snapshot.Publisher
+	requests  *requests.Handler
+	logger    *slog.Logger
+	// refused is promptweir.identity.refused: credentials that were not accepted.
+	refused metric.Int64Counter
+
+	// Of Streamable HTTP's legacy sessions, whose connections come and go:
+	inFlight inFlight
+	replies  replies
+	sessions legacySessions
+
+	sseSessions sseSessions
+	hijacked    hijacked
+	// closing is closed when streams are to end.
+	closing chan struct{}
+	drain   sync.Once
+}
+
+// attrReason is an attribute of the gateway's own.
+const attrReason = attribute.Key("promptweir.reason")
+
+// New returns a transport that hands requests to a handler.
+func New(publisher *snapshot.Publisher, handler *requests.Handler, logger *slog.Logger) *Transport {
+	refused, err := otel.Meter(requests.Scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
+		metric.WithDescription("Credentials that were refused, by reason: bad, scope or unavailable."))
+	if err != nil {
+		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
+	}
+	return &Transport{publisher: publisher, requests: handler, logger: logger, refused: refused, closing: make(chan struct{})}
+}
+
+// Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.
+func (t *Transport) Drain() { t.drain.Do(func() { close(t.closing) }) }
+
+// Wait returns when all streams that have left the HTTP server are closed. Streams whose clients do not read are cut off
+// after five seconds. To be called after [Transport.Drain].
+func (t *Transport) Wait() { t.hijacked.wait() }
+
+// AwaitedReplies returns how many server requests to clients of Streamable HTTP wait for a reply.
+func (t *Transport) AwaitedReplies() int { return t.replies.len() }
+
+// Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request. Mounted at the root, it
+// answers at the configured path, and at /sse for HTTP+SSE.
+//
+//	POST    initialize, or a session id     legacy (2024-11-05 to 2025-11-25)
+//	        _meta or header says so         modern (2026-07-28)
+//	GET     legacy stream of notifications
+//	DELETE  end of a legacy session
+//
+// The server's ReadTimeout should bound how long a request may take to arrive. It does not bound the response: the
+// timeout is over once the body has been read.
+//
+// Where access tokens are accepted, the handler also tells anybody who issues them, below /.well-known.
+func (t *Transport) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(t.publisher.Current().Config.Gateway.Path, t.handle((*exchange).serveEndpoint)) // a reload that changes the path is refused
+	mux.Handle(ssePath, t.handle((*exchange).serveHTTPSSE))
+	mux.HandleFunc(wellKnown, t.serveMetadata)
+	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
+	return mux
+}
+
+// handle returns a handler of requests that mean this gateway. It is here that a request takes its snapshot.
+func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
+		if err := x.snapshot.Origins.Request(r); err != nil {
+			x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "DialGuard: "+err.Error()))
+			return
+		}
+		serve(x)
+	}
+}
