@@ -15,6 +15,7 @@ import (
 
 // checkListen checks a HOST:PORT with a port in plain decimal.
 func checkListen(s string) error {
+	// FormatUint refuses "080" and "+80", which other programs may read in another way.
 	host, port, err := net.SplitHostPort(s)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strconv.FormatUint(n, 10) != port {
 		return errors.New(`is not HOST:PORT; write it like "127.0.0.1:8080"`)
@@ -32,6 +33,7 @@ func checkPath(s string) error {
 		return errors.New(`does not start with "/"; write it like "/mcp"`)
 	case s == "/":
 		return errors.New(`would match every path; write it like "/mcp"`)
+	// http.ServeMux would redirect a path that is not clean, and read braces as wildcards.
 	case s != path.Clean(s) || !pathChars().MatchString(s):
 		return errors.New(`is not a plain path; use letters, digits, ".", "_", "~", "-" and no slash at the end`)
 	case slices.Contains([]string{"/sse", "/healthz", "/readyz", "/metrics"}, s), strings.HasPrefix(s+"/", "/.well-known/"):
@@ -60,11 +62,12 @@ func parseURL(s string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || !isHost(u.Hostname()):
 		return nil, errors.New(`is not an http or https URL with a host; write it like "https://mcp.example.com/mcp"`)
+	// A zone would make one address two in every comparison of hosts.
 	case strings.Contains(u.Hostname(), "%"):
 		return nil, errors.New("has a zone after its address; leave the zone out, or give the server another address")
 	case u.User != nil:
 		return nil, errors.New("has a user or password in it; leave it out, and send credentials in headers")
-	case strings.Contains(s, "#"):
+	case strings.Contains(s, "#"): // u.Fragment is empty for a lone "#"
 		return nil, errors.New("has a fragment; leave out the # and what follows")
 	}
 	if hasPort(u) && !validPort(u.Port()) {
@@ -76,7 +79,7 @@ func parseURL(s string) (*url.URL, error) {
 // isHost reports whether s is an IP address or a possible name. A name that ends in a number is neither: some resolvers read
 // 2130706433 as 127.0.0.1.
 func isHost(s string) bool {
-	if strings.Contains(s, ":") {
+	if strings.Contains(s, ":") { // IPv6, perhaps with a zone, which net.ParseIP does not know
 		return net.ParseIP(strings.Split(s, "%")[0]) != nil
 	}
 	last := s[strings.LastIndex(strings.TrimSuffix(s, "."), ".")+1:]
@@ -92,6 +95,7 @@ func checkHost(s string) error {
 	if host, port, err := net.SplitHostPort(s); err == nil && isHost(host) && strings.Trim(port, "0123456789") == "" {
 		return errors.New(`has a port, and ports are ignored; write the host alone, like "prompts.example.com"`)
 	}
+	// People copy IPv6 addresses from URLs, with their brackets.
 	if bare, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(bare, "]") && strings.Contains(bare, ":") {
 		s = strings.TrimSuffix(bare, "]")
 	}
@@ -107,6 +111,7 @@ func checkOrigin(s string) error {
 	switch {
 	case err != nil || u.Scheme == "" || s != u.Scheme+"://"+u.Host || !isHost(u.Hostname()) || strings.Contains(s, "%"):
 		return errors.New(`is not an origin; write scheme and host only, like "https://app.example.com"`)
+	// Browsers send host names in punycode.
 	case s != strings.ToLower(s) || strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }):
 		return errors.New(`is not the form that browsers send; write it in lower case and ASCII, like "https://app.example.com"`)
 	case hasPort(u) && !validPort(u.Port()), slices.Contains([]string{"http:80", "https:443"}, u.Scheme+":"+u.Port()):

@@ -49,7 +49,7 @@ func decodeAllowed(r *hclread.Reader, declared teamNames) allowed {
 	for _, b := range blocks {
 		g := decodeAllow(b, declared)
 		g.root, g.reserved = a.root, a.reserved
-		if a.grants[g.team] == nil {
+		if a.grants[g.team] == nil { // a second block was reported as a duplicate
 			a.grants[g.team] = g
 		}
 	}
@@ -115,7 +115,7 @@ func (a allowed) team(name string) *grants {
 	if g, ok := a.grants[name]; ok {
 		return g
 	}
-	return &grants{team: name, root: a.root, reserved: a.reserved}
+	return &grants{team: name, root: a.root, reserved: a.reserved} // nothing: the team has no allow block and others do
 }
 
 // AllowEnv implements [hclread.Access].

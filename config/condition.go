@@ -101,6 +101,7 @@ func (c *Condition) findReads() {
 			c.principalFields = append(c.principalFields, fieldsOf(traversal)...)
 		}
 	}
+	// Sorted, so that the fields can be part of a key.
 	slices.Sort(c.principalFields)
 	c.principalFields = slices.Compact(c.principalFields)
 }

@@ -27,6 +27,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 		decodeCommand(b, u, r)
 	}
 	decodeTransport(b, u, isRemote, isLocal)
+	// Decoded whether or not they fit, for the mistakes in them.
 	u.Headers = secretMap(b, "headers", hclread.FoldedKeys, checkHeader)
 	u.Env = secretMap(b, "env", hclread.ExactKeys, r.checkVariable)
 	for _, inner := range b.Inner("tls") {
@@ -113,7 +114,7 @@ func decodeAddresses(b *hclread.Block) []hclread.Text {
 	switch {
 	case len(addresses) == 0 && b.Reported() == before:
 		b.Error(b.ValueRange(name), "Invalid "+name, `There is no address in it; write one like "https://mcp.example.com/mcp".`)
-	case len(addresses) > maxEndpoints:
+	case len(addresses) > maxEndpoints: // each would be checked, connected to, and probed
 		b.Error(b.ValueRange(name), "Invalid "+name, "An upstream has at most %d addresses, and these are %d; remove some.", maxEndpoints, len(addresses))
 		return nil
 	}
@@ -133,7 +134,7 @@ func checkAddress(b *hclread.Block, t hclread.Text, u *url.URL, r reach) {
 // canonicalURL returns the same text for all ways to write an address.
 func canonicalURL(u *url.URL) string {
 	path := u.EscapedPath()
-	if path == "" {
+	if path == "" { // as HTTP sends it
 		path = "/"
 	}
 	return u.Scheme + "://" + net.JoinHostPort(hostOf(u), portOf(u)) + path + "?" + u.RawQuery
@@ -144,7 +145,7 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	before := b.Reported()
 	words := b.Texts("command")
 	for _, w := range words {
-		u.Command = append(u.Command, w.Value)
+		u.Command = append(u.Command, w.Value) // an unset word is empty, so that the others keep their places
 		if strings.Contains(w.Value, "\x00") {
 			b.Invalid("command", w, errors.New("contains a zero byte"))
 		}

@@ -200,6 +200,7 @@ func checkBounds(raw []byte) error {
 		if token.Kind() == '0' && hasHugeExponent(token.String()) {
 			return errors.New("a number is out of range")
 		}
+		// An object counts each member twice, as name and value, so half as many fit.
 		if kind, length := decoder.StackIndex(decoder.StackDepth()); length > maxElements && kind != 0 {
 			return errTooMuch
 		}

@@ -49,6 +49,7 @@ func (ids *identities) addToken(b *hclread.Block, t Token) {
 
 // check reports sources whose subjects could be mistaken for one another.
 func (ids *identities) check(r *hclread.Reader) {
+	// The same as twice is fine within a source: two tokens cannot have the same label.
 	several := slices.ContainsFunc(ids.sources, func(s identitySource) bool { return s.name != ids.sources[0].name })
 	firsts := map[string]identitySource{}
 	for _, s := range ids.sources {

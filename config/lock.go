@@ -35,6 +35,7 @@ func (c *Config) LockFor(team string) LockSetting {
 	strictest := c.Gateway.Lock
 	for i := range c.Teams {
 		own := c.Teams[i].Lock
+		// If both warn, the team's own place is the better one to report.
 		if c.Teams[i].Name == team && own.Mode != LockOff && strictest.Mode != LockEnforce {
 			strictest = own
 		}

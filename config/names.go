@@ -27,7 +27,7 @@ type owner struct {
 
 // owner returns who owns the longest prefix of a name.
 func (n namespace) owner(name string) (owner, bool) {
-	best, isOwned := n.owners[""]
+	best, isOwned := n.owners[""] // the empty prefix owns all that no other does
 	longest := -1
 	for prefix, o := range n.owners {
 		if prefix != "" && strings.HasPrefix(name, prefix+n.separator) && len(prefix) > longest {
@@ -39,6 +39,7 @@ func (n namespace) owner(name string) (owner, bool) {
 
 // decodePrefix decodes the prefix of an upstream and claims it for the team.
 func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream) {
+	// A label that is not a name was reported; as a prefix it would be reported again.
 	if b.Has("prefix") && !hclread.Set(b, "prefix", &u.Prefix, hclread.Checked(checkPrefix)) || !isName(b.Label()) {
 		return
 	}

@@ -98,11 +98,12 @@ func resourceOf(u *Upstream) string {
 	if err != nil {
 		return ""
 	}
+	// Without the query, and without a slash at the end, which that section advises against.
 	return parsed.Scheme + "://" + strings.ToLower(parsed.Host) + strings.TrimSuffix(parsed.EscapedPath(), "/")
 }
 
 func parseResource(s string) (string, error) {
-	if s == "" {
+	if s == "" { // leave it out: some authorization servers refuse the parameter
 		return "", nil
 	}
 	_, err := parseURL(s)

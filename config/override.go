@@ -91,7 +91,7 @@ func checkExposed(s string) error {
 // optionalText decodes a text that may be set to nothing.
 func optionalText(b *hclread.Block, name string) *string {
 	var s string
-	if !hclread.Set(b, name, &s, hclread.AnyText) {
+	if !hclread.Set(b, name, &s, hclread.AnyText) { // nil keeps the text, "" removes it
 		return nil
 	}
 	return &s
@@ -131,7 +131,7 @@ func (all overrides) check(r *hclread.Reader, names namespace) {
 		prompt, name := o.override.Prompt, o.override.Name
 		owner, isOwned := names.owner(prompt)
 		switch {
-		case prompt == "":
+		case prompt == "": // the missing label was reported
 		case !isOwned:
 			r.Error(o.labelAt, "No such prompt", "%q does not begin with the prefix of any upstream; write the name as clients see it, like \"billing.review\".", prompt)
 		case owner.team != o.team:

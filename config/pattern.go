@@ -63,6 +63,7 @@ func matchParts(name string, parts []string) bool {
 	if last <= 0 {
 		return last == 0 && name == parts[0]
 	}
+	// Prefix and suffix are cut off first, so that the two cannot match the same characters: "ab*ba" does not match "aba".
 	name, begins := strings.CutPrefix(name, parts[0])
 	name, ends := strings.CutSuffix(name, parts[last])
 	if !begins || !ends {
@@ -116,7 +117,7 @@ func parsePattern(s string) (Pattern, error) {
 	if len(s) > maxPattern {
 		return Pattern{}, fmt.Errorf("is longer than %d bytes", maxPattern)
 	}
-	if !utf8.ValidString(s) {
+	if !utf8.ValidString(s) { // a regular expression could not contain it
 		return Pattern{}, errors.New("is not valid UTF-8")
 	}
 	if !strings.ContainsAny(s, `?[\`) {
@@ -127,7 +128,7 @@ func parsePattern(s string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	re, err := regexp.Compile(expr)
-	if err != nil {
+	if err != nil { // the syntax is right by construction, which leaves the size
 		return Pattern{}, errors.New("is too complex")
 	}
 	return Pattern{text: s, re: re}, nil
@@ -197,6 +198,7 @@ func translateMember(out *strings.Builder, glob []rune) (int, error) {
 		return 0, err
 	}
 	fmt.Fprintf(out, `\x{%x}`, from)
+	// A "-" at either end of a class stands for itself.
 	if n+1 >= len(glob) || glob[n] != '-' || glob[n+1] == ']' {
 		return n, nil
 	}

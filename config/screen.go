@@ -95,7 +95,7 @@ func parseForbidden(s string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, errors.New("is not a regular expression (RE2): " + err.Error())
 	}
-	if re.MatchString("") {
+	if re.MatchString("") { // "x*", most likely meant as "x"
 		return nil, errors.New("matches the empty text, and so every text; correct it")
 	}
 	return re, nil

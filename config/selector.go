@@ -46,6 +46,7 @@ func parseSelector(s string) (Selector, error) {
 	if s == string(Anybody) {
 		return Selector{Kind: Anybody}, nil
 	}
+	// The first colon ends the kind: subjects and groups may contain further ones.
 	kind, name, found := strings.Cut(s, ":")
 	switch sel := (Selector{SelectorKind(kind), name}); {
 	case !found || sel.Kind != User && sel.Kind != Group && sel.Kind != TeamMembers:

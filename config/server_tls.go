@@ -24,7 +24,7 @@ type ServerTLS struct {
 // clients are shown. A client certificate is verified if there is one, and required if demand is set. It fails only if
 // [Load] did not make t.
 func (t *ServerTLS) ServerConfig(demand bool) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	c := &tls.Config{MinVersion: tls.VersionTLS12} // Go would do the same, but a GODEBUG could change it
 	cas := t.ClientCAs.Reveal()
 	if cas == "" {
 		return c, nil

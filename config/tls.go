@@ -27,7 +27,7 @@ type TLS struct {
 // if [Load] did not make t.
 func (t *TLS) ClientConfig() (*tls.Config, error) {
 	if t == nil {
-		return &tls.Config{}, nil
+		return &tls.Config{}, nil // the caller sets fields of its own
 	}
 	c := &tls.Config{ServerName: t.ServerName}
 	if cas := t.CAs.Reveal(); cas != "" {

@@ -38,6 +38,7 @@ func decodeWhen(b *hclread.Block) *Condition {
 	if b.Reported() > before {
 		return nil // evaluating it may take forever
 	}
+	// One line, for logs and explain.
 	c := &Condition{text: strings.Join(strings.Fields(string(source)), " "), expr: expr, functions: w.functions}
 	tryCondition(b, c)
 	c.findReads()

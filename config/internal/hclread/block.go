@@ -123,6 +123,7 @@ func (b *Block) Invalid(name string, t Text, err error) {
 		b.Error(t.At, p.Summary, "%s", p.Detail)
 		return
 	}
+	// Written out, it is not marked as sensitive, and a password in a URL is a secret all the same.
 	if hasCredentials(t.Value) {
 		t.Sensitive = true
 		b.mask(t.At)

@@ -23,6 +23,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 		return cty.NilVal, false
 	}
 	at := attribute.Expr.Range()
+	// Converting is lenient, as HCL is: 8080 is a string where one is wanted, and "50" a number.
 	v, err := convert.Convert(v, want)
 	switch {
 	case err != nil:
@@ -34,7 +35,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	case isPlain && !v.IsWhollyKnown():
 		return cty.NilVal, false
 	}
-	return v, !v.IsNull()
+	return v, !v.IsNull() // null means the default, so that conditionals can choose it
 }
 
 // eval reports what goes wrong without showing anything sensitive.

@@ -94,7 +94,7 @@ func (f finder) first(path string) bool {
 		f.unreadable(path, err)
 		return false
 	}
-	if f.seen[actual] {
+	if f.seen[actual] { // a second name of the same file would make every block in it a duplicate
 		return false
 	}
 	f.seen[actual] = true

@@ -72,6 +72,7 @@ func pieces(src []byte, secrets []span) []span {
 				end = start + n
 			}
 			text := src[start:end]
+			// Indentation stays, and an empty line gets no mask.
 			left := len(text) - len(bytes.TrimLeft(text, " \t\r"))
 			if right := len(bytes.TrimRight(text, " \t\r")); left < right {
 				out = append(out, span{start + left, start + right})
@@ -88,13 +89,14 @@ func pieces(src []byte, secrets []span) []span {
 func secretSpans(tokens hclsyntax.Tokens, names map[string]bool) []span {
 	var spans []span
 	for i := 0; i < len(tokens); i++ {
+		// Whatever follows the name counts as its value, since the file may not parse.
 		if !startsSecret(tokens, i, names) {
 			continue
 		}
 		value := valueStart(tokens, i)
 		end := valueEnd(tokens, value)
 		spans = append(spans, span{tokens[value-1].Range.End.Byte, tokens[end].Range.Start.Byte})
-		i = max(i, end-1)
+		i = max(i, end-1) // inside a value, names are part of it
 	}
 	return spans
 }

@@ -49,6 +49,7 @@ func (r *Reader) Finish() Report {
 	for i, src := range r.sources {
 		order[src.path] = i
 	}
+	// Checks run block by block and attributes come from a map, so the order of reporting means nothing.
 	slices.SortStableFunc(r.diags, func(a, b *hcl.Diagnostic) int {
 		if a.Subject == nil || b.Subject == nil {
 			return cmp.Compare(btoi(a.Subject != nil), btoi(b.Subject != nil))

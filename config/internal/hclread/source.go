@@ -49,7 +49,7 @@ func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // the one error that leaves the body intact
 			s.broken = true
-			if d.Subject != nil {
+			if d.Subject != nil { // the earliest error of all
 				limit = min(limit, d.Subject.Start.Byte)
 			}
 		}

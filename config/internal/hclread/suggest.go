@@ -27,9 +27,9 @@ func Sentence(err error) string {
 
 // nearest returns the known name that a wrong one most likely stands for, empty if none is near.
 func nearest(name string, known []string) string {
-	best, limit := "", len(name)/3+1
+	best, limit := "", len(name)/3+1 // one typo in three letters
 	for _, k := range known {
-		if d := levenshtein.Distance(name, k, nil); d <= limit && d < len(k) {
+		if d := levenshtein.Distance(name, k, nil); d <= limit && d < len(k) { // a distance of the whole length has nothing in common
 			best, limit = k, d-1
 		}
 	}
