@@ -68,7 +68,8 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	return out
 }
 
-// result appends the result of a request.
+// result appends the result of a request. If a reload replaces the upstream of a get or completion before it is called, the
+// request begins again, as whoever its caller is by then, and finds what the new configuration makes of it.
 func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err error) {
 	defer recovered(&err)
 	if err := r.checkSpelling(); err != nil {
@@ -78,7 +79,18 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	case wire.PromptsList:
 		return h.list(ctx, r, out)
 	case wire.PromptsGet, wire.Complete:
-		return h.untilCalled(ctx, r, out)
+		carryOut := h.get
+		if r.Message.Method == wire.Complete {
+			carryOut = h.complete
+		}
+		for {
+			if err := carryOut(ctx, r, out); !errors.Is(err, upstream.ErrRetired) {
+				return err
+			}
+			if err := h.renew(ctx, r); err != nil {
+				return err
+			}
+		}
 	}
 	if r.Modern() {
 		if r.Message.Method != wire.Discover {
@@ -98,25 +110,6 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 		return methodNotFound(r.Message.Method)
 	}
 	return nil
-}
-
-// untilCalled appends the result of a request that an upstream must answer. If a reload replaces the upstream before it
-// is called, the request begins again, as whoever its caller is by then, and finds what the new configuration makes of
-// it.
-func (h *Handler) untilCalled(ctx context.Context, r *Request, out *Response) (err error) {
-	for {
-		if r.Message.Method == wire.PromptsGet {
-			err = h.get(ctx, r, out)
-		} else {
-			err = h.complete(ctx, r, out)
-		}
-		if !errors.Is(err, upstream.ErrRetired) {
-			return err
-		}
-		if err := h.renew(ctx, r); err != nil {
-			return err
-		}
-	}
 }
 
 // emptyObject is the result of requests that have none.

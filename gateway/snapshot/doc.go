@@ -19,5 +19,5 @@
 //     changed; entries and views stay unless the policy or a name changed.
 //   - With a state_dir, the last good list of each upstream survives a restart.
 //
-// Reading order: snapshot.go, view.go, generation.go, admission.go, lists.go, state_dir.go, publisher.go, caller.go, subscription.go
+// Reading order: publisher.go, caller.go, subscription.go, evaluate.go, snapshot.go, view.go, generation.go, admission.go, lists.go, state_dir.go
 package snapshot

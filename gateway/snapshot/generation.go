@@ -165,6 +165,33 @@ func (g *Generation) Sources() []catalog.Source { return slices.Clone(g.sources)
 // Replaced is closed once another generation has taken this one's place.
 func (g *Generation) Replaced() <-chan struct{} { return g.replaced }
 
+// ExposedName returns the exposed name of an upstream's prompt without its prompt block.
+func (g *Generation) ExposedName(source *catalog.Source, own string) string {
+	return g.admission.exposedName(source, own)
+}
+
+// PromptBlock returns the prompt block for an upstream's prompt, and the override that it is to the catalog; nil where there
+// is none.
+func (g *Generation) PromptBlock(source *catalog.Source, own string) (*config.Override, *catalog.Override) {
+	o := g.admission.overrideOf(source, own)
+	if o.Override == nil {
+		return nil, nil
+	}
+	return o.Override, o.change()
+}
+
+// NamesWithoutBlock returns the names that a prompt exposed under a name may have without its prompt block, the name itself
+// last.
+func (g *Generation) NamesWithoutBlock(name string) (names []string) {
+	for label, o := range g.admission.overrides {
+		if o.Name == name && label != name {
+			names = append(names, label)
+		}
+	}
+	slices.Sort(names)
+	return append(names, name)
+}
+
 func (g *Generation) catalogOptions() catalog.Options {
 	return catalog.Options{
 		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,51 +34,12 @@ func (l Lists) of(u config.Upstream) (List, bool) {
 	return list, ok && (list.Server == "" || list.Server == serverOf(u))
 }
 
-// Evaluate returns the snapshot that a configuration makes of saved lists. It contacts and starts nothing.
-func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) {
-	g, err := newGeneration(cfg, nil, opts.logger())
-	if err != nil {
-		return nil, err
-	}
-	for _, u := range g.Upstreams {
-		if list, ok := lists.of(u); ok {
-			g.saved[u.Name] = list.known()
-		}
-	}
-	s, _ := g.evaluate()
-	return s, nil
-}
-
 // known returns the list with definitions that are not nil: a list that is empty is known all the same.
 func (l List) known() List {
 	if l.Definitions == nil {
 		l.Definitions = []jsontext.Value{}
 	}
 	return l
-}
-
-// Lists returns the upstreams' lists as far as they are known now.
-func (s *Snapshot) Lists() Lists {
-	lists := Lists{}
-	for i, u := range s.Upstreams {
-		if state := s.States[i]; state.Listed {
-			lists[u.Name] = List{Server: serverOf(u), Definitions: state.Definitions}
-		} else if list, ok := s.saved[u.Name]; ok {
-			lists[u.Name] = list
-		}
-	}
-	return lists
-}
-
-// Unlisted returns the labels of the upstreams whose lists are unknown, sorted.
-func (s *Snapshot) Unlisted() (labels []string) {
-	for i, u := range s.Upstreams {
-		if !s.Listed(i) {
-			labels = append(labels, u.Name)
-		}
-	}
-	slices.Sort(labels)
-	return labels
 }
 
 // maxListFile bounds a file with the output of promptweir list, in bytes.

@@ -62,14 +62,6 @@ type Publisher struct {
 	hideAt time.Time
 }
 
-// published is the part of one upstream in the current snapshot.
-type published struct {
-	admitted
-
-	// hidden is true while the upstream is down and its configuration hides it.
-	hidden bool
-}
-
 // NewPublisher returns a publisher whose first snapshot holds what is in the state_dir. It contacts and starts nothing.
 func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
@@ -301,42 +293,4 @@ func (p *Publisher) report(ctx context.Context, reports []catalog.Report) {
 		}
 	}
 	p.reported = now
-}
-
-// evaluate returns the snapshot of the saved lists.
-func (g *Generation) evaluate() (*Snapshot, []published) {
-	states, lists := g.states(), make([]published, len(g.Upstreams))
-	for i, state := range states {
-		lists[i].admitted = g.admission.admit(&g.sources[i], g.definitions(i, state))
-	}
-	s := newSnapshot(g, catalog.Merge(g.contributions(lists), g.catalogOptions()), states, time.Now())
-	s.rejected = g.rejections(lists, states)
-	return s, lists
-}
-
-// contributions returns what each upstream contributes to the catalog.
-func (g *Generation) contributions(lists []published) []catalog.Source {
-	sources := make([]catalog.Source, len(lists))
-	for i := range lists {
-		sources[i] = g.contribution(i, &lists[i])
-	}
-	return sources
-}
-
-func (g *Generation) contribution(i int, list *published) catalog.Source {
-	source := g.sources[i]
-	if !list.hidden {
-		source.Prompts = list.prompts
-	}
-	return source
-}
-
-// rejections reports what is not in the catalog, or not as its upstream sent it.
-func (g *Generation) rejections(lists []published, states []*upstream.State) (reports []catalog.Report) {
-	byLabel, complete := map[string]admitted{}, map[string]bool{}
-	for i, u := range g.Upstreams {
-		reports = append(reports, lists[i].reports...)
-		byLabel[u.Name], complete[u.Name] = lists[i].admitted, g.whollyListed(i, states[i])
-	}
-	return append(reports, g.admission.unmatched(byLabel, complete)...)
 }

@@ -57,8 +57,10 @@ func BenchmarkReload(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			p, err := NewPublisher(first, Options{
-				StateDir:     dir.path,
-				NewConnector: func(u config.Upstream, changed func()) *upstream.Connector { return upstream.New(u, upstream.Options{}, changed) },
+				StateDir: dir.path,
+				NewConnector: func(u config.Upstream, changed func()) *upstream.Connector {
+					return upstream.New(u, upstream.Options{}, changed)
+				},
 			})
 			if err != nil {
 				b.Fatal(err)

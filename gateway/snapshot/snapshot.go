@@ -61,6 +61,24 @@ func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
 // Reports returns the findings that a person should fix.
 func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.rejected) }
 
+// View returns what an audience sees of the catalog.
+func (s *Snapshot) View(audience *policy.Audience) *catalog.View { return s.view(audience).entries() }
+
+func (s *Snapshot) view(audience *policy.Audience) *view {
+	if v, ok := s.views.Get(audience); ok {
+		return v
+	}
+	fresh := newView(func() *catalog.View { return s.Catalog.View(visibleTo(audience)) })
+	if earlier, ok, _ := s.views.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
+		return earlier
+	}
+	return fresh
+}
+
+func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
+	return func(entry *catalog.Entry) bool { return entry.VisibleTo(audience) }
+}
+
 // Lookup returns the entry that an audience sees under a name. It is nil both for a name that does not exist and for
 // one that the audience may not see.
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
@@ -88,6 +106,30 @@ func (s *Snapshot) WhollyListed(i int) bool { return s.whollyListed(i, s.States[
 
 // Definitions returns the list of the upstream at index i, as the upstream sent it; nil where none is known.
 func (s *Snapshot) Definitions(i int) []jsontext.Value { return s.definitions(i, s.States[i]) }
+
+// Lists returns the upstreams' lists as far as they are known now.
+func (s *Snapshot) Lists() Lists {
+	lists := Lists{}
+	for i, u := range s.Upstreams {
+		if state := s.States[i]; state.Listed {
+			lists[u.Name] = List{Server: serverOf(u), Definitions: state.Definitions}
+		} else if list, ok := s.saved[u.Name]; ok {
+			lists[u.Name] = list
+		}
+	}
+	return lists
+}
+
+// Unlisted returns the labels of the upstreams whose lists are unknown, sorted.
+func (s *Snapshot) Unlisted() (labels []string) {
+	for i, u := range s.Upstreams {
+		if !s.Listed(i) {
+			labels = append(labels, u.Name)
+		}
+	}
+	slices.Sort(labels)
+	return labels
+}
 
 // Degradation is why the list of one upstream is not fresh.
 type Degradation struct {

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
-	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An audience that the policy
@@ -37,22 +36,4 @@ func newView(build func() *catalog.View) *view {
 		return owners
 	})
 	return v
-}
-
-// View returns what an audience sees of the catalog.
-func (s *Snapshot) View(audience *policy.Audience) *catalog.View { return s.view(audience).entries() }
-
-func (s *Snapshot) view(audience *policy.Audience) *view {
-	if v, ok := s.views.Get(audience); ok {
-		return v
-	}
-	fresh := newView(func() *catalog.View { return s.Catalog.View(visibleTo(audience)) })
-	if earlier, ok, _ := s.views.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
-		return earlier
-	}
-	return fresh
-}
-
-func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
-	return func(entry *catalog.Entry) bool { return entry.VisibleTo(audience) }
 }

@@ -31,20 +31,6 @@ type exchange struct {
 	snapshot *snapshot.Snapshot
 }
 
-// serveEndpoint serves Streamable HTTP.
-func (x *exchange) serveEndpoint() {
-	switch x.r.Method {
-	case http.MethodPost:
-		x.servePost()
-	case http.MethodGet:
-		x.serveLegacyStream()
-	case http.MethodDelete:
-		x.serveDelete()
-	default:
-		x.refuseMethod("POST, GET, DELETE", "Method not allowed")
-	}
-}
-
 // servePost handles what was posted: first its JSON, then its headers, then its caller.
 func (x *exchange) servePost() {
 	if !accepts(x.r, wire.ContentJSON, wire.ContentSSE) {

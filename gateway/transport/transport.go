@@ -70,8 +70,14 @@ func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 //
 // Where access tokens are accepted, the handler also tells anybody who issues them, below /.well-known.
 func (t *Transport) Handler() http.Handler {
+	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
 	mux := http.NewServeMux()
-	mux.Handle(t.publisher.Current().Config.Gateway.Path, t.handle((*exchange).serveEndpoint)) // a reload that changes the path is refused
+	mux.Handle("POST "+path, t.handle((*exchange).servePost))
+	mux.Handle("GET "+path, t.handle((*exchange).serveLegacyStream))
+	mux.Handle("DELETE "+path, t.handle((*exchange).serveDelete))
+	notAllowed := t.handle(func(x *exchange) { x.refuseMethod("POST, GET, DELETE", "Method not allowed") })
+	mux.Handle("HEAD "+path, notAllowed) // which GET would serve
+	mux.Handle(path, notAllowed)
 	mux.Handle(ssePath, t.handle((*exchange).serveHTTPSSE))
 	mux.HandleFunc(wellKnown, t.serveMetadata)
 	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
