@@ -58,18 +58,20 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 	if err != nil {
 		return Result{}, unavailable(conn.name, BreakerOpen, time.Until(conn.reopensAt()), err)
 	}
-	err = errPanicked // until the call has returned
+	// The breaker counts calls that it allowed: it must hear of each, also if the call panics.
+	err = errPanicked
 	defer func() {
 		done(err)
 		if isSuspicious(err) {
 			signal(conn.suspect)
 		}
 	}()
-	share := d.left()
 	session, pooled, err := conn.pool.acquire(ctx, d, k.relay)
 	if err != nil {
 		return Result{}, err
 	}
+	// Measured only now: waiting for a session is not the server's time.
+	share := d.left()
 	result, err = session.Call(ctx, k.request, k.relayDuring(d))
 	if pooled != nil {
 		isLost := errors.Is(err, client.ErrSessionLost)
@@ -91,6 +93,7 @@ func (k *call) relayDuring(d *deadline) *Relay {
 	if k.relay.Reply == nil {
 		return k.relay
 	}
+	// A copy, because other attempts have deadlines of their own.
 	relay := *k.relay
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		defer k.slot.lend()()

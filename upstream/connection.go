@@ -44,6 +44,7 @@ func newConnection(session *client.Session, u config.Upstream, onTransition func
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
 			return int64(counts.ConsecutiveFailures) >= int64(u.Breaker.Failures)
 		},
+		// An error that the server returned shows that it works.
 		IsSuccessful: client.Answered,
 		IsExcluded:   isExcused,
 		OnStateChange: func(_ string, from, to gobreaker.State) {

@@ -61,6 +61,7 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 		slots:   semaphore.NewWeighted(int64(u.Concurrency)),
 	}
 	if u.Rate > 0 {
+		// The burst is what the rate allows in a second, so that a few calls at once do not wait for each other.
 		c.limiter = rate.NewLimiter(rate.Limit(u.Rate), int(math.Ceil(u.Rate)))
 	}
 	c.endpoints = newEndpoints(u, opts, c.metrics, c.mergeStatuses)
@@ -108,6 +109,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 		return Result{}, ErrRetired
 	}
 	caller, finish := c.metrics.start(ctx, request.Method, request.Name)
+	// The caller's context, not the one with the deadline, tells a caller that gave up from an upstream that took too long.
 	defer func() { err = c.finish(caller, finish, result, err) }()
 	ctx, deadline := withDeadline(caller, c.upstream.Timeout, nil)
 	defer deadline.stop()
@@ -122,10 +124,12 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 
 	k := &call{connector: c, caller: caller, request: request, relay: relay, deadline: deadline, slot: slot}
 	k.late = deadline.left() < c.upstream.Timeout/2
+
+	// Going on to another endpoint needs no pause. Only from the second round on the same servers are asked again.
 	endpoints, healthy := c.pick(request)
 	tried, first := false, error(nil)
 	for i := range max(len(endpoints), c.upstream.Attempts) {
-		// A pause does not help against an open breaker.
+		// If all breakers are open, a pause of a second does not close any.
 		if retry := i - len(endpoints); retry >= 0 && (!tried || !c.backOff(ctx, deadline, retry)) {
 			break
 		}
@@ -145,6 +149,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 
 // finish records how a call ended, and returns its error as callers see it.
 func (c *Connector) finish(caller context.Context, record func(string, error), result Result, err error) error {
+	// How attempts failed is of no interest once nobody waits for them, and says little: leaving made them fail.
 	if gone := caller.Err(); gone != nil && !client.Answered(err) {
 		err = &callerGoneError{gone}
 	}
@@ -161,6 +166,7 @@ func (c *Connector) finish(caller context.Context, record func(string, error), r
 	if _, ok := errors.AsType[*Unavailable](err); ok {
 		return err
 	}
+	// What is left are failures of package client, which knows no upstream and no reason.
 	var retryAfter time.Duration
 	if status, ok := errors.AsType[*client.StatusError](err); ok {
 		retryAfter = status.RetryAfter
@@ -203,6 +209,7 @@ func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 	if len(c.endpoints) == 1 {
 		return c.endpoints, 1
 	}
+	// A completion carries the prompt's name in its params only.
 	name := request.Name
 	if request.Method == wire.Complete {
 		name, _ = request.Params.Object("ref").Text("name")
@@ -222,6 +229,7 @@ func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 	healthy = len(ordered)
 	c.turns.Lock()
 	defer c.turns.Unlock()
+	// Stable, so that the configured order counts among endpoints that had no turn yet.
 	slices.SortStableFunc(ordered, func(a, b *endpoint) int { return cmp.Compare(a.lastTurn, b.lastTurn) })
 	ordered = append(ordered, unhealthy...)
 	c.turn++
@@ -256,12 +264,13 @@ func (c *Connector) mergeStatuses() {
 	c.mu.Lock()
 	before, statuses := c.state.Load(), c.statuses()
 	next := summarize(before, statuses)
+	// Most changes of status bring no new list, and merging lists takes long.
 	if lists := countLists(statuses); lists != c.mergedLists {
 		c.mergedLists = lists
 		next.setPrompts(mergeLists(statuses))
 	}
 	c.state.Store(next)
-	c.mu.Unlock()
+	c.mu.Unlock() // before the owner is told, who may want to read the state at once
 	c.logDifferences(before, next)
 	c.onChange()
 }

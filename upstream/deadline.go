@@ -60,6 +60,7 @@ func (d *deadline) pause() (resume func()) {
 func (d *deadline) pauseOne() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Several server requests may be open at once: the first stops the clock, the last starts it again.
 	if d.pauses++; d.pauses == 1 && d.timer.Stop() {
 		d.remaining = max(time.Until(d.until), 1)
 	}

@@ -70,6 +70,8 @@ func (e *endpoint) run(ctx context.Context) {
 			pause.Reset()
 		}
 		wait := pause.NextBackOff()
+		// A server that only lost its session is there. Its prompts stay healthy, and calls wait for the new session
+		// instead of failing; if that cannot be had either, the next round marks the endpoint as down.
 		if listed && errors.Is(err, client.ErrSessionLost) {
 			renewing := noConnection()
 			renewing.renewing = true
@@ -98,6 +100,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	e.update(func(s *status) { s.Connected, s.Revision = true, session.Revision })
 	e.logger.InfoContext(ctx, "upstream connected", slog.String("revision", session.Revision))
 
+	// Whichever of them finds the session broken ends the others.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.watch(ctx, session, w) })
 	group.Go(func() error { return e.refresh(ctx, session, w) })
@@ -130,6 +133,7 @@ func (e *endpoint) checkHealth(ctx context.Context, conn *connection) error {
 
 // markDown records that there is no session, and that the next attempt comes after a wait.
 func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) {
+	// Once for each outage, not for each attempt.
 	if s := e.status.Load(); s.Problem == nil || s.Connected {
 		e.logger.WarnContext(ctx, "upstream down", slog.String("reason", string(reasonOf(err))), slog.Any("error", err))
 	}

@@ -62,6 +62,7 @@ func mergeLists(statuses []*status) mergedLists {
 				differs[name] = true
 			}
 		}
+		// Only after the whole list, so that its own duplicates are not taken for known.
 		for name, i := range s.prompts.at {
 			if _, known := listed[name]; !known {
 				listed[name] = s.definitions[i]
@@ -82,6 +83,7 @@ func sameDefinition(a, b jsontext.Value) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
+	// Clones, because Canonicalize works in place and definitions are shared.
 	a, b = a.Clone(), b.Clone()
 	keepIntegers := jsontext.CanonicalizeRawInts(false)
 	return a.Canonicalize(keepIntegers) == nil && b.Canonicalize(keepIntegers) == nil && bytes.Equal(a, b)

@@ -47,6 +47,7 @@ func (w *watch) setReady() { w.readyOnce.Do(func() { close(w.ready) }) }
 // watch keeps the stream of changes open. It returns nil if the server has none.
 func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error {
 	defer w.setReady()
+	// Such a server may notify all the same during a call, so that SessionOptions.OnListChanged still counts.
 	if !s.Notifies() {
 		w.silent.Store(true)
 		return nil
@@ -67,6 +68,7 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 		if errors.Is(err, client.ErrNoStream) {
 			return nil
 		}
+		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the session is still there.
 		if !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited) {
 			err = s.Ping(ctx)
 		}
@@ -87,6 +89,8 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 // follows the first change at once; those that come during a refresh or within quietTime after it share the next one, so
 // that a server that reports changes without end is asked four times a second at most.
 func (e *endpoint) refresh(ctx context.Context, s *client.Session, w *watch) error {
+	// A list that is requested before the stream is open may miss a change that nobody reports. If opening takes long,
+	// a first list now and a second one later serve clients better.
 	select {
 	case <-w.ready:
 	case <-time.After(readyTimeout):
@@ -156,6 +160,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error 
 	if errors.Is(err, client.ErrSessionLost) {
 		return err
 	}
+	// A list that failed leaves the session in use, unless a ping fails too.
 	if isSuspicious(err) {
 		if broken := s.Ping(ctx); broken != nil {
 			return broken
@@ -175,6 +180,7 @@ func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value) {
 	if before.Problem != nil {
 		e.logger.InfoContext(ctx, "upstream healthy")
 	}
+	// Many servers send the same list again after each notification: without this, each would become a new catalog.
 	same := before.listed && equalLists(before.definitions, definitions)
 	var prompts promptIndex
 	if e.isReplica && !same {

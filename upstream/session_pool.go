@@ -142,6 +142,7 @@ func (p *sessionPool) wait(set wire.Capabilities, n int) {
 func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSession, opening bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// Not even a free session: otherwise a caller with many calls could hold all that there may be.
 	if p.heldLocked(set, caller) >= maxPerCaller {
 		return nil, false, p.changed
 	}
@@ -166,6 +167,7 @@ func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSe
 	if p.closed || time.Since(p.failedAt[set]) < pooledRetryPause {
 		return nil, false, nil
 	}
+	// Shared sessions need no second one. Of exclusive ones, no more are opened than calls wait for.
 	wanted := same == 0 || (p.exclusive && same < maxPerSet && pending < p.waiting[set])
 	if wanted && p.makeRoomLocked() {
 		p.openLocked(set)
@@ -211,6 +213,7 @@ func (p *sessionPool) openLocked(set wire.Capabilities) {
 		err := p.serve(ctx, s)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		// Remembered only if it could not be opened: one that broke later may well be replaced at once.
 		if s.session == nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "no session for clients that can be asked for input", slog.Any("error", err))
 			maps.DeleteFunc(p.failedAt, func(_ wire.Capabilities, at time.Time) bool { return time.Since(at) > pooledRetryPause })
@@ -235,6 +238,7 @@ func (p *sessionPool) serve(ctx context.Context, s *pooledSession) error {
 		s.session = session
 		p.idleLocked(s)
 	})
+	// The server may send its requests on the stream, so that calls wait for it, but not for long.
 	late := time.AfterFunc(readyTimeout, ready)
 	defer late.Stop()
 	for pause := newBackoff(); ; {
@@ -265,7 +269,7 @@ func (p *sessionPool) makeExclusive() {
 		return
 	}
 	p.exclusive = true
-	for _, s := range slices.Clone(p.all) {
+	for _, s := range slices.Clone(p.all) { // those in use are dropped when their calls have ended
 		if s.session != nil && s.calls == 0 {
 			p.dropLocked(s)
 		}
@@ -287,7 +291,7 @@ func (p *sessionPool) idleLocked(s *pooledSession) {
 
 // release returns a session to the pool after a call.
 func (p *sessionPool) release(s *pooledSession, lost bool) {
-	abandoned := s.session.Abandoned()
+	abandoned := s.session.Abandoned() // it has a lock of its own
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

@@ -16,7 +16,7 @@ import (
 func Connect(ctx context.Context, server config.Upstream, opts Options) (*Session, error) {
 	d := NewDialers(server, opts)[0]
 	s, err := d.Connect(ctx, SessionOptions{})
-	if err != nil {
+	if err != nil { // nobody else has the dialer to close its connections
 		d.CloseIdleConnections()
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, er
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return s, err
-	case errors.Is(err, errProbeFatal):
+	case errors.Is(err, errProbeFatal): // a legacy server that exits on an unknown method: start it once more
 		server.Protocol = anyLegacy
 		return d.open(ctx, server, opts)
 	case server.Transport == config.StreamableHTTP && !server.TransportExplicit && mayBeSSE(err):
@@ -114,6 +114,7 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 		return nil, err
 	}
 	s := newSession(d, server, t, opts)
+	// The server may speak before the handshake is complete: a ping then wants a reply.
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	if err := s.open(ctx); err != nil {
 		s.Close()

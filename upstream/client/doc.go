@@ -15,8 +15,9 @@
 //   - A message of the server goes to the call that it belongs to: the call on whose stream it arrived, whose progress
 //     token it carries, or the only one that it can belong to. Others are refused at once, or dropped.
 //   - A response stream of the legacy era whose events have ids is resumed where it stopped, within the call's time.
-//   - A request is sent a second time in two cases only: the server refused the access token, or it closed a kept connection
-//     before any byte of a response. See [Session.Call].
+//   - A request is sent a second time in two cases only, once each: the server refused the access token, or a kept connection
+//     broke within a second and before any byte of a response. The latter never repeats a handshake, nor a request whose
+//     relay may already have passed something on.
 //   - With an oauth block, no request goes out without an access token. All addresses of a server share one.
 //   - Errors and logs contain no URL, header or environment value of the configuration.
 //   - [Session.Close] returns when everything that belongs to the session has ended, a child process included.

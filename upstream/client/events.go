@@ -112,6 +112,7 @@ func (r *eventReader) readLine() ([]byte, error) {
 		if r.size+end >= r.maxMessage {
 			return nil, tooLarge(r.maxMessage)
 		}
+		// Lines mostly fit in the buffer, and are then read in place.
 		if !complete && end < r.source.Size() {
 			searched = end
 			continue
@@ -164,6 +165,7 @@ func (r *eventReader) peek(n int) ([]byte, error) {
 
 // lineEnd returns where the line at the start of a chunk ends, and whether it ends within the chunk.
 func lineEnd(chunk []byte) (end int, complete bool) {
+	// A lone CR ends a line as well, but is so rare that a search for LF first costs least.
 	end = bytes.IndexByte(chunk, '\n')
 	if complete = end >= 0; !complete {
 		end = len(chunk)
@@ -190,7 +192,7 @@ func (r *eventReader) addField(line []byte) {
 			r.kind = string(value)
 		}
 	case "id":
-		if bytes.IndexByte(value, 0) >= 0 {
+		if bytes.IndexByte(value, 0) >= 0 { // such an id is ignored, says the standard
 			return
 		}
 		r.id = string(value)

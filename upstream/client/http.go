@@ -159,6 +159,7 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 		return err
 	}
 	if r.method == wire.Initialize {
+		// Before the body is read: the server may send requests on its stream, whose replies must name the session.
 		t.setHeaders("", came.Header.Get(wire.HeaderSessionID))
 	}
 	switch contentType := came.contentType(); contentType {
@@ -173,7 +174,7 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 	switch {
 	case err == nil:
 		came.drain()
-	case came.read > 0:
+	case came.read > 0: // the server was at work: to send the request again could do it twice
 		err = &startedError{err}
 	}
 	return err
@@ -193,6 +194,8 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	if message.Error != nil {
 		answer, _ = wire.ReadError(message.Error) // nil if it is not an error object
 	}
+	// A 404 with a session means that the session is gone (2025-11-25, Transports, "Session Management"), unless the
+	// server says that it does not know the method, for which some use 404 too.
 	named := answer != nil && string(message.ID) == id
 	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != ""
 	switch {
@@ -253,6 +256,7 @@ func (t *httpTransport) readStream(
 		case !event.isMessage():
 			continue
 		}
+		// The revision may have been agreed on since the stream began, and decides whether batches are allowed.
 		messages, err := wire.ParseAll(event.data, t.agreed.Load().revision)
 		if err != nil {
 			return nil, &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}

@@ -123,14 +123,16 @@ func (c *httpClient) send(r *http.Request, body []byte, repeat bool) (*httpRespo
 		came, err := network.RoundTrip(r)
 		switch {
 		case err != nil && repeat && used.isStale() && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
+			// Not from the pool: if the server restarted, all connections in it are stale.
 			network, repeat = c.fresh, false
 			continue
 		case err != nil:
 			return nil, withoutURL(err)
 		case came.StatusCode != http.StatusUnauthorized || c.tokens == nil:
-		case renewed:
+		case renewed: // a new token is refused as well: fetching more of them would not help
 			c.tokens.refused(ctx)
 		default:
+			// Without another token, the refusal is the answer, and says as much as any error here.
 			if next, err := c.tokens.get(ctx, token); err == nil && next != token {
 				_ = came.Body.Close()
 				token, renewed = next, true
@@ -206,6 +208,7 @@ func (r *httpResponse) readAll(maxMessage int) ([]byte, error) {
 		_, err := io.ReadFull(r, raw)
 		return raw, err
 	}
+	// One byte more than allowed tells a message of the maximal size from a larger one.
 	raw, err := io.ReadAll(io.LimitReader(r, int64(maxMessage)+1))
 	if err == nil && len(raw) > maxMessage {
 		err = tooLarge(maxMessage)

@@ -42,6 +42,7 @@ func newSSETransport(client *httpClient, handshakeTimeout time.Duration) *sseTra
 
 func (t *sseTransport) start(receive func(*wire.Message)) {
 	t.receive = receive
+	// The stream outlives the handshake's context: it ends when the transport is closed.
 	ctx, hangUp := context.WithCancelCause(context.Background())
 	t.hangUp = hangUp
 	t.reading.Go(func() {
@@ -113,6 +114,7 @@ func resolveSameOrigin(base, reference string) (string, error) {
 	if origin(from) != origin(to) {
 		return "", &ProtocolError{problem: "the endpoint that the server names has another origin"}
 	}
+	// Credentials in the reference would take the place of the configured ones.
 	to.User, to.Fragment = from.User, ""
 	return to.String(), nil
 }

@@ -53,6 +53,7 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (List, error) {
 			return List{}, fmt.Errorf("%s: %w", wire.PromptsList, err)
 		}
 		all.Definitions = append(all.Definitions, p.definitions...)
+		// The list is as old as its oldest page when the first TTL is over.
 		if all.TTL == 0 || (p.ttl > 0 && p.ttl < all.TTL) {
 			all.TTL = p.ttl
 		}
@@ -69,6 +70,7 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (List, error) {
 		case time.Since(begun) > listTimeout:
 			return List{}, &ListError{fmt.Sprintf("the list takes longer than %s", listTimeout)}
 		}
+		// Cursors are opaque: they go back byte for byte as they came, escapes included.
 		cursors[string(p.next)] = true
 		params = wire.Object{}.With("cursor", p.next)
 	}

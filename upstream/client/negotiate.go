@@ -59,6 +59,7 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 	if protocol == anyLegacy || wire.KnownLegacy(protocol) {
 		return n.initialize(ctx, protocol)
 	}
+	// With a pinned modern revision, silence cannot mean legacy: there is nothing else to try.
 	pinned := protocol == wire.Rev20260728
 	if n.transport.mayIgnoreUnknown() && !pinned {
 		return n.negotiateWithSilence(ctx)
@@ -139,6 +140,7 @@ func (n *negotiator) discover(ctx context.Context) (agreement, error) {
 	if err != nil {
 		return agreement{}, probeError(err)
 	}
+	// Some legacy servers answer any method with a result.
 	revision := newestModern(result.Get("supportedVersions"))
 	if revision == "" {
 		return agreement{}, errLegacy
@@ -153,6 +155,7 @@ func (n *negotiator) initialize(ctx context.Context, protocol string) (agreement
 	if wire.KnownLegacy(protocol) {
 		wanted = protocol
 	}
+	// A legacy server answers with the revision that it wants to speak, which may be an older one.
 	params := wire.Object{}.
 		With("protocolVersion", wire.Quote(wanted)).
 		With("capabilities", n.capabilities.Object().JSON()).

@@ -135,8 +135,9 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	if err == nil || now.Sub(t.failedAt) >= tokenRetryPause {
 		err = t.fetch(ctx)
 	}
+	// That the token endpoint is down must not matter as long as the old token is valid.
 	if err != nil && hasToken && !isRefused && now.Before(t.token.Expiry) {
-		return t.token.AccessToken, nil // due for renewal, but still valid
+		return t.token.AccessToken, nil
 	}
 	if err != nil {
 		return "", err
@@ -190,6 +191,7 @@ func (t *tokenSource) request(ctx context.Context) (*oauth2.Token, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A new config each time: package clientcredentials knows only parameters that do not change.
 	signing := clientcredentials.Config{
 		TokenURL: t.config.TokenURL, ClientID: t.config.ClientID, Scopes: t.config.Scopes,
 		AuthStyle: oauth2.AuthStyleInParams, EndpointParams: maps.Clone(t.config.EndpointParams),
@@ -265,6 +267,7 @@ func tokenError(err error) error {
 	case status/100 == 5, status == http.StatusRequestTimeout:
 		return errors.New(problem)
 	}
+	// RFC 6749 uses 400 for most refusals. To operators all of them mean that the gateway was denied access.
 	return &tokenRefusedError{problem, &StatusError{Status: http.StatusUnauthorized}}
 }
 

@@ -157,6 +157,7 @@ func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
 			rs.logger.Warn("server request refused: it belongs to no call in flight", slog.String("method", m.Method))
 		}
 	}
+	// MCP has no error code for a client that cannot be asked; clients without a capability answer so.
 	if call == nil || !isForClient || call.relay.Reply == nil || !call.passOn(m) {
 		rs.refuse(m.ID, wire.NewError(wire.MethodNotFound, "Method not found: no client can be asked during this call"))
 	}
@@ -191,6 +192,7 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 		cancel()
 		return false
 	}
+	// All of this before the message is handed on, because the message's buffer belongs to the reader of the transport.
 	rs.pending[id] = cancel
 	c.pending++
 	c.requested = true
@@ -258,6 +260,7 @@ func (rs *relays) receiveProgress(m *wire.Message, call *relayedCall) {
 	if err != nil {
 		return
 	}
+	// Tokens are the session's own request ids, so that a server cannot name a call of another session.
 	token, ok := wire.Int(params.Get(wire.MetaProgressToken))
 	rs.mu.Lock()
 	named := rs.calls[token]

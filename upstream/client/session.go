@@ -69,6 +69,7 @@ func (s *Session) open(ctx context.Context) error {
 	if wire.Modern(s.Revision) {
 		return nil
 	}
+	// Before it gets this, a legacy server may send only pings and log messages (2025-11-25, Lifecycle, "Initialization").
 	if err := s.transport.send(ctx, wire.AppendNotification(nil, wire.Initialized, nil)); err != nil {
 		return fmt.Errorf("%s: %w", wire.Initialized, err)
 	}
@@ -144,6 +145,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	}
 	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
 	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
+	// Most calls relay nothing, and need not be found by what the server says.
 	var call *relayedCall
 	if relay.relays() {
 		s.lowerLogLevel(ctx, relay.LogLevel)
@@ -154,6 +156,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	err := s.transport.roundTrip(ctx, r)
 	switch {
 	case err != nil && ctx.Err() != nil:
+		// Transports return what broke when the context ended. The cause says why it ended, a deadline for example.
 		s.giveUp(r.id)
 		err = replaceCause(err, context.Cause(ctx))
 	case err != nil:
@@ -195,6 +198,7 @@ func (s *Session) Ping(ctx context.Context) error {
 	if wire.Modern(s.Revision) {
 		method = wire.Discover
 	}
+	// The modern era has no ping, and every modern server must implement server/discover.
 	_, err := s.Call(ctx, &Request{Method: method}, nil)
 	switch status, ok := errors.AsType[*StatusError](err); {
 	case ok && status.Status == http.StatusBadRequest: // many servers answer so when they do not know the session
@@ -268,6 +272,7 @@ func (s *Session) lowerLogLevel(ctx context.Context, level string) {
 // Close ends the session and waits until everything that belongs to it has ended. A child process is asked to exit, then
 // made to.
 func (s *Session) Close() {
+	// Messages on their way fail as soon as the transport is closed, so that waiting for them does not take long.
 	s.outbox.close()
 	s.transport.close()
 	s.outbox.wait()

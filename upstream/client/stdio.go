@@ -69,6 +69,8 @@ func startChild(server config.Upstream, logger *slog.Logger) (*child, error) {
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}),
 	}
 	c.command.Env = childEnvironment(server.Env)
+	// A group of its own, so that its descendants can be killed with it, and a Ctrl-C at the terminal reaches the gateway
+	// only.
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.startProcess(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", server.Address(), withoutPath(err))
@@ -115,6 +117,7 @@ func (c *child) roundTrip(ctx context.Context, r *request) error {
 }
 
 func (c *child) send(ctx context.Context, message []byte) error {
+	// Queued, because a child that does not read its stdin must not block callers beyond their deadlines.
 	line := append(wire.SingleLine(message), '\n')
 	select {
 	case c.lines <- line:
@@ -190,6 +193,7 @@ func (c *child) readMessages() {
 		switch {
 		case errors.Is(err, wire.ErrLineTooLong):
 			c.logger.Warn("line from child process ignored", slog.Any("error", err), slog.Int("max_message", c.maxMessage))
+			// Whoever waits for it should not have to wait until the timeout.
 			c.resolve(wire.HeadID(line), muxResponse{err: tooLarge(c.maxMessage)})
 		case err != nil:
 			return

@@ -22,7 +22,7 @@ func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	if err != nil {
 		return nil, NewError(ParseError, "Parse error: "+err.Error())
 	}
-	if len(messages) == 0 {
+	if len(messages) == 0 { // JSON-RPC 2.0, section 6
 		return nil, NewError(InvalidRequest, "Invalid request: the batch is empty")
 	}
 	return messages, nil

@@ -73,6 +73,7 @@ func Int(value jsontext.Value) (n int64, ok bool) {
 	if value.Kind() != '0' {
 		return 0, false
 	}
+	// JSON has one kind of number: 1e3 and 1000.0 are whole ones too.
 	f, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > maxExact {
 		return 0, false
@@ -86,7 +87,7 @@ func (e *Error) Error() string {
 
 // JSON returns the error object; that of a peer as it was sent.
 func (e *Error) JSON() jsontext.Value {
-	if e.raw != nil {
+	if e.raw != nil { // with members that this package does not know
 		return e.raw
 	}
 	object := Object{}.

@@ -18,6 +18,7 @@ var ErrLineTooLong = errors.New("line too long")
 func ReadLine(reader *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for tooLong := false; ; {
+		// ReadSlice, because ReadBytes would read a line of any length into memory.
 		part, err := reader.ReadSlice('\n')
 		if !tooLong {
 			line = append(line, part...)

@@ -41,7 +41,7 @@ func (m *Message) parse(raw []byte) error {
 	e := envelope{Message: m}
 	s := scanner{raw: raw}
 	if err := s.members(e.set); err != nil {
-		*m = Message{}
+		*m = Message{} // an id in bytes that are not JSON is no id
 		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
 			return NoBatches()
 		}
@@ -104,7 +104,7 @@ func (e *envelope) check() (problem string) {
 	switch {
 	case e.problem != "":
 		return e.problem
-	case m.IsNotification() && e.nullID:
+	case m.IsNotification() && e.nullID: // JSON-RPC allows it, MCP does not
 		return "the id of a request must not be null"
 	case !e.isVersion2:
 		return `jsonrpc must be "2.0"`

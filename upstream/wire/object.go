@@ -131,6 +131,7 @@ func (o Object) Object(name string) Object { return Members(o.Get(name)) }
 
 // With returns a copy of the object in which a member has another value, in its old place, or is added at the end.
 func (o Object) With(name string, value jsontext.Value) Object {
+	// Objects are shared between requests, so that none may change in place.
 	changed := make(Object, len(o), len(o)+1)
 	copy(changed, o)
 	for i := range changed {
@@ -212,6 +213,7 @@ func SingleLine(value []byte) []byte {
 	if !bytes.ContainsAny(value, "\r\n") {
 		return value
 	}
+	// Compact works in place. Raw strings stay, or escapes would change.
 	compact := jsontext.Value(bytes.Clone(value))
 	if err := compact.Compact(jsontext.PreserveRawStrings(true)); err != nil {
 		return value
