@@ -81,7 +81,7 @@ func TestOAuth_SignsAssertionWithPrivateKey(t *testing.T) {
 	}
 }
 
-// checkAssertion is what an authorization server looks at (RFC 7523, section 3).
+// checkAssertion checks an assertion as an authorization server does (RFC 7523, section 3).
 func checkAssertion(r *http.Request, key crypto.PublicKey, algorithm jose.SignatureAlgorithm, audience string, seen map[string]bool) error {
 	if _, _, basic := r.BasicAuth(); basic || r.PostForm.Has("client_secret") {
 		return errors.New("a secret beside the assertion")
@@ -104,8 +104,8 @@ func checkAssertion(r *http.Request, key crypto.PublicKey, algorithm jose.Signat
 	return claims.ValidateWithLeeway(jwt.Expected{Issuer: "weir", Subject: "weir", AnyAudience: jwt.Audience{audience}}, 0)
 }
 
-// TestOAuth_UsesTLSBlockForTokenEndpoint has both behind one private authority that wants client certificates, and
-// the token endpoint under another name.
+// Server and token endpoint have certificates of one private authority, which wants client certificates, but the token
+// endpoint has another name.
 func TestOAuth_UsesTLSBlockForTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	ours := newAuthority(t)

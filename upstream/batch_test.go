@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// A server of 2025-03-26 may say several things at once, in whatever framing; one of another revision may not.
+// A server of 2025-03-26 may send batches over any transport; one of another revision may not.
 func TestBatch_IsReadInItsRevisionOnly(t *testing.T) {
 	t.Parallel()
 	const changed = `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`
@@ -73,7 +73,7 @@ func TestBatch_IsReadInItsRevisionOnly(t *testing.T) {
 		t.Parallel()
 		for _, faults := range [][]string{{"batches"}, nil} {
 			u := upstreamtest.Child(t, "scripted", "script", faults...)
-			if faults == nil { // what it says is not heard
+			if faults == nil { // the response is ignored
 				u.Timeout = time.Second
 			}
 			c := start(t, u, upstream.Options{})

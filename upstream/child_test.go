@@ -23,7 +23,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// startScript runs a connector to the scripted child, and returns what is logged.
+// startScript runs a connector to the scripted child, and returns its log.
 func startScript(t *testing.T, faults ...string) (*upstream.Connector, *lockedBuffer, func()) {
 	t.Helper()
 	u := upstreamtest.Child(t, "scripted", "script", faults...)
@@ -32,7 +32,7 @@ func startScript(t *testing.T, faults ...string) (*upstream.Connector, *lockedBu
 	return c, &log, run(t, c)
 }
 
-// number waits until the log has a number in this place, and returns the last.
+// number waits until the log has a number after a text, and returns the last one.
 func number(t *testing.T, log *lockedBuffer, after string) int {
 	t.Helper()
 	pattern := regexp.MustCompile(after + ` (\d+)`)
@@ -48,7 +48,7 @@ func number(t *testing.T, log *lockedBuffer, after string) int {
 	return n
 }
 
-// exists reports whether there is a process, a zombie included.
+// exists reports whether a process exists, be it as a zombie.
 func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
@@ -105,7 +105,7 @@ func TestChild_MasksEnvironmentValuesInLog(t *testing.T) {
 	u.Command = []string{"sh", "-c", `echo "mode $MODE, tokens $SHORT, $LONG" >&2`}
 	u.Env["MODE"] = config.NewSecret("fast")
 	u.Env["SHORT"] = config.NewSecret("hunter2-abc")
-	for i := range 8 { // in whatever order they come
+	for i := range 8 { // in the order of the map
 		u.Env[fmt.Sprint("LONG", i)] = config.NewSecret("hunter2-abc" + strings.Repeat("x", i))
 	}
 	u.Env["LONG"] = config.NewSecret("hunter2-abcdefgh")
@@ -138,7 +138,7 @@ func TestChild_IsKilledIfItDoesNotExit(t *testing.T) {
 			if exists(pids[0]) {
 				t.Errorf("process %d is still there", pids[0])
 			}
-			// The grandchild's zombie is for whoever inherits it.
+			// Whoever inherits the grandchild reaps its zombie.
 			upstreamtest.Eventually(t, "the group is gone", func() bool {
 				return len(pids) == 1 || !exists(pids[1]) || isZombie(pids[1])
 			})
@@ -227,7 +227,7 @@ func TestChild_IsKilledAfterClosingStdout(t *testing.T) {
 	}
 }
 
-// A child that does not read fills its pipe. Neither calls nor the end may wait for it longer than they should.
+// The pipe to a child that does not read is full. Neither calls nor Run's end may be delayed by that.
 func TestChild_ThatDoesNotReadDelaysNobody(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "deaf", "script")
@@ -241,7 +241,7 @@ func TestChild_ThatDoesNotReadDelaysNobody(t *testing.T) {
 	ended := make(chan struct{}, 100)
 	for range 100 {
 		go func() {
-			_, _ = c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Params: long}, nil) // some may meet the next child
+			_, _ = c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Params: long}, nil) // some may reach the next child
 			ended <- struct{}{}
 		}()
 	}

@@ -24,7 +24,7 @@ func unavailable(err error) upstream.Reason {
 	return ""
 }
 
-// sdkHandler serves an SDK server over HTTP: statefully in the legacy era, or in both without sessions.
+// sdkHandler serves an SDK server over HTTP: with sessions in the legacy era only, or without sessions in both.
 func sdkHandler(server *mcp.Server, options mcp.StreamableHTTPOptions) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options)
 }
@@ -56,7 +56,7 @@ func TestConnector_WorksWithSDKServers(t *testing.T) {
 				c := start(t, u, upstream.Options{})
 				waitForNames(t, c, "a b c d e")
 				speaks(t, c, want)
-				if !peer.stateless || wire.Modern(want) { // else nobody would tell
+				if !peer.stateless || wire.Modern(want) { // else there are no notifications
 					upstreamtest.AddPrompt(server, "f")
 					waitForNames(t, c, "a b c d e f")
 				}
@@ -83,7 +83,7 @@ func TestConnector_WorksWithSDKServers(t *testing.T) {
 	}
 }
 
-// speaks checks the revision, a get, a refused get and a completion.
+// speaks checks the revision, a successful get, a refused one, and a completion.
 func speaks(t *testing.T, c *upstream.Connector, revision string) {
 	t.Helper()
 	if got := c.State().Revision; got != revision {
@@ -182,7 +182,7 @@ func TestCall_SurvivesLostSession(t *testing.T) {
 					})
 				}
 				calls.Wait()
-				upstreamtest.Eventually(t, "the list of the new session", func() bool { // it follows on the connection
+				upstreamtest.Eventually(t, "the list of the new session", func() bool { // one change when connected, one with the list
 					return changes.Load() == 2*int64(len(peer.Seen(wire.Initialize)))
 				})
 			}
@@ -193,7 +193,7 @@ func TestCall_SurvivesLostSession(t *testing.T) {
 	}
 }
 
-// Many servers answer 400 for a session that they do not know.
+// Many servers answer 400 to a session that they do not know.
 func TestConnector_RenewsRefusedSession(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)

@@ -112,7 +112,7 @@ func TestHTTP_FollowsNoRedirectAndShowsNoSecret(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that may be written and read at once.
+// lockedBuffer is a log that may be written and read concurrently.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

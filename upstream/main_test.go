@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most tests wait for a peer, so that more of them fit on a machine than it has processors.
+	// Most tests wait for a peer, so that more of them can run than there are processors.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -157,7 +157,7 @@ func start(t *testing.T, u config.Upstream, opts upstream.Options) *upstream.Con
 	return c
 }
 
-// run runs a connector until the test ends, or the function it returns is called.
+// run runs a connector until the test ends or stop is called.
 func run(t *testing.T, c *upstream.Connector) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -190,7 +190,7 @@ func names(c *upstream.Connector) string {
 	return strings.Join(list, " ")
 }
 
-// waitForNames waits until the list is fresh and has these names.
+// waitForNames waits until the list is up to date and has these names.
 func waitForNames(t *testing.T, c *upstream.Connector, want string) {
 	t.Helper()
 	upstreamtest.Eventually(t, "the list "+want, func() bool {
@@ -199,7 +199,7 @@ func waitForNames(t *testing.T, c *upstream.Connector, want string) {
 	})
 }
 
-// get asks for a prompt with an argument.
+// get gets a prompt with an argument.
 func get(ctx context.Context, c *upstream.Connector, name string) (string, error) {
 	params := wire.Object{}.With("name", wire.Quote(name)).
 		With("arguments", wire.Object{}.With("topic", wire.Quote("wéirs")).JSON())
@@ -207,7 +207,7 @@ func get(ctx context.Context, c *upstream.Connector, name string) (string, error
 	return string(result.JSON), err
 }
 
-// wantUnavailable checks why a call was not answered.
+// wantUnavailable checks the reason why a call was not answered.
 func wantUnavailable(t *testing.T, err error, want upstream.Reason) {
 	t.Helper()
 	if got := unavailable(err); got != want {

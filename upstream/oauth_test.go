@@ -22,19 +22,19 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// authorization is an authorization server with a token endpoint at /token, and the check of its tokens in front of
-// everything else. All that is secret begins with hunter2.
+// authorization is an authorization server with a token endpoint at /token; all other paths lead to a handler behind a check
+// of its tokens. All secrets begin with hunter2.
 type authorization struct {
 	behind http.Handler
 
 	mu sync.Mutex // guards what follows
-	// life is how long a token lives, in seconds; 0 is not said.
+	// life is the lifetime of tokens in seconds; 0 leaves it out.
 	life int
-	// valid are the tokens that are let in.
+	// valid are the tokens that are accepted.
 	valid map[string]bool
-	// deaf lets nobody in.
+	// deaf refuses every token.
 	deaf bool
-	// answer is asked instead, where it is set.
+	// answer, if set, answers at the token endpoint instead.
 	answer func(http.ResponseWriter, *http.Request)
 	// forms are the requests for tokens.
 	forms []url.Values
@@ -77,7 +77,7 @@ func (a *authorization) serveToken(w http.ResponseWriter, r *http.Request) {
 	a.give(w)
 }
 
-// give answers with a new token. Called with the lock only.
+// give answers with a new token. The lock must be held.
 func (a *authorization) give(w http.ResponseWriter) {
 	a.given++
 	token := fmt.Sprintf("hunter2-token-%d", a.given)
@@ -103,7 +103,7 @@ func (a *authorization) change(change func()) {
 	change()
 }
 
-// requests returns how often a token was asked for.
+// requests returns how many tokens were requested.
 func (a *authorization) requests() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,7 +160,7 @@ func TestOAuth_SendsSecretInBodyIfNeeded(t *testing.T) {
 	}
 }
 
-// inGuardedBubble runs a connector to a peer behind a, where time moves only when everybody waits.
+// inGuardedBubble runs a connector to a peer behind an authorization server, in a synctest bubble.
 func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		time.Sleep(time.Second)
 		want(2)
 
-		// While a token is good, that there is no other does not matter.
+		// While the token is valid, a failing token endpoint does not matter.
 		time.Sleep(3571 * time.Second)
 		a.change(func() {
 			a.answer = func(w http.ResponseWriter, _ *http.Request) { refuseToken(w, http.StatusBadRequest) }
@@ -206,7 +206,7 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 			t.Errorf("%d requests for tokens at once where there are none", n-asked)
 		}
 
-		// One that lives shortly is used nevertheless.
+		// A short-lived token is used all the same.
 		a.change(func() { a.answer, a.life = nil, 4 })
 		time.Sleep(time.Second)
 		before := a.requests()
@@ -236,7 +236,7 @@ func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
 			}
 		}
 
-		// A server that refuses the new one as well has answered, and is not flooded with more of them.
+		// A server that refuses the new token as well has answered, and no more tokens are fetched for it.
 		a.change(func() { a.deaf = true })
 		for range 10 {
 			_, err := get(t.Context(), c, "p")
@@ -368,7 +368,7 @@ func TestOAuth_TokenEndpointDownIsUnreachable(t *testing.T) {
 	c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{})
 	waitForNames(t, c, "p")
 	sso.Down()
-	mustGet(t, c, "p") // the token is good
+	mustGet(t, c, "p") // the token is still valid
 	a.change(func() { clear(a.valid) })
 	_, err := get(t.Context(), c, "p")
 	wantUnavailable(t, err, upstream.Denied)

@@ -1,8 +1,6 @@
 package upstream_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// inBubble runs a connector to a peer where time moves only when everybody waits.
+// inBubble runs a connector to a peer in a synctest bubble.
 func inBubble(t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +31,7 @@ func anywhere() config.Upstream { return upstreamtest.HTTP("timed", "http://peer
 
 func lists(p *upstreamtest.Peer) int { return len(p.Seen(wire.PromptsList)) }
 
-// wantLists checks how many lists have been asked for, after some time.
+// wantLists checks after some time how many lists were requested in all.
 func wantLists(t *testing.T, p *upstreamtest.Peer, after time.Duration, least, most int) {
 	t.Helper()
 	time.Sleep(after)
@@ -105,7 +103,7 @@ func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
 			t.Errorf("%d lists in a minute", before)
 		}
 		p.Prompts("really", "new")
-		wantLists(t, p, 250*time.Millisecond+1, before+1, before+2) // what is new is known as soon as ever
+		wantLists(t, p, 250*time.Millisecond+1, before+1, before+2) // a real change is known as soon as another one
 		if got := names(c); got != "really new" {
 			t.Errorf("names = %s, want really new", got)
 		}
@@ -151,7 +149,7 @@ func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 	}
 }
 
-// A server may say that its list changed on whichever stream is at hand, also one without a stream for that.
+// A server may report a change on any stream, also if it has none of its own for that.
 func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
@@ -250,7 +248,7 @@ func TestRefresh_CatchesUpAfterSlowStream(t *testing.T) {
 	inBubble(t, slow, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		wantLists(t, p, 2*time.Second, 1, 1) // the first list does not wait for the stream for long
 		p.Prompts("untold")
-		p.Changed() // nobody hears
+		p.Changed() // nobody is notified
 		wantLists(t, p, 3*time.Second, 2, 2)
 		if got := names(c); got != "untold" {
 			t.Errorf("names = %s, want untold", got)
@@ -362,223 +360,6 @@ func TestRefresh_RetriesRefusedListEveryTenToThirtySeconds(t *testing.T) {
 			wantLists(t, p, 10*time.Minute, test.least, test.most+1)
 		})
 	}
-}
-
-// failing is a network that is not there. It notes when it was tried.
-type failing struct{ at *[]time.Time }
-
-func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
-	*f.at = append(*f.at, time.Now())
-	return nil, errors.New("no network")
-}
-
-func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var at []time.Time
-		c := upstream.New(anywhere(), upstream.Options{Transport: failing{&at}}, func() {})
-		run(t, c)
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		_, err := get(t.Context(), c, "p")
-		if u, ok := errors.AsType[*upstream.Unavailable](err); !ok || u.RetryAfter <= 0 || u.RetryAfter > 10*time.Second {
-			t.Errorf("get = %#v", err)
-		}
-		gaps := map[time.Duration]bool{}
-		for i := 1; i < len(at); i++ {
-			gap, least, most := at[i].Sub(at[i-1]), 3*time.Second, 10*time.Second
-			if i <= 5 { // 0.2 s, and then twice as long each time
-				middle := 200 * time.Millisecond << (i - 1)
-				least, most = middle/2, middle*3/2
-			}
-			if gap < least || gap > most {
-				t.Errorf("attempt %d came after %s, want %s to %s", i+1, gap, least, most)
-			}
-			gaps[gap] = true
-		}
-		if len(at) < 30 || len(gaps) < len(at)/2 {
-			t.Errorf("%d attempts in five minutes, after %d different times", len(at), len(gaps))
-		}
-	})
-}
-
-func TestReconnect_ResetsBackoffAfterGoodSession(t *testing.T) {
-	t.Parallel()
-	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		for i := range 8 {
-			time.Sleep(time.Minute)
-			p.Forget()
-			p.Break()
-			time.Sleep(2 * time.Second) // the stream is tried again, and with it the session is found to be lost
-			if n := len(p.Seen(wire.Initialize)); n != i+2 || !c.State().Connected {
-				t.Fatalf("two seconds after the session was lost for time %d: %d sessions in all, state %+v", i+1, n, c.State())
-			}
-		}
-	})
-}
-
-func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
-	t.Parallel()
-	u := anywhere()
-	u.Breaker = config.Breaker{Failures: 3, Cooldown: 7 * time.Second}
-	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		want := func(reason upstream.Reason) {
-			t.Helper()
-			_, err := get(t.Context(), c, "p")
-			wantUnavailable(t, err, reason)
-		}
-		answers := func() {
-			t.Helper()
-			if _, err := get(t.Context(), c, "p"); err != nil {
-				t.Error(err)
-			}
-		}
-		hang := func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }
-		for name, notCounted := range map[string]func(){
-			"refusal": func() {
-				p.Error(wire.PromptsGet, http.StatusOK, `{"code":-32603,"message":"no"}`)
-				_, err := get(t.Context(), c, "p")
-				if _, ok := errors.AsType[*wire.Error](err); !ok {
-					t.Error(err)
-				}
-			},
-			"no object": func() { p.Result(wire.PromptsGet, `"text"`); want(upstream.BadResponse) },
-			"no error":  func() { p.Error(wire.PromptsGet, http.StatusOK, `{"message":"no"}`); want(upstream.BadResponse) },
-			"no JSON": func() {
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-					w.Header().Set("Content-Type", "application/json")
-					fmt.Fprint(w, `{"jsonrpc":`)
-				})
-				want(upstream.BadResponse)
-			},
-			"401": func() { p.Status(wire.PromptsGet, 401); want(upstream.Denied) },
-			"403": func() { p.Status(wire.PromptsGet, 403); want(upstream.Denied) },
-			"429": func() { p.Status(wire.PromptsGet, 429); want(upstream.RateLimited) },
-			"413": func() { p.Status(wire.PromptsGet, 413); want(upstream.BadResponse) },
-			"cancel": func() {
-				p.Handle(wire.PromptsGet, hang)
-				ctx, cancel := context.WithCancelCause(t.Context())
-				time.AfterFunc(time.Second, func() { cancel(errors.New("the client went away")) })
-				if _, err := get(ctx, c, "p"); !errors.Is(err, context.Canceled) || unavailable(err) != "" {
-					t.Errorf("get = %v, want %v", err, context.Canceled)
-				}
-			},
-			"the caller's own deadline": func() {
-				p.Handle(wire.PromptsGet, hang)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || unavailable(err) != "" {
-					t.Errorf("get = %v, want %v", err, context.DeadlineExceeded)
-				}
-			},
-		} {
-			t.Log(name)
-			for range 10 {
-				notCounted()
-			}
-			p.Result(wire.PromptsGet, `{}`)
-			answers()
-		}
-		for name, counted := range map[string]func(){
-			"timeout": func() { p.Handle(wire.PromptsGet, hang); want(upstream.Timeout) },
-			"408":     func() { p.Status(wire.PromptsGet, 408); want(upstream.BadResponse) },
-			"500":     func() { p.Status(wire.PromptsGet, 500); want(upstream.BadResponse) },
-			"502":     func() { p.Status(wire.PromptsGet, 502); want(upstream.Unreachable) },
-			"broken stream": func() {
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-					w.Header().Set("Content-Type", "text/event-stream")
-				})
-				want(upstream.Unreachable)
-			},
-			"a page": func() {
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) { fmt.Fprint(w, "<html>") })
-				want(upstream.BadResponse)
-			},
-		} {
-			t.Log(name)
-			for range 3 {
-				counted()
-			}
-			before := len(p.Seen(wire.PromptsGet))
-			_, err := get(t.Context(), c, "p")
-			if u, ok := errors.AsType[*upstream.Unavailable](err); !ok || u.Reason != upstream.BreakerOpen || u.RetryAfter != 7*time.Second {
-				t.Errorf("get = %#v", err)
-			}
-			time.Sleep(7*time.Second + 1)
-			counted() // half open: one may try
-			want(upstream.BreakerOpen)
-			if n := len(p.Seen(wire.PromptsGet)) - before; n != 1 {
-				t.Errorf("%d calls reached the peer while the breaker was open, want 1", n)
-			}
-			time.Sleep(7*time.Second + 1)
-			p.Result(wire.PromptsGet, `{}`)
-			answers()
-			answers()
-		}
-	})
-}
-
-func TestBreaker_ClosesOnReconnect(t *testing.T) {
-	t.Parallel()
-	u := anywhere()
-	u.Breaker = config.Breaker{Failures: 1, Cooldown: time.Hour}
-	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		time.Sleep(time.Minute)
-		p.Status(wire.PromptsGet, 500)
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.BadResponse)
-		_, err = get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.BreakerOpen)
-		p.Result(wire.PromptsGet, `{}`)
-		p.Forget()
-		p.Break()
-		time.Sleep(time.Second)
-		if _, err := get(t.Context(), c, "p"); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestCall_WaitsForSlotThenFails(t *testing.T) {
-	t.Parallel()
-	u := anywhere()
-	u.Concurrency, u.Timeout = 1, 4*time.Second
-	u.Breaker.Failures = 1
-	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-			select {
-			case <-time.After(3 * time.Second):
-				r.Result(w, `{}`)
-			case <-r.Context().Done():
-			}
-		})
-		begun := time.Now()
-		ended := make(chan error, 5)
-		for range 5 {
-			go func() {
-				_, err := get(t.Context(), c, "p")
-				ended <- err
-			}()
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		synctest.Wait()
-		if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || unavailable(err) != "" {
-			t.Errorf("get = %v, want the caller's own end", err)
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("the first: %v", err)
-		}
-		for range 4 { // one of them was let in, too late: that is not held against the peer
-			wantUnavailable(t, <-ended, upstream.Overloaded)
-		}
-		if waited := time.Since(begun); waited != 4*time.Second {
-			t.Errorf("refused after %s, want 4s", waited)
-		}
-		if _, err := get(t.Context(), c, "p"); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func TestProbe_SilenceOverHTTPDecidesNothing(t *testing.T) {

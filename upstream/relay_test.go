@@ -18,9 +18,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-const rootsQuestion = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
+const rootsRequest = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 
-// rooted is a client that can list its roots, after a time, and counts how often it was asked.
+// rooted is the relay of a client that lists its roots after a time, and counts the requests for them.
 func rooted(asked *atomic.Int32, after time.Duration) *upstream.Relay {
 	return &upstream.Relay{
 		Capabilities: jsontext.Value(`{"roots":{}}`),
@@ -39,7 +39,7 @@ func rooted(asked *atomic.Int32, after time.Duration) *upstream.Relay {
 	}
 }
 
-// answers returns what a peer was answered: "result" or "error" for each.
+// answers returns the replies that a peer got: "result" or "error" for each.
 func answers(p *upstreamtest.Peer) (kinds []string) {
 	for _, r := range p.Seen(http.MethodPost) {
 		switch {
@@ -59,7 +59,7 @@ func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Relay) 
 	return err
 }
 
-// TestRelay_PausesTimeoutDuringReply has a server ask on the call's own stream, and answer a while after it was.
+// The server sends a request on the call's own stream, and responds some time after the reply.
 func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]upstream.Reason{800 * time.Millisecond: "", 1100 * time.Millisecond: upstream.Timeout} {
@@ -70,7 +70,7 @@ func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 			p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
 			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 				w.Header().Set("Content-Type", wire.ContentSSE)
-				upstreamtest.Event(w, rootsQuestion)
+				upstreamtest.Event(w, rootsRequest)
 				<-answered
 				select {
 				case <-time.After(after):
@@ -100,7 +100,7 @@ func TestRelay_LendsSlotDuringReply(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			w.Header().Set("Content-Type", wire.ContentSSE)
-			upstreamtest.Event(w, rootsQuestion)
+			upstreamtest.Event(w, rootsRequest)
 			<-r.Context().Done()
 		})
 		var asked atomic.Int32
@@ -130,7 +130,7 @@ func TestRelay_PreventsRetryAfterServerRequest(t *testing.T) {
 	u.Attempts = 3
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
-			p.Say(rootsQuestion)
+			p.Say(rootsRequest)
 			time.Sleep(time.Millisecond)
 			w.WriteHeader(http.StatusBadGateway)
 		})
@@ -144,7 +144,7 @@ func TestRelay_PreventsRetryAfterServerRequest(t *testing.T) {
 	})
 }
 
-// TestRelay_GivesUntiedRequestToSoleCallOnly has a server ask on the streams that belong to no call.
+// The server sends requests on streams that belong to no call.
 func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -169,8 +169,8 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 		begin(t.Context())
 		begin(t.Context())
 		synctest.Wait()
-		sessions(2) // calls share the one for their capabilities
-		p.Say(rootsQuestion)
+		sessions(2) // calls with the same capabilities share one
+		p.Say(rootsRequest)
 		synctest.Wait()
 		if asked.Load() != 0 || !slices.Equal(answers(p), []string{"error", "error"}) {
 			t.Errorf("of two calls %d were asked; the answers: %v", asked.Load(), answers(p))
@@ -186,7 +186,7 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 		proceed = make(chan struct{})
 		begin(t.Context())
 		synctest.Wait()
-		p.Say(rootsQuestion) // the first session's stream is nobody's
+		p.Say(rootsRequest) // also on the primary session's stream, which relays nothing
 		synctest.Wait()
 		if asked.Load() != 1 || !slices.Equal(answers(p), []string{"error", "error", "error", "result"}) {
 			t.Errorf("the only call was asked %d times; the answers: %v", asked.Load(), answers(p))
@@ -201,7 +201,7 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 		}
 		begin(t.Context())
 		synctest.Wait()
-		sessions(5) // what is still said for the call that was given up is not said to the next
+		sessions(5) // late messages about the call that was given up must not reach the next
 		close(proceed)
 		for range 2 {
 			if err := <-ended; err != nil {
@@ -222,7 +222,7 @@ func TestRelay_GivesUntiedRequestToFirstCallOnly(t *testing.T) {
 				}
 			}
 			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-				p.Say(rootsQuestion)
+				p.Say(rootsRequest)
 				time.Sleep(time.Second)
 				r.Result(w, `{"messages":[]}`)
 			})
@@ -233,7 +233,7 @@ func TestRelay_GivesUntiedRequestToFirstCallOnly(t *testing.T) {
 	}
 }
 
-// TestRelay_KeepsCallsApart has a server mix up its calls.
+// The server sends progress of one call on the stream of another.
 func TestRelay_KeepsCallsApart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {

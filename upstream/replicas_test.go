@@ -32,16 +32,16 @@ type replica struct {
 	down atomic.Bool
 }
 
-// kill makes a replica unreachable, and breaks what is open.
+// kill makes a replica unreachable and breaks its streams.
 func (r *replica) kill() {
 	r.down.Store(true)
 	r.Break()
 }
 
-// gets is how many gets came.
+// gets returns the number of gets that arrived.
 func (r *replica) gets() int { return len(r.Seen(wire.PromptsGet)) }
 
-// network is where replicas are, by host.
+// network connects to replicas by host name.
 type network map[string]*replica
 
 func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -52,8 +52,7 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return upstreamtest.Memory{Handler: to.Peer}.RoundTrip(r)
 }
 
-// withReplicas runs a connector to replicas a, b, c … where time moves only when everybody waits. Each replica has
-// these prompts.
+// withReplicas runs a connector to replicas a, b, c … in a synctest bubble. Offers has the prompts of each replica.
 func withReplicas(
 	t *testing.T, change func(*config.Upstream), test func(*testing.T, *upstream.Connector, ...*replica), offers ...[]string,
 ) {
@@ -78,7 +77,7 @@ func withReplicas(
 	})
 }
 
-// mustGet fails the test where a get fails.
+// mustGet fails the test if a get fails.
 func mustGet(t *testing.T, c *upstream.Connector, name string) {
 	t.Helper()
 	if _, err := get(t.Context(), c, name); err != nil {
@@ -107,7 +106,7 @@ func TestReplicas_TakeTurns(t *testing.T) {
 		for _, r := range replicas {
 			r.Result(wire.Complete, `{"completion":{"values":[]}}`)
 		}
-		for range 6 { // what one alone has goes there, and the rest makes up for it
+		for range 6 { // calls for what only one lists go there, and the others make up for that
 			if err := complete(t.Context(), c, "own"); err != nil {
 				t.Error(err)
 			}
@@ -166,7 +165,7 @@ func TestReplicas_LeaveHalfTheTimeForTheNext(t *testing.T) {
 			time.Sleep(config.DefaultTimeout * 3 / 4)
 			r.Result(w, `{}`)
 		})
-		for range config.DefaultBreakerFailures { // until the breaker knows, this is too slow
+		for range config.DefaultBreakerFailures { // too slow for half of the time, until the other breaker opens
 			_, _ = get(t.Context(), c, "p")
 		}
 		mustGet(t, c, "p")
@@ -357,7 +356,7 @@ func TestReplicas_RollingDeployment(t *testing.T) {
 	}
 }
 
-// TestReplicas_HideAKillUnderLoad kills one of three servers of the official SDK under load, and lets it return.
+// One of three servers of the official SDK is killed under load, and comes back.
 func TestReplicas_HideAKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]mcp.StreamableHTTPOptions{
@@ -406,7 +405,7 @@ func TestReplicas_HideAKillUnderLoad(t *testing.T) {
 					}
 				})
 			}
-			busy := func(i int) { // and so are the others
+			busy := func(i int) { // waits until server i has load, as the others have
 				t.Helper()
 				before, all := served[i].Load(), gets.Load()
 				upstreamtest.Eventually(t, "load", func() bool { return served[i].Load() > before+20 && gets.Load() > all+100 })

@@ -21,7 +21,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// begins makes a peer answer gets with the beginning of a stream, which then ends. The id of the last get is kept.
+// begins makes a peer answer gets with the beginning of a stream, which then ends. It returns the id of the last get.
 func begins(p *upstreamtest.Peer, beginning string) (id *atomic.Value) {
 	id = &atomic.Value{}
 	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -37,7 +37,7 @@ func stream(w http.ResponseWriter, events string) {
 	w.(http.Flusher).Flush()
 }
 
-// resumes makes a peer answer what takes up a stream again; the stream outside of calls it does not have.
+// resumes sets how a peer answers requests to resume a stream; it has no standalone stream.
 func resumes(p *upstreamtest.Peer, answer func(w http.ResponseWriter, r *upstreamtest.Request, n int)) {
 	var n atomic.Int32
 	p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -49,7 +49,7 @@ func resumes(p *upstreamtest.Peer, answer func(w http.ResponseWriter, r *upstrea
 	})
 }
 
-// resumptions are the event ids that streams were taken up from.
+// resumptions returns the event ids that streams were resumed from.
 func resumptions(p *upstreamtest.Peer) string {
 	var ids []string
 	for _, r := range p.Seen(http.MethodGet) {
@@ -109,7 +109,7 @@ func TestResume_StreamThatEndedBeforeResponse(t *testing.T) {
 	})
 }
 
-// A server may ask and hang up: the answer reaches it, and its response the caller, however long the person took.
+// A server may send a request and hang up: it gets the reply, and the caller its response, however long a person took.
 func TestResume_StreamThatEndedDuringReply(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -143,8 +143,7 @@ func TestResume_StreamThatEndedDuringReply(t *testing.T) {
 	})
 }
 
-// A server that does not know where a stream stopped takes the GET for one of the stream that belongs to no call. What it
-// asks there may be anybody's.
+// A server that cannot resume takes the GET for one of its standalone stream, where its requests may belong to any call.
 func TestResume_TiesNoRequestToCall(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -161,7 +160,7 @@ func TestResume_TiesNoRequestToCall(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if n == 1 {
-				stream(w, "data: "+rootsQuestion+"\n\n")
+				stream(w, "data: "+rootsRequest+"\n\n")
 				return
 			}
 			stream(w, responses)
@@ -249,7 +248,7 @@ func TestResume_EndsWithCaller(t *testing.T) {
 	})
 }
 
-// The modern era has no such thing (2026-07-28, Transports): a stream that broke is a call that failed.
+// The modern era has no resumption (2026-07-28, Transports): a stream that breaks is a failed call.
 func TestResume_NotInModernEra(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewModernPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -306,7 +305,7 @@ func TestResume_StandaloneStream(t *testing.T) {
 	})
 }
 
-// TestResume_WorksWithSDKServer has the official server close the connection during a get, for the client to return.
+// The server of the official SDK closes the stream during a get, for the client to come back.
 func TestResume_WorksWithSDKServer(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{wire.Rev20250326, wire.Rev20250618, wire.Rev20251125} {

@@ -30,7 +30,7 @@ func badGateway(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(
 
 func hang(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }
 
-// since leaves out what a rate in calls per second cannot say exactly.
+// since rounds off what a rate in calls per second cannot express exactly.
 func since(begun time.Time) time.Duration { return time.Since(begun).Round(time.Millisecond) }
 
 func TestRate_DelaysCalls(t *testing.T) {
@@ -38,7 +38,7 @@ func TestRate_DelaysCalls(t *testing.T) {
 	u := anywhere()
 	u.Rate, u.Timeout, u.Breaker.Failures = 2, 2*time.Second, 1
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		for range 10 { // the gateway's own lists do not count
+		for range 10 { // the gateway's own requests do not count
 			p.Changed()
 			time.Sleep(time.Second)
 		}
@@ -53,7 +53,7 @@ func TestRate_DelaysCalls(t *testing.T) {
 				ends <- end{since(begun), err}
 			}()
 		}
-		// Two at once and one each half of a second, for as long as the timeout: the other five know at once.
+		// Two at once, then one each half second within the timeout. The other five fail at once.
 		for i := range cap(ends) {
 			e := <-ends
 			switch {
@@ -80,7 +80,7 @@ func TestRate_DelaysCalls(t *testing.T) {
 			t.Errorf("get = %v, want the caller's own end", err)
 		}
 		begun = time.Now()
-		mustGet(t, c, "p") // in the turn that was given back
+		mustGet(t, c, "p") // in a turn that another call gave back
 		if waited := time.Since(begun); waited >= time.Second/2 {
 			t.Errorf("waited %s", waited)
 		}
@@ -122,14 +122,14 @@ func TestRetry_SameEndpoint(t *testing.T) {
 		want("", 3, 150*time.Millisecond, 300*time.Millisecond)
 		failFirst(p, 1, hang)
 		want("", 2, config.DefaultTimeout/2, config.DefaultTimeout/2+100*time.Millisecond)
-		failFirst(p, 3, hang) // of which the last two had hardly any time
+		failFirst(p, 3, hang) // the last two of which have hardly any time
 		want(upstream.Timeout, 3, config.DefaultTimeout, config.DefaultTimeout)
 		failFirst(p, 0, nil)
 		want("", 1, 0, 0)
 		failFirst(p, 9, badGateway)
 		want(upstream.Unreachable, 3, 150*time.Millisecond, 300*time.Millisecond)
 		want(upstream.Unreachable, 2, 150*time.Millisecond, 300*time.Millisecond) // and the breaker opened
-		want(upstream.BreakerOpen, 0, 0, 0)                                       // no pause mends that
+		want(upstream.BreakerOpen, 0, 0, 0)                                       // a pause does not help
 	})
 }
 
@@ -169,7 +169,7 @@ func TestRetry_CountsInRate(t *testing.T) {
 	})
 }
 
-// Of a call that comes to nothing, only the attempts that had their share of the time are held against the peer.
+// Of a call that times out, only attempts that had their share of the time count in the breaker.
 func TestBreaker_IgnoresHurriedAttempts(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
@@ -186,7 +186,7 @@ func TestBreaker_IgnoresHurriedAttempts(t *testing.T) {
 	})
 }
 
-// A server that cannot tell of changes is asked by the time that it gives its list to live.
+// A server without notifications is polled by the TTL of its list.
 func TestRefresh_PollsByTTL(t *testing.T) {
 	t.Parallel()
 	silent := func(p *upstreamtest.Peer) *upstreamtest.Peer {

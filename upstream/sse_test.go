@@ -19,7 +19,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sseUpstream is the configuration of a server of HTTP+SSE, whose transport is found out where it is not said.
+// sseUpstream is the configuration of a server with HTTP+SSE. Unless the transport is given, it is to be found out.
 func sseUpstream(url string, said bool) config.Upstream {
 	u := upstreamtest.HTTP("sse", url+"/sse")
 	if said {
@@ -64,14 +64,14 @@ func TestSSE_WorksWithSDKServers(t *testing.T) {
 	}
 }
 
-// A server is asked for a stream only where its answer to a handshake leaves nothing else.
+// HTTP+SSE is tried only if the answer to a handshake rules out everything else.
 func TestSSE_IsTriedLast(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		status   int
 		err      string // "" for a text
 		protocol string
-		want     upstream.Reason // "" where HTTP+SSE is found
+		want     upstream.Reason // "" if HTTP+SSE is found
 	}{
 		"400":                {400, "", "auto", ""},
 		"404":                {404, "", "auto", ""},
@@ -118,14 +118,14 @@ func TestSSE_IsTriedLast(t *testing.T) {
 			}
 		})
 	}
-	// It is no resort at all where the configuration says that the server is of the other kind.
+	// It is not tried if another transport is configured.
 	old := upstreamtest.NewPeer(t)
 	given := sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(old)).URL, false)
 	given.TransportExplicit = true
 	if s, err := client.Connect(t.Context(), given, upstream.Options{}); err == nil || len(old.Seen(http.MethodGet)) > 0 {
 		t.Errorf("Connect() = %v, %v, and a stream was asked for %d times", s, err, len(old.Seen(http.MethodGet)))
 	}
-	// What neither transport brings is told of both.
+	// If both transports fail, the error names both failures.
 	u := sseUpstream(upstreamtest.Serve(t, http.NotFoundHandler()).URL, false)
 	_, err := client.Connect(t.Context(), u, upstream.Options{})
 	if err == nil || strings.Count(err.Error(), "404 Not Found") != 2 || !strings.Contains(err.Error(), "over HTTP+SSE: ") {
@@ -220,7 +220,7 @@ func TestSSE_RejectsOtherStreams(t *testing.T) {
 					<-r.Context().Done()
 				}
 			})).URL, true)
-			if name == "silence" { // what is said comes in its own time, on a busy machine too
+			if name == "silence" { // only here: a busy machine may need longer for the others
 				u.Timeout = 200 * time.Millisecond
 			}
 			c := upstream.New(u, upstream.Options{}, func() {})
@@ -299,7 +299,7 @@ func TestSSE_ReceivesMessagesOutsideOfCalls(t *testing.T) {
 	c := startSSE(t, peer, nil)
 	peer.Say(`{"jsonrpc":"2.0","id":"π","method":"ping"}`)
 	peer.Say(`{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}`)
-	peer.Say(`{"jsonrpc":"2.0","id":999,"result":{}}`) // to nothing
+	peer.Say(`{"jsonrpc":"2.0","id":999,"result":{}}`) // to no request
 	for _, want := range []string{`{"jsonrpc":"2.0","id":"π","result":{}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`} {
 		upstreamtest.Eventually(t, want, func() bool {
 			return slices.ContainsFunc(peer.Seen(""), func(r *upstreamtest.Request) bool { return strings.HasPrefix(string(r.Body), want) })
@@ -345,7 +345,7 @@ func TestSSE_RejectsMessageThatIsTooLarge(t *testing.T) {
 		}
 	}
 	peer.Result(wire.PromptsGet, `{}`)
-	if _, err := get(t.Context(), c, "p"); err != nil { // the session is another one
+	if _, err := get(t.Context(), c, "p"); err != nil { // on another session
 		t.Error(err)
 	}
 }

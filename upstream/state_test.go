@@ -12,8 +12,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// TestMergeLists_DoesNotDependOnOrderOfArrival holds what lists become against what is promised of them, whatever they are and in whatever order they
-// arrive.
+// Random lists, in any order of arrival, become the union that State promises.
 func TestMergeLists_DoesNotDependOnOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
@@ -30,7 +29,7 @@ func TestMergeLists_DoesNotDependOnOrderOfArrival(t *testing.T) {
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 			c := New(u, Options{}, func() {})
 			for _, i := range order {
-				c.endpoints[i].publish(t.Context(), nil) // and then something else
+				c.endpoints[i].publish(t.Context(), nil) // so that the next list is a change
 				c.endpoints[i].publish(t.Context(), lists[i])
 			}
 			states = append(states, c.State())

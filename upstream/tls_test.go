@@ -39,7 +39,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign fills a certificate in and signs it, with its own key where the authority has none yet.
+// sign completes a certificate and signs it: with its own key if the authority has none yet.
 func (a *authority) sign(c *x509.Certificate) (certificate string, key *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,7 +59,7 @@ func (a *authority) sign(c *x509.Certificate) (certificate string, key *ecdsa.Pr
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), key
 }
 
-// pair issues a certificate for a use and a name.
+// pair issues a certificate for a use and a name, with its key.
 func (a *authority) pair(use x509.ExtKeyUsage, name string) (certificate, key string) {
 	a.t.Helper()
 	certificate, private := a.sign(&x509.Certificate{
@@ -72,7 +72,7 @@ func (a *authority) pair(use x509.ExtKeyUsage, name string) (certificate, key st
 	return certificate, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// serveTLS serves a peer over TLS to those who show a certificate of the authority.
+// serveTLS serves a peer over TLS to clients with a certificate of the authority.
 func (a *authority) serveTLS(name string, newest uint16) (url string) {
 	a.t.Helper()
 	pair, err := tls.X509KeyPair(pemPair(a.pair(x509.ExtKeyUsageServerAuth, name)))
@@ -86,7 +86,7 @@ func (a *authority) serveTLS(name string, newest uint16) (url string) {
 		Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
 		MinVersion: tls.VersionTLS10, MaxVersion: newest,
 	}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are to fail
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // some handshakes are to fail
 	server.StartTLS()
 	a.t.Cleanup(server.Close)
 	return server.URL
@@ -159,7 +159,7 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 	})
 }
 
-// A TLS server that speaks HTTP/2 is spoken to in it, one that does not in HTTP/1.1.
+// A TLS server that offers HTTP/2 gets HTTP/2, any other HTTP/1.1.
 func TestTLS_NegotiatesHTTPVersion(t *testing.T) {
 	t.Parallel()
 	ours := newAuthority(t)

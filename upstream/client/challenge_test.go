@@ -22,7 +22,7 @@ func TestAuthParameters_ReadsChallenge(t *testing.T) {
 	}
 }
 
-// FuzzChallenge holds that whatever a server says is read to its end.
+// FuzzChallenge checks that reading any challenge ends.
 func FuzzChallenge(f *testing.F) {
 	f.Add(`realm="a, \"b\"", resource_metadata="https://x", scope=mcp`)
 	f.Add(`a="\`)

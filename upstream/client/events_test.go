@@ -27,7 +27,7 @@ import (
 
 const response7 = `{"jsonrpc":"2.0","id":7,"result":{"b":2.50,"a":"\u00e9"}}`
 
-// streamed reads a stream and returns the response to 7 and what else was said.
+// streamed reads a stream and returns the response with id 7 and the other messages.
 func streamed(stream io.Reader, maxMessage int) (answer wire.Message, said []wire.Message, err error) {
 	read := client.StreamReader(maxMessage)
 	answer, err = read(stream, "7", func(m wire.Message) { said = append(said, m) })
@@ -76,8 +76,7 @@ func TestReadStream_FindsResponse(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are and however they arrive: the reader comes to an end, always the same, and hands on nothing that
-// was not read strictly.
+// Whatever the bytes are and however they arrive, reading ends with the same outcome, and every message was read strictly.
 func FuzzEventStream(f *testing.F) {
 	f.Add([]byte("data: " + response7 + "\n\n"))
 	f.Add([]byte(": x\r\nid: 1\r\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata: \"method\":\"ping\"}\r\n\r\n"))
@@ -107,8 +106,8 @@ func FuzzEventStream(f *testing.F) {
 	})
 }
 
-// FuzzEvents holds the reader of event streams against another one, and holds it to what that does not do: events that
-// are not finished are none, and it is all the same how the bytes arrive.
+// FuzzEvents compares the reader with another implementation, and checks what that does not promise: unfinished events are
+// dropped, and it does not matter how the bytes arrive.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte("data: a\n\n"), uint64(1))
 	f.Add([]byte(": x\r\nid: 1\r\nevent: message\r\ndata: a\r\ndata:\r\ndata\r\n\r\nid\n\ndata: b\n\n"), uint64(2))
@@ -122,7 +121,7 @@ func FuzzEvents(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", finished, err)
 		}
-		blank := bytes.TrimLeft(stream, "\r\n") // behind blank lines a byte order mark is none, but the other takes it for one
+		blank := bytes.TrimLeft(stream, "\r\n") // after blank lines a byte order mark means nothing, but the other implementation skips it
 		if len(blank) == len(stream) || !bytes.HasPrefix(blank, []byte("\ufeff")) {
 			if diff := cmp.Diff(otherEvents(t, finished), got, cmpopts.IgnoreFields(client.Event{}, "Retry")); diff != "" {
 				t.Errorf("%q (-other +this):\n%s", finished, diff)
@@ -146,7 +145,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// pieces reads as much at once as comes to it.
+// pieces reads in pieces of random size.
 type pieces struct {
 	io.Reader
 
@@ -166,7 +165,7 @@ func otherEvents(t *testing.T, stream []byte) (all []client.Event) {
 			t.Fatalf("%q: %v", stream, err)
 		}
 		switch id := e.LastEventID; {
-		case strings.ContainsFunc(id, unicode.IsControl), len(id) > 1<<10: // not for a header
+		case strings.ContainsFunc(id, unicode.IsControl), len(id) > 1<<10: // does not fit in a header
 			place = ""
 		case id != "":
 			place = id
@@ -218,7 +217,7 @@ func TestEventReader_ReadsEvents(t *testing.T) {
 	}
 }
 
-// An event has a size with all of its lines, up to the one that ends it; what stands before it and after is its own.
+// The size of an event is that of all its lines. Comments and events before it do not count.
 func TestEventReader_BoundsEvent(t *testing.T) {
 	const stream = "\n: what goes before\ndata: 0123456789\r\nid: 1\r\n\r\n"
 	size := len("data: 0123456789\r\nid: 1\r\n\r")
@@ -230,7 +229,7 @@ func TestEventReader_BoundsEvent(t *testing.T) {
 	}
 }
 
-// Streams that are read at the same time use the same rooms, one after the other: what was read is still there later.
+// Concurrent streams share pooled buffers. Data that was returned must not change afterwards.
 func TestEventReader_KeepsStreamsApart(t *testing.T) {
 	read := client.StreamReader(1 << 20)
 	var reading sync.WaitGroup
@@ -261,12 +260,12 @@ func TestEventReader_KeepsStreamsApart(t *testing.T) {
 	reading.Wait()
 }
 
-// A stream that stays open keeps little, however large its events were.
+// A stream that stays open holds a small buffer only, however large its events were.
 func TestEventReader_HoldsSmallBuffer(t *testing.T) {
 	for _, size := range []int{0, 5_000, 50_000, 5_000_000} {
 		large := "data: " + strings.Repeat("x", size) + "\n\n"
 		if got := client.BuffersHeld(strings.NewReader(large + "data: y\n\n" + large + ": still here")); got > 4<<10 {
-			t.Errorf("after %d bytes: room for %d", size, got)
+			t.Errorf("after %d bytes: holds buffers of %d bytes", size, got)
 		}
 	}
 }
@@ -284,7 +283,7 @@ func readAnswers(tb testing.TB, lines int) (text string, once func()) {
 	}
 }
 
-// An answer that comes as an event stream costs the room for its data, whatever that is read into.
+// A response in an event stream costs one allocation as large as its data; buffers come from pools.
 func TestEventReader_AllocatesLittle(t *testing.T) {
 	const most = 4
 	for _, lines := range []int{14, 450} {
@@ -295,8 +294,7 @@ func TestEventReader_AllocatesLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkReadStream is the reading of an answer that came as an event stream: 4 allocations, two of them the
-// benchmark's own, and one as large as the data. With 1 MB they are more where the rooms are thrown away in between.
+// BenchmarkReadStream reads a response from an event stream. Two of the allocations are the benchmark's own.
 func BenchmarkReadStream(b *testing.B) {
 	for _, lines := range []int{14, 450, 45_000} {
 		text, once := readAnswers(b, lines)

@@ -8,17 +8,17 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// roleVariable tells the test binary, started as a child process, which role to play.
+// roleVariable tells the test binary that it runs as a child process, and in which role.
 const roleVariable = "UPSTREAMTEST_ROLE"
 
-// HTTP returns the configuration of an upstream at url, and at replicas of it, with all defaults.
+// HTTP returns the configuration of an upstream at a URL and those of its replicas, with all defaults.
 func HTTP(name, url string, replicas ...string) config.Upstream {
 	u := defaults(name)
 	u.Transport, u.URLs = config.StreamableHTTP, append([]string{url}, replicas...)
 	return u
 }
 
-// Child returns the configuration of an upstream that is this test binary in a role given to [Main].
+// Child returns the configuration of an upstream that runs this test binary in a role of [Main].
 func Child(tb testing.TB, name, role string, args ...string) config.Upstream {
 	tb.Helper()
 	program, err := os.Executable()
@@ -43,7 +43,7 @@ func defaults(name string) config.Upstream {
 	}
 }
 
-// Main runs the tests, or a role where the binary was started as a [Child]. To be called from TestMain.
+// Main runs the tests, or a role if the binary was started as a [Child]. Call it from TestMain.
 func Main(m *testing.M, roles map[string]func(args []string)) {
 	if role, ok := os.LookupEnv(roleVariable); ok {
 		roles[role](os.Args[1:])
@@ -52,15 +52,15 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 	os.Exit(m.Run())
 }
 
-// eventually is how long [Eventually] waits: long enough for a machine that does other things as well.
+// eventually is how long [Eventually] waits: long enough for a busy machine.
 const eventually = 20 * time.Second
 
-// Eventually waits until a condition holds, and fails the test where it never does.
+// Eventually waits until a condition holds. It fails the test if that takes too long.
 func Eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(eventually); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("waited %s in vain: %s", eventually, what)
+			tb.Fatalf("after %s still not: %s", eventually, what)
 		}
 	}
 }

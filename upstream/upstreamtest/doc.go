@@ -1,13 +1,13 @@
-// Package upstreamtest answers: what can stand in for an MCP server in a test?
+// Package upstreamtest has MCP servers for tests: fakes whose every response a test decides, and real ones.
 //
-//   - [HTTP] and [Child] are configurations with the defaults of config.Load.
-//   - [Peer] is a server over HTTP of either era whose every answer the test may decide.
+//   - [HTTP] and [Child] return configurations with the defaults of config.Load.
+//   - [Peer] is a server over Streamable HTTP, of either era, whose responses can be replaced.
 //   - [SSE] serves a Peer over HTTP+SSE.
-//   - [SDK] is a server of the official Go SDK, for use behind its handlers or on stdio.
-//   - [Serve] puts a handler on a port that can go down and come back.
-//   - [Main] makes the test binary play a child process, in a role of the test's own.
-//   - [Violation] checks a message against the JSON schema of its protocol revision; the schemas are in testdata/schema.
-//   - [Memory] is an http.RoundTripper without a network, for tests in which time moves in a synctest bubble.
+//   - [SDK] returns a server of the official Go SDK, to be served by its handlers or over stdio.
+//   - [Serve] serves a handler on a port that can go down and come back.
+//   - [Main] lets the test binary run as a child process, in a role that the test defines.
+//   - [Violation] checks a message with the JSON schema of its protocol revision; the schemas are in testdata/schema.
+//   - [Memory] is an http.RoundTripper without a network, for tests in a synctest bubble.
 //
-// What needs an end registers it with the test's cleanup.
+// Whatever must be stopped is stopped by the test's cleanup.
 package upstreamtest

@@ -13,12 +13,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Forgotten stands in the place of a method for what is answered to a session that is not known any more.
+// Forgotten in the place of a method stands for any request of a session that the peer has forgotten.
 const Forgotten = "session not found"
 
-// Peer is an MCP server over Streamable HTTP. Without further instructions it is a legacy one with sessions, one
-// prompt "p" and notifications. Its answers may be replaced at any time. What it hears is held against the schema of
-// the revision that it is said in, less gets and completions: what they are about is the test's own.
+// Peer is an MCP server over Streamable HTTP. By default it is a legacy one with sessions, notifications and one prompt, "p".
+// Its responses may be replaced at any time. It checks each message that it gets with the schema of its revision, but for
+// gets and completions, whose params are the test's.
 type Peer struct {
 	tb testing.TB
 
@@ -66,7 +66,7 @@ func NewModernPeer(tb testing.TB) *Peer {
 	return p
 }
 
-// Handle replaces the answer to a method of JSON-RPC or, where there is no message, of HTTP. Nil means not found.
+// Handle replaces the response to a method of JSON-RPC or, for a request without a message, of HTTP. Nil means not found.
 func (p *Peer) Handle(method string, answer func(http.ResponseWriter, *Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *Peer) Prompts(names ...string) {
 	p.Result(wire.PromptsList, string(append(list, "]}"...)))
 }
 
-// Seen returns the requests with a method, of JSON-RPC or of HTTP, that came so far.
+// Seen returns the requests so far with a method of JSON-RPC or of HTTP.
 func (p *Peer) Seen(method string) []*Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Peer) Seen(method string) []*Request {
 	return found
 }
 
-// Forget makes the peer forget all sessions, as a restart would.
+// Forget makes the peer forget all sessions, as a restart does.
 func (p *Peer) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,12 +129,12 @@ func (p *Peer) Say(message string) {
 	}
 }
 
-// Changed says that the list of prompts changed.
+// Changed sends a notification that the list of prompts changed.
 func (p *Peer) Changed() {
 	p.Say(`{"jsonrpc":"2.0","method":"` + wire.PromptsListChanged + `"}`)
 }
 
-// Break ends all open streams without a word.
+// Break closes all open streams.
 func (p *Peer) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,14 +144,14 @@ func (p *Peer) Break() {
 	clear(p.streams)
 }
 
-// Streams returns how many streams are open.
+// Streams returns the number of open streams.
 func (p *Peer) Streams() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.streams)
 }
 
-// Stream answers with a stream of what is said, until the client leaves or [Peer.Break].
+// Stream responds with a stream of the messages of [Peer.Say], until the client leaves or [Peer.Break].
 func (p *Peer) Stream(w http.ResponseWriter, r *Request) {
 	p.stream(w, r.Request, make(chan string, 64), func() {
 		if r.Message.Method == wire.Listen {
@@ -160,7 +160,7 @@ func (p *Peer) Stream(w http.ResponseWriter, r *Request) {
 	})
 }
 
-// stream answers with a stream of what is said, and first with what first writes.
+// stream responds with what first writes, and then with a stream of messages.
 func (p *Peer) stream(w http.ResponseWriter, r *http.Request, said chan string, first func()) {
 	p.mu.Lock()
 	p.streams[said] = true
@@ -239,7 +239,7 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	}
 }
 
-// revision is the one that a message is said in, as far as it shows.
+// revision returns the revision of a message, as far as the request shows it.
 func (r *Request) revision() string {
 	if header := r.Header.Get(wire.HeaderProtocolVersion); header != "" {
 		return header
@@ -250,7 +250,7 @@ func (r *Request) revision() string {
 	return wire.Rev20241105
 }
 
-// take records a request and finds its answer. It gives out sessions and knows them again.
+// take records a request and returns the response to it. It assigns sessions and recognises them.
 func (p *Peer) take(w http.ResponseWriter, r *Request, method string) (answer func(http.ResponseWriter, *Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// SDK returns a server of the official Go SDK with the named prompts, two on each page. A get answers with the
-// prompt's name and arguments as text, a completion with the value doubled.
+// SDK returns a server of the official Go SDK with the named prompts, two on each page. A get returns the prompt's name and
+// arguments as text, a completion returns the value doubled.
 func SDK(options mcp.ServerOptions, names ...string) *mcp.Server {
 	options.PageSize = 2
 	options.CompletionHandler = func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
@@ -22,7 +22,7 @@ func SDK(options mcp.ServerOptions, names ...string) *mcp.Server {
 	return server
 }
 
-// AddPrompt adds a prompt to a server made by [SDK], which tells its clients.
+// AddPrompt adds a prompt to a server made by [SDK], which notifies its clients.
 func AddPrompt(server *mcp.Server, name string) {
 	prompt := &mcp.Prompt{Name: name, Description: "about " + name, Arguments: []*mcp.PromptArgument{{Name: "topic"}}}
 	server.AddPrompt(prompt, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {

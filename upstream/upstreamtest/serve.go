@@ -13,7 +13,7 @@ import (
 
 // Server is an HTTP server that can go down and come back on the same port.
 type Server struct {
-	// URL is where it is, or will be again.
+	// URL stays the same when the server goes down and comes back.
 	URL string
 
 	tb      testing.TB
@@ -49,7 +49,7 @@ func (s *Server) Up(handler http.Handler) {
 	})
 }
 
-// Down ends the server as a kill would: its connections break. It may be called again.
+// Down stops the server as a kill does: its connections break. It may be called more than once.
 func (s *Server) Down() {
 	_ = s.server.Close()
 	s.served.Wait()

@@ -10,16 +10,16 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// SSE serves a peer over HTTP+SSE, at /sse. What it answers to a message is said on the stream; a status that is no
-// success is the POST's own.
+// SSE serves a peer over HTTP+SSE, at /sse. The peer's responses go to the stream, but for those with an error status,
+// which answer the POST.
 func SSE(p *Peer) http.Handler { return &overSSE{peer: p, endpoint: "/messages?session="} }
 
-// SSEAt is [SSE] with another endpoint, to which the session's number is appended.
+// SSEAt is [SSE] with another endpoint URL, to which the session's number is appended.
 func SSEAt(p *Peer, endpoint string) http.Handler { return &overSSE{peer: p, endpoint: endpoint} }
 
 type overSSE struct {
 	peer *Peer
-	// endpoint is what the stream's first event says, less the session's number.
+	// endpoint is the data of the stream's first event, without the session's number.
 	endpoint string
 
 	mu       sync.Mutex // guards sessions
