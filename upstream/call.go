@@ -58,8 +58,6 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 	if err != nil {
 		return Result{}, unavailable(conn.name, BreakerOpen, time.Until(conn.reopensAt()), err)
 	}
-	// The breaker counts calls that it allowed: it must hear of each, also if the call panics.
-	err = errPanicked
 	defer func() {
 		done(err)
 		if isSuspicious(err) {
@@ -72,6 +70,7 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 	}
 	// Measured only now: waiting for a session is not the server's time.
 	share := d.left()
+	err = errPanicked // for the breaker, which must hear of every call that it allowed, should this one not return
 	result, err = session.Call(ctx, k.request, k.relayDuring(d))
 	if pooled != nil {
 		isLost := errors.Is(err, client.ErrSessionLost)
