@@ -96,7 +96,7 @@ soak: ## run a minute of failing upstreams under the race detector: SOAK='-for 1
 	go build -race -o bin/ ./examples/bench/soak
 	bin/soak $(SOAK)
 
-figures: ## print figures of the code: sizes, references, comments, the path of one get; FIGURES=DIR for another checkout
+figures: ## print figures of the code: sizes, references, comments, the path of one get; FIGURES="-orders DIR" for another checkout
 	@go run -modfile=.ci/tools.mod ./.ci/figures $(FIGURES)
 
 check: ## run everything that CI runs

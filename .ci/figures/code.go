@@ -39,8 +39,6 @@ type file struct {
 	code             map[int]string // the text of lines that hold code, with normalised white space
 }
 
-func (f *file) test() bool { return strings.HasSuffix(f.path, "_test.go") }
-
 // load reads a checkout, without nested modules.
 func load(ctx context.Context, dir string) (*module, error) {
 	m := &module{dir: dir}
@@ -143,7 +141,7 @@ func printSizes(m *module) {
 	parts := [3][]*file{}
 	for _, f := range m.files {
 		switch {
-		case f.test() || strings.HasSuffix(filepath.Dir(f.path), "test"): // such as upstream/upstreamtest
+		case forTests(f.path):
 			parts[2] = append(parts[2], f)
 		case strings.HasPrefix(f.path, "examples/"):
 			parts[1] = append(parts[1], f)
@@ -247,7 +245,7 @@ func duplicates(files []*file) int {
 }
 
 // printPackages prints a row for each package that ships.
-func printPackages(m *module, orders orderFlag) {
+func printPackages(m *module, orders orderFlag, printOrders bool) {
 	fmt.Print("\n## Packages\n\n" +
 		"A reference is a pair of files, the first of which uses a name that the second declares. It runs back if the second stands\n" +
 		"before the first in the reading order of doc.go; *alphabetical* where doc.go has none. \"At least\" is what a search over all\n" +
@@ -256,9 +254,11 @@ func printPackages(m *module, orders orderFlag) {
 		"| package | files | exported names (unused elsewhere) | largest type: methods (files) | references | run back | at least | order |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	used := usedElsewhere(m)
+	var all, allBack, allLeast int
+	best := map[string][]string{}
 	for _, p := range m.packages {
 		name := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, m.path), "/")
-		if len(p.Syntax) == 0 || strings.HasPrefix(name, "examples/") || strings.HasSuffix(name, "test") {
+		if len(p.Syntax) == 0 || strings.HasPrefix(name, "examples/") || forTests(name+"/doc.go") {
 			continue
 		}
 		largest, methods, files := largestType(p)
@@ -268,10 +268,22 @@ func printPackages(m *module, orders orderFlag) {
 		}
 		refs := references(p)
 		order, how := readingOrder(p, orders[name])
-		back, least := refs.back(order), refs.least(order)
+		back := refs.back(order)
+		least, found := refs.least(order)
+		all, allBack, allLeast = all+len(refs), allBack+back, allLeast+least
+		if least < back {
+			best[name] = found
+		}
 		exported, unused := exportedNames(p, used)
 		fmt.Printf("| %s | %d | %d (%d) | %s | %d | %d, %s | %s | %s |\n", name, len(p.Syntax), exported, unused, typeText, len(refs),
 			back, share(back, len(refs)), share(least, len(refs)), how)
+	}
+	fmt.Printf("| all | | | | %d | %d, %s | %s | |\n", all, allBack, share(allBack, all), share(allLeast, all))
+	if printOrders {
+		fmt.Print("\nOrders with the fewest references back:\n\n")
+		for _, name := range slices.Sorted(maps.Keys(best)) {
+			fmt.Printf("- %s: %s\n", name, strings.Join(best[name], ", "))
+		}
 	}
 }
 
@@ -371,16 +383,18 @@ func (e edges) back(order []string) int {
 
 // least looks for the order with the fewest references back: it moves one file at a time to its best place until no move
 // helps. Starting from several orders makes a poor local optimum unlikely.
-func (e edges) least(order []string) int {
-	best := e.back(order)
+func (e edges) least(order []string) (back int, best []string) {
 	byUses := slices.Clone(order)
 	slices.SortStableFunc(byUses, func(a, b string) int { return e.uses(b) - e.uses(a) })
 	reversed := slices.Clone(order)
 	slices.Reverse(reversed)
-	for _, start := range [][]string{order, byUses, reversed} {
-		best = min(best, e.descend(slices.Clone(start)))
+	back, best = e.descend(order)
+	for _, start := range [][]string{byUses, reversed} {
+		if n, found := e.descend(start); n < back {
+			back, best = n, found
+		}
 	}
-	return best
+	return back, best
 }
 
 // uses is how many more files a file uses than use it.
@@ -396,7 +410,7 @@ func (e edges) uses(name string) (n int) {
 	return n
 }
 
-func (e edges) descend(order []string) int {
+func (e edges) descend(order []string) (back int, found []string) {
 	best := e.back(order)
 	for improved := true; improved; {
 		improved = false
@@ -410,7 +424,7 @@ func (e edges) descend(order []string) int {
 			}
 		}
 	}
-	return best
+	return best, order
 }
 
 var orderLine = regexp.MustCompile(`(?s)Reading order: (.*?)(\.\s|\.$|\n\n|$)`)

@@ -24,8 +24,9 @@ func main() {
 	defer stop()
 	orders := orderFlag{}
 	flag.Var(orders, "order", "reading order of a package in place of the one in its doc.go, as `PACKAGE=a.go,b.go`; repeatable")
+	printOrders := flag.Bool("orders", false, "print the reading orders with the fewest references back")
 	flag.Parse()
-	if err := run(ctx, flag.Arg(0), orders); err != nil {
+	if err := run(ctx, flag.Arg(0), orders, *printOrders); err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)
 		os.Exit(1)
 	}
@@ -55,7 +56,7 @@ func splitOrder(list string) []string {
 	return files
 }
 
-func run(ctx context.Context, dir string, orders orderFlag) error {
+func run(ctx context.Context, dir string, orders orderFlag, printOrders bool) error {
 	if dir == "" {
 		dir = "."
 	}
@@ -77,7 +78,7 @@ func run(ctx context.Context, dir string, orders orderFlag) error {
 		return err
 	}
 	printSizes(m)
-	printPackages(m, orders)
+	printPackages(m, orders, printOrders)
 	if err := printUnused(ctx, dir, tools); err != nil {
 		return err
 	}

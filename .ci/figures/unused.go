@@ -39,13 +39,18 @@ func printUnused(ctx context.Context, dir, tools string) error {
 		for line := range strings.Lines(string(out)) {
 			place, name, _ := strings.Cut(strings.TrimSpace(line), ": unreachable func: ")
 			path, _, _ := strings.Cut(place, ":")
-			if pkg := filepath.Dir(path); !strings.HasSuffix(pkg, "test") { // packages for tests
+			if !forTests(path) {
 				found = append(found, fmt.Sprintf("`%s` (%s)", name, path))
 			}
 		}
 		fmt.Printf("- %d functions %s%s\n", len(found), kind.what, list(found))
 	}
 	return nil
+}
+
+// forTests reports whether a file is a test or of a package for tests, such as upstream/upstreamtest.
+func forTests(path string) bool {
+	return strings.HasSuffix(path, "_test.go") || strings.Contains(filepath.Dir(path)+"/", "test/")
 }
 
 func list(names []string) string {

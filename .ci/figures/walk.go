@@ -105,7 +105,7 @@ func buildTraced(ctx context.Context, m *module, dir string) error {
 		return err
 	}
 	for _, f := range m.files {
-		if f.test() || strings.HasPrefix(f.path, "examples/") {
+		if forTests(f.path) || strings.HasPrefix(f.path, "examples/") {
 			continue
 		}
 		if err := add(filepath.Join(m.dir, f.path), traced(m.path, f)); err != nil {

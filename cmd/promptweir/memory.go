@@ -34,7 +34,8 @@ func limitMemory(logger *slog.Logger) {
 //	to GOGC=400                    get of 1 MB 0.85 (0.75–0.98); 2 000 gets in flight hold 270 MiB instead of 460
 //	to a pacer without a budget    get of 1 MB 0.76 (0.70–0.79), get of 10 KB 0.91 (0.81–1.02)
 //
-// The price is memory: gets of 1 MB from 32 connections hold 160 MiB instead of 90, and a listener 5 KiB more than with GOGC=200.
+// The price is memory: gets of 1 MB from 32 connections hold 160 MiB instead of 90, and a listener 5 KiB more than with
+// GOGC=200.
 const (
 	// gcShare is the share of the processors' time that garbage collection may take before the pacer lets more garbage
 	// accumulate, up to maxGarbage.
