@@ -79,12 +79,13 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 	case wire.PromptsList:
 		return h.list(ctx, r, out)
 	case wire.PromptsGet, wire.Complete:
-		carryOut := h.get
-		if r.Message.Method == wire.Complete {
-			carryOut = h.complete
-		}
 		for {
-			if err := carryOut(ctx, r, out); !errors.Is(err, upstream.ErrRetired) {
+			if r.Message.Method == wire.PromptsGet {
+				err = h.get(ctx, r, out)
+			} else {
+				err = h.complete(ctx, r, out)
+			}
+			if !errors.Is(err, upstream.ErrRetired) {
 				return err
 			}
 			if err := h.renew(ctx, r); err != nil {

@@ -116,10 +116,11 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	r.end(err)
 }
 
-// RecordRefused records a request that its transport refused, unless it was recorded already.
-func (h *Handler) RecordRefused(ctx context.Context, r *Request) {
+// RecordRefused records a request that its transport refused, unless it was recorded already. Header is that of the HTTP
+// request.
+func (h *Handler) RecordRefused(ctx context.Context, r *Request, header http.Header) {
 	if r.Message.IsRequest() && r.operation.metrics == nil {
-		h.Record(ctx, r, errRefused)
+		h.Record(ExtractTrace(ctx, r.Meta, header), r, errRefused)
 	}
 }
 

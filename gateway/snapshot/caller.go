@@ -66,12 +66,12 @@ func (p *Publisher) Retain(ctx context.Context, c *Caller) (s *Snapshot, changed
 // seconds after the start or until ctx ends. It returns the snapshot to use from then on. The error is that of
 // [Publisher.Renew].
 func (p *Publisher) Settle(ctx context.Context, c *Caller, s *Snapshot) (*Snapshot, error) {
-	if s.Settled(s.Policy.Audience(c.Principal)) { // as always but at the start, which needs no timer
+	if s.AllTried() || s.settled(c) { // as nearly always: it needs no timer
 		return s, nil
 	}
 	bound := time.NewTimer(time.Until(p.started.Add(startupBound)))
 	defer bound.Stop()
-	for !s.Settled(s.Policy.Audience(c.Principal)) {
+	for !s.settled(c) {
 		select {
 		case <-s.superseded:
 		case <-bound.C:

@@ -89,8 +89,9 @@ func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry
 	return entry
 }
 
-// Settled reports whether each upstream of which the audience may see anything has answered or failed once.
-func (s *Snapshot) Settled(audience *policy.Audience) bool {
+// settled reports whether each upstream of which the caller may see anything has answered or failed once.
+func (s *Snapshot) settled(c *Caller) bool {
+	audience := s.Policy.Audience(c.Principal)
 	return !slices.ContainsFunc(s.untried, func(i int) bool { return audience.SeesTeam(s.Upstreams[i].Team) })
 }
 

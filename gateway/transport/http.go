@@ -31,6 +31,20 @@ type exchange struct {
 	snapshot *snapshot.Snapshot
 }
 
+// serve serves Streamable HTTP.
+func (x *exchange) serve() {
+	switch x.r.Method {
+	case http.MethodPost:
+		x.servePost()
+	case http.MethodGet:
+		x.serveLegacyStream()
+	case http.MethodDelete:
+		x.serveDelete()
+	default:
+		x.refuseMethod("POST, GET, DELETE", "Method not allowed")
+	}
+}
+
 // servePost handles what was posted: first its JSON, then its headers, then its caller.
 func (x *exchange) servePost() {
 	if !accepts(x.r, wire.ContentJSON, wire.ContentSSE) {
@@ -70,7 +84,7 @@ func (x *exchange) servePost() {
 	if end != nil {
 		end()
 	}
-	x.requests.RecordRefused(requests.ExtractTrace(x.r.Context(), in.request.Meta, x.r.Header), in.request)
+	x.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
 }
 
 // receive reads the body of a POST, or answers why it cannot be read.

@@ -70,28 +70,48 @@ func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 //
 // Where access tokens are accepted, the handler also tells anybody who issues them, below /.well-known.
 func (t *Transport) Handler() http.Handler {
-	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
-	mux := http.NewServeMux()
-	mux.Handle("POST "+path, t.handle((*exchange).servePost))
-	mux.Handle("GET "+path, t.handle((*exchange).serveLegacyStream))
-	mux.Handle("DELETE "+path, t.handle((*exchange).serveDelete))
-	notAllowed := t.handle(func(x *exchange) { x.refuseMethod("POST, GET, DELETE", "Method not allowed") })
-	mux.Handle("HEAD "+path, notAllowed) // which GET would serve
-	mux.Handle(path, notAllowed)
-	mux.Handle(ssePath, t.handle((*exchange).serveHTTPSSE))
-	mux.HandleFunc(wellKnown, t.serveMetadata)
-	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
-	return mux
+	e := &endpoint{transport: t, path: t.publisher.Current().Config.Gateway.Path} // a reload that changes the path is refused
+	e.others.Handle(e.path, t.handle((*exchange).serve)) // which may be a subtree
+	e.others.Handle(ssePath, t.handle((*exchange).serveHTTPSSE))
+	e.others.HandleFunc(wellKnown, t.serveMetadata)
+	e.others.HandleFunc(wellKnown+"/", t.serveMetadata)
+	return e
 }
 
-// handle returns a handler of requests that mean this gateway. It is here that a request takes its snapshot.
+// endpoint is the MCP endpoint. It sends nearly all requests on their way without the mux, which takes 3 % of a short list.
+type endpoint struct {
+	transport *Transport
+	path      string
+	others    http.ServeMux
+}
+
+// ServeHTTP implements [http.Handler].
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != e.path {
+		e.others.ServeHTTP(w, r)
+		return
+	}
+	if x, ok := e.transport.exchange(w, r); ok {
+		x.serve()
+	}
+}
+
+// handle returns a handler of requests that mean this gateway.
 func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
-		if err := x.snapshot.Origins.Request(r); err != nil {
-			x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "DialGuard: "+err.Error()))
-			return
+		if x, ok := t.exchange(w, r); ok {
+			serve(x)
 		}
-		serve(x)
 	}
+}
+
+// exchange begins to serve a request, or refuses one that does not mean this gateway. It is here that a request takes its
+// snapshot.
+func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
+	x = &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
+	if err := x.snapshot.Origins.Request(r); err != nil {
+		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
+		return nil, false
+	}
+	return x, true
 }
