@@ -48,7 +48,7 @@ const (
 )
 
 // checkArguments refuses a get whose arguments do not match the prompt's definition.
-func (h *Handler) checkArguments(ctx context.Context, entry *catalog.Entry, arguments jsontext.Value) error {
+func (s *schemas) checkArguments(ctx context.Context, entry *catalog.Entry, arguments jsontext.Value) error {
 	sent, err := readArguments(arguments)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (h *Handler) checkArguments(ctx context.Context, entry *catalog.Entry, argu
 		value, ok := sent[declared.Name]
 		switch {
 		case ok && declared.Schema != nil:
-			if err := h.checkSchema(ctx, entry.Name, declared, value); err != nil {
+			if err := s.checkSchema(ctx, entry.Name, declared, value); err != nil {
 				return err
 			}
 		case ok && value.Kind() != '"':
@@ -97,9 +97,9 @@ func readArguments(arguments jsontext.Value) (map[string]jsontext.Value, error) 
 }
 
 // checkSchema refuses a value that does not satisfy its argument's schema.
-func (h *Handler) checkSchema(ctx context.Context, prompt string, declared *catalog.Argument, value jsontext.Value) error {
-	compiled, err := h.schemas.compiled(prompt, declared, func(err error) {
-		h.logger.WarnContext(ctx, "argument schema cannot be used", slog.String("prompt", prompt),
+func (s *schemas) checkSchema(ctx context.Context, prompt string, declared *catalog.Argument, value jsontext.Value) error {
+	compiled, err := s.compiled(prompt, declared, func(err error) {
+		s.logger.WarnContext(ctx, "argument schema cannot be used", slog.String("prompt", prompt),
 			slog.String("argument", clip(declared.Name)), slog.Bool("refused", mustRefuse(err)), slog.Any("error", err))
 	})
 	switch {
@@ -150,21 +150,22 @@ func clip(name string) string {
 	return strings.ToValidUTF8(name[:maxQuoted], "") + "…"
 }
 
-// schemas are the compiled schemas of arguments that were used last. A schema is reported when it is compiled, and so
-// not again with every get.
+// schemas are the compiled schemas of arguments that were used last. One that cannot be used is logged when it is compiled,
+// and so not again with every get.
 type schemas struct {
-	cache *lru.Cache[schemaKey, func() (*schema.Schema, error)]
+	logger *slog.Logger
+	cache  *lru.Cache[schemaKey, func() (*schema.Schema, error)]
 }
 
 // schemaKey is the text of one argument's schema. Another definition is another key.
 type schemaKey struct{ prompt, argument, schema string }
 
-func newSchemas() *schemas {
+func newSchemas(logger *slog.Logger) *schemas {
 	cache, err := lru.New[schemaKey, func() (*schema.Schema, error)](maxSchemas)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &schemas{cache}
+	return &schemas{logger, cache}
 }
 
 // compiled returns the compiled schema of a prompt's argument. Report is called once for one that does not compile.

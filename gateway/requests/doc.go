@@ -23,5 +23,5 @@
 //   - Errors keep apart an upstream that answered no (its error passes through unchanged) from one that did not answer
 //     (-32603 with upstream, reason and retryAfterMs in data).
 //
-// Reading order: handler.go, request.go, list.go, get.go, call.go, input_required.go, parked.go, relay.go, arguments.go, overrides.go, screening.go, limits.go, response.go, errors.go, telemetry.go
+// Reading order: handler.go, request.go, list.go, get.go, call.go, parked.go, input_required.go, relay.go, overrides.go, arguments.go, screening.go, limits.go, response.go, errors.go, telemetry.go
 package requests

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -34,13 +35,25 @@ func UnsupportedVersion(requested string) *wire.Error {
 	return wire.NewError(wire.UnsupportedProtocolVersion, "Unsupported protocol version").WithData(data.JSON())
 }
 
+// supportedVersions returns every revision, newest first, as a JSON array.
+func supportedVersions() jsontext.Value {
+	list := []byte{'['}
+	for i, revision := range wire.Revisions() {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, wire.Quote(revision)...)
+	}
+	return append(list, ']')
+}
+
 func methodNotFound(method string) *wire.Error {
 	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
 }
 
 // wireError returns the error that the client gets: an upstream's own as it was sent, and for everything else its kind.
 // The cause goes to the log.
-func (h *Handler) wireError(ctx context.Context, err error) *wire.Error {
+func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
 	}
@@ -49,14 +62,14 @@ func (h *Handler) wireError(ctx context.Context, err error) *wire.Error {
 	}
 	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
 	if !ok {
-		h.logger.ErrorContext(ctx, "request failed", slog.Any("error", err))
+		logger.ErrorContext(ctx, "request failed", slog.Any("error", err))
 		return wire.NewError(wire.InternalError, "Internal error")
 	}
 	level := slog.LevelWarn
 	if unavailable.Reason == upstream.BreakerOpen { // the breaker logged it when it opened
 		level = slog.LevelDebug
 	}
-	h.logger.Log(ctx, level, "upstream did not answer", slog.String("upstream", unavailable.Upstream),
+	logger.Log(ctx, level, "upstream did not answer", slog.String("upstream", unavailable.Upstream),
 		slog.String("reason", string(unavailable.Reason)), slog.Any("error", unavailable.Err))
 	message := fmt.Sprintf("Upstream %s did not answer: %s", unavailable.Upstream, unavailable.Reason)
 	if unavailable.Upstream == "" {
@@ -75,4 +88,12 @@ func unavailableData(u *upstream.Unavailable) jsontext.Value {
 		data = data.With("upstream", wire.Quote(u.Upstream))
 	}
 	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retry)).JSON()
+}
+
+// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines of the gateway's own, where
+// net/http would not recover and a panic would end the process.
+func recovered(err *error) {
+	if broke := recover(); broke != nil {
+		*err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
+	}
 }

@@ -33,7 +33,7 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 			return running.outcome, err
 		})
 	default:
-		err = c.callOwners(ctx, r.upstreamRelay())
+		err = c.callOwners(ctx, r.upstreamRelay(ctx))
 	}
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request) (c *call, releas
 			acquired()
 		}
 	}()
-	if err := h.checkArguments(ctx, entry, r.Params.Get("arguments")); err != nil {
+	if err := h.schemas.checkArguments(ctx, entry, r.Params.Get("arguments")); err != nil {
 		return nil, nil, err
 	}
 	authorized, err := newGetCall(r, entry)
@@ -88,7 +88,7 @@ func (h *Handler) authorize(ctx context.Context, r *Request, name string) (entry
 	if err != nil {
 		return nil, nil, err
 	}
-	r.screen = h.screenRelayed(ctx, s, entry)
+	r.screening = newScreening(h.logger, entry, s.Screen(entry.Team))
 	return entry, release, nil
 }
 
@@ -99,11 +99,11 @@ func unknownPrompt(name string) *wire.Error {
 
 // appendGot appends the screened result of a get.
 func (h *Handler) appendGot(ctx context.Context, r *Request, c *call, out *Response) error {
-	result, err := h.screenResult(ctx, c.snapshot, c.entry, c.result)
+	result, err := r.screening.result(ctx, c.result)
 	if err != nil {
 		return err
 	}
-	return h.appendResult(r, out, result, func(result wire.Object) (wire.Object, error) { return c.inputRequired(r, result) })
+	return out.appendResult(r, result, h.info, func(result wire.Object) (wire.Object, error) { return c.inputRequired(r, result) })
 }
 
 // noCompletions is the result for a visible prompt whose upstream cannot complete.
@@ -133,21 +133,21 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		return !r.Snapshot.Connector(o.Upstream).Completes()
 	})
 	if len(owners) == 0 {
-		return h.appendResult(r, out, result, inputNotAllowed)
+		return out.appendResult(r, result, h.info, inputNotAllowed)
 	}
 	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.Complete, params: params, owners: owners}
-	err = c.callOwners(ctx, r.upstreamRelay())
+	err = c.callOwners(ctx, r.upstreamRelay(ctx))
 	wireErr, refused := errors.AsType[*wire.Error](err)
 	switch {
 	case refused && wireErr.Code == wire.MethodNotFound: // as good as a server that declares no completions
 	case err != nil:
 		return err
 	default:
-		if result, err = h.screenResult(ctx, r.Snapshot, entry, c.result); err != nil {
+		if result, err = r.screening.result(ctx, c.result); err != nil {
 			return err
 		}
 	}
-	return h.appendResult(r, out, result, inputNotAllowed)
+	return out.appendResult(r, result, h.info, inputNotAllowed)
 }
 
 // GetDirectly gets a prompt for a caller in this process, such as a command: for a principal or, if it is nil, without
@@ -162,18 +162,19 @@ func (h *Handler) GetDirectly(ctx context.Context, s *snapshot.Snapshot, princip
 	if entry == nil {
 		return nil, unknownPrompt(name)
 	}
-	if err := h.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
+	if err := h.schemas.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
 	c := &call{snapshot: s, entry: entry, method: wire.PromptsGet, params: withOverrides(entry, params), owners: entry.Owners}
 	if err := c.callOwners(ctx, &upstream.Relay{}); err != nil {
 		return nil, err
 	}
-	result, err := h.screenResult(ctx, s, entry, c.result)
+	screening := newScreening(h.logger, entry, s.Screen(entry.Team))
+	result, err := screening.result(ctx, c.result)
 	if err != nil {
 		return nil, err
 	}
 	var out Response
-	err = h.appendResult(&Request{Revision: wire.LatestLegacy}, &out, result, inputNotAllowed)
+	err = out.appendResult(&Request{Revision: wire.LatestLegacy}, result, h.info, inputNotAllowed)
 	return out.JSON, err
 }

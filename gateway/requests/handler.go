@@ -3,9 +3,7 @@ package requests
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -41,7 +39,7 @@ type Handler struct {
 func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	return &Handler{
 		publisher: publisher, logger: opts.Logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(), limits: newLimits(),
+		schemas: newSchemas(opts.Logger), limits: newLimits(),
 	}
 }
 
@@ -61,7 +59,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	err := h.result(ctx, r, &out)
 	r.end(err)
 	if err != nil {
-		wireErr := h.wireError(ctx, err)
+		wireErr := wireError(ctx, h.logger, err)
 		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code}
 	}
 	out.JSON = append(out.JSON, '}')
@@ -122,14 +120,6 @@ var emptyLists = map[string]jsontext.Value{ //nolint:gochecknoglobals // a const
 	wire.ToolsList:     jsontext.Value(`{"tools":[]}`),
 	wire.ResourcesList: jsontext.Value(`{"resources":[]}`),
 	wire.TemplatesList: jsontext.Value(`{"resourceTemplates":[]}`),
-}
-
-// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines of the gateway's own, where
-// net/http would not recover and a panic would end the process.
-func recovered(err *error) {
-	if broke := recover(); broke != nil {
-		*err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
-	}
 }
 
 // setLogLevel carries out logging/setLevel.
@@ -193,16 +183,4 @@ func (h *Handler) discovery(s *snapshot.Snapshot) jsontext.Value {
 		result = result.With("instructions", wire.Quote(text))
 	}
 	return result.With("ttlMs", jsontext.Value(discoveryTTL)).With("cacheScope", wire.Quote("public")).JSON()
-}
-
-// supportedVersions returns every revision, newest first, as a JSON array.
-func supportedVersions() jsontext.Value {
-	list := []byte{'['}
-	for i, revision := range wire.Revisions() {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, wire.Quote(revision)...)
-	}
-	return append(list, ']')
 }

@@ -45,7 +45,7 @@ const (
 // callInRounds makes the call of a legacy client's get. Each time a modern upstream requires input, the client is asked
 // and the upstream called again with its replies.
 func (c *call) callInRounds(ctx context.Context, r *Request) error {
-	relay := r.upstreamRelay()
+	relay := r.upstreamRelay(ctx)
 	for round := range maxRounds {
 		err := c.callOwners(ctx, relay)
 		if err != nil && round > 0 && errors.Is(err, upstream.ErrRetired) { // beginning again would repeat the server requests
@@ -149,11 +149,6 @@ func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error
 		return nil, err
 	}
 	return result.With(memberState, wire.Quote(c.snapshot.RequestStates.Seal(state))), nil
-}
-
-// inputNotAllowed refuses input_required where the method or the upstream's revision does not allow it.
-func inputNotAllowed(wire.Object) (wire.Object, error) {
-	return nil, wire.NewError(wire.InternalError, "The upstream requires input where the protocol does not allow it")
 }
 
 // resumeFrom makes the call one that goes on from the get's requestState.

@@ -91,12 +91,12 @@ func (p *parked) begin(
 		principal: r.Caller.Principal.Key(), first: r, cancel: cancel, attached: r,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]pendingRequest{},
 	}
-	relay := r.upstreamRelay()
+	relay := r.upstreamRelay(ctx)
 	if !p.add(g) {
 		cancel()
 		return call(ctx, relay)
 	}
-	relay.Notify = g.relayNotification
+	relay.Notify = func(method string, params jsontext.Value) { g.relayNotification(detached, method, params) }
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		if !p.reserve(g) {
 			return nil, wire.NewError(wire.InternalError, "Too many requests to clients wait for a reply")
@@ -275,18 +275,18 @@ func (g *parkedGet) signal() {
 }
 
 // relayNotification passes a notification on to the request that waits, if there is one.
-func (g *parkedGet) relayNotification(method string, params jsontext.Value) {
+func (g *parkedGet) relayNotification(ctx context.Context, method string, params jsontext.Value) {
 	g.mu.Lock()
 	r := g.attached
 	g.mu.Unlock()
 	if r != nil && r.Relay != nil {
-		r.relayNotification(method, params)
+		r.relayNotification(ctx, method, params)
 	}
 }
 
 // sendServerRequest includes a server request in the client's next result and waits for the client to come back.
 func (g *parkedGet) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-	params, err := g.first.serverRequestParams(method, params)
+	params, err := g.first.serverRequestParams(ctx, method, params)
 	if err != nil {
 		return nil, err
 	}

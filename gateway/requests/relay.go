@@ -76,7 +76,7 @@ func (q *RelayQueue) add(message []byte, must bool) bool {
 }
 
 // upstreamRelay returns the ways from an upstream to the request's client.
-func (r *Request) upstreamRelay() *upstream.Relay {
+func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
 	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities)}
 	if !r.Modern() {
 		c.Capabilities = jsontext.Value("{}")
@@ -87,7 +87,8 @@ func (r *Request) upstreamRelay() *upstream.Relay {
 	if r.Relay == nil {
 		return c
 	}
-	c.Progress, c.LogLevel, c.Notify = r.progressToken() != nil, r.LogLevel, r.relayNotification
+	c.Progress, c.LogLevel = r.progressToken() != nil, r.LogLevel
+	c.Notify = func(method string, params jsontext.Value) { r.relayNotification(ctx, method, params) }
 	if r.ServerRequest != nil && r.Message.Method == wire.PromptsGet {
 		c.Capabilities, c.Reply = r.Capabilities.Object().JSON(), r.sendServerRequest
 	}
@@ -95,7 +96,7 @@ func (r *Request) upstreamRelay() *upstream.Relay {
 }
 
 // relayNotification passes on an upstream's notification if the client's revision knows it and the client wants it.
-func (r *Request) relayNotification(method string, params jsontext.Value) {
+func (r *Request) relayNotification(ctx context.Context, method string, params jsontext.Value) {
 	object, err := wire.ParseObject(params)
 	if err != nil {
 		return
@@ -116,19 +117,14 @@ func (r *Request) relayNotification(method string, params jsontext.Value) {
 			return
 		}
 	}
-	relayed := object.JSON()
-	if r.screen != nil {
-		var ok bool
-		if relayed, ok = r.screen(relayed); !ok {
-			return
-		}
+	if relayed, ok := r.screening.relayed(ctx, object.JSON()); ok {
+		r.Relay.Notify(wire.AppendNotification(nil, method, relayed))
 	}
-	r.Relay.Notify(wire.AppendNotification(nil, method, relayed))
 }
 
 // sendServerRequest sends an upstream's server request to a client of the legacy era and returns its reply.
 func (r *Request) sendServerRequest(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-	params, err := r.serverRequestParams(method, params)
+	params, err := r.serverRequestParams(ctx, method, params)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +133,7 @@ func (r *Request) sendServerRequest(ctx context.Context, method string, params j
 
 // serverRequestParams returns the params of a server request as they go to the client, or the refusal of one that the
 // client could not answer.
-func (r *Request) serverRequestParams(method string, params jsontext.Value) (jsontext.Value, error) {
+func (r *Request) serverRequestParams(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 	if len(params) > maxServerRequest {
 		return nil, wire.NewError(wire.InvalidParams, "The request to the client is too large")
 	}
@@ -165,10 +161,7 @@ func (r *Request) serverRequestParams(method string, params jsontext.Value) (jso
 	if params == nil {
 		return nil, nil
 	}
-	if r.screen == nil {
-		return object.JSON(), nil
-	}
-	passed, ok := r.screen(object.JSON())
+	passed, ok := r.screening.relayed(ctx, object.JSON())
 	if !ok {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: a screen of the gateway rejects the request to the client")
 	}

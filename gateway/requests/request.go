@@ -43,8 +43,8 @@ type Request struct {
 	// InParts says that the transport can write a large result from where it lies, see [Response.Parts].
 	InParts bool
 
-	// screen checks what the upstream sends during the request against the screen blocks; nil where there are none.
-	screen    func(jsontext.Value) (passed jsontext.Value, ok bool)
+	// screening checks what the upstream sends during the request.
+	screening screening
 	operation operation
 }
 

@@ -24,29 +24,29 @@ type Response struct {
 }
 
 // Parts returns the response in order, so that a large result need not be copied.
-func (r *Response) Parts() [][]byte {
-	if r.large == nil {
-		return [][]byte{r.JSON}
+func (out *Response) Parts() [][]byte {
+	if out.large == nil {
+		return [][]byte{out.JSON}
 	}
-	return [][]byte{r.JSON[:r.at], r.large, r.JSON[r.at:]}
+	return [][]byte{out.JSON[:out.at], out.large, out.JSON[out.at:]}
 }
 
-func (r *Response) append(json []byte) { r.JSON = append(r.JSON, json...) }
+func (out *Response) append(json []byte) { out.JSON = append(out.JSON, json...) }
 
 // appendValue appends part of a result to dst, which is the response so far, or only notes where a large one belongs.
-func (r *Response) appendValue(dst []byte, value jsontext.Value) []byte {
-	if !r.inParts || r.large != nil || len(value) < minLarge {
+func (out *Response) appendValue(dst []byte, value jsontext.Value) []byte {
+	if !out.inParts || out.large != nil || len(value) < minLarge {
 		return append(dst, value...)
 	}
-	r.at, r.large = len(dst), value
+	out.at, out.large = len(dst), value
 	return dst
 }
 
 // appendResult appends an upstream's result in the form that the client's revision requires. Between two legacy peers it
 // stays as it is; otherwise only the members that belong to one era change. OnInput converts a result that asks for
-// input.
-func (h *Handler) appendResult(
-	r *Request, out *Response, result upstream.Result, onInput func(wire.Object) (wire.Object, error),
+// input, info is the gateway's Implementation.
+func (out *Response) appendResult(
+	r *Request, result upstream.Result, info jsontext.Value, onInput func(wire.Object) (wire.Object, error),
 ) error {
 	if !r.Modern() && !wire.Modern(result.Revision) {
 		out.JSON = out.appendValue(out.JSON, result.JSON)
@@ -69,7 +69,7 @@ func (h *Handler) appendResult(
 		if !stated {
 			object = object.With("resultType", wire.Quote(wire.ResultComplete))
 		}
-		meta = meta.With(wire.MetaServerInfo, h.info)
+		meta = meta.With(wire.MetaServerInfo, info)
 	} else {
 		object = object.Without(func(name string) bool { return name == "resultType" })
 	}
@@ -81,4 +81,9 @@ func (h *Handler) appendResult(
 	}
 	out.JSON = object.AppendBy(out.JSON, out.appendValue)
 	return nil
+}
+
+// inputNotAllowed refuses input_required where the method or the upstream's revision does not allow it.
+func inputNotAllowed(wire.Object) (wire.Object, error) {
+	return nil, wire.NewError(wire.InternalError, "The upstream requires input where the protocol does not allow it")
 }
