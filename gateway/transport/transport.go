@@ -71,7 +71,7 @@ func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 // Where access tokens are accepted, the handler also tells anybody who issues them, below /.well-known.
 func (t *Transport) Handler() http.Handler {
 	e := &endpoint{transport: t, path: t.publisher.Current().Config.Gateway.Path} // a reload that changes the path is refused
-	e.others.Handle(e.path, t.handle((*exchange).serve)) // which may be a subtree
+	e.others.Handle(e.path, t.handle((*exchange).serve))                          // which may be a subtree
 	e.others.Handle(ssePath, t.handle((*exchange).serveHTTPSSE))
 	e.others.HandleFunc(wellKnown, t.serveMetadata)
 	e.others.HandleFunc(wellKnown+"/", t.serveMetadata)
