@@ -3,6 +3,7 @@ package examples_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,19 +41,22 @@ func fencesOf(t *testing.T, file string) map[string][]string {
 	return blocks
 }
 
-// Only commands that begin with promptweir are run: the others need the servers that make run starts.
+// The README's commands run as they stand, apart from the address. Instead of make run, this test starts the quickstart.
 func TestREADME_CommandsPrintWhatItShows(t *testing.T) {
-	bin, ran := t.TempDir(), 0
-	proctest.Build(t, bin, "./cmd/promptweir")
-	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	quickstart := start(t, "quickstart", "1h")
+	root := filepath.Dir(filepath.Dir(quickstart.binary))
+	proctest.CopyExample(t, filepath.Join(root, "examples", "two-teams"), "two-teams")
+	ran := 0
 	for _, c := range commandsOf(t, "../README.md") {
-		if strings.HasPrefix(c.line, "promptweir ") {
-			c.runs(t, proctest.Root(), c.line)
+		if strings.HasPrefix(c.line, "bin/promptweir ") {
+			c.runs(t, root, strings.ReplaceAll(c.line, "http://127.0.0.1:8080/mcp", quickstart.endpoint))
 			ran++
+		} else if !strings.HasPrefix(c.line, "make ") {
+			t.Errorf("the README shows %q, which this test does not run", c.line)
 		}
 	}
 	if ran == 0 {
-		t.Error("the README shows no such command")
+		t.Error("the README shows no command of the binary")
 	}
 }
 
@@ -63,14 +67,7 @@ func TestREADME_ConfigurationsLoad(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for i, block := range blocks {
-		name := strings.TrimSpace(strings.TrimPrefix(strings.SplitN(block, ",", 2)[0], "#"))
-		if filepath.Ext(name) != ".hcl" {
-			t.Fatalf("block %d does not begin with a comment that names its file: %q", i, name)
-		}
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		path := filepath.Join(folder, strconv.Itoa(i)+".hcl")
 		if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,170 @@
+package examples_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/examples/internal/proctest"
+)
+
+var (
+	fenced     = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	inlineCode = regexp.MustCompile("`[^`\n]+`")
+	heading    = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+)
+
+// Code hosts follow a link relative to its page, and an anchor to the heading that it is made of.
+func TestPages_LinksLeadSomewhere(t *testing.T) {
+	followed := 0
+	for _, page := range pages(t) {
+		prose := inlineCode.ReplaceAllString(fenced.ReplaceAllString(text(t, page), ""), "")
+		for _, match := range linkTarget.FindAllStringSubmatch(prose, -1) {
+			target := match[1]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			followed++
+			file, anchor, hasAnchor := strings.Cut(target, "#")
+			path := filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+			if file == "" {
+				path = page
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, target)
+			} else if hasAnchor && !slices.Contains(anchors(t, path), anchor) {
+				t.Errorf("%s links to %s, but %s has no such heading", page, target, path)
+			}
+		}
+	}
+	if followed == 0 {
+		t.Error("no page has a relative link")
+	}
+}
+
+// pages returns the paths of the module's Markdown files.
+func pages(t *testing.T) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(proctest.Root(), func(path string, entry fs.DirEntry, err error) error {
+		switch name := filepath.Base(path); {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == "node_modules" || name == "bin" || strings.HasPrefix(name, ".")):
+			return fs.SkipDir
+		case filepath.Ext(name) == ".md":
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// anchors returns the anchors that code hosts make of a page's headings: in lower case, without punctuation, and with a
+// number at the end of one that occurs again.
+func anchors(t *testing.T, page string) (list []string) {
+	t.Helper()
+	seen := map[string]int{}
+	for _, match := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text(t, page), ""), -1) {
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(match[1]))
+		if seen[anchor]++; seen[anchor] > 1 {
+			anchor += "-" + strconv.Itoa(seen[anchor]-1)
+		}
+		list = append(list, anchor)
+	}
+	return list
+}
+
+// The page leads readers to functions by their names, which code hosts do not check.
+func TestArchitecture_NamesThatExist(t *testing.T) {
+	words := map[string]bool{}
+	for _, folder := range []string{"gateway", "upstream", "config", filepath.Join("cmd", "promptweir")} {
+		err := filepath.WalkDir(filepath.Join(proctest.Root(), folder), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && filepath.Ext(path) == ".go" {
+				for word := range strings.FieldsFuncSeq(text(t, path), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+					words[word] = true
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	identifier := regexp.MustCompile(`^[A-Za-z]\w*(\.[A-Za-z]\w*)*$`)
+	for _, code := range inlineCode.FindAllString(fenced.ReplaceAllString(text(t, "../gateway/README.md"), ""), -1) {
+		name := strings.Trim(code, "`")
+		if !identifier.MatchString(name) || filepath.Ext(name) == ".go" || filepath.Ext(name) == ".md" {
+			continue
+		}
+		for part := range strings.SplitSeq(name, ".") {
+			if !words[part] {
+				t.Errorf("gateway/README.md names %s, but no %s occurs in the code", name, part)
+			}
+		}
+	}
+}
+
+// The menus in the README are drawn from what the walk through examples/teams shows, which is tested against the binary.
+func TestREADME_MenusShowWhatTheWalkLists(t *testing.T) {
+	listed := map[string][]string{} // by caller: the first list of each
+	for _, c := range commandsOf(t, "teams/README.md") {
+		_, caller, ok := strings.Cut(c.line, " list --url http://127.0.0.1:8080/mcp --token throw-away-")
+		if !ok || listed[caller] != nil {
+			continue
+		}
+		for line := range strings.Lines(c.prints) {
+			columns := regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1)
+			if columns[0] != "NAME" {
+				listed[caller] = append(listed[caller], columns[0]+" "+columns[len(columns)-1])
+			}
+		}
+	}
+	drawn, caller := map[string][]string{}, ""
+	title, item := regexp.MustCompile(`^[┌├]─ (\w+), `), regexp.MustCompile(`^│ +/prompts:(\S+) +(.*?)…? *│`)
+	for line := range strings.Lines(text(t, "../README.md")) {
+		if match := title.FindStringSubmatch(line); match != nil {
+			caller = match[1]
+		} else if match := item.FindStringSubmatch(line); match != nil {
+			drawn[caller] = append(drawn[caller], match[1]+" "+match[2])
+		}
+	}
+	for caller, entries := range listed {
+		for i := range min(len(entries), len(drawn[caller])) {
+			if strings.HasPrefix(entries[i], drawn[caller][i]) { // the menu cuts long descriptions off
+				drawn[caller][i] = entries[i]
+			}
+		}
+	}
+	if diff := cmp.Diff(listed, drawn); diff != "" || len(listed) < 2 {
+		t.Errorf("the menus of the README differ from the walk (-walk +README):\n%s", diff)
+	}
+}
