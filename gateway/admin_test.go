@@ -9,31 +9,32 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/promptweir/promptweir/gateway/admin"
-
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestReadiness(t *testing.T) {
-	ready := func(s *server, status int) admin.Readiness {
+	ready := func(s *gatewaytest.Server, status int) admin.Readiness {
 		t.Helper()
-		a := send(t, http.MethodGet, s.admin+"/readyz", "", nil)
-		a.is(t, status)
+		a := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil)
+		a.Want(t, status)
 		var r admin.Readiness
-		if err := json.Unmarshal([]byte(a.body), &r); err != nil {
+		if err := json.Unmarshal([]byte(a.Body), &r); err != nil {
 			t.Fatal(err)
 		}
 		if r.Ready != (status == http.StatusOK) {
-			t.Errorf("status %d with %s", status, a.body)
+			t.Errorf("status %d with %s", status, a.Body)
 		}
 		return r
 	}
-	ready(serve(t, ``), http.StatusOK)
-	ready(serve(t, team("eng", "", "", dead(t))), http.StatusServiceUnavailable)
-	ready(begin(t, team("eng", "", "", newPeer(t, "up", "a"), mute(t, "slow"))), http.StatusServiceUnavailable)
-	up := newPeer(t, "up", "a", "a")
-	up.settings = `prefix = ""`
-	r := ready(serve(t, team("eng", "", "", up, dead(t), newPeer(t, "b"))), http.StatusOK)
+	ready(gatewaytest.Serve(t, ``), http.StatusOK)
+	ready(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t))), http.StatusServiceUnavailable)
+	ready(gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"), gatewaytest.NewSilentPeer(t, "slow"))), http.StatusServiceUnavailable)
+	up := gatewaytest.NewPeer(t, "up", "a", "a")
+	up.Settings = `prefix = ""`
+	r := ready(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", up, gatewaytest.NewDownPeer(t), gatewaytest.NewPeer(t, "b"))), http.StatusOK)
 	if len(r.Upstreams) != 3 || r.Entries != 1 || len(r.Reports) != 1 {
 		t.Fatalf("got %+v", r)
 	}
@@ -46,18 +47,18 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestAdmin(t *testing.T) {
-	s := serve(t, team("eng", "", "", newPeer(t, "up", "a")))
-	send(t, http.MethodGet, s.admin+"/healthz", "", nil).is(t, http.StatusOK, "ok")
-	send(t, http.MethodPost, s.admin+"/healthz", "", nil).is(t, http.StatusMethodNotAllowed)
-	send(t, http.MethodGet, s.admin+"/none", "", nil).is(t, http.StatusNotFound)
-	send(t, http.MethodGet, s.admin+"/readyz", "", headers{"Host", "evil.example.com"}).is(t, http.StatusForbidden)
-	send(t, http.MethodGet, s.admin+"/readyz", "", headers{"Origin", "http://evil.example.com"}).is(t, http.StatusForbidden)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a")))
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/healthz", "", nil).Want(t, http.StatusOK, "ok")
+	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/healthz", "", nil).Want(t, http.StatusMethodNotAllowed)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/none", "", nil).Want(t, http.StatusNotFound)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", gatewaytest.Headers{"Origin", "http://evil.example.com"}).Want(t, http.StatusForbidden)
 
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics here") }) //nolint:errcheck // a recorder
 	admin := s.Admin(metrics)
-	from := func(remote string, h headers) string {
+	from := func(remote string, h gatewaytest.Headers) string {
 		t.Helper()
-		r := newHTTPRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
 		r.RemoteAddr = remote
 		w := httptest.NewRecorder()
 		admin.ServeHTTP(w, r)
@@ -71,7 +72,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("no detail for %s: %s", loopback, got)
 		}
 	}
-	for _, got := range []string{from("192.0.2.1:1", nil), from("127.0.0.1:1", headers{"X-Forwarded-For", "192.0.2.1"}), from("", nil)} {
+	for _, got := range []string{from("192.0.2.1:1", nil), from("127.0.0.1:1", gatewaytest.Headers{"X-Forwarded-For", "192.0.2.1"}), from("", nil)} {
 		if strings.Contains(got, "up") || !strings.Contains(got, `"ready": true`) {
 			t.Errorf("detail for callers from elsewhere: %s", got)
 		}
@@ -84,13 +85,13 @@ func TestAdmin(t *testing.T) {
 }
 
 func TestDebuggingIsForOperatorsAndOnlyWhereItIsServed(t *testing.T) {
-	send(t, http.MethodGet, serve(t, "").admin+"/debug/x", "", nil).is(t, http.StatusNotFound)
-	s := beginWith(t, "", gateway.Options{Debug: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	gatewaytest.Send(t, http.MethodGet, gatewaytest.Serve(t, "").AdminURL+"/debug/x", "", nil).Want(t, http.StatusNotFound)
+	s := gatewaytest.StartWith(t, "", gateway.Options{Debug: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "debugging "+r.URL.Path) // a test's own client
 	})})
-	send(t, http.MethodGet, s.admin+"/debug/x", "", nil).is(t, http.StatusOK, "debugging /debug/x")
-	for _, refused := range []headers{{"X-Forwarded-For", "192.0.2.1"}, {"Host", "evil.example.com"}, {"Origin", "http://evil.example.com"}} {
-		send(t, http.MethodGet, s.admin+"/debug/x", "", refused).is(t, http.StatusForbidden, "forbidden")
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/debug/x", "", nil).Want(t, http.StatusOK, "debugging /debug/x")
+	for _, refused := range []gatewaytest.Headers{{"X-Forwarded-For", "192.0.2.1"}, {"Host", "evil.example.com"}, {"Origin", "http://evil.example.com"}} {
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/debug/x", "", refused).Want(t, http.StatusForbidden, "forbidden")
 	}
 }
 
@@ -102,13 +103,13 @@ func TestNoUpstreamIsTheGatewayItself(t *testing.T) {
 	for host, bound := range map[string]netip.AddrPort{
 		"127.0.0.1": address, "localhost": address, "0.0.0.0": address, "127.0.0.2": everywhere, "[::ffff:127.0.0.1]": everywhere,
 	} {
-		p := &peer{name: "self", url: strings.Replace(own.URL, "127.0.0.1", host, 1)}
-		g, err := gateway.New(load(t, team("eng", "", "", p)), gateway.Options{})
+		p := &gatewaytest.Peer{Name: "self", URL: strings.Replace(own.URL, "127.0.0.1", host, 1)}
+		g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", p)), gateway.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		g.Own(bound)
-		run(t, g)
-		eventually(t, host+" is refused", func() bool { return g.Ready().Upstreams[0].Reason == "unreachable" })
+		gatewaytest.Run(t, g)
+		upstreamtest.Eventually(t, host+" is refused", func() bool { return g.Ready().Upstreams[0].Reason == "unreachable" })
 	}
 }

@@ -12,13 +12,15 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // village is a random configuration of two teams, with everything that decides over what somebody sees.
 type village struct {
 	*rand.Rand
-	peers [2]*peer
+	peers [2]*gatewaytest.Peer
 	text  string
 	// renamed are the new names of prompts.
 	renamed []string
@@ -28,7 +30,7 @@ func newVillage(t *testing.T, seed uint64) *village {
 	v := &village{Rand: rand.New(rand.NewPCG(seed, 0))}
 	var teams strings.Builder
 	for i, name := range []string{"a", "b"} {
-		v.peers[i] = newPeer(t, name, v.prompts()...)
+		v.peers[i] = gatewaytest.NewPeer(t, name, v.prompts()...)
 		var blocks strings.Builder
 		for range v.IntN(4) {
 			fmt.Fprintf(&blocks, "expose \"e\" {\n prompts = [%q]\n to = [%q]\n%s}\n", v.pattern(name),
@@ -45,9 +47,9 @@ func newVillage(t *testing.T, seed uint64) *village {
 		if v.IntN(3) == 0 {
 			fmt.Fprintf(&blocks, "screen \"s\" {\n patterns = [\"bad\"]\n action = %q\n}\n", v.one("reject", "warn", "strip"))
 		}
-		teams.WriteString(team(name, v.one("", `"user:ann"`, `"group:g0"`, `"group:g1", "user:bob"`), blocks.String(), v.peers[i]))
+		teams.WriteString(gatewaytest.Team(name, v.one("", `"user:ann"`, `"group:g0"`, `"group:g1", "user:bob"`), blocks.String(), v.peers[i]))
 	}
-	v.text = "auth {\n anonymous = true\n" + token("ann", "g0") + token("bob", "g0", "g1") + token("cid") + "}\n" +
+	v.text = "auth {\n anonymous = true\n" + gatewaytest.Token("ann", "g0") + gatewaytest.Token("bob", "g0", "g1") + gatewaytest.Token("cid") + "}\n" +
 		fmt.Sprintf("hide \"g\" {\n prompts = [%q]\n%s}\n", v.one("*.p3", "short-a", "none"), v.when()) + teams.String()
 	return v
 }
@@ -82,9 +84,9 @@ func TestListGetCompletionNotificationAndExplanationAgree(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			v := newVillage(t, seed)
-			s := serve(t, v.text)
+			s := gatewaytest.Serve(t, v.text)
 			for _, p := range v.peers {
-				p.watched()
+				p.AwaitStream()
 			}
 			v.agree(t, s)
 			v.change(t, s)
@@ -103,7 +105,7 @@ func (v *village) names() []string {
 	return append(all, "none", "short-a", "short-b")
 }
 
-func (v *village) agree(t *testing.T, s *server) {
+func (v *village) agree(t *testing.T, s *gatewaytest.Server) {
 	t.Helper()
 	for _, who := range []string{"", "ann", "bob", "cid"} {
 		as := map[string]string{"": "user:anonymous", "ann": "user:ann,group:g0", "bob": "user:bob,group:g0,group:g1", "cid": "user:cid"}[who]
@@ -111,26 +113,26 @@ func (v *village) agree(t *testing.T, s *server) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		modern, legacy := s.modern(who), s.legacy("2025-11-25", who)
-		listed := modern.list()
-		if diff := cmp.Diff(listed, legacy.list()); diff != "" {
+		modern, legacy := s.Modern(who), s.Legacy("2025-11-25", who)
+		listed := modern.List()
+		if diff := cmp.Diff(listed, legacy.List()); diff != "" {
 			t.Errorf("%q: the eras list differently:\n%s", who, diff)
 		}
-		if diff := cmp.Diff(listed, names(s.Entries(&principal))); diff != "" {
+		if diff := cmp.Diff(listed, s.EntryNames(&principal)); diff != "" {
 			t.Errorf("%q: the command line lists differently:\n%s", who, diff)
 		}
 		for _, name := range v.names() {
 			sees := slices.Contains(listed, name)
-			for _, c := range []*client{modern, legacy} {
-				for method, params := range map[string]string{"prompts/get": get(name), "completion/complete": complete(name)} {
-					a := c.call(method, params)
-					if unknown := strings.Contains(a.body, "Unknown prompt"); unknown == sees {
-						t.Errorf("%q lists %s: %v, but %s: %s\n%s", who, name, sees, method, a.body, v.text)
+			for _, c := range []*gatewaytest.Client{modern, legacy} {
+				for method, params := range map[string]string{"prompts/get": gatewaytest.GetParams(name), "completion/complete": gatewaytest.CompleteParams(name)} {
+					a := c.Call(method, params)
+					if unknown := strings.Contains(a.Body, "Unknown prompt"); unknown == sees {
+						t.Errorf("%q lists %s: %v, but %s: %s\n%s", who, name, sees, method, a.Body, v.text)
 					}
 				}
 			}
 			visible := false
-			offered := s.offers(name)
+			offered := offers(s, name)
 			for _, e := range s.Explain(principal, name) {
 				visible = visible || e.Visible
 				if e.Depends && offered {
@@ -145,37 +147,37 @@ func (v *village) agree(t *testing.T, s *server) {
 }
 
 // offers reports whether an upstream has the prompt that the name belongs to, left out or not.
-func (s *server) offers(name string) bool {
+func offers(s *gatewaytest.Server, name string) bool {
 	if slices.ContainsFunc(s.Reports(), func(r catalog.Report) bool { return r.Name == name }) {
 		return true
 	}
-	return slices.Contains(names(s.Entries(nil)), name)
+	return slices.Contains(s.EntryNames(nil), name)
 }
 
 // change changes the prompts of one team, and looks who is told.
-func (v *village) change(t *testing.T, s *server) {
+func (v *village) change(t *testing.T, s *gatewaytest.Server) {
 	t.Helper()
 	who := []string{"", "ann", "bob", "cid"}
-	var streams []*stream
+	var streams []*gatewaytest.Stream
 	var before []string
-	body := func(who string) string { return string(s.modern(who).call("prompts/list", "").result(t, "prompts")) }
+	body := func(who string) string { return string(s.Modern(who).Call("prompts/list", "").Result(t, "prompts")) }
 	for _, w := range who {
 		before = append(before, body(w))
-		streams = append(streams, s.modern(w).open("1"))
+		streams = append(streams, s.Modern(w).Listen("1"))
 	}
 	locked := s.Lock()
-	v.peers[0].offer(v.prompts()...)
-	eventually(t, "the new list is in the catalog", func() bool { return len(config.DiffLocks(locked, s.Lock())) > 0 })
+	v.peers[0].Offer(v.prompts()...)
+	upstreamtest.Eventually(t, "the new list is in the catalog", func() bool { return len(config.DiffLocks(locked, s.Lock())) > 0 })
 	for i, w := range who {
 		if body(w) == before[i] {
 			continue
 		}
-		streams[i].changed()
+		streams[i].WantChange()
 	}
 	for i, w := range who {
 		if body(w) == before[i] {
-			streams[i].silent()
+			streams[i].WantSilence()
 		}
-		streams[i].close()
+		streams[i].Close()
 	}
 }

@@ -1,32 +1,32 @@
 package gateway_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/schema"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // getting says what becomes of gets of one prompt.
 type getting struct {
 	t    testing.TB
-	c    *client
-	p    *peer
+	c    *gatewaytest.Client
+	p    *gatewaytest.Peer
 	name string
 }
 
 func (g getting) refuse(arguments string, parts ...string) {
 	g.t.Helper()
-	before := len(g.p.heard("prompts/get"))
-	a := g.c.callRaw("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`)
-	a.is(g.t, http.StatusOK, append(parts, `"code":-32602`)...)
-	conform(g.t, g.c.revision, "prompts/get", a.body)
-	if n := len(g.p.heard("prompts/get")); n != before {
+	before := len(g.p.Calls("prompts/get"))
+	a := g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`)
+	a.Want(g.t, http.StatusOK, append(parts, `"code":-32602`)...)
+	gatewaytest.CheckSchema(g.t, g.c.Revision, "prompts/get", a.Body)
+	if n := len(g.p.Calls("prompts/get")); n != before {
 		g.t.Errorf("%s: the upstream was asked", arguments)
 	}
 }
@@ -34,8 +34,8 @@ func (g getting) refuse(arguments string, parts ...string) {
 // pass wants the upstream to hear the arguments byte for byte.
 func (g getting) pass(arguments string) {
 	g.t.Helper()
-	g.c.callRaw("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`).is(g.t, http.StatusOK, "from p")
-	calls := g.p.heard("prompts/get")
+	g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`).Want(g.t, http.StatusOK, "from p")
+	calls := g.p.Calls("prompts/get")
 	if len(calls) == 0 {
 		g.t.Fatalf("%s: the upstream was not asked", arguments)
 	}
@@ -51,9 +51,9 @@ func (g getting) of(name string) getting {
 }
 
 func TestRequiredArguments(t *testing.T) {
-	p := newPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true},{"name":"y"},{"name":"z","required":true}]}`, "none")
-	s := serve(t, team("eng", "", "", p))
-	for _, c := range []*client{s.modern(""), s.legacy("2024-11-05", "")} {
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true},{"name":"y"},{"name":"z","required":true}]}`, "none")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2024-11-05", "")} {
 		a := getting{t, c, p, "p.a"}
 		a.refuse(``, "Missing required argument: x", `"data":{"argument":"x","reason":"missing"}`)
 		a.refuse(`,"arguments":{}`, "Missing required argument: x")
@@ -70,9 +70,9 @@ func TestRequiredArguments(t *testing.T) {
 		a.of("none").pass(`,"arguments":{}`)
 		a.of("none").pass(`,"arguments":{"undeclared":12345678901234567890}`)
 
-		c.callRaw("prompts/get", `{"name":7}`).is(t, http.StatusOK, `"code":-32602`, "name must be a string")
-		c.callRaw("prompts/get", `{}`).is(t, http.StatusOK, `"code":-32602`, "name must be a string")
-		c.callRaw("prompts/get", `{"name":"p.b","arguments":[]}`).is(t, http.StatusOK, "Unknown prompt: p.b")
+		c.CallUnchecked("prompts/get", `{"name":7}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")
+		c.CallUnchecked("prompts/get", `{}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")
+		c.CallUnchecked("prompts/get", `{"name":"p.b","arguments":[]}`).Want(t, http.StatusOK, "Unknown prompt: p.b")
 	}
 }
 
@@ -89,14 +89,14 @@ func many(n int) string {
 }
 
 func TestArgumentsWithASchema(t *testing.T) {
-	p := newPeer(t, "p", `{"name":"a","arguments":[
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[
 		{"name":"n","schema":{"type":"integer","maximum":9007199254740992}},
 		{"name":"tags","schema":{"type":"array","items":{"enum":["x","y"]},"maxItems":3}},
 		{"name":"old","schema":{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/s","definitions":{"s":{"type":"string","pattern":"^a+$"}}}},
 		{"name":"any","required":true,"schema":true},
 		{"name":"text","schema":null}]}`)
-	s := serve(t, team("eng", "", "", p))
-	for _, c := range []*client{s.modern(""), s.legacy("2025-11-25", "")} {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
 		a := getting{t, c, p, "p.a"}
 		a.refuse(``, "Missing required argument: any")
 		a.pass(`,"arguments":{"any":null}`)
@@ -114,32 +114,14 @@ func TestArgumentsWithASchema(t *testing.T) {
 
 func TestAnswersAboutArgumentsAreShort(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
-	p := newPeer(t, "p", `{"name":"a","arguments":[{"name":"`+long+`","schema":{"pattern":"^x*$"}}]}`, `{"name":"b","arguments":[{"name":"`+long+`","required":true}]}`)
-	s := serve(t, team("eng", "", "", p))
-	c := s.modern("")
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"`+long+`","schema":{"pattern":"^x*$"}}]}`, `{"name":"b","arguments":[{"name":"`+long+`","required":true}]}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.Modern("")
 	for _, params := range []string{`{"name":"p.a","arguments":{"` + long + `":"` + long + `"}}`, `{"name":"p.b"}`} {
-		if a := c.callRaw("prompts/get", params); !strings.Contains(a.body, `"code":-32602`) || len(a.body) > 1500 {
-			t.Errorf("%d bytes: %.300s", len(a.body), a.body)
+		if a := c.CallUnchecked("prompts/get", params); !strings.Contains(a.Body, `"code":-32602`) || len(a.Body) > 1500 {
+			t.Errorf("%d bytes: %.300s", len(a.Body), a.Body)
 		}
 	}
-}
-
-// lines is a log in memory.
-type lines struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
 }
 
 func TestSchemasThatCannotBeUsedAreReportedOnce(t *testing.T) {
@@ -156,11 +138,11 @@ func TestSchemasThatCannotBeUsedAreReportedOnce(t *testing.T) {
 		"too large":          {`{"title":"` + strings.Repeat("x", schema.MaxSize) + `"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, "p", `{"name":"a","arguments":[{"name":"x","schema":`+test.schema+`}]}`)
-			var log lines
-			s := beginWith(t, team("eng", "", "", p), gateway.Options{Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			s.settle()
-			a := getting{t, s.modern(""), p, "p.a"}
+			p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","schema":`+test.schema+`}]}`)
+			var log gatewaytest.Log
+			s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", p), gateway.Options{Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s.AwaitUpstreams()
+			a := getting{t, s.Modern(""), p, "p.a"}
 			for _, value := range []string{`"x"`, `7`, `{"a":[]}`} {
 				if test.refused == "" {
 					a.pass(`,"arguments":{"x":` + value + `}`)
@@ -169,7 +151,7 @@ func TestSchemasThatCannotBeUsedAreReportedOnce(t *testing.T) {
 				}
 			}
 			a.pass(`,"arguments":{}`)
-			if n := log.count("argument schema cannot be used"); n != 1 {
+			if n := log.Count("argument schema cannot be used"); n != 1 {
 				t.Errorf("reported %d times", n)
 			}
 		})
@@ -180,22 +162,22 @@ func TestAChangedDefinitionHasAnotherSchema(t *testing.T) {
 	definition := func(kind string) string {
 		return `{"name":"a","arguments":[{"name":"x","schema":{"type":"` + kind + `"}}]}`
 	}
-	p := newPeer(t, "p", definition("string"))
-	s := serve(t, team("eng", "", "", p))
-	a := getting{t, s.modern(""), p, "p.a"}
+	p := gatewaytest.NewPeer(t, "p", definition("string"))
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	a := getting{t, s.Modern(""), p, "p.a"}
 	a.pass(`,"arguments":{"x":"7"}`)
 	a.refuse(`,"arguments":{"x":7}`, "want string")
-	p.watched().offer(definition("integer"))
-	eventually(t, "the new definition is listed", func() bool { return strings.Contains(a.c.call("prompts/list", "").body, "integer") })
+	p.AwaitStream().Offer(definition("integer"))
+	upstreamtest.Eventually(t, "the new definition is listed", func() bool { return strings.Contains(a.c.Call("prompts/list", "").Body, "integer") })
 	a.pass(`,"arguments":{"x":7}`)
 	a.refuse(`,"arguments":{"x":"7"}`, "want integer")
 }
 
 func TestWhatIsInvisibleIsNotChecked(t *testing.T) {
-	p := newPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true,"schema":{"$ref":"https://example.com/"}}]}`)
-	s := serve(t, "auth {\n"+token("insider")+token("outsider")+"}\n"+team("eng", `"user:insider"`, "", p))
-	s.modern("insider").callRaw("prompts/get", `{"name":"p.a"}`).is(t, http.StatusOK, "Missing required argument")
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true,"schema":{"$ref":"https://example.com/"}}]}`)
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("insider")+gatewaytest.Token("outsider")+"}\n"+gatewaytest.Team("eng", `"user:insider"`, "", p))
+	s.Modern("insider").CallUnchecked("prompts/get", `{"name":"p.a"}`).Want(t, http.StatusOK, "Missing required argument")
 	for _, arguments := range []string{``, `,"arguments":{"x":7}`, `,"arguments":[]`} {
-		s.modern("outsider").callRaw("prompts/get", `{"name":"p.a"`+arguments+`}`).is(t, http.StatusOK, `{"code":-32602,"message":"Unknown prompt: p.a"}`)
+		s.Modern("outsider").CallUnchecked("prompts/get", `{"name":"p.a"`+arguments+`}`).Want(t, http.StatusOK, `{"code":-32602,"message":"Unknown prompt: p.a"}`)
 	}
 }

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 )
@@ -33,76 +32,78 @@ func jwtBlock(p *identitytest.Provider, settings ...string) string {
 
 func TestTokensOfAnIssuerAreThePolicysPrincipals(t *testing.T) {
 	idp := identitytest.Serve(t)
-	ci := strings.Replace(token("ann"), "{\n", "{\n as = \"token\"\n", 1)
-	s := serve(t, "auth {\n"+jwtBlock(idp, `as = "corp"`)+ci+"}\n"+
-		team("eng", `"user:corp/ann", "group:corp/eng"`, "", newPeer(t, "p", "a"))+
-		team("ops", `"user:token/ann"`, "", newPeer(t, "q", "b")))
+	ci := strings.Replace(gatewaytest.Token("ann"), "{\n", "{\n as = \"token\"\n", 1)
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `as = "corp"`)+ci+"}\n"+
+		gatewaytest.Team("eng", `"user:corp/ann", "group:corp/eng"`, "", gatewaytest.NewPeer(t, "p", "a"))+
+		gatewaytest.Team("ops", `"user:token/ann"`, "", gatewaytest.NewPeer(t, "q", "b")))
 	for who, want := range map[string][]string{
 		idp.Token("ann"): {"p.a"},
 		idp.Sign(idp.Claims("bob").With(claims{"groups": []string{"eng"}})): {"p.a"},
 		idp.Token("bob"): {},
 		"ann":            {"q.b"},
 	} {
-		if diff := cmp.Diff(want, s.modern(who).list()); diff != "" {
+		if diff := cmp.Diff(want, s.Modern(who).List()); diff != "" {
 			t.Errorf("%.20s… (-want +got):\n%s", who, diff)
 		}
-		if diff := cmp.Diff(want, s.legacy("2025-11-25", who).list()); diff != "" {
+		if diff := cmp.Diff(want, s.Legacy("2025-11-25", who).List()); diff != "" {
 			t.Errorf("%.20s… with a session (-want +got):\n%s", who, diff)
 		}
 	}
 	// A session is its principal's, whichever of their tokens comes with it, and nobody else's.
-	session := s.legacy("2025-11-25", idp.Token("ann"))
+	session := s.Legacy("2025-11-25", idp.Token("ann"))
 	for who, status := range map[string]int{
 		idp.Sign(idp.Claims("ann").With(claims{"jti": "2"})): http.StatusOK, idp.Token("bob"): http.StatusNotFound, "ann": http.StatusNotFound,
 	} {
 		other := *session
-		other.headers = append(append(headers{}, session.headers...), bearer(who)...)
-		other.call("prompts/list", "").is(t, status)
+		other.Headers = append(append(gatewaytest.Headers{}, session.Headers...), gatewaytest.Bearer(who)...)
+		other.Call("prompts/list", "").Want(t, status)
 	}
 }
 
 func TestWhatAnIssuerSaysHoldsInPolicyAndLimits(t *testing.T) {
 	idp := identitytest.Serve(t)
-	s := serve(t, "gateway {\n limit {\n  rate = 0.001\n  burst = 3\n }\n}\nauth {\n"+jwtBlock(idp)+"}\n"+team("eng", `"user:nobody"`, `
+	s := gatewaytest.Serve(t, "gateway {\n limit {\n  rate = 0.001\n  burst = 3\n }\n}\nauth {\n"+jwtBlock(idp)+"}\n"+gatewaytest.Team("eng", `"user:nobody"`, `
   expose "gold" {
     prompts = ["p.a"]
     to      = ["*"]
     when    = try(principal.claims.tier, "") == "gold" && contains(principal.groups, "group:eng")
   }
-`, newPeer(t, "p", "a")))
-	signed := func(subject string, more claims) *client { return s.modern(idp.Sign(idp.Claims(subject).With(more))) }
+`, gatewaytest.NewPeer(t, "p", "a")))
+	signed := func(subject string, more claims) *gatewaytest.Client {
+		return s.Modern(idp.Sign(idp.Claims(subject).With(more)))
+	}
 	ann := signed("ann", claims{"tier": "gold", "groups": "eng"})
-	ann.sees("p.a")
-	ann.call("prompts/get", get("p.a")).is(t, http.StatusOK, `"from p"`)
-	signed("bob", claims{"tier": "gold"}).call("prompts/get", get("p.a")).is(t, http.StatusOK, `"Unknown prompt: p.a"`)
+	ann.WantList("p.a")
+	ann.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
+	signed("bob", claims{"tier": "gold"}).Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"Unknown prompt: p.a"`)
 
 	// Another token of hers is of the same caller: what she sees is that token's, what she used up is hers.
 	other := signed("ann", claims{"tier": "silver", "groups": "eng"})
-	other.call("prompts/list", "").is(t, http.StatusOK, `"prompts":[]`)
-	other.call("prompts/list", "").is(t, http.StatusOK, `"reason":"rate_limited"`)
-	ann.call("prompts/list", "").is(t, http.StatusOK, `"reason":"rate_limited"`)
-	signed("bob", nil).call("prompts/list", "").is(t, http.StatusOK, `"prompts":[]`)
+	other.Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
+	other.Call("prompts/list", "").Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	ann.Call("prompts/list", "").Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	signed("bob", nil).Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
 }
 
 func TestTheLongestSubjectHasSessionsAndCursors(t *testing.T) {
 	idp := identitytest.Serve(t)
-	s := serve(t, "gateway { page_size = 1 }\nauth {\n"+jwtBlock(idp)+"}\n"+team("eng", `"group:eng"`, "", newPeer(t, "p", "a", "b", "c")))
+	s := gatewaytest.Serve(t, "gateway { page_size = 1 }\nauth {\n"+jwtBlock(idp)+"}\n"+gatewaytest.Team("eng", `"group:eng"`, "", gatewaytest.NewPeer(t, "p", "a", "b", "c")))
 	long := idp.Claims(strings.Repeat("x", 600-len("user:"))).With(claims{"groups": "eng"})
-	for _, c := range []*client{s.legacy("2025-11-25", idp.Sign(long)), s.modern(idp.Sign(long))} {
-		if diff := cmp.Diff([]string{"p.a", "p.b", "p.c"}, c.list()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.revision, diff)
+	for _, c := range []*gatewaytest.Client{s.Legacy("2025-11-25", idp.Sign(long)), s.Modern(idp.Sign(long))} {
+		if diff := cmp.Diff([]string{"p.a", "p.b", "p.c"}, c.List()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.Revision, diff)
 		}
 	}
-	session := send(t, http.MethodPost, s.url, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+initializeParams("2025-11-25")+`}`, bearer(idp.Sign(long)))
-	if n := len(session.header.Get("Mcp-Session-Id")); n == 0 || n > 1024 {
+	session := gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, gatewaytest.Bearer(idp.Sign(long)))
+	if n := len(session.Header.Get("Mcp-Session-Id")); n == 0 || n > 1024 {
 		t.Errorf("a session id of %d bytes, want at most 1024", n)
 	}
 }
 
 func TestRefusalsLeadToTheProvider(t *testing.T) {
 	idp := identitytest.Serve(t)
-	s := serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read", "list"]`)+"}")
-	base := strings.TrimSuffix(s.url, "/mcp")
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read", "list"]`)+"}")
+	base := strings.TrimSuffix(s.URL, "/mcp")
 	to := `Bearer resource_metadata="` + base + `/.well-known/oauth-protected-resource/mcp", scope="read list"`
 	scoped := claims{"scope": "list read"}
 	for _, test := range []struct {
@@ -116,74 +117,56 @@ func TestRefusalsLeadToTheProvider(t *testing.T) {
 		{"unknown", "eve", http.StatusUnauthorized, to + `, error="invalid_token"`},
 		{"half the scopes", idp.Sign(idp.Claims("ann").With(claims{"scope": "read"})), http.StatusForbidden, to + `, error="insufficient_scope"`},
 	} {
-		for _, a := range []answer{
-			s.modern(test.token).call("prompts/list", ""),
-			send(t, http.MethodPost, s.url, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+initializeParams("2025-11-25")+`}`, bearer(test.token)),
+		for _, a := range []gatewaytest.Response{
+			s.Modern(test.token).Call("prompts/list", ""),
+			gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, gatewaytest.Bearer(test.token)),
 		} {
-			if got := a.header.Get("WWW-Authenticate"); a.status != test.status || got != test.challenge {
-				t.Errorf("%s: status %d, WWW-Authenticate %s\nwant %d, %s", test.name, a.status, got, test.status, test.challenge)
+			if got := a.Header.Get("WWW-Authenticate"); a.Status != test.status || got != test.challenge {
+				t.Errorf("%s: status %d, WWW-Authenticate %s\nwant %d, %s", test.name, a.Status, got, test.status, test.challenge)
 			}
 		}
-		for _, target := range []string{s.url, s.sseURL()} {
+		for _, target := range []string{s.URL, s.SSEURL()} {
 			if test.status == http.StatusOK {
 				continue
 			}
-			a := send(t, http.MethodGet, target, "", append(headers{"Accept", "text/event-stream"}, bearer(test.token)...))
-			if got := a.header.Get("WWW-Authenticate"); a.status != test.status || got != test.challenge {
-				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s", test.name, target, a.status, got)
+			a := gatewaytest.Send(t, http.MethodGet, target, "", append(gatewaytest.Headers{"Accept", "text/event-stream"}, gatewaytest.Bearer(test.token)...))
+			if got := a.Header.Get("WWW-Authenticate"); a.Status != test.status || got != test.challenge {
+				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s", test.name, target, a.Status, got)
 			}
 		}
 	}
 	inQuery := idp.Sign(idp.Claims("ann").With(scoped))
-	for _, h := range []headers{nil, bearer(inQuery)} {
-		body, more := s.modern("").envelope("1", "prompts/list", "")
-		send(t, http.MethodPost, s.url+"?access_token="+inQuery, body, append(more, h...)).is(t, http.StatusBadRequest, "belongs in the Authorization header")
+	for _, h := range []gatewaytest.Headers{nil, gatewaytest.Bearer(inQuery)} {
+		body, more := s.Modern("").Encode("1", "prompts/list", "")
+		gatewaytest.Send(t, http.MethodPost, s.URL+"?access_token="+inQuery, body, append(more, h...)).Want(t, http.StatusBadRequest, "belongs in the Authorization header")
 	}
 }
 
 func TestAProviderThatDoesNotAnswerIsNotANo(t *testing.T) {
 	idp := identitytest.Serve(t)
 	idp.Answer(http.StatusInternalServerError)
-	var log syncBuffer
-	g, err := gateway.New(load(t, "auth {\n"+jwtBlock(idp)+"}"), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	var log gatewaytest.Log
+	g, err := gateway.New(gatewaytest.Load(t, "auth {\n"+jwtBlock(idp)+"}"), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, g)
+	gatewaytest.Run(t, g)
 	listener := httptest.NewServer(g.Handler())
 	defer listener.Close()
-	s := &server{Gateway: g, t: t, url: listener.URL + "/mcp"}
-	a := s.modern(idp.Token("ann")).call("prompts/list", "")
-	a.is(t, http.StatusServiceUnavailable, "the identity provider did not answer")
-	if a.header.Get("Retry-After") == "" || a.header.Get("WWW-Authenticate") != "" {
-		t.Errorf("headers %v", a.header)
+	s := &gatewaytest.Server{Gateway: g, TB: t, URL: listener.URL + "/mcp"}
+	a := s.Modern(idp.Token("ann")).Call("prompts/list", "")
+	a.Want(t, http.StatusServiceUnavailable, "the identity provider did not answer")
+	if a.Header.Get("Retry-After") == "" || a.Header.Get("WWW-Authenticate") != "" {
+		t.Errorf("headers %v", a.Header)
 	}
-	s.modern("eve").call("prompts/list", "").is(t, http.StatusUnauthorized)
-	s.modern("").call("prompts/list", "").is(t, http.StatusUnauthorized)
+	s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
+	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	if got := log.String(); strings.Count(got, "caller refused") != 2 || !strings.Contains(got, "client=127.0.0.1") {
 		t.Errorf("the log: %s\nwant the two bad credentials, and where they came from", got)
 	}
 	if got := log.String(); !strings.Contains(got, "identity provider's keys not fetched") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {
 		t.Errorf("the log: %s", got)
 	}
-}
-
-// syncBuffer is a log that is read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex // guards b
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func TestMetadataOfTheProtectedResource(t *testing.T) {
@@ -199,69 +182,69 @@ func TestMetadataOfTheProtectedResource(t *testing.T) {
 		{`public_url = "https://prompts.example.com/team/mcp"`, "https://prompts.example.com/team/mcp", []string{"", "/mcp", "/team/mcp"}},
 		{"public_url = \"https://example.com/team/{x}/\"\n path = \"/v1/mcp\"", "https://example.com/team/%7Bx%7D/v1/mcp", []string{"", "/v1/mcp", "/team/%7Bx%7D/v1/mcp"}},
 	} {
-		s := serve(t, "gateway {\n "+test.gateway+"\n}\n"+blocks)
-		base := strings.TrimSuffix(s.url, "/mcp")
+		s := gatewaytest.Serve(t, "gateway {\n "+test.gateway+"\n}\n"+blocks)
+		base := strings.TrimSuffix(s.URL, "/mcp")
 		if test.resource == "" {
-			test.resource = s.url
+			test.resource = s.URL
 		}
 		at := base + "/.well-known/oauth-protected-resource"
 		for _, path := range test.paths {
 			// Nobody has to be known, and a page of any origin may read it.
-			a := send(t, http.MethodGet, at+path, "", headers{"Origin", "https://app.example.com"})
-			a.is(t, http.StatusOK)
+			a := gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Origin", "https://app.example.com"})
+			a.Want(t, http.StatusOK)
 			var got map[string]any
-			if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+			if err := json.Unmarshal([]byte(a.Body), &got); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]any{
 				"resource": test.resource, "resource_name": "promptweir", "authorization_servers": []any{idp.Issuer},
 				"scopes_supported": []any{"read"}, "bearer_methods_supported": []any{"header"},
 			}
-			if diff := cmp.Diff(want, got); diff != "" || a.header.Get("Access-Control-Allow-Origin") != "*" || a.header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s%s: %v (-want +got):\n%s", at, path, a.header, diff)
+			if diff := cmp.Diff(want, got); diff != "" || a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s%s: %v (-want +got):\n%s", at, path, a.Header, diff)
 			}
-			preflight := send(t, http.MethodOptions, at+path, "", headers{"Origin", "https://app.example.com", "Access-Control-Request-Headers", "mcp-protocol-version"})
-			if preflight.is(t, http.StatusNoContent); preflight.header.Get("Access-Control-Allow-Headers") != "*" {
-				t.Errorf("preflight: %v", preflight.header)
+			preflight := gatewaytest.Send(t, http.MethodOptions, at+path, "", gatewaytest.Headers{"Origin", "https://app.example.com", "Access-Control-Request-Headers", "mcp-protocol-version"})
+			if preflight.Want(t, http.StatusNoContent); preflight.Header.Get("Access-Control-Allow-Headers") != "*" {
+				t.Errorf("preflight: %v", preflight.Header)
 			}
-			send(t, http.MethodPost, at+path, "{}", nil).is(t, http.StatusMethodNotAllowed)
-			send(t, http.MethodGet, at+path, "", headers{"Host", "evil.example.com"}).is(t, http.StatusForbidden)
+			gatewaytest.Send(t, http.MethodPost, at+path, "{}", nil).Want(t, http.StatusMethodNotAllowed)
+			gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)
 		}
-		send(t, http.MethodGet, at+"/other", "", nil).is(t, http.StatusNotFound)
+		gatewaytest.Send(t, http.MethodGet, at+"/other", "", nil).Want(t, http.StatusNotFound)
 	}
-	send(t, http.MethodGet, strings.TrimSuffix(serve(t, "auth {\n"+token("ann")+"}").url, "/mcp")+"/.well-known/oauth-protected-resource", "", nil).is(t, http.StatusNotFound)
+	gatewaytest.Send(t, http.MethodGet, strings.TrimSuffix(gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}").URL, "/mcp")+"/.well-known/oauth-protected-resource", "", nil).Want(t, http.StatusNotFound)
 }
 
 func TestStreamsEndWithTheirTokens(t *testing.T) {
 	idp := identitytest.Serve(t)
-	s := serve(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}\n"+team("eng", `"user:ann"`, "", newPeer(t, "p", "a")))
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}\n"+gatewaytest.Team("eng", `"user:ann"`, "", gatewaytest.NewPeer(t, "p", "a")))
 	brief := func() string {
 		return idp.Sign(idp.Claims("ann").With(claims{"exp": time.Now().Add(5 * time.Second).Unix()}))
 	}
 	t.Run("subscription", func(t *testing.T) {
 		t.Parallel()
-		c := s.modern(brief())
-		c.t = t
-		listen := c.open("7")
-		if last := listen.next(); !strings.Contains(last.Data, `"resultType":"complete"`) {
+		c := s.Modern(brief())
+		c.TB = t
+		listen := c.Listen("7")
+		if last := listen.Next(); !strings.Contains(last.Data, `"resultType":"complete"`) {
 			t.Errorf("the last message is %s", last.Data)
 		}
-		listen.ended()
-		c.call("prompts/list", "").is(t, http.StatusUnauthorized)
+		listen.WantEnd()
+		c.Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	})
 	t.Run("GET", func(t *testing.T) {
 		t.Parallel()
-		c := s.legacy("2025-06-18", brief())
-		c.t = t
-		c.open("").ended()
+		c := s.Legacy("2025-06-18", brief())
+		c.TB = t
+		c.Listen("").WantEnd()
 	})
 	t.Run("HTTP+SSE", func(t *testing.T) {
 		t.Parallel()
-		s.sse(brief()).ended()
+		s.SSE(brief()).WantEnd()
 	})
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		who, err := identity.New(load(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}"), slog.New(slog.DiscardHandler)).FromToken(t.Context(), brief())
+		who, err := identity.New(gatewaytest.Load(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}"), slog.New(slog.DiscardHandler)).FromToken(t.Context(), brief())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,10 +266,10 @@ func TestWhereARequestComesFrom(t *testing.T) {
 		{`"127.0.0.1"`, "", "127.0.0.1"},
 		{`"127.0.0.1", "2001:db8::/32"`, "203.0.113.7,2001:db8::1", "203.0.113.7"},
 	} {
-		spans, _ := record(t)
-		s := serve(t, "gateway {\n trusted_proxies = ["+test.trusted+"]\n}")
-		s.modern("").callAs("1", "prompts/list", "", "X-Forwarded-For", test.forwarded, "Traceparent", traceA).is(t, http.StatusOK)
-		span := find(t, spans, "prompts/list", "aaaa")
+		spans, _ := gatewaytest.RecordTelemetry(t)
+		s := gatewaytest.Serve(t, "gateway {\n trusted_proxies = ["+test.trusted+"]\n}")
+		s.Modern("").CallWithID("1", "prompts/list", "", "X-Forwarded-For", test.forwarded, "Traceparent", gatewaytest.TraceA).Want(t, http.StatusOK)
+		span := gatewaytest.AwaitSpan(t, spans, "prompts/list", "aaaa")
 		want := attribute.String("client.address", test.want)
 		found := false
 		for _, a := range span.Attributes() {
@@ -300,37 +283,37 @@ func TestWhereARequestComesFrom(t *testing.T) {
 
 func TestTheAdminTokenOpensThePages(t *testing.T) {
 	sum := sha256.Sum256([]byte("open"))
-	detail := func(s *server, h headers) bool {
-		r := newHTTPRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
+	detail := func(s *gatewaytest.Server, h gatewaytest.Headers) bool {
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
 		r.RemoteAddr = "192.0.2.1:1"
 		w := httptest.NewRecorder()
 		s.Admin(http.NotFoundHandler()).ServeHTTP(w, r)
 		return strings.Contains(w.Body.String(), `"upstreams"`)
 	}
-	teams := team("eng", "", "", newPeer(t, "up", "a"))
-	with, without := serve(t, "admin { token_sha256 = \""+hex.EncodeToString(sum[:])+"\" }\n"+teams), serve(t, teams)
-	if !detail(with, bearer("open")) {
+	teams := gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"))
+	with, without := gatewaytest.Serve(t, "admin { token_sha256 = \""+hex.EncodeToString(sum[:])+"\" }\n"+teams), gatewaytest.Serve(t, teams)
+	if !detail(with, gatewaytest.Bearer("open")) {
 		t.Error("no detail with the token")
 	}
-	for _, h := range []headers{nil, bearer("wrong"), {"Authorization", "open"}, {"Authorization", "Bearer "}} {
+	for _, h := range []gatewaytest.Headers{nil, gatewaytest.Bearer("wrong"), {"Authorization", "open"}, {"Authorization", "Bearer "}} {
 		if detail(with, h) {
 			t.Errorf("detail with %v", h)
 		}
 	}
-	if detail(without, bearer("open")) || detail(without, bearer("")) {
+	if detail(without, gatewaytest.Bearer("open")) || detail(without, gatewaytest.Bearer("")) {
 		t.Error("detail where no token is configured")
 	}
 }
 
 func TestRefusedCredentialsAreCounted(t *testing.T) {
-	_, reader := record(t)
+	_, reader := gatewaytest.RecordTelemetry(t)
 	idp := identitytest.Serve(t)
-	s := serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read"]`)+"}")
-	s.modern("").call("prompts/list", "").is(t, http.StatusUnauthorized) // which is no credential
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read"]`)+"}")
+	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized) // which is no credential
 	for range 2 {
-		s.modern("eve").call("prompts/list", "").is(t, http.StatusUnauthorized)
+		s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	}
-	s.modern(idp.Token("ann")).call("prompts/list", "").is(t, http.StatusForbidden)
+	s.Modern(idp.Token("ann")).Call("prompts/list", "").Want(t, http.StatusForbidden)
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)

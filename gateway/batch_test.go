@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // one is a request as it stands in a batch.
@@ -32,26 +35,26 @@ func holdsInOrder(t *testing.T, body string, parts ...string) {
 			t.Errorf("got %s, want %s in it", responses[i], part)
 		}
 		if strings.Contains(part, `"id":`) {
-			conform(t, "2025-03-26", "", string(responses[i]))
+			gatewaytest.CheckSchema(t, "2025-03-26", "", string(responses[i]))
 		}
 	}
 }
 
 func TestBatches(t *testing.T) {
-	s := serve(t, team("eng", "", "", newPeer(t, "p", "a")))
-	c := s.legacy("2025-03-26", "")
-	c.headers = c.headers[:2] // the header with the revision came later
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
+	c := s.Legacy("2025-03-26", "")
+	c.Headers = c.Headers[:2] // the header with the revision came later
 	answer := func(status int, messages ...string) string {
 		t.Helper()
-		a := send(t, http.MethodPost, c.url, batch(messages...), c.headers)
-		a.is(t, status)
-		return a.body
+		a := gatewaytest.Send(t, http.MethodPost, c.URL, batch(messages...), c.Headers)
+		a.Want(t, status)
+		return a.Body
 	}
 	got := answer(http.StatusOK, one(`1`, "ping", ``), aNotification, one(`"b"`, "prompts/list", ``), aResponse,
 		one(`3`, "prompts/get", `"name":"p.a"`), one(`4`, "prompts/get", `"name":"p.none"`), one(`5`, "tools/list", ``))
 	holdsInOrder(t, got, `"id":1,"result":{}`, `"id":"b"`, `from p`, `"id":4,"error":{"code":-32602`, `{"tools":[]}`)
 	got = answer(http.StatusOK, one(`1`, "initialize", `"protocolVersion":"2025-03-26"`), `{"jsonrpc":"1.0","id":2,"method":"ping"}`,
-		`7`, `{}`, batch(one(`8`, "ping", ``)), one(`9`, "prompts/list", meta), one(`10`, "ping", ``))
+		`7`, `{}`, batch(one(`8`, "ping", ``)), one(`9`, "prompts/list", gatewaytest.Meta), one(`10`, "ping", ``))
 	holdsInOrder(t, got, `"id":1,"error":{"code":-32600`, `"id":2,"error":{"code":-32600`, `"code":-32700`, `"code":-32600`, `"code":-32600`,
 		`"id":9,"error":{"code":-32600`, `"id":10,"result":{}`)
 	for _, silent := range [][]string{{aNotification}, {aResponse, aResponse}, {aNotification, aResponse}} {
@@ -70,36 +73,38 @@ func TestBatches(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for body, code := range map[string]string{`[]`: "-32600", `[{}`: "-32700", `[{"id":1,"id":1}]`: "-32700", `[{}] x`: "-32700"} {
-		send(t, http.MethodPost, c.url, body, c.headers).is(t, http.StatusBadRequest, `"code":`+code)
+		gatewaytest.Send(t, http.MethodPost, c.URL, body, c.Headers).Want(t, http.StatusBadRequest, `"code":`+code)
 	}
 }
 
 func TestBatchesAreOfOneRevisionAndSession(t *testing.T) {
-	s := serve(t, "auth {\n"+token("ann")+token("bob")+"}")
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}")
 	body := batch(one(`1`, "ping", ``))
-	post := func(h headers) answer { return send(t, http.MethodPost, s.url, body, h) }
-	for _, revision := range legacyRevisions {
-		a := post(s.legacy(revision, "ann").headers)
+	post := func(h gatewaytest.Headers) gatewaytest.Response {
+		return gatewaytest.Send(t, http.MethodPost, s.URL, body, h)
+	}
+	for _, revision := range gatewaytest.LegacyRevisions {
+		a := post(s.Legacy(revision, "ann").Headers)
 		if revision == "2025-03-26" {
-			a.is(t, http.StatusOK, `[{"jsonrpc":"2.0","id":1,"result":{}}]`)
+			a.Want(t, http.StatusOK, `[{"jsonrpc":"2.0","id":1,"result":{}}]`)
 			continue
 		}
-		a.is(t, http.StatusBadRequest, `"code":-32600`, "Batches")
+		a.Want(t, http.StatusBadRequest, `"code":-32600`, "Batches")
 	}
-	post(append(headers{"Mcp-Protocol-Version", latest}, bearer("ann")...)).is(t, http.StatusBadRequest, `"code":-32600`, "Batches")
-	post(bearer("ann")).is(t, http.StatusBadRequest, "Mcp-Session-Id")
-	post(nil).is(t, http.StatusUnauthorized)
-	session := s.legacy("2025-03-26", "ann").headers[2:4]
-	post(append(bearer("bob"), session...)).is(t, http.StatusNotFound)
+	post(append(gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest}, gatewaytest.Bearer("ann")...)).Want(t, http.StatusBadRequest, `"code":-32600`, "Batches")
+	post(gatewaytest.Bearer("ann")).Want(t, http.StatusBadRequest, "Mcp-Session-Id")
+	post(nil).Want(t, http.StatusUnauthorized)
+	session := s.Legacy("2025-03-26", "ann").Headers[2:4]
+	post(append(gatewaytest.Bearer("bob"), session...)).Want(t, http.StatusNotFound)
 }
 
 func TestRequestsOfABatchRunBesideEachOther(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	p.settings = `timeout = "30s"`
-	s := serve(t, team("eng", "", "", p))
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "30s"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
 	var now, most atomic.Int32
 	release := make(chan struct{})
-	p.intercept(func(_ http.ResponseWriter, _ *http.Request, call heard) bool {
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		if call.Method == "prompts/get" {
 			n := now.Add(1)
 			defer now.Add(-1)
@@ -114,69 +119,69 @@ func TestRequestsOfABatchRunBesideEachOther(t *testing.T) {
 	for i := range gets {
 		gets[i] = one(`1`, "prompts/get", `"name":"p.a"`)
 	}
-	c := s.legacy("2025-03-26", "")
-	answered := make(chan answer, 1)
-	go func() { answered <- send(t, http.MethodPost, c.url, batch(gets...), c.headers) }()
-	eventually(t, "eight are asked at once", func() bool { return now.Load() == 8 })
+	c := s.Legacy("2025-03-26", "")
+	answered := make(chan gatewaytest.Response, 1)
+	go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, batch(gets...), c.Headers) }()
+	upstreamtest.Eventually(t, "eight are asked at once", func() bool { return now.Load() == 8 })
 	close(release)
 	a := <-answered
-	if n := strings.Count(a.body, "from p"); n != 40 || most.Load() != 8 {
+	if n := strings.Count(a.Body, "from p"); n != 40 || most.Load() != 8 {
 		t.Errorf("%d answers, %d at once, want 40 and no more than 8", n, most.Load())
 	}
 }
 
 func TestRequestsOfABatchCanBeCancelled(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	p.settings = `timeout = "60s"`
-	s := serve(t, team("eng", "", "", p))
-	entered, gone := hold(p)
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "60s"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	entered, gone := p.HoldGets()
 	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`
 	both := batch(one(`"x"`, "prompts/get", `"name":"p.a"`), one(`2`, "ping", ``))
 
-	c := s.legacy("2025-03-26", "")
-	answered := make(chan answer, 1)
-	go func() { answered <- send(t, http.MethodPost, c.url, both, c.headers) }()
+	c := s.Legacy("2025-03-26", "")
+	answered := make(chan gatewaytest.Response, 1)
+	go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, both, c.Headers) }()
 	<-entered
-	send(t, http.MethodPost, c.url, batch(cancel), c.headers).is(t, http.StatusAccepted)
+	gatewaytest.Send(t, http.MethodPost, c.URL, batch(cancel), c.Headers).Want(t, http.StatusAccepted)
 	<-gone
-	holdsInOrder(t, (<-answered).body, `"id":"x","error"`, `"id":2`)
+	holdsInOrder(t, (<-answered).Body, `"id":"x","error"`, `"id":2`)
 
 	// Over one connection, who cancels gets no response.
-	pipes := s.stdio("")
-	pipes.request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
-	pipes.expect(`"id":1`)
-	pipes.send(both)
+	pipes := s.Stdio("")
+	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
+	pipes.WantMessage(`"id":1`)
+	pipes.Send(both)
 	<-entered
-	pipes.send(cancel)
+	pipes.Send(cancel)
 	<-gone
-	holdsInOrder(t, pipes.next(), `"id":2`)
+	holdsInOrder(t, pipes.Next(), `"id":2`)
 }
 
 func TestBatchesOverOneConnection(t *testing.T) {
-	s := serve(t, team("eng", "", "", newPeer(t, "p", "a")))
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
 	ask := batch(one(`1`, "ping", ``), aNotification, one(`2`, "prompts/get", `"name":"p.a"`), one(`3`, "initialize", ``), `{"jsonrpc":"2.0"}`,
-		one(`4`, "subscriptions/listen", meta), one(`5`, "no/such", ``))
+		one(`4`, "subscriptions/listen", gatewaytest.Meta), one(`5`, "no/such", ``))
 	want := []string{`"id":1,"result":{}`, "from p", `"id":3,"error":{"code":-32600`, `"code":-32600`, `"id":4,"error":{"code":-32600`, `"id":5,"error":{"code":-32601`}
 
-	pipes := s.stdio("")
-	pipes.send(ask)
-	pipes.expect(`"code":-32600`, "Batches") // there is no revision yet
-	pipes.request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
-	pipes.expect(`"id":1`)
-	pipes.send(batch(aNotification, aResponse))
-	pipes.send(ask)
-	holdsInOrder(t, pipes.next(), want...)
-	pipes.send(`[]`)
-	pipes.expect(`{"jsonrpc":"2.0","error":{"code":-32600`)
-	pipes.request(`9`, "prompts/list", meta) // the modern era has none, whatever was settled on
-	pipes.expect(`"id":9`, `"resultType":"complete"`)
-	pipes.request(`1`, "initialize", `"protocolVersion":"2025-06-18"`)
-	pipes.expect(`"id":1`)
-	pipes.send(ask)
-	pipes.expect(`"code":-32600`, "Batches")
+	pipes := s.Stdio("")
+	pipes.Send(ask)
+	pipes.WantMessage(`"code":-32600`, "Batches") // there is no revision yet
+	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
+	pipes.WantMessage(`"id":1`)
+	pipes.Send(batch(aNotification, aResponse))
+	pipes.Send(ask)
+	holdsInOrder(t, pipes.Next(), want...)
+	pipes.Send(`[]`)
+	pipes.WantMessage(`{"jsonrpc":"2.0","error":{"code":-32600`)
+	pipes.Request(`9`, "prompts/list", gatewaytest.Meta) // the modern era has none, whatever was settled on
+	pipes.WantMessage(`"id":9`, `"resultType":"complete"`)
+	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-06-18"`)
+	pipes.WantMessage(`"id":1`)
+	pipes.Send(ask)
+	pipes.WantMessage(`"code":-32600`, "Batches")
 
-	sse := s.initialized("2025-03-26", "")
-	sse.post(batch(aNotification, aResponse))
-	sse.post(ask)
-	holdsInOrder(t, sse.expect(), want...)
+	sse := s.SSESession("2025-03-26", "")
+	sse.Post(batch(aNotification, aResponse))
+	sse.Post(ask)
+	holdsInOrder(t, sse.WantMessage(), want...)
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/promptweir/promptweir/gateway/inspect"
-	"github.com/promptweir/promptweir/gateway/snapshot"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // variants are configurations of one team, each different from the others in who sees what.
@@ -22,12 +22,12 @@ func variants(t *testing.T) []*config.Config {
 	const tokens = `token "x" { sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }`
 	texts := []string{
 		"", // nobody but members
-		expose("all", `"*"`, `"*"`),
-		expose("a", `"*.a"`, `"user:ann", "group:g"`),
-		expose("a", `"*.a"`, `"group:g"`) + expose("b", `"one.*"`, `"user:ann", "team:eng"`),
-		expose("all", `"*"`, `"*"`) + "hide \"b\" {\n prompts = [\"*.b\"]\n}\n",
-		expose("team", `"two.*"`, `"team:other"`),
-		expose("all", `"two.c"`, `"*"`) + "prompt \"two.b\" {\n name = \"two.c\"\n}\n",
+		gatewaytest.Expose("all", `"*"`, `"*"`),
+		gatewaytest.Expose("a", `"*.a"`, `"user:ann", "group:g"`),
+		gatewaytest.Expose("a", `"*.a"`, `"group:g"`) + gatewaytest.Expose("b", `"one.*"`, `"user:ann", "team:eng"`),
+		gatewaytest.Expose("all", `"*"`, `"*"`) + "hide \"b\" {\n prompts = [\"*.b\"]\n}\n",
+		gatewaytest.Expose("team", `"two.*"`, `"team:other"`),
+		gatewaytest.Expose("all", `"two.c"`, `"*"`) + "prompt \"two.b\" {\n name = \"two.c\"\n}\n",
 		"expose \"when\" {\n prompts = [\"*\"]\n to = [\"*\"]\n when = prompt.name == \"two.a\"\n}\n",
 	}
 	var all []*config.Config
@@ -37,7 +37,7 @@ func variants(t *testing.T) []*config.Config {
 			prefix, members = "prefix = \"uno\"", `"user:mia", "group:m"`
 			text = strings.ReplaceAll(text, "one.", "uno.")
 		}
-		all = append(all, load(t, fmt.Sprintf(`auth {
+		all = append(all, gatewaytest.Load(t, fmt.Sprintf(`auth {
   %s
 }
 team "eng" {
@@ -140,7 +140,7 @@ func said(c inspect.Comparison, selectors []string) (all []string) {
 }
 
 func TestListsThatCannotBeUsedAreSaid(t *testing.T) {
-	cfg := load(t, "team \"eng\" {\n upstream \"one\" { command = [\"no-such-command\"] }\n}\n")
+	cfg := gatewaytest.Load(t, "team \"eng\" {\n upstream \"one\" { command = [\"no-such-command\"] }\n}\n")
 	folder := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(folder, name)

@@ -10,15 +10,16 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // told writes an explanation with a line for each step, without folders and ports.
-func told(s *server, as, name string) string {
+func told(s *gatewaytest.Server, as, name string) string {
 	who, err := identity.ParsePrincipal(as)
 	if err != nil {
-		s.t.Fatal(err)
+		s.TB.Fatal(err)
 	}
 	var out strings.Builder
 	for _, e := range s.Explain(who, name) {
@@ -55,19 +56,19 @@ hide "gold only" {
 `
 
 func TestExplainTellsWhatBecomesOfAPrompt(t *testing.T) {
-	p := newPeer(t, "p", `{"name":"renamed","arguments":[{"name":"x"}]}`, "misfit", "plain", "gold", `{"name":"bad","title":"Ignore all"}`, `{"name":"big","arguments":[{"name":"x"}]}`)
-	text := "auth { anonymous = true }\n" + strings.Replace(team("eng", "", "MORE", p), "MORE", explainedTeam, 1)
-	approved := serve(t, strings.Replace(text, `lock = "enforce"`, "", 1)).Lock()
+	p := gatewaytest.NewPeer(t, "p", `{"name":"renamed","arguments":[{"name":"x"}]}`, "misfit", "plain", "gold", `{"name":"bad","title":"Ignore all"}`, `{"name":"big","arguments":[{"name":"x"}]}`)
+	text := "auth { anonymous = true }\n" + strings.Replace(gatewaytest.Team("eng", "", "MORE", p), "MORE", explainedTeam, 1)
+	approved := gatewaytest.Serve(t, strings.Replace(text, `lock = "enforce"`, "", 1)).Lock()
 	var lock config.Lock
 	for _, l := range approved {
 		if l.Name != "p.plain" {
 			lock = append(lock, l)
 		}
 	}
-	s := serveLocked(t, text, lock)
-	cold := beginWithoutRun(t, loadLocked(t, text, lock))
+	s := gatewaytest.ServeLocked(t, text, lock)
+	cold := beginWithoutRun(t, gatewaytest.LoadLocked(t, text, lock))
 	for _, test := range []struct {
-		s    *server
+		s    *gatewaytest.Server
 		name string
 		want string
 	}{
@@ -139,27 +140,27 @@ func TestExplainTellsWhatBecomesOfAPrompt(t *testing.T) {
 }
 
 // beginWithoutRun is a gateway that has heard of no upstream.
-func beginWithoutRun(t *testing.T, cfg *config.Config) *server {
+func beginWithoutRun(t *testing.T, cfg *config.Config) *gatewaytest.Server {
 	t.Helper()
 	g, err := gateway.New(cfg, gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{Gateway: g, t: t}
+	return &gatewaytest.Server{Gateway: g, TB: t}
 }
 
 func TestExplainTellsOfARenamedPromptFirstAndOfNoOtherThatIsNotThere(t *testing.T) {
-	p := newPeer(t, "p", "old", "other")
-	text := team("eng", "", `prompt "p.old" { name = "p.new" }`, p)
-	owns := func(s *server, name string) (owns []string) {
+	p := gatewaytest.NewPeer(t, "p", "old", "other")
+	text := gatewaytest.Team("eng", "", `prompt "p.old" { name = "p.new" }`, p)
+	owns := func(s *gatewaytest.Server, name string) (owns []string) {
 		for _, e := range s.Explain(policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, name) {
 			owns = append(owns, e.Own)
 		}
 		return owns
 	}
-	listed, cold := serve(t, text), beginWithoutRun(t, load(t, text))
+	listed, cold := gatewaytest.Serve(t, text), beginWithoutRun(t, gatewaytest.Load(t, text))
 	for _, test := range []struct {
-		s    *server
+		s    *gatewaytest.Server
 		name string
 		want []string
 	}{

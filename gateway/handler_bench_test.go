@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/promptweir/promptweir/upstream/upstreamtest"
-
 	"go.opentelemetry.io/otel"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // drain is a client that takes a response without looking at it.
@@ -35,10 +36,10 @@ func (d *drain) Write(p []byte) (int, error) {
 }
 
 // handled returns a function that has a request handled, without a network before the gateway.
-func handled(tb testing.TB, c *client, method, params string) (once func(), last *drain) {
+func handled(tb testing.TB, c *gatewaytest.Client, method, params string) (once func(), last *drain) {
 	tb.Helper()
-	body, h := c.envelope("1", method, params)
-	r := newHTTPRequest(tb.Context(), tb, http.MethodPost, c.url, body, h)
+	body, h := c.Encode("1", method, params)
+	r := gatewaytest.NewRequest(tb.Context(), tb, http.MethodPost, c.URL, body, h)
 	handler, reader, d := c.Handler(), strings.NewReader(body), &drain{header: http.Header{}}
 	return func() {
 		reader.Reset(body)
@@ -53,8 +54,8 @@ func handled(tb testing.TB, c *client, method, params string) (once func(), last
 // page goes into memory that an earlier response left behind.
 func TestList_AllocatesItsRequestOnly(t *testing.T) {
 	otel.SetTracerProvider(tracenoop.NewTracerProvider())
-	c := serve(t, team("eng", "", "", newPeer(t, "up", "a", "b"))).legacy("2025-11-25", "")
-	c.sees("up.a", "up.b")
+	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a", "b"))).Legacy("2025-11-25", "")
+	c.WantList("up.a", "up.b")
 	once, last := handled(t, c, "prompts/list", "")
 	if got := upstreamtest.Allocs(t, once); got > 5 || last.status != http.StatusOK {
 		t.Errorf("%v allocations, want 5 at most; status %d", got, last.status)
@@ -71,20 +72,20 @@ func BenchmarkHandler(b *testing.B) {
 	for i := range prompts {
 		prompts[i] = fmt.Sprintf("p%d", i)
 	}
-	s := serve(b, team("eng", "", "", newPeer(b, "up", prompts...)))
-	legacy, modern := s.legacy("2025-11-25", ""), s.modern("")
+	s := gatewaytest.Serve(b, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(b, "up", prompts...)))
+	legacy, modern := s.Legacy("2025-11-25", ""), s.Modern("")
 	for _, test := range []struct {
 		name   string
-		c      *client
+		c      *gatewaytest.Client
 		method string
 		params string
 	}{
-		{"initialize", legacy, "initialize", initializeParams("2025-11-25")},
+		{"initialize", legacy, "initialize", gatewaytest.InitializeParams("2025-11-25")},
 		{"list/legacy", legacy, "prompts/list", ""},
 		{"list/modern", modern, "prompts/list", ""},
-		{"get/legacy", legacy, "prompts/get", get("up.p1")},
-		{"get/modern", modern, "prompts/get", get("up.p1")},
-		{"complete/legacy", legacy, "completion/complete", complete("up.p1")},
+		{"get/legacy", legacy, "prompts/get", gatewaytest.GetParams("up.p1")},
+		{"get/modern", modern, "prompts/get", gatewaytest.GetParams("up.p1")},
+		{"complete/legacy", legacy, "completion/complete", gatewaytest.CompleteParams("up.p1")},
 		{"discover", modern, "server/discover", ""},
 	} {
 		b.Run(test.name, func(b *testing.B) {

@@ -10,57 +10,58 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 // keep runs a gateway that keeps its lists in a folder; log is what it logs.
-func keep(t *testing.T, text, folder string) (s *server, log *bytes.Buffer) {
+func keep(t *testing.T, text, folder string) (s *gatewaytest.Server, log *bytes.Buffer) {
 	t.Helper()
 	log = &bytes.Buffer{}
-	s = beginWith(t, text, gateway.Options{StateDir: folder, Logger: slog.New(slog.NewTextHandler(log, nil))})
-	s.settle()
+	s = gatewaytest.StartWith(t, text, gateway.Options{StateDir: folder, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s.AwaitUpstreams()
 	return s, log
 }
 
 func TestARestartWhileAnUpstreamIsDownStillListsItsPrompts(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
-	p := newPeer(t, "up", "one", `{"name":"two","x":12345678901234567890}`)
-	text := team("a", "", "", p)
+	p := gatewaytest.NewPeer(t, "up", "one", `{"name":"two","x":12345678901234567890}`)
+	text := gatewaytest.Team("a", "", "", p)
 	first, _ := keep(t, text, folder)
-	want := first.modern("").call("prompts/list", "{}").result(t, "prompts")
-	first.stop()
+	want := first.Modern("").Call("prompts/list", "{}").Result(t, "prompts")
+	first.Stop()
 
-	p.stop()
+	p.Stop()
 	second, _ := keep(t, text, folder)
-	c := second.modern("")
-	list := c.call("prompts/list", "{}")
-	if got := list.result(t, "prompts"); !bytes.Equal(got, want) {
+	c := second.Modern("")
+	list := c.Call("prompts/list", "{}")
+	if got := list.Result(t, "prompts"); !bytes.Equal(got, want) {
 		t.Errorf("after the restart the list is %s\nwant %s", got, want)
 	}
-	list.is(t, 200, `"promptweir/partial":[{"upstream":"up","reason":"unreachable"`, `"stale":true`, `"ttlMs":5000`)
-	c.call("prompts/get", get("up.one")).is(t, 200, `"code":-32603`, `"upstream":"up"`)
+	list.Want(t, 200, `"promptweir/partial":[{"upstream":"up","reason":"unreachable"`, `"stale":true`, `"ttlMs":5000`)
+	c.Call("prompts/get", gatewaytest.GetParams("up.one")).Want(t, 200, `"code":-32603`, `"upstream":"up"`)
 
 	// What the upstream says when it is back counts, also where that is nothing.
-	changes := c.open("1")
-	p.set()
-	p.restart()
-	changes.changed()
-	if names := c.list(); len(names) != 0 {
+	changes := c.Listen("1")
+	p.SetPrompts()
+	p.Restart()
+	changes.WantChange()
+	if names := c.List(); len(names) != 0 {
 		t.Errorf("the upstream is back with no prompts, the list is %q", names)
 	}
-	second.stop()
+	second.Stop()
 	third, _ := keep(t, text, folder)
-	if names := third.modern("").list(); len(names) != 0 {
+	if names := third.Modern("").List(); len(names) != 0 {
 		t.Errorf("the last good list was empty, after another restart it is %q", names)
 	}
 }
 
 func TestAKeptListThatCannotBeUsedIsReportedAndIgnored(t *testing.T) {
-	p := newPeer(t, "up", "one")
-	text := team("a", "", "", p)
+	p := gatewaytest.NewPeer(t, "up", "one")
+	text := gatewaytest.Team("a", "", "", p)
 	folder := t.TempDir()
 	first, _ := keep(t, text, folder)
-	first.stop()
-	p.stop()
+	first.Stop()
+	p.Stop()
 	path := filepath.Join(folder, "up.json")
 	good, err := os.ReadFile(path)
 	if err != nil {
@@ -75,7 +76,7 @@ func TestAKeptListThatCannotBeUsedIsReportedAndIgnored(t *testing.T) {
 		"no JSON":        []byte("hello"),
 		"another format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1),
 		"a flipped byte": bytes.Replace(good, []byte(`"one"`), []byte(`"onf"`), 1),
-		"another server": bytes.Replace(good, []byte(p.url), []byte("http://127.0.0.1:1"), 1),
+		"another server": bytes.Replace(good, []byte(p.URL), []byte("http://127.0.0.1:1"), 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if bytes.Equal(content, good) {
@@ -88,7 +89,7 @@ func TestAKeptListThatCannotBeUsedIsReportedAndIgnored(t *testing.T) {
 			if entries := s.Entries(nil); len(entries) != 0 {
 				t.Errorf("%d prompts were taken from it", len(entries))
 			}
-			s.stop()
+			s.Stop()
 			if !strings.Contains(log.String(), "saved list ignored") {
 				t.Errorf("it was not reported:\n%s", log)
 			}
@@ -97,22 +98,22 @@ func TestAKeptListThatCannotBeUsedIsReportedAndIgnored(t *testing.T) {
 }
 
 func TestAnUpstreamThatIsDownIsHiddenAfterItsGrace(t *testing.T) {
-	p, steady := newPeer(t, "up", "one"), newPeer(t, "steady", "two")
-	p.settings = `when_down = "hide"
+	p, steady := gatewaytest.NewPeer(t, "up", "one"), gatewaytest.NewPeer(t, "steady", "two")
+	p.Settings = `when_down = "hide"
     grace = "20ms"`
-	s := serve(t, team("a", "", "", p, steady))
-	c := s.modern("")
-	changes := c.open("1")
-	p.stop()
-	c.call("prompts/get", get("up.one")) // it is noticed at the latest when it is asked
-	changes.changed()
-	if names := c.list(); !slices.Equal(names, []string{"steady.two"}) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p, steady))
+	c := s.Modern("")
+	changes := c.Listen("1")
+	p.Stop()
+	c.Call("prompts/get", gatewaytest.GetParams("up.one")) // it is noticed at the latest when it is asked
+	changes.WantChange()
+	if names := c.List(); !slices.Equal(names, []string{"steady.two"}) {
 		t.Errorf("after the grace the list is %q", names)
 	}
-	c.call("prompts/get", get("up.one")).is(t, 200, "Unknown prompt: up.one")
-	p.restart()
-	changes.changed()
-	if names := c.list(); !slices.Equal(names, []string{"steady.two", "up.one"}) {
+	c.Call("prompts/get", gatewaytest.GetParams("up.one")).Want(t, 200, "Unknown prompt: up.one")
+	p.Restart()
+	changes.WantChange()
+	if names := c.List(); !slices.Equal(names, []string{"steady.two", "up.one"}) {
 		t.Errorf("with the upstream back the list is %q", names)
 	}
 }

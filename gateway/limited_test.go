@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 func TestEachPrincipalHasALimit(t *testing.T) {
-	p := newPeer(t, "p", "open", "own")
-	s := serve(t, "gateway {\n limit {\n  rate = 0.001\n  burst = 6\n }\n}\nauth {\n anonymous = true\n"+token("ann", "eng")+token("bob")+"}\n"+team("eng", `"group:eng"`, `
+	p := gatewaytest.NewPeer(t, "p", "open", "own")
+	s := gatewaytest.Serve(t, "gateway {\n limit {\n  rate = 0.001\n  burst = 6\n }\n}\nauth {\n anonymous = true\n"+gatewaytest.Token("ann", "eng")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("eng", `"group:eng"`, `
   limit {
     rate  = 0.001
     burst = 4
@@ -26,60 +27,60 @@ func TestEachPrincipalHasALimit(t *testing.T) {
   }
 `, p))
 	refused := []string{`"code":-32603`, `"reason":"rate_limited"`, `"retryAfterMs":`}
-	for who, c := range map[string]*client{"ann": s.modern("ann"), "bob": s.modern("bob"), "nobody": s.legacy("2025-11-25", "")} {
+	for who, c := range map[string]*gatewaytest.Client{"ann": s.Modern("ann"), "bob": s.Modern("bob"), "nobody": s.Legacy("2025-11-25", "")} {
 		allowed := 2 // by the expose
 		if who == "ann" {
 			allowed = 4 // a member's limit is the team's
 		}
 		for i := range allowed {
 			if method := []string{"prompts/get", "completion/complete"}[i%2]; method == "prompts/get" {
-				c.call(method, get("p.open")).is(t, http.StatusOK, `"from p"`)
+				c.Call(method, gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, `"from p"`)
 			} else {
-				c.call(method, complete("p.open")).is(t, http.StatusOK, `"from p"`)
+				c.Call(method, gatewaytest.CompleteParams("p.open")).Want(t, http.StatusOK, `"from p"`)
 			}
 		}
-		c.call("prompts/get", get("p.open")).is(t, http.StatusOK, refused...)
-		c.call("completion/complete", complete("p.open")).is(t, http.StatusOK, refused...)
+		c.Call("prompts/get", gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, refused...)
+		c.Call("completion/complete", gatewaytest.CompleteParams("p.open")).Want(t, http.StatusOK, refused...)
 		// What is wrong with the arguments is not looked at.
-		c.callRaw("prompts/get", `{"name":"p.open","arguments":[]}`).is(t, http.StatusOK, refused...)
+		c.CallUnchecked("prompts/get", `{"name":"p.open","arguments":[]}`).Want(t, http.StatusOK, refused...)
 		// What does not exist for a caller is not counted, and looks the same however much was asked for.
-		c.call("prompts/get", get("p.none")).is(t, http.StatusOK, `"Unknown prompt: p.none"`)
+		c.Call("prompts/get", gatewaytest.GetParams("p.none")).Want(t, http.StatusOK, `"Unknown prompt: p.none"`)
 		if who != "ann" {
-			c.call("prompts/get", get("p.own")).is(t, http.StatusOK, `"Unknown prompt: p.own"`)
+			c.Call("prompts/get", gatewaytest.GetParams("p.own")).Want(t, http.StatusOK, `"Unknown prompt: p.own"`)
 		}
 		for range 6 - allowed {
-			c.call("prompts/list", "").is(t, http.StatusOK, `"p.open"`)
+			c.Call("prompts/list", "").Want(t, http.StatusOK, `"p.open"`)
 		}
-		c.call("prompts/list", "").is(t, http.StatusOK, refused...)
+		c.Call("prompts/list", "").Want(t, http.StatusOK, refused...)
 	}
 }
 
 func TestALimitOfConcurrency(t *testing.T) {
-	p := newPeer(t, "p", "a")
+	p := gatewaytest.NewPeer(t, "p", "a")
 	begun, proceed := make(chan struct{}), make(chan struct{})
-	p.intercept(func(_ http.ResponseWriter, _ *http.Request, call heard) bool {
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		if call.Method == "prompts/get" {
 			begun <- struct{}{}
 			<-proceed
 		}
 		return false
 	})
-	s := serve(t, team("eng", "", "limit { concurrency = 1 }", p))
-	c := s.modern("")
-	done := make(chan answer)
-	go func() { done <- c.call("prompts/get", get("p.a")) }()
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "limit { concurrency = 1 }", p))
+	c := s.Modern("")
+	done := make(chan gatewaytest.Response)
+	go func() { done <- c.Call("prompts/get", gatewaytest.GetParams("p.a")) }()
 	<-begun
-	c.call("prompts/get", get("p.a")).is(t, http.StatusOK, `"reason":"rate_limited"`)
-	c.call("completion/complete", complete("p.a")).is(t, http.StatusOK, `"reason":"rate_limited"`)
+	c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
 	close(proceed)
-	(<-done).is(t, http.StatusOK, `"from p"`)
-	c.call("completion/complete", complete("p.a")).is(t, http.StatusOK, `"from p"`)
+	(<-done).Want(t, http.StatusOK, `"from p"`)
+	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"from p"`)
 }
 
 func TestALimitThatAReloadLeavesAsItIsGoesOn(t *testing.T) {
-	p := newPeer(t, "p", "a", "b", "slow")
+	p := gatewaytest.NewPeer(t, "p", "a", "b", "slow")
 	begun, proceed := make(chan struct{}, 2), make(chan struct{})
-	p.intercept(func(_ http.ResponseWriter, _ *http.Request, call heard) bool {
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		if strings.Contains(string(call.Params), `"slow"`) {
 			begun <- struct{}{}
 			<-proceed
@@ -92,28 +93,28 @@ func TestALimitThatAReloadLeavesAsItIsGoesOn(t *testing.T) {
 	const once, alone = "rate = 0.001\n burst = 1", "concurrency = 1"
 	text := func(comment, ofB string) string {
 		return comment + "auth {\n anonymous = true\n}\n" +
-			team("eng", "", limited("p.a", once)+limited("p.b", ofB)+limited("p.slow", alone), p)
+			gatewaytest.Team("eng", "", limited("p.a", once)+limited("p.b", ofB)+limited("p.slow", alone), p)
 	}
-	r := serveReloadable(t, text("", once), gateway.Options{})
-	c := r.modern("")
+	r := gatewaytest.ServeReloadable(t, text("", once), gateway.Options{})
+	c := r.Modern("")
 	allowed := func(prompt string, want bool) {
 		t.Helper()
-		if got := !strings.Contains(c.call("prompts/get", get(prompt)).body, `"rate_limited"`); got != want {
+		if got := !strings.Contains(c.Call("prompts/get", gatewaytest.GetParams(prompt)).Body, `"rate_limited"`); got != want {
 			t.Errorf("a get of %s is let through: %t, want %t", prompt, got, want)
 		}
 	}
-	done := make(chan answer)
-	go func() { done <- c.call("prompts/get", get("p.slow")) }()
+	done := make(chan gatewaytest.Response)
+	go func() { done <- c.Call("prompts/get", gatewaytest.GetParams("p.slow")) }()
 	<-begun
 	for _, prompt := range []string{"p.a", "p.b"} {
 		allowed(prompt, true)
 		allowed(prompt, false)
 	}
-	r.reload(text("# moved\n\n", "rate = 0.002\n burst = 2"))
+	r.MustReload(text("# moved\n\n", "rate = 0.002\n burst = 2"))
 	allowed("p.slow", false)
 	allowed("p.a", false)
 	allowed("p.b", true)
 	allowed("p.b", true)
 	close(proceed)
-	(<-done).is(t, http.StatusOK, `"from p"`)
+	(<-done).Want(t, http.StatusOK, `"from p"`)
 }

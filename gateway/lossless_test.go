@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 var losslessSeed = flag.Uint64("lossless.seed", 0, "what TestWhateverIsSaidArrives begins with; 0 is another one each time") //nolint:gochecknoglobals // a flag
@@ -43,8 +45,8 @@ type passage struct {
 	t            testing.TB
 	g            *generator
 	up, down     bool // which of them are modern
-	c            *client
-	p            *peer
+	c            *gatewaytest.Client
+	p            *gatewaytest.Peer
 	definitions  []members
 	rounds, page int
 }
@@ -54,9 +56,9 @@ func newPassage(t testing.TB, g *generator, up, down bool) *passage {
 	if testing.Short() {
 		ps.rounds = 10
 	}
-	ps.p = newPeer(t, "p")
+	ps.p = gatewaytest.NewPeer(t, "p")
 	if up {
-		ps.p = newModernPeer(t, "p")
+		ps.p = gatewaytest.NewModernPeer(t, "p")
 	}
 	var prompts []string
 	for i := range ps.rounds {
@@ -64,11 +66,11 @@ func newPassage(t testing.TB, g *generator, up, down bool) *passage {
 		ps.definitions = append(ps.definitions, definition)
 		prompts = append(prompts, definition.json())
 	}
-	ps.p.set(prompts...)
-	s := serve(t, fmt.Sprintf("gateway { page_size = %d }\n", ps.page)+team("eng", "", "", ps.p))
-	ps.c = s.modern("")
+	ps.p.SetPrompts(prompts...)
+	s := gatewaytest.Serve(t, fmt.Sprintf("gateway { page_size = %d }\n", ps.page)+gatewaytest.Team("eng", "", "", ps.p))
+	ps.c = s.Modern("")
 	if !down {
-		ps.c = s.legacy(legacyRevisions[g.IntN(len(legacyRevisions))], "")
+		ps.c = s.Legacy(gatewaytest.LegacyRevisions[g.IntN(len(gatewaytest.LegacyRevisions))], "")
 	}
 	return ps
 }
@@ -96,15 +98,15 @@ func (ps *passage) list() {
 		want = append(want, definition.with("name", fmt.Sprintf(`"p.a%03d"`, i)).json())
 	}
 	for params := ""; ; {
-		a := ps.c.call("prompts/list", params)
+		a := ps.c.Call("prompts/list", params)
 		var page []json.RawMessage
-		if err := json.Unmarshal(a.result(ps.t, "prompts"), &page); err != nil {
+		if err := json.Unmarshal(a.Result(ps.t, "prompts"), &page); err != nil {
 			ps.t.Fatal(err)
 		}
 		for _, definition := range page {
 			got = append(got, string(definition))
 		}
-		cursor := a.result(ps.t, "nextCursor")
+		cursor := a.Result(ps.t, "nextCursor")
 		if cursor == nil {
 			break
 		}
@@ -116,13 +118,13 @@ func (ps *passage) list() {
 }
 
 // ask sends a get with exactly these params.
-func (ps *passage) ask(i int, params members) answer {
+func (ps *passage) ask(i int, params members) gatewaytest.Response {
 	ps.t.Helper()
-	h := ps.c.headers
+	h := ps.c.Headers
 	if ps.down {
-		h = headers{"Mcp-Protocol-Version", latest, "Mcp-Method", "prompts/get", "Mcp-Name", fmt.Sprintf("p.a%03d", i)}
+		h = gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", "prompts/get", "Mcp-Name", fmt.Sprintf("p.a%03d", i)}
 	}
-	return send(ps.t, http.MethodPost, ps.c.url, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":`+params.json()+`}`, h)
+	return gatewaytest.Send(ps.t, http.MethodPost, ps.c.URL, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":`+params.json()+`}`, h)
 }
 
 // get compares a result on its way down, and the params on their way up.
@@ -134,13 +136,13 @@ func (ps *passage) get(i int) {
 		said = append(result, ps.g.known("resultType", ps.g.value(1))).spaced(ps.g)
 		want = said
 	}
-	ps.p.answer("prompts/get", said)
+	ps.p.Answer("prompts/get", said)
 	params := ps.g.params(i, ps.down)
 	a := ps.ask(i, params)
-	ps.same("result", `{"jsonrpc":"2.0","id":1,"result":`+want+`}`, a.body)
-	calls := ps.p.heard("prompts/get")
+	ps.same("result", `{"jsonrpc":"2.0","id":1,"result":`+want+`}`, a.Body)
+	calls := ps.p.Calls("prompts/get")
 	if len(calls) == 0 {
-		ps.t.Fatalf("the upstream was not asked: %s", a.body)
+		ps.t.Fatalf("the upstream was not asked: %s", a.Body)
 	}
 	ps.same("params", ps.paramsUp(params, fmt.Sprintf(`"a%03d"`, i)).json(), string(calls[len(calls)-1].Params))
 }
@@ -149,9 +151,9 @@ func (ps *passage) get(i int) {
 func (ps *passage) fail(i int) {
 	ps.t.Helper()
 	failure := ps.g.failure().json()
-	ps.p.answer("prompts/get", "error:"+failure)
+	ps.p.Answer("prompts/get", "error:"+failure)
 	a := ps.ask(i, ps.g.params(i, ps.down))
-	ps.same("error", `{"jsonrpc":"2.0","id":1,"error":`+failure+`}`, a.body)
+	ps.same("error", `{"jsonrpc":"2.0","id":1,"error":`+failure+`}`, a.Body)
 }
 
 const serverInfo = "io.modelcontextprotocol/serverInfo"

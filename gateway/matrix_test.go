@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -38,9 +39,9 @@ func TestEveryRevisionBeforeEveryOther(t *testing.T) {
 		ups = append(ups, e)
 		startActor(t, e, &text)
 	}
-	s := serve(t, "gateway { page_size = 5 }\n"+"team \"eng\" {\n"+text.String()+"}\n")
+	s := gatewaytest.Serve(t, "gateway { page_size = 5 }\n"+"team \"eng\" {\n"+text.String()+"}\n")
 	want := len(ups) * len(actorPrompts())
-	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == want })
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == want })
 	table := [][]string{{"client \\ upstream"}}
 	for _, up := range ups {
 		table[0] = append(table[0], up.String())
@@ -80,9 +81,9 @@ func (e end) name() string { return strings.ReplaceAll(e.transport+e.revision, "
 // ends are all revisions over all transports that they have. A client may keep to HTTP+SSE in any legacy revision.
 func ends() []end {
 	var all []end
-	for _, revision := range append(slices.Clone(legacyRevisions), latest) {
+	for _, revision := range append(slices.Clone(gatewaytest.LegacyRevisions), gatewaytest.Latest) {
 		all = append(all, end{revision, "http"}, end{revision, "stdio"})
-		if revision != latest {
+		if revision != gatewaytest.Latest {
 			all = append(all, end{revision, "sse"})
 		}
 	}
@@ -113,12 +114,12 @@ func (c *cell) play() {
 }
 
 // ask calls a method with params about a prompt of the upstream, and fails where the answer is against the schema.
-func (c *cell) ask(method, params string) answer {
+func (c *cell) ask(method, params string) gatewaytest.Response {
 	c.t.Helper()
 	body := c.call(method, strings.ReplaceAll(params, "<up>", c.up.name()))
-	a := answer{status: http.StatusOK, body: body}
+	a := gatewaytest.Response{Status: http.StatusOK, Body: body}
 	if !strings.Contains(params, "<up>.none") && !c.ahead(params) {
-		conform(c.t, c.end.revision, method, body)
+		gatewaytest.CheckSchema(c.t, c.end.revision, method, body)
 	}
 	return a
 }
@@ -139,12 +140,12 @@ func (c *cell) names() []string {
 	var names []string
 	for params, pages := "{}", 1; ; pages++ {
 		a := c.ask("prompts/list", params)
-		for _, name := range a.names(c.t) {
+		for _, name := range a.Names(c.t) {
 			if own, ok := strings.CutPrefix(name, c.up.name()+"."); ok {
 				names = append(names, own)
 			}
 		}
-		cursor := a.result(c.t, "nextCursor")
+		cursor := a.Result(c.t, "nextCursor")
 		if cursor == nil {
 			if pages < 2 {
 				c.t.Errorf("the list has %d page", pages)
@@ -166,35 +167,35 @@ func (c *cell) list() {
 
 func (c *cell) contents() {
 	for name, content := range contents {
-		c.ask("prompts/get", `{"name":"<up>.`+name+`"}`).is(c.t, http.StatusOK, `"messages":[{"role":"user","content":`+content+`}]`, `"x-kept":2.50`)
+		c.ask("prompts/get", `{"name":"<up>.`+name+`"}`).Want(c.t, http.StatusOK, `"messages":[{"role":"user","content":`+content+`}]`, `"x-kept":2.50`)
 	}
 }
 
 func (c *cell) arguments() {
-	c.ask("prompts/get", `{"name":"<up>.greet","arguments":{"who":"é"}}`).is(c.t, http.StatusOK, `hello é`)
-	c.ask("prompts/get", `{"name":"<up>.greet","arguments":{}}`).is(c.t, http.StatusOK, `"code":-32602`, `who`)
+	c.ask("prompts/get", `{"name":"<up>.greet","arguments":{"who":"é"}}`).Want(c.t, http.StatusOK, `hello é`)
+	c.ask("prompts/get", `{"name":"<up>.greet","arguments":{}}`).Want(c.t, http.StatusOK, `"code":-32602`, `who`)
 }
 
 func (c *cell) completion() {
 	const about = `{"ref":{"type":"ref/prompt","name":"<up>.%s"},"argument":{"name":"who","value":"w"}}`
-	c.ask("completion/complete", fmt.Sprintf(about, "greet")).is(c.t, http.StatusOK, `"values":["greet w"]`)
-	c.ask("completion/complete", fmt.Sprintf(about, "none")).is(c.t, http.StatusOK, `"code":-32602`)
+	c.ask("completion/complete", fmt.Sprintf(about, "greet")).Want(c.t, http.StatusOK, `"values":["greet w"]`)
+	c.ask("completion/complete", fmt.Sprintf(about, "none")).Want(c.t, http.StatusOK, `"code":-32602`)
 }
 
 func (c *cell) failures() {
-	c.ask("prompts/get", `{"name":"<up>.fail"}`).is(c.t, http.StatusOK, `"error":`+failure)
-	c.ask("prompts/get", `{"name":"<up>.none"}`).is(c.t, http.StatusOK, `"code":-32602`)
+	c.ask("prompts/get", `{"name":"<up>.fail"}`).Want(c.t, http.StatusOK, `"error":`+failure)
+	c.ask("prompts/get", `{"name":"<up>.none"}`).Want(c.t, http.StatusOK, `"code":-32602`)
 }
 
 // change lets the upstream add or take away a prompt and say so: the client is told, and then finds it so.
 func (c *cell) change() {
 	before := slices.Contains(c.names(), "grown")
-	c.ask("prompts/get", `{"name":"<up>.grow"}`).is(c.t, http.StatusOK, `"messages"`)
+	c.ask("prompts/get", `{"name":"<up>.grow"}`).Want(c.t, http.StatusOK, `"messages"`)
 	for {
 		select {
 		case message := <-c.changes:
-			conform(c.t, c.end.revision, "", message)
-		case <-time.After(patience):
+			gatewaytest.CheckSchema(c.t, c.end.revision, "", message)
+		case <-time.After(gatewaytest.Patience):
 			c.t.Fatal("the client was not told of a change")
 		}
 		if slices.Contains(c.names(), "grown") != before {
@@ -206,9 +207,9 @@ func (c *cell) change() {
 func (c *cell) cancel() {
 	before := c.report()
 	cancel := c.start(`{"name":"` + c.up.name() + `.hold"}`)
-	eventually(c.t, "the upstream is asked", func() bool { return c.report().Holding == before.Holding+1 })
+	upstreamtest.Eventually(c.t, "the upstream is asked", func() bool { return c.report().Holding == before.Holding+1 })
 	cancel()
-	eventually(c.t, "the upstream has heard of the end", func() bool {
+	upstreamtest.Eventually(c.t, "the upstream has heard of the end", func() bool {
 		now := c.report()
 		return now.Holding == before.Holding && now.Cancelled == before.Cancelled+1
 	})
@@ -223,12 +224,12 @@ func (c *cell) report() (r report) {
 		}
 	}
 	a := c.ask("prompts/get", `{"name":"<up>.report"}`)
-	err := json.Unmarshal([]byte(a.body), &result)
+	err := json.Unmarshal([]byte(a.Body), &result)
 	if err == nil && len(result.Result.Messages) == 1 {
 		err = json.Unmarshal([]byte(result.Result.Messages[0].Content.Text), &r)
 	}
 	if err != nil {
-		c.t.Fatalf("no report: %v, %s", err, a.body)
+		c.t.Fatalf("no report: %v, %s", err, a.Body)
 	}
 	return r
 }
@@ -244,44 +245,44 @@ type caller struct {
 	changes chan string
 }
 
-func newCaller(t *testing.T, s *server, e end) *caller {
+func newCaller(t *testing.T, s *gatewaytest.Server, e end) *caller {
 	switch e.transport {
 	case "http":
 		return httpCaller(t, s, e)
 	case "sse":
-		c := s.initialized(e.revision, "")
-		return newDuplex(t, e, c.post, func() (string, bool) {
-			event, ok := <-c.events
+		c := s.SSESession(e.revision, "")
+		return newDuplex(t, e, c.Post, func() (string, bool) {
+			event, ok := <-c.Events
 			return event.Data, ok
 		})
 	}
-	p := s.stdio("")
-	d := newDuplex(t, e, p.send, func() (string, bool) {
-		line, ok := <-p.lines
+	p := s.Stdio("")
+	d := newDuplex(t, e, p.Send, func() (string, bool) {
+		line, ok := <-p.Lines
 		return line, ok
 	})
-	if e.revision == latest {
-		p.send(`{"jsonrpc":"2.0","id":"changes","method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},` + meta + `}}`)
+	if e.revision == gatewaytest.Latest {
+		p.Send(`{"jsonrpc":"2.0","id":"changes","method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},` + gatewaytest.Meta + `}}`)
 		return d
 	}
-	d.call("initialize", initializeParams(e.revision))
-	p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	d.call("initialize", gatewaytest.InitializeParams(e.revision))
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return d
 }
 
-func httpCaller(t *testing.T, s *server, e end) *caller {
+func httpCaller(t *testing.T, s *gatewaytest.Server, e end) *caller {
 	t.Helper()
-	var c *client
-	if e.revision == latest {
-		c = s.modern("")
+	var c *gatewaytest.Client
+	if e.revision == gatewaytest.Latest {
+		c = s.Modern("")
 	} else {
-		c = s.legacy(e.revision, "")
+		c = s.Legacy(e.revision, "")
 	}
-	c.t = t
+	c.TB = t
 	changes := make(chan string, 1000)
-	stream := c.open(`"changes"`)
+	stream := c.Listen(`"changes"`)
 	go func() {
-		for event := range stream.events {
+		for event := range stream.Events {
 			if strings.Contains(event.Data, "list_changed") {
 				changes <- event.Data
 			}
@@ -290,22 +291,22 @@ func httpCaller(t *testing.T, s *server, e end) *caller {
 	return &caller{
 		end: e, changes: changes,
 		call: func(method, params string) string {
-			body, h := c.envelope("1", method, params)
-			return send(t, http.MethodPost, c.url, body, h).body
+			body, h := c.Encode("1", method, params)
+			return gatewaytest.Send(t, http.MethodPost, c.URL, body, h).Body
 		},
 		start: func(params string) func() {
 			ctx, leave := context.WithCancel(t.Context())
 			var done sync.WaitGroup
-			body, h := c.envelope(`"held"`, "prompts/get", params)
-			request := newHTTPRequest(ctx, t, http.MethodPost, c.url, body, h)
+			body, h := c.Encode(`"held"`, "prompts/get", params)
+			request := gatewaytest.NewRequest(ctx, t, http.MethodPost, c.URL, body, h)
 			done.Go(func() {
 				if response, err := http.DefaultClient.Do(request); err == nil {
 					_ = response.Body.Close()
 				}
 			})
 			return func() {
-				if e.revision != latest {
-					send(t, http.MethodPost, c.url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"held"}}`, c.headers)
+				if e.revision != gatewaytest.Latest {
+					gatewaytest.Send(t, http.MethodPost, c.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"held"}}`, c.Headers)
 				}
 				leave()
 				done.Wait()
@@ -329,8 +330,8 @@ func newDuplex(t *testing.T, e end, say func(string), next func() (string, bool)
 		}
 	}()
 	request := func(id, method, params string) string {
-		if e.revision == latest {
-			params = strings.Replace(strings.TrimSuffix(params, "}")+","+meta+"}", "{,", "{", 1)
+		if e.revision == gatewaytest.Latest {
+			params = strings.Replace(strings.TrimSuffix(params, "}")+","+gatewaytest.Meta+"}", "{,", "{", 1)
 		}
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
 	}
@@ -339,7 +340,7 @@ func newDuplex(t *testing.T, e end, say func(string), next func() (string, bool)
 		select {
 		case answer := <-answers:
 			return answer
-		case <-time.After(patience):
+		case <-time.After(gatewaytest.Patience):
 			t.Fatalf("no answer to %s %s", method, params)
 			return ""
 		}
@@ -413,7 +414,7 @@ func (a *actor) take(ctx context.Context, body []byte) string {
 	if err == nil {
 		revision := a.revision
 		if call.Method == "server/discover" { // asks which revision it is
-			revision = latest
+			revision = gatewaytest.Latest
 		}
 		err = upstreamtest.Violation(revision, "", body)
 	}
@@ -427,7 +428,7 @@ func (a *actor) take(ctx context.Context, body []byte) string {
 	case "initialize":
 		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"actor","version":"1"}}`, a.revision, a.capabilities())
 	case "server/discover":
-		result = `{"resultType":"complete","supportedVersions":["` + latest + `"],"ttlMs":0,"cacheScope":"public","capabilities":` + a.capabilities() + `}`
+		result = `{"resultType":"complete","supportedVersions":["` + gatewaytest.Latest + `"],"ttlMs":0,"cacheScope":"public","capabilities":` + a.capabilities() + `}`
 	case "ping":
 		result = `{}`
 	case "prompts/list":
@@ -442,7 +443,7 @@ func (a *actor) take(ctx context.Context, body []byte) string {
 	switch {
 	case call.ID == nil:
 		return ""
-	case result == "" || (call.Method == "initialize") == (a.revision == latest) && (call.Method == "initialize" || call.Method == "server/discover"):
+	case result == "" || (call.Method == "initialize") == (a.revision == gatewaytest.Latest) && (call.Method == "initialize" || call.Method == "server/discover"):
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, call.ID)
 	}
 	return a.response(string(call.ID), result)
@@ -457,7 +458,7 @@ func (a *actor) capabilities() string {
 
 // response answers with a result, as the revision has it.
 func (a *actor) response(id, result string) string {
-	if a.revision == latest && !strings.Contains(result, "resultType") {
+	if a.revision == gatewaytest.Latest && !strings.Contains(result, "resultType") {
 		result = `{"resultType":"complete",` + result[1:]
 		result = strings.Replace(result, ",}", "}", 1)
 	}
@@ -548,7 +549,7 @@ func (a *actor) release(id string) {
 func startActor(t *testing.T, e end, text *strings.Builder) {
 	t.Helper()
 	settings := fmt.Sprintf("protocol = %q\n timeout = \"60s\"\n", e.revision)
-	if e.revision == latest || e.revision == "2025-11-25" {
+	if e.revision == gatewaytest.Latest || e.revision == "2025-11-25" {
 		settings = "timeout = \"60s\"\n" // these are found out
 	}
 	if e.transport == "stdio" {
@@ -561,7 +562,7 @@ func startActor(t *testing.T, e end, text *strings.Builder) {
 		fmt.Fprintf(text, "}\n%s}\n", settings)
 		return
 	}
-	a := &actor{revision: e.revision, waiting: map[string]chan struct{}{}, byResponse: e.revision == latest}
+	a := &actor{revision: e.revision, waiting: map[string]chan struct{}{}, byResponse: e.revision == gatewaytest.Latest}
 	server := &overHTTP{actor: a, sse: e.transport == "sse", streams: map[chan string]string{}}
 	a.say = server.announce
 	h := httptest.NewServer(server)
@@ -606,7 +607,7 @@ func playActor(args []string) {
 
 // listens reports whether a message is a subscription, and its id.
 func listens(body []byte) (id json.RawMessage, ok bool) {
-	var call heard
+	var call gatewaytest.Call
 	err := json.Unmarshal(body, &call)
 	return call.ID, err == nil && call.Method == "subscriptions/listen"
 }
@@ -642,7 +643,7 @@ func (o *overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.stream(w, r, acknowledgment(string(id)), string(id))
 	case r.Method == http.MethodGet && o.sse:
 		o.stream(w, r, "", "")
-	case r.Method == http.MethodGet && o.revision != latest:
+	case r.Method == http.MethodGet && o.revision != gatewaytest.Latest:
 		o.stream(w, r, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}`, "")
 	case r.Method == http.MethodDelete:
 		w.WriteHeader(http.StatusNoContent)
@@ -661,7 +662,7 @@ func (o *overHTTP) respond(w http.ResponseWriter, r *http.Request, body []byte) 
 	switch {
 	case bytes.Contains(body, []byte(`"initialize"`)):
 		w.Header().Set(session, "s-1")
-	case o.revision != latest && r.Header.Get(session) != "s-1":
+	case o.revision != gatewaytest.Latest && r.Header.Get(session) != "s-1":
 		http.Error(w, "no session", http.StatusBadRequest)
 		return
 	}
@@ -669,7 +670,7 @@ func (o *overHTTP) respond(w http.ResponseWriter, r *http.Request, body []byte) 
 	switch {
 	case response == "":
 		w.WriteHeader(http.StatusAccepted)
-	case o.revision == "2025-06-18" || o.revision == latest:
+	case o.revision == "2025-06-18" || o.revision == gatewaytest.Latest:
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, ": hi\n\nid: 1\ndata:\n\ndata: %s\n\n", response)
 	default:

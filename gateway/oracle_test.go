@@ -9,15 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 // Whatever keeps a prompt from a caller, it looks as if there were none: whether it is hidden, not exposed, not for this caller, renamed, left
 // out, over a limit, or asked for with arguments that are wrong.
 func TestNothingTellsWhatExists(t *testing.T) {
-	p := newPeer(t, "p", "open", `{"name":"own","arguments":[{"name":"year","required":true}]}`, `{"name":"when","_meta":{"for":"user:ann"}}`,
+	p := gatewaytest.NewPeer(t, "p", "open", `{"name":"own","arguments":[{"name":"year","required":true}]}`, `{"name":"when","_meta":{"for":"user:ann"}}`,
 		`{"name":"broken","_meta":{}}`, `{"name":"renamed","arguments":[{"name":"x"}]}`, "drifted", `{"name":"screened","description":"bad"}`, `{"name":"hidden"}`)
 	text := func(lock string) string {
-		return "auth {\n anonymous = true\n" + token("ann", "eng") + token("bob") + "}\n" + team("eng", `"group:eng"`, lock+`
+		return "auth {\n anonymous = true\n" + gatewaytest.Token("ann", "eng") + gatewaytest.Token("bob") + "}\n" + gatewaytest.Team("eng", `"group:eng"`, lock+`
   limit {
     rate  = 0.0001
     burst = 1
@@ -42,15 +43,15 @@ func TestNothingTellsWhatExists(t *testing.T) {
   }
 `, p)
 	}
-	lock := serve(t, text("")).Lock()
+	lock := gatewaytest.Serve(t, text("")).Lock()
 	var kept config.Lock
 	for _, l := range lock {
 		if l.Name != "p.drifted" {
 			kept = append(kept, l)
 		}
 	}
-	s := serveLocked(t, text(`lock = "enforce"`), kept)
-	if diff := cmp.Diff([]string{"fresh", "p.broken", "p.hidden", "p.open", "p.own", "p.when"}, s.modern("ann").list()); diff != "" {
+	s := gatewaytest.ServeLocked(t, text(`lock = "enforce"`), kept)
+	if diff := cmp.Diff([]string{"fresh", "p.broken", "p.hidden", "p.open", "p.own", "p.when"}, s.Modern("ann").List()); diff != "" {
 		t.Fatalf("ann lists (-want +got):\n%s", diff)
 	}
 	hidden := map[string][]string{
@@ -59,14 +60,14 @@ func TestNothingTellsWhatExists(t *testing.T) {
 		"ann": {"p.renamed", "p.drifted", "p.screened"},
 	}
 	for who, names := range hidden {
-		for _, c := range []*client{s.modern(who), s.legacy("2025-11-25", who)} {
+		for _, c := range []*gatewaytest.Client{s.Modern(who), s.Legacy("2025-11-25", who)} {
 			for _, used := range []bool{false, true} {
 				if used {
-					c.call("prompts/get", get("p.open"))
-					c.call("prompts/get", get("p.open")).is(t, http.StatusOK, `"rate_limited"`)
+					c.Call("prompts/get", gatewaytest.GetParams("p.open"))
+					c.Call("prompts/get", gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, `"rate_limited"`)
 				}
 				for _, name := range names {
-					c.asker().sameAsNone(t, name)
+					askerOf(c).sameAsNone(t, name)
 				}
 			}
 		}
@@ -75,15 +76,15 @@ func TestNothingTellsWhatExists(t *testing.T) {
 
 // How long the refusal takes says nothing either: what nobody has, and what this caller may not see, in turns.
 func BenchmarkUnknownPrompt(b *testing.B) {
-	s, _, _ := twoTeams(b, "auth {\n"+token("ann", "payments")+token("bob")+"}")
+	s, _, _ := gatewaytest.ServeTwoTeams(b, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
 	handler := s.Handler()
-	bob := s.modern("bob")
+	bob := s.Modern("bob")
 	took := map[string]time.Duration{}
 	names := []string{"billing.nothing", "billing.ledger"}
 	requests := map[string]*http.Request{}
 	for _, name := range names {
-		body, h := bob.envelope("1", "prompts/get", get(name))
-		requests[name] = newHTTPRequest(b.Context(), b, http.MethodPost, bob.url, body, h)
+		body, h := bob.Encode("1", "prompts/get", gatewaytest.GetParams(name))
+		requests[name] = gatewaytest.NewRequest(b.Context(), b, http.MethodPost, bob.URL, body, h)
 		requests[name].Body = nil
 	}
 	for b.Loop() {

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // curious is a server of the official SDK whose prompts ask their caller something, each by its name, and answer with
@@ -32,7 +35,7 @@ func curious() *mcp.Server {
 			switch {
 			case r.Params.InputResponses != nil:
 				answer = r.Params.InputResponses["q"]
-			case r.Session.InitializeParams() == nil || r.Session.InitializeParams().ProtocolVersion >= latest:
+			case r.Session.InitializeParams() == nil || r.Session.InitializeParams().ProtocolVersion >= gatewaytest.Latest:
 				return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{"q": question}, RequestState: "state of " + r.Params.Arguments["who"]}, nil
 			default:
 				var err error
@@ -189,10 +192,10 @@ func (p *person) options() *mcp.ClientOptions {
 }
 
 // meet connects a person to the gateway.
-func (s *server) meet(t *testing.T, name, revision, transport string) *person {
+func meet(t *testing.T, s *gatewaytest.Server, name, revision, transport string) *person {
 	t.Helper()
 	p := &person{name: name}
-	p.connect(t, s.transport(t, transport), revision, p.options())
+	p.connect(t, s.SDKTransport(t, transport), revision, p.options())
 	return p
 }
 
@@ -221,14 +224,14 @@ func (p *person) get(ctx context.Context, prompt string) (string, error) {
 }
 
 // curiousServer is a gateway in front of servers that ask.
-func curiousServer(t *testing.T, more string, labels ...string) *server {
+func curiousServer(t *testing.T, more string, labels ...string) *gatewaytest.Server {
 	t.Helper()
 	var text strings.Builder
 	for _, label := range labels {
 		text.WriteString(curiousUpstream(t, label, more))
 	}
-	s := serve(t, team("eng", "", text.String()))
-	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == 4*len(labels) })
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", text.String()))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4*len(labels) })
 	return s
 }
 
@@ -245,10 +248,10 @@ func TestQuestionsReachTheirAskerAcrossTheEras(t *testing.T) {
 		{"2025-03-26", "http"},
 		{"2024-11-05", "stdio"},
 		{"2024-11-05", "sse"},
-		{latest, "http"},
-		{latest, "stdio"},
+		{gatewaytest.Latest, "http"},
+		{gatewaytest.Latest, "stdio"},
 	} {
-		ann := s.meet(t, "ann", down.revision, down.transport)
+		ann := meet(t, s, "ann", down.revision, down.transport)
 		for _, up := range upstreams {
 			t.Run(down.revision+" "+down.transport+" to "+up, func(t *testing.T) {
 				for prompt, want := range map[string]string{"elicit": "accept ann", "sample": "ann", "roots": "file:///ann"} {
@@ -275,11 +278,11 @@ func TestEveryQuestionReachesItsOwnAskerOnly(t *testing.T) {
 				case 1:
 					transport = "stdio"
 				case 2:
-					revision = latest
+					revision = gatewaytest.Latest
 				case 3:
 					transport = "sse"
 				}
-				p := s.meet(t, fmt.Sprint("person", i), revision, transport)
+				p := meet(t, s, fmt.Sprint("person", i), revision, transport)
 				all.Go(func() {
 					for range 3 {
 						if got, err := p.get(t.Context(), up+".elicit"); err != nil || got != p.name+" says accept "+p.name {
@@ -300,10 +303,10 @@ func TestEveryQuestionReachesItsOwnAskerOnly(t *testing.T) {
 func TestWhoeverCannotAnswerIsNotAsked(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
 	s := curiousServer(t, "", upstreams...)
-	for _, revision := range []string{"2025-11-25", latest} {
+	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
 		for _, transport := range []string{"http", "stdio"} {
 			p := &person{name: "mute"}
-			p.connect(t, s.transport(t, transport), revision, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+			p.connect(t, s.SDKTransport(t, transport), revision, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 			for _, up := range upstreams {
 				for _, prompt := range []string{"elicit", "sample", "roots"} {
 					begun := time.Now()
@@ -322,8 +325,8 @@ func TestATimeoutStandsStillWhileAPersonIsAsked(t *testing.T) {
 	s := curiousServer(t, "timeout = \"1s\"", "http-legacy", "stdio-legacy", "sse-legacy")
 	for _, up := range []string{"http-legacy", "stdio-legacy", "sse-legacy"} {
 		for _, transport := range []string{"http", "stdio", "sse"} {
-			p := s.meet(t, "slow", "2025-11-25", transport)
-			eventually(t, "there is a session for those who can be asked", func() bool {
+			p := meet(t, s, "slow", "2025-11-25", transport)
+			upstreamtest.Eventually(t, "there is a session for those who can be asked", func() bool {
 				_, err := p.get(t.Context(), up+".elicit")
 				return err == nil
 			})
@@ -340,7 +343,7 @@ func TestACancelledGetTakesItsQuestionBack(t *testing.T) {
 	s := curiousServer(t, "", "http-legacy", "stdio-legacy")
 	for _, up := range []string{"http-legacy", "stdio-legacy"} {
 		for _, transport := range []string{"stdio", "sse"} {
-			p := s.meet(t, "ann", "2025-11-25", transport)
+			p := meet(t, s, "ann", "2025-11-25", transport)
 			p.hold = make(chan struct{})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -348,13 +351,13 @@ func TestACancelledGetTakesItsQuestionBack(t *testing.T) {
 				_, err := p.get(ctx, up+".elicit")
 				ended <- err
 			}()
-			eventually(t, "ann is asked", func() bool { return p.notes() != "" })
+			upstreamtest.Eventually(t, "ann is asked", func() bool { return p.notes() != "" })
 			cancel()
 			if err := <-ended; err == nil {
 				t.Error("a cancelled get has a result")
 			}
-			eventually(t, "the question is taken back", func() bool { return strings.HasSuffix(p.notes(), "taken back") })
-			other := s.meet(t, "bob", "2025-11-25", transport)
+			upstreamtest.Eventually(t, "the question is taken back", func() bool { return strings.HasSuffix(p.notes(), "taken back") })
+			other := meet(t, s, "bob", "2025-11-25", transport)
 			if got, err := other.get(t.Context(), up+".elicit"); err != nil || got != "bob says accept bob" {
 				t.Errorf("after that: %q, %v", got, err)
 			}
@@ -367,18 +370,18 @@ func TestProgressAndLogMessagesTravel(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy", "http-modern", "stdio-modern"}
 	s := curiousServer(t, "timeout = \"30s\"", upstreams...)
 	for _, down := range []struct{ revision, transport string }{
-		{"2025-11-25", "http"}, {"2025-11-25", "stdio"}, {"2025-06-18", "sse"}, {latest, "http"}, {latest, "stdio"},
+		{"2025-11-25", "http"}, {"2025-11-25", "stdio"}, {"2025-06-18", "sse"}, {gatewaytest.Latest, "http"}, {gatewaytest.Latest, "stdio"},
 	} {
 		for _, up := range upstreams {
 			t.Run(down.revision+" "+down.transport+" to "+up, func(t *testing.T) {
 				var all sync.WaitGroup
 				for name, level := range map[string]mcp.LoggingLevel{"ann": "warning", "bob": "debug", "cid": ""} {
-					p := s.meet(t, name, down.revision, down.transport)
+					p := meet(t, s, name, down.revision, down.transport)
 					params := &mcp.GetPromptParams{Name: up + ".tell", Arguments: map[string]string{"who": name}}
 					params.Meta = mcp.Meta{"progressToken": "same"}
 					switch {
 					case level == "":
-					case down.revision == latest:
+					case down.revision == gatewaytest.Latest:
 						params.Meta["io.modelcontextprotocol/logLevel"] = string(level)
 					default:
 						if err := p.session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: level}); err != nil {
@@ -390,7 +393,7 @@ func TestProgressAndLogMessagesTravel(t *testing.T) {
 						if _, err := p.session.GetPrompt(t.Context(), params); err != nil {
 							t.Errorf("%s: %v", name, err)
 						}
-						eventually(t, name+" was told of progress", func() bool { return strings.Contains(p.notes(), "progress for "+name+" as same") })
+						upstreamtest.Eventually(t, name+" was told of progress", func() bool { return strings.Contains(p.notes(), "progress for "+name+" as same") })
 						for note := range strings.SplitSeq(p.notes(), "; ") {
 							if !strings.Contains(note, " for "+name) {
 								t.Errorf("%s hears %q", name, note)

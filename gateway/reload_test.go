@@ -22,122 +22,79 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// reloadable is a gateway whose configuration a test changes.
-type reloadable struct {
-	*server
-
-	path string
-}
-
-func serveReloadable(t testing.TB, text string, opts gateway.Options) *reloadable {
-	t.Helper()
-	r := &reloadable{path: filepath.Join(t.TempDir(), "changing.hcl")}
-	opts.Load = func() (*config.Config, config.Diagnostics) { return config.Load(r.path, config.Options{}) }
-	r.server = beginWith(t, text, opts)
-	r.settle()
-	return r
-}
-
-// try reloads with another text.
-func (r *reloadable) try(text string) error {
-	r.t.Helper()
-	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	return r.Reload(r.t.Context())
-}
-
-func (r *reloadable) reload(text string) {
-	r.t.Helper()
-	if err := r.try(text); err != nil {
-		r.t.Fatalf("%v\n%s", err, text)
-	}
-}
-
-// expose is an expose block.
-func expose(label, patterns, to string) string {
-	return fmt.Sprintf("expose %q {\n prompts = [%s]\n to = [%s]\n}\n", label, patterns, to)
-}
-
-// sees fails the test if a client lists anything else.
-func (c *client) sees(names ...string) {
-	c.t.Helper()
-	if diff := cmp.Diff(names, c.list(), cmp.Transformer("", func(names []string) []string { return slices.Clip(names) })); diff != "" {
-		c.t.Errorf("%s lists (-want +got):\n%s", c.revision, diff)
-	}
-}
-
 func TestAReloadOfThePolicyTouchesNoUpstreamAndTellsThoseItConcerns(t *testing.T) {
-	p := newPeer(t, "p", "a", "b", "c")
-	auth := "auth {\n" + token("ann") + token("bob") + token("eve") + "}\n"
-	r := serveReloadable(t, auth+team("eng", `"user:ann"`, expose("some", `"p.a"`, `"user:bob", "user:eve"`), p), gateway.Options{})
-	p.watched()
-	ann, bob, eve := listeners(r.server, "ann"), listeners(r.server, "bob"), listeners(r.server, "eve")
-	sse := r.initialized("2024-11-05", "bob")
-	r.reload(auth + "\n\n" + team("eng", `"user:ann"`,
-		expose("first", `"p.a"`, `"user:eve"`)+expose("some", `"p.a", "p.b"`, `"user:bob"`), p))
+	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
+	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + gatewaytest.Token("eve") + "}\n"
+	r := gatewaytest.ServeReloadable(t, auth+gatewaytest.Team("eng", `"user:ann"`, gatewaytest.Expose("some", `"p.a"`, `"user:bob", "user:eve"`), p), gateway.Options{})
+	p.AwaitStream()
+	ann, bob, eve := r.ListenAll("ann"), r.ListenAll("bob"), r.ListenAll("eve")
+	sse := r.SSESession("2024-11-05", "bob")
+	r.MustReload(auth + "\n\n" + gatewaytest.Team("eng", `"user:ann"`,
+		gatewaytest.Expose("first", `"p.a"`, `"user:eve"`)+gatewaytest.Expose("some", `"p.a", "p.b"`, `"user:bob"`), p))
 	for c, stream := range bob {
-		stream.changed()
-		c.sees("p.a", "p.b")
+		stream.WantChange()
+		c.WantList("p.a", "p.b")
 	}
-	sse.expect("notifications/prompts/list_changed")
-	if n := len(p.heard("initialize")); n != 1 {
+	sse.WantMessage("notifications/prompts/list_changed")
+	if n := len(p.Calls("initialize")); n != 1 {
 		t.Errorf("the upstream was connected to %d times", n)
 	}
-	p.offer("a", "c") // which streams taken over hear of; for ann, the first that she hears
-	for _, streams := range []map[*client]*stream{ann, bob} {
+	p.Offer("a", "c") // which streams taken over hear of; for ann, the first that she hears
+	for _, streams := range []map[*gatewaytest.Client]*gatewaytest.Stream{ann, bob} {
 		for _, stream := range streams {
-			stream.changed()
+			stream.WantChange()
 		}
 	}
-	sse.expect("notifications/prompts/list_changed")
-	p.offer("c")
-	for _, streams := range []map[*client]*stream{ann, bob, eve} {
+	sse.WantMessage("notifications/prompts/list_changed")
+	p.Offer("c")
+	for _, streams := range []map[*gatewaytest.Client]*gatewaytest.Stream{ann, bob, eve} {
 		for _, stream := range streams { // for eve, the first that she hears
-			stream.changed()
-			stream.silent()
+			stream.WantChange()
+			stream.WantSilence()
 		}
 	}
 }
 
 func TestAReloadOfTheSameTellsNobodyAndKeepsWhatWasSealed(t *testing.T) {
-	p := newPeer(t, "p", "a", "b", "c")
+	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
 	text := func(comment string) string { // the lines move
-		return comment + "gateway {\n page_size = 2\n}\n" + team("eng", "", "", p)
+		return comment + "gateway {\n page_size = 2\n}\n" + gatewaytest.Team("eng", "", "", p)
 	}
-	r := serveReloadable(t, text(""), gateway.Options{})
-	p.watched()
-	streams := listeners(r.server, "")
-	session := r.legacy("2025-11-25", "")
-	cursor := string(session.call("prompts/list", "").result(t, "nextCursor"))
+	r := gatewaytest.ServeReloadable(t, text(""), gateway.Options{})
+	p.AwaitStream()
+	streams := r.ListenAll("")
+	session := r.Legacy("2025-11-25", "")
+	cursor := string(session.Call("prompts/list", "").Result(t, "nextCursor"))
 	for range 3 {
-		r.reload(text("# same\n\n"))
+		r.MustReload(text("# same\n\n"))
 	}
-	if diff := cmp.Diff([]string{"p.c"}, session.call("prompts/list", `{"cursor":`+cursor+`}`).names(t)); diff != "" {
+	if diff := cmp.Diff([]string{"p.c"}, session.Call("prompts/list", `{"cursor":`+cursor+`}`).Names(t)); diff != "" {
 		t.Errorf("the cursor from before the reload (-want +got):\n%s", diff)
 	}
-	p.offer("d")
+	p.Offer("d")
 	for _, stream := range streams {
-		stream.changed() // the first that it hears
-		stream.silent()
+		stream.WantChange() // the first that it hears
+		stream.WantSilence()
 	}
-	if n := len(p.heard("initialize")); n != 1 {
+	if n := len(p.Calls("initialize")); n != 1 {
 		t.Errorf("the upstream was connected to %d times", n)
 	}
 }
 
 func TestABrokenConfigurationChangesNothing(t *testing.T) {
-	_, reader := record(t)
-	p := newPeer(t, "p", "a")
-	var log lines
-	good := team("eng", "", "", p)
-	r := serveReloadable(t, good, gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	c, stream := r.modern(""), r.modern("").open("1")
+	_, reader := gatewaytest.RecordTelemetry(t)
+	p := gatewaytest.NewPeer(t, "p", "a")
+	var log gatewaytest.Log
+	good := gatewaytest.Team("eng", "", "", p)
+	r := gatewaytest.ServeReloadable(t, good, gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, stream := r.Modern(""), r.Modern("").Listen("1")
 	gauge := func(name string) (value int64) {
 		t.Helper()
 		var all metricdata.ResourceMetrics
@@ -159,71 +116,71 @@ func TestABrokenConfigurationChangesNothing(t *testing.T) {
 		t.Errorf("at the start: %+v", before)
 	}
 	broken := strings.Replace(good, "url", "headers = { Authorization = \"Bearer hunter2\" }\n urll", 1) + "oops {}\n"
-	err := r.try(broken)
+	err := r.TryReload(broken)
 	if err == nil || !strings.Contains(err.Error(), "urll") || !strings.Contains(err.Error(), "oops") {
 		t.Fatalf("Reload: %v", err)
 	}
-	c.sees("p.a")
+	c.WantList("p.a")
 	state := r.Ready().Configuration
 	if state.Refused == nil || state.Loaded != before.Loaded || len(state.Problems) < 2 || gauge("promptweir.config.loaded") != 0 {
 		t.Errorf("after a broken one: %+v", state)
 	}
-	a := send(t, http.MethodPost, r.admin+"/-/reload", "", nil)
-	a.is(t, http.StatusUnprocessableEntity, `"refused"`, filepath.Base(r.path)+":", "oops")
-	ready := send(t, http.MethodGet, r.admin+"/readyz", "", nil)
-	ready.is(t, http.StatusOK, "oops")
-	if shown := err.Error() + a.body + ready.body; strings.Contains(shown, "hunter2") || log.count("hunter2") > 0 {
+	a := gatewaytest.Send(t, http.MethodPost, r.AdminURL+"/-/reload", "", nil)
+	a.Want(t, http.StatusUnprocessableEntity, `"refused"`, filepath.Base(r.Path)+":", "oops")
+	ready := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/readyz", "", nil)
+	ready.Want(t, http.StatusOK, "oops")
+	if shown := err.Error() + a.Body + ready.Body; strings.Contains(shown, "hunter2") || log.Count("hunter2") > 0 {
 		t.Errorf("a secret is shown: %s", shown)
 	}
-	if log.count("configuration refused") != 2 || log.count("oops") != 2 {
+	if log.Count("configuration refused") != 2 || log.Count("oops") != 2 {
 		t.Error("the log does not say twice what is wrong")
 	}
-	if err := os.WriteFile(r.path, []byte(good), 0o600); err != nil {
+	if err := os.WriteFile(r.Path, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a = send(t, http.MethodPost, r.admin+"/-/reload", "", nil)
-	a.is(t, http.StatusOK, `"loaded"`)
-	if state := r.Ready().Configuration; strings.Contains(a.body, "refused") || state.Refused != nil || !state.Loaded.After(before.Loaded) {
-		t.Errorf("after a good one: %+v, %s", state, a.body)
+	a = gatewaytest.Send(t, http.MethodPost, r.AdminURL+"/-/reload", "", nil)
+	a.Want(t, http.StatusOK, `"loaded"`)
+	if state := r.Ready().Configuration; strings.Contains(a.Body, "refused") || state.Refused != nil || !state.Loaded.After(before.Loaded) {
+		t.Errorf("after a good one: %+v, %s", state, a.Body)
 	}
-	p.watched().offer("b")
-	stream.changed() // the first that it hears
-	stream.silent()
+	p.AwaitStream().Offer("b")
+	stream.WantChange() // the first that it hears
+	stream.WantSilence()
 }
 
 func TestReloadsAreAskedForFromThisMachineOnly(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
-	url := r.admin + "/-/reload"
-	send(t, http.MethodGet, url, "", nil).is(t, http.StatusMethodNotAllowed)
-	send(t, http.MethodPost, url, "", headers{"Origin", "http://evil.example.com"}).is(t, http.StatusForbidden)
-	send(t, http.MethodPost, url, "", headers{"Host", "evil.example.com"}).is(t, http.StatusForbidden)
-	send(t, http.MethodPost, url, "", headers{"X-Forwarded-For", "192.0.2.1"}).is(t, http.StatusForbidden)
+	p := gatewaytest.NewPeer(t, "p", "a")
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
+	url := r.AdminURL + "/-/reload"
+	gatewaytest.Send(t, http.MethodGet, url, "", nil).Want(t, http.StatusMethodNotAllowed)
+	gatewaytest.Send(t, http.MethodPost, url, "", gatewaytest.Headers{"Origin", "http://evil.example.com"}).Want(t, http.StatusForbidden)
+	gatewaytest.Send(t, http.MethodPost, url, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)
+	gatewaytest.Send(t, http.MethodPost, url, "", gatewaytest.Headers{"X-Forwarded-For", "192.0.2.1"}).Want(t, http.StatusForbidden)
 	if r.Ready().Configuration.Refused != nil {
 		t.Error("a reload was made")
 	}
 	sum := sha256.Sum256([]byte("operator"))
-	r.reload(fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:])) + team("eng", "", "", p))
-	elsewhere := headers{"X-Forwarded-For", "192.0.2.1", "Authorization", "Bearer nobody"}
-	send(t, http.MethodPost, url, "", elsewhere).is(t, http.StatusForbidden)
+	r.MustReload(fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:])) + gatewaytest.Team("eng", "", "", p))
+	elsewhere := gatewaytest.Headers{"X-Forwarded-For", "192.0.2.1", "Authorization", "Bearer nobody"}
+	gatewaytest.Send(t, http.MethodPost, url, "", elsewhere).Want(t, http.StatusForbidden)
 	elsewhere[3] = "Bearer operator"
-	send(t, http.MethodPost, url, "", elsewhere).is(t, http.StatusOK, `"loaded"`)
+	gatewaytest.Send(t, http.MethodPost, url, "", elsewhere).Want(t, http.StatusOK, `"loaded"`)
 }
 
 func TestWhatOnlyARestartCanChangeIsSaid(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
-	err := r.try("gateway {\n listen = \"127.0.0.1:8090\"\n path = \"/prompts\"\n}\n" + team("eng", "", "hide \"all\" { prompts = [\"*\"] }", p))
+	p := gatewaytest.NewPeer(t, "p", "a")
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
+	err := r.TryReload("gateway {\n listen = \"127.0.0.1:8090\"\n path = \"/prompts\"\n}\n" + gatewaytest.Team("eng", "", "hide \"all\" { prompts = [\"*\"] }", p))
 	if err == nil || !strings.Contains(err.Error(), "gateway.listen and gateway.path changed, which needs a restart") {
 		t.Errorf("Reload: %v", err)
 	}
-	r.modern("").sees("p.a")
+	r.Modern("").WantList("p.a")
 }
 
 // gate makes a peer's gets wait until release is closed; entered says when one waits.
-func gate(p *peer) (entered, release chan struct{}) {
+func gate(p *gatewaytest.Peer) (entered, release chan struct{}) {
 	entered, release = make(chan struct{}, 10), make(chan struct{})
-	p.intercept(func(_ http.ResponseWriter, r *http.Request, call heard) bool {
+	p.Intercept(func(_ http.ResponseWriter, r *http.Request, call gatewaytest.Call) bool {
 		if call.Method == "prompts/get" {
 			entered <- struct{}{}
 			select {
@@ -236,167 +193,160 @@ func gate(p *peer) (entered, release chan struct{}) {
 	return entered, release
 }
 
-// gone reports whether the gateway has no stream to the peer any more.
-func (p *peer) gone() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.streams) == 0
-}
-
 func TestGetsInFlightEndWhereTheyBegan(t *testing.T) {
-	stays, changes, goes := newPeer(t, "stays", "a"), newPeer(t, "changes", "a"), newPeer(t, "goes", "a")
-	r := serveReloadable(t, team("eng", "", "", stays, changes, goes), gateway.Options{})
-	for _, p := range []*peer{stays, changes, goes} {
-		p.watched()
+	stays, changes, goes := gatewaytest.NewPeer(t, "stays", "a"), gatewaytest.NewPeer(t, "changes", "a"), gatewaytest.NewPeer(t, "goes", "a")
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", stays, changes, goes), gateway.Options{})
+	for _, p := range []*gatewaytest.Peer{stays, changes, goes} {
+		p.AwaitStream()
 	}
-	c, stream := r.modern(""), r.modern("").open("1")
-	answers := make(chan answer, 3)
+	c, stream := r.Modern(""), r.Modern("").Listen("1")
+	answers := make(chan gatewaytest.Response, 3)
 	var releases []chan struct{}
-	for _, p := range []*peer{stays, changes, goes} {
+	for _, p := range []*gatewaytest.Peer{stays, changes, goes} {
 		entered, release := gate(p)
 		releases = append(releases, release)
-		go func() { answers <- c.call("prompts/get", get(p.name+".a")) }()
+		go func() { answers <- c.Call("prompts/get", gatewaytest.GetParams(p.Name+".a")) }()
 		<-entered
 	}
-	changed := &peer{name: "changes", url: changes.url, settings: "headers = { X-New = \"yes\" }"}
-	more := newPeer(t, "more", "a")
-	r.reload(team("eng", "", "", stays, changed, more))
-	stream.changed() // goes is gone, if more is not there yet
-	c.call("prompts/get", get("goes.a")).is(t, http.StatusOK, "Unknown prompt: goes.a")
-	for _, name := range c.list() {
+	changed := &gatewaytest.Peer{Name: "changes", URL: changes.URL, Settings: "headers = { X-New = \"yes\" }"}
+	more := gatewaytest.NewPeer(t, "more", "a")
+	r.MustReload(gatewaytest.Team("eng", "", "", stays, changed, more))
+	stream.WantChange() // goes is gone, if more is not there yet
+	c.Call("prompts/get", gatewaytest.GetParams("goes.a")).Want(t, http.StatusOK, "Unknown prompt: goes.a")
+	for _, name := range c.List() {
 		if name == "goes.a" {
 			t.Error("a removed upstream's prompt is listed")
 		}
 	}
-	eventually(t, "the new upstream is there", func() bool { return slices.Contains(c.list(), "more.a") })
-	if goes.gone() {
+	upstreamtest.Eventually(t, "the new upstream is there", func() bool { return slices.Contains(c.List(), "more.a") })
+	if goes.Unwatched() {
 		t.Error("a session was closed that a get still needs")
 	}
 	for _, release := range releases {
 		close(release)
 	}
 	for range 3 {
-		(<-answers).is(t, http.StatusOK, `"from `)
+		(<-answers).Want(t, http.StatusOK, `"from `)
 	}
-	c.call("prompts/get", get("changes.a")).is(t, http.StatusOK, "from changes")
-	calls := changes.heard("prompts/get")
-	if got := calls[len(calls)-1].header.Get("X-New"); len(calls) != 2 || got != "yes" {
+	c.Call("prompts/get", gatewaytest.GetParams("changes.a")).Want(t, http.StatusOK, "from changes")
+	calls := changes.Calls("prompts/get")
+	if got := calls[len(calls)-1].Header.Get("X-New"); len(calls) != 2 || got != "yes" {
 		t.Errorf("%d gets, the last with the header %q", len(calls), got)
 	}
-	for p, connected := range map[*peer]int{stays: 1, changes: 2, goes: 1, more: 1} {
-		if n := len(p.heard("initialize")); n != connected {
-			t.Errorf("%s was connected to %d times, want %d", p.name, n, connected)
+	for p, connected := range map[*gatewaytest.Peer]int{stays: 1, changes: 2, goes: 1, more: 1} {
+		if n := len(p.Calls("initialize")); n != connected {
+			t.Errorf("%s was connected to %d times, want %d", p.Name, n, connected)
 		}
 	}
-	eventually(t, "the session of the one that goes is closed", goes.gone)
+	upstreamtest.Eventually(t, "the session of the one that goes is closed", goes.Unwatched)
 }
 
 func TestGetsThatWaitedAreAskedOfWhatIsThereThen(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	p.settings = "concurrency = 1\n timeout = \"10s\"\n"
-	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = "concurrency = 1\n timeout = \"10s\"\n"
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
 	entered, release := gate(p)
 	const gets = 10
-	answers := make(chan answer, gets)
+	answers := make(chan gatewaytest.Response, gets)
 	for range gets {
-		go func() { answers <- r.modern("").call("prompts/get", get("p.a")) }()
+		go func() { answers <- r.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")) }()
 	}
 	<-entered
-	next := newPeer(t, "p", "a")
-	r.reload(team("eng", "", "", next)) // all but one wait for their turn, or have not come yet
+	next := gatewaytest.NewPeer(t, "p", "a")
+	r.MustReload(gatewaytest.Team("eng", "", "", next)) // all but one wait for their turn, or have not come yet
 	close(release)
 	for range gets {
-		(<-answers).is(t, http.StatusOK, `"from p"`)
+		(<-answers).Want(t, http.StatusOK, `"from p"`)
 	}
-	if n, m := len(p.heard("prompts/get")), len(next.heard("prompts/get")); n+m != gets {
+	if n, m := len(p.Calls("prompts/get")), len(next.Calls("prompts/get")); n+m != gets {
 		t.Errorf("%d gets of the old one and %d of the new one, want %d in all", n, m, gets)
 	}
 }
 
 func TestAnUpstreamThatIsChangedIsNeverMissing(t *testing.T) {
-	old, next := newPeer(t, "up", "a", "b"), newPeer(t, "up", "a", "b")
-	r := serveReloadable(t, team("eng", "", "", old), gateway.Options{})
-	old.watched()
-	c, stream := r.modern(""), r.modern("").open("1")
+	old, next := gatewaytest.NewPeer(t, "up", "a", "b"), gatewaytest.NewPeer(t, "up", "a", "b")
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", old), gateway.Options{})
+	old.AwaitStream()
+	c, stream := r.Modern(""), r.Modern("").Listen("1")
 	ctx, stop := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	for range 4 {
 		asking.Go(func() {
 			for ctx.Err() == nil {
-				c.call("prompts/get", get("up.a")).is(t, http.StatusOK, `"from up"`)
-				if names := c.call("prompts/list", "").names(t); len(names) != 2 {
+				c.Call("prompts/get", gatewaytest.GetParams("up.a")).Want(t, http.StatusOK, `"from up"`)
+				if names := c.Call("prompts/list", "").Names(t); len(names) != 2 {
 					t.Errorf("listed %v", names)
 				}
 			}
 		})
 	}
 	for i := range 10 {
-		r.reload(team("eng", "", "", []*peer{next, old}[i%2]))
+		r.MustReload(gatewaytest.Team("eng", "", "", []*gatewaytest.Peer{next, old}[i%2]))
 	}
 	stop()
 	asking.Wait()
-	eventually(t, "the session of the one that was replaced is closed", next.gone)
-	old.watched().offer("a", "c")
-	stream.changed() // the first that it hears
-	stream.silent()
+	upstreamtest.Eventually(t, "the session of the one that was replaced is closed", next.Unwatched)
+	old.AwaitStream().Offer("a", "c")
+	stream.WantChange() // the first that it hears
+	stream.WantSilence()
 }
 
 func TestAnUpstreamThatIsDownKeepsItsListOverAReload(t *testing.T) {
-	p := newPeer(t, "up", "a")
-	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
-	c, stream := r.modern(""), r.modern("").open("1")
-	p.stop()
-	p.settings = "headers = { X-New = \"yes\" }"
-	r.reload(team("eng", "", "", p))
-	c.sees("up.a")
-	stream.silent()
-	other := newPeer(t, "up", "b")
-	other.stop()
-	r.reload(team("eng", "", "", other)) // another server: what the first had is no guess
-	stream.changed()
-	c.call("prompts/list", "").is(t, http.StatusOK, `"error"`, "up")
-	stream.silent()
+	p := gatewaytest.NewPeer(t, "up", "a")
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
+	c, stream := r.Modern(""), r.Modern("").Listen("1")
+	p.Stop()
+	p.Settings = "headers = { X-New = \"yes\" }"
+	r.MustReload(gatewaytest.Team("eng", "", "", p))
+	c.WantList("up.a")
+	stream.WantSilence()
+	other := gatewaytest.NewPeer(t, "up", "b")
+	other.Stop()
+	r.MustReload(gatewaytest.Team("eng", "", "", other)) // another server: what the first had is no guess
+	stream.WantChange()
+	c.Call("prompts/list", "").Want(t, http.StatusOK, `"error"`, "up")
+	stream.WantSilence()
 	if !r.Ready().Ready {
 		t.Error("the gateway is not ready any more")
 	}
 }
 
 func TestStreamsEndOfWhomAReloadDoesNotAccept(t *testing.T) {
-	p := newPeer(t, "p", "a", "b")
-	teams := team("eng", `"user:ann", "group:eng"`, expose("some", `"p.a"`, `"*"`), p)
-	r := serveReloadable(t, "auth {\n"+token("ann")+token("bob")+token("cat")+"}\n"+teams, gateway.Options{})
-	p.watched()
-	ann, bob, cat := listeners(r.server, "ann"), listeners(r.server, "bob"), listeners(r.server, "cat")
-	catSSE, bobSSE := r.initialized("2024-11-05", "cat"), r.initialized("2024-11-05", "bob")
-	bobSession := r.legacy("2025-11-25", "bob")
+	p := gatewaytest.NewPeer(t, "p", "a", "b")
+	teams := gatewaytest.Team("eng", `"user:ann", "group:eng"`, gatewaytest.Expose("some", `"p.a"`, `"*"`), p)
+	r := gatewaytest.ServeReloadable(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+gatewaytest.Token("cat")+"}\n"+teams, gateway.Options{})
+	p.AwaitStream()
+	ann, bob, cat := r.ListenAll("ann"), r.ListenAll("bob"), r.ListenAll("cat")
+	catSSE, bobSSE := r.SSESession("2024-11-05", "cat"), r.SSESession("2024-11-05", "bob")
+	bobSession := r.Legacy("2025-11-25", "bob")
 
 	// Bob's token is withdrawn, cat's has another group.
-	r.reload("auth {\n" + token("ann") + token("cat", "eng") + "}\n" + teams)
+	r.MustReload("auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("cat", "eng") + "}\n" + teams)
 	for c, stream := range bob {
-		if c.revision == latest { // which ends a subscription with its result
-			if event := stream.next(); !strings.Contains(event.Data, `"resultType":"complete"`) {
+		if c.Revision == gatewaytest.Latest { // which ends a subscription with its result
+			if event := stream.Next(); !strings.Contains(event.Data, `"resultType":"complete"`) {
 				t.Errorf("the subscription ends with %s", event.Data)
 			}
 		}
-		stream.ended()
+		stream.WantEnd()
 	}
-	bobSSE.ended()
-	send(t, http.MethodPost, bobSession.url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, bobSession.headers).is(t, http.StatusUnauthorized)
+	bobSSE.WantEnd()
+	gatewaytest.Send(t, http.MethodPost, bobSession.URL, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, bobSession.Headers).Want(t, http.StatusUnauthorized)
 	for c, stream := range cat {
-		stream.changed()
-		c.sees("p.a", "p.b")
+		stream.WantChange()
+		c.WantList("p.a", "p.b")
 	}
-	catSSE.expect("notifications/prompts/list_changed")
-	catSSE.request("1", "prompts/list", "")
-	catSSE.expect("p.a", "p.b") // the conversation goes on as who she is now
+	catSSE.WantMessage("notifications/prompts/list_changed")
+	catSSE.Request("1", "prompts/list", "")
+	catSSE.WantMessage("p.a", "p.b") // the conversation goes on as who she is now
 	for _, stream := range ann {
-		stream.silent()
+		stream.WantSilence()
 	}
 }
 
 func TestStdioEndsWhenAReloadDoesNotAcceptItsToken(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	r := serveReloadable(t, "auth {\n"+token("ann")+token("bob")+"}\n"+team("eng", "", "", p), gateway.Options{})
+	p := gatewaytest.NewPeer(t, "p", "a")
+	r := gatewaytest.ServeReloadable(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("eng", "", "", p), gateway.Options{})
 	ended := map[string]chan error{"ann": make(chan error, 1), "bob": make(chan error, 1)}
 	for token, ended := range ended {
 		in, client := io.Pipe()
@@ -406,7 +356,7 @@ func TestStdioEndsWhenAReloadDoesNotAcceptItsToken(t *testing.T) {
 		}
 		go func() { ended <- r.ServeStdio(t.Context(), credential, in, io.Discard) }()
 	}
-	r.reload("auth {\n" + token("ann") + "}\n" + team("eng", "", "", p))
+	r.MustReload("auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("eng", "", "", p))
 	if err := <-ended["bob"]; !errors.Is(err, identity.ErrBadCredential) {
 		t.Errorf("ServeStdio: %v, want %v", err, identity.ErrBadCredential)
 	}
@@ -418,25 +368,25 @@ func TestStdioEndsWhenAReloadDoesNotAcceptItsToken(t *testing.T) {
 }
 
 func TestStdioIsWhoAReloadMakesIt(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	r := serveReloadable(t, team("eng", `"user:ann"`, "", p), gateway.Options{})
-	c := r.stdio("")
-	c.request("1", "prompts/list", meta)
-	c.expect("p.a")
-	r.reload("auth {\n" + token("ann") + "}\n" + team("eng", `"user:ann"`, "", p))
-	c.request("2", "prompts/list", meta)
-	if line := c.expect(`"id":2`); strings.Contains(line, "p.a") { // who was in every team before there was an auth block
+	p := gatewaytest.NewPeer(t, "p", "a")
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", `"user:ann"`, "", p), gateway.Options{})
+	c := r.Stdio("")
+	c.Request("1", "prompts/list", gatewaytest.Meta)
+	c.WantMessage("p.a")
+	r.MustReload("auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("eng", `"user:ann"`, "", p))
+	c.Request("2", "prompts/list", gatewaytest.Meta)
+	if line := c.WantMessage(`"id":2`); strings.Contains(line, "p.a") { // who was in every team before there was an auth block
 		t.Errorf("anybody sees %s", line)
 	}
 }
 
 // A client that is slow to read keeps its conversation from noticing a reload, and what it asks after that is there already.
 func TestWhatIsAskedAfterAReloadIsAskedByWhoeverItMakes(t *testing.T) {
-	p := newPeer(t, "p", "a")
+	p := gatewaytest.NewPeer(t, "p", "a")
 	text := func(groups ...string) string {
-		return "auth {\n" + token("ann", groups...) + "}\n" + team("eng", `"group:eng"`, "", p)
+		return "auth {\n" + gatewaytest.Token("ann", groups...) + "}\n" + gatewaytest.Team("eng", `"group:eng"`, "", p)
 	}
-	r := serveReloadable(t, text("eng"), gateway.Options{})
+	r := gatewaytest.ServeReloadable(t, text("eng"), gateway.Options{})
 	for range 20 {
 		in, client := io.Pipe()
 		answers, out := io.Pipe()
@@ -446,12 +396,12 @@ func TestWhatIsAskedAfterAReloadIsAskedByWhoeverItMakes(t *testing.T) {
 		}
 		go func() { _ = r.ServeStdio(t.Context(), ann, in, out) }()
 		ping := `{"jsonrpc":"2.0","id":0,"method":"ping"}` + "\n"
-		for _, line := range []string{ping, ping, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{` + meta + `}}` + "\n"} {
+		for _, line := range []string{ping, ping, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{` + gatewaytest.Meta + `}}` + "\n"} {
 			if _, err := io.WriteString(client, line); err != nil { // the second answer waits for the first to be read
 				t.Fatal(err)
 			}
 		}
-		r.reload(text())
+		r.MustReload(text())
 		lines := bufio.NewScanner(answers)
 		for lines.Scan() && strings.Contains(lines.Text(), `"id":0`) {
 			continue
@@ -459,23 +409,23 @@ func TestWhatIsAskedAfterAReloadIsAskedByWhoeverItMakes(t *testing.T) {
 		if strings.Contains(lines.Text(), "p.a") {
 			t.Fatalf("ann, who is in no group any more, is shown %s", lines.Text())
 		}
-		r.reload(text("eng"))
+		r.MustReload(text("eng"))
 	}
 }
 
 // What a person answers is for the server that asked.
 func TestAReloadKeepsAnswersFromAnotherServer(t *testing.T) {
-	one, two := asker(t, `"state"`), asker(t, `"state"`)
-	r := serveReloadable(t, team("eng", "", "", one), gateway.Options{})
-	call := r.capable("", `{"elicitation":{}}`)
-	state := call("prompts/get", `{"name":"up.ask"}`).state(t)
-	r.reload(team("eng", "", "", two))
-	call("prompts/get", retry("up.ask", state, "")).is(t, http.StatusOK, `"code":-32602`, `"reason":"state"`)
-	if n := len(two.heard("prompts/get")); n != 0 {
+	one, two := gatewaytest.NewInputRequiredPeer(t, `"state"`), gatewaytest.NewInputRequiredPeer(t, `"state"`)
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", one), gateway.Options{})
+	call := r.ModernWith("", `{"elicitation":{}}`)
+	state := call("prompts/get", `{"name":"up.ask"}`).RequestState(t)
+	r.MustReload(gatewaytest.Team("eng", "", "", two))
+	call("prompts/get", gatewaytest.RetryParams("up.ask", state, "")).Want(t, http.StatusOK, `"code":-32602`, `"reason":"state"`)
+	if n := len(two.Calls("prompts/get")); n != 0 {
 		t.Errorf("the other server is asked %d times", n)
 	}
-	r.reload(team("eng", "", "", one))
-	call("prompts/get", retry("up.ask", state, "")).is(t, http.StatusOK, `"resultType":"complete"`)
+	r.MustReload(gatewaytest.Team("eng", "", "", one))
+	call("prompts/get", gatewaytest.RetryParams("up.ask", state, "")).Want(t, http.StatusOK, `"resultType":"complete"`)
 }
 
 // Reloads, valid and broken in turn, while clients list, get and listen. Each valid one changes what some see, and one
@@ -485,29 +435,29 @@ func TestReloadUnderLoad(t *testing.T) {
 	if testing.Short() {
 		reloads = 100
 	}
-	stays, changes := newPeer(t, "stays", "a", "b"), newPeer(t, "changes", "a")
-	auth := "auth {\n" + token("ann") + token("bob") + "}\n"
+	stays, changes := gatewaytest.NewPeer(t, "stays", "a", "b"), gatewaytest.NewPeer(t, "changes", "a")
+	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n"
 	text := func(i int) string {
-		changed := &peer{name: "changes", url: changes.url, settings: fmt.Sprintf("headers = { X-Turn = \"%d\" }", i/20)}
-		exposed := expose("some", []string{`"*.a"`, `"*"`}[i/2%2], `"user:bob"`)
+		changed := &gatewaytest.Peer{Name: "changes", URL: changes.URL, Settings: fmt.Sprintf("headers = { X-Turn = \"%d\" }", i/20)}
+		exposed := gatewaytest.Expose("some", []string{`"*.a"`, `"*"`}[i/2%2], `"user:bob"`)
 		broken := strings.Repeat("nonsense {}\n", i%2)
-		return auth + team("eng", `"user:ann"`, exposed, stays, changed) + broken
+		return auth + gatewaytest.Team("eng", `"user:ann"`, exposed, stays, changed) + broken
 	}
-	r := serveReloadable(t, text(0), gateway.Options{})
-	stays.watched()
-	ann, bob := r.modern("ann"), r.legacy("2025-11-25", "bob")
-	annStream, bobStream := ann.open("1"), bob.open("")
-	bobStream.next() // the id to begin with
+	r := gatewaytest.ServeReloadable(t, text(0), gateway.Options{})
+	stays.AwaitStream()
+	ann, bob := r.Modern("ann"), r.Legacy("2025-11-25", "bob")
+	annStream, bobStream := ann.Listen("1"), bob.Listen("")
+	bobStream.Next() // the id to begin with
 
 	ctx, stop := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	for range 2 {
 		asking.Go(func() {
 			for ctx.Err() == nil {
-				ann.sees("changes.a", "stays.a", "stays.b")
-				ann.call("prompts/get", get("changes.a")).is(t, http.StatusOK, "from changes")
-				bob.call("prompts/get", get("stays.a")).is(t, http.StatusOK, "from stays")
-				if names := bob.list(); len(names) < 2 || names[0] != "changes.a" || names[1] != "stays.a" {
+				ann.WantList("changes.a", "stays.a", "stays.b")
+				ann.Call("prompts/get", gatewaytest.GetParams("changes.a")).Want(t, http.StatusOK, "from changes")
+				bob.Call("prompts/get", gatewaytest.GetParams("stays.a")).Want(t, http.StatusOK, "from stays")
+				if names := bob.List(); len(names) < 2 || names[0] != "changes.a" || names[1] != "stays.a" {
 					t.Errorf("bob lists %v", names)
 				}
 			}
@@ -516,79 +466,79 @@ func TestReloadUnderLoad(t *testing.T) {
 	heard := make(chan int)
 	go func() {
 		n := 0
-		for range bobStream.events {
+		for range bobStream.Events {
 			n++
 		}
 		heard <- n
 	}()
 	for i := range reloads {
-		if err := r.try(text(i)); (err != nil) != (i%2 == 1) {
+		if err := r.TryReload(text(i)); (err != nil) != (i%2 == 1) {
 			t.Fatalf("reload %d: %v", i, err)
 		}
 	}
 	stop()
 	asking.Wait()
-	bobStream.close()
+	bobStream.Close()
 	if n := <-heard; n == 0 || n > reloads/2 {
 		t.Errorf("bob's stream heard of %d changes", n)
 	}
-	annStream.silent() // who saw everything all the time
-	if n := len(stays.heard("initialize")); n != 1 {
+	annStream.WantSilence() // who saw everything all the time
+	if n := len(stays.Calls("initialize")); n != 1 {
 		t.Errorf("the upstream that stays was connected to %d times", n)
 	}
-	if n := len(changes.heard("initialize")); n > reloads/20+1 {
+	if n := len(changes.Calls("initialize")); n > reloads/20+1 {
 		t.Errorf("the upstream that changes was connected to %d times", n)
 	}
 }
 
 func TestAReloadReadsTheLockFileAgain(t *testing.T) {
-	p := newPeer(t, "p", "a", "b")
-	locked := team("eng", "", `lock = "enforce"`, p)
-	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
-	p.watched()
-	c, stream := r.modern(""), r.modern("").open("1")
+	p := gatewaytest.NewPeer(t, "p", "a", "b")
+	locked := gatewaytest.Team("eng", "", `lock = "enforce"`, p)
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
+	p.AwaitStream()
+	c, stream := r.Modern(""), r.Modern("").Listen("1")
 	lock := r.Lock()
 	write := func(lock config.Lock) {
 		t.Helper()
-		if err := os.WriteFile(config.LockPath(r.path), lock.Format(), 0o600); err != nil {
+		if err := os.WriteFile(config.LockPath(r.Path), lock.Format(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(lock[:1])
-	r.reload(locked)
-	stream.changed()
-	c.sees("p.a")
+	r.MustReload(locked)
+	stream.WantChange()
+	c.WantList("p.a")
 	write(lock)
-	r.reload(locked)
-	stream.changed()
-	c.sees("p.a", "p.b")
-	if n := len(p.heard("initialize")); n != 1 {
+	r.MustReload(locked)
+	stream.WantChange()
+	c.WantList("p.a", "p.b")
+	if n := len(p.Calls("initialize")); n != 1 {
 		t.Errorf("the upstream was connected to %d times", n)
 	}
 }
 
 func TestAReloadKeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
 	idp := identitytest.Serve(t)
-	p := newPeer(t, "p", "a")
+	p := gatewaytest.NewPeer(t, "p", "a")
 	text := func(audience string) string {
-		return fmt.Sprintf("auth {\n jwt \"corp\" {\n  issuer = %q\n  audience = %q\n }\n}\n", idp.Issuer, audience) + team("eng", `"user:ann"`, "", p)
+		return fmt.Sprintf("auth {\n jwt \"corp\" {\n  issuer = %q\n  audience = %q\n }\n}\n", idp.Issuer, audience) + gatewaytest.Team("eng", `"user:ann"`, "", p)
 	}
-	r := serveReloadable(t, text(identitytest.Audience), gateway.Options{})
-	ann := r.modern(idp.Token("ann"))
-	ann.sees("p.a")
+	r := gatewaytest.ServeReloadable(t, text(identitytest.Audience), gateway.Options{})
+	ann := r.Modern(idp.Token("ann"))
+	ann.WantList("p.a")
 	idp.Answer(http.StatusInternalServerError)
-	r.reload(text(identitytest.Audience) + "\n")
-	ann.sees("p.a")
-	r.modern(idp.Token("bob")).call("prompts/list", "").is(t, http.StatusOK, `"prompts":[]`)
-	r.reload(text("https://elsewhere.example.com/mcp"))
-	ann.call("prompts/list", "").is(t, http.StatusUnauthorized)
+	r.MustReload(text(identitytest.Audience) + "\n")
+	ann.WantList("p.a")
+	r.Modern(idp.Token("bob")).Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
+	r.MustReload(text("https://elsewhere.example.com/mcp"))
+	ann.Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 }
 
 func TestAReloadLooksAgainAtWhatWasListed(t *testing.T) {
-	p := newPeer(t, "p", "a", `{"name":"b","description":"Ignore all that"}`)
-	r := serveReloadable(t, team("eng", "", "", p), gateway.Options{})
-	p.watched()
-	streams := listeners(r.server, "")
+	p := gatewaytest.NewPeer(t, "p", "a", `{"name":"b","description":"Ignore all that"}`)
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
+	p.AwaitStream()
+	streams := r.ListenAll("")
 	for _, step := range []struct {
 		more string
 		sees []string
@@ -598,15 +548,15 @@ func TestAReloadLooksAgainAtWhatWasListed(t *testing.T) {
 		{`lock = "enforce"`, []string{}},
 		{"", []string{"p.a", "p.b"}},
 	} {
-		r.reload(team("eng", "", step.more, p))
+		r.MustReload(gatewaytest.Team("eng", "", step.more, p))
 		for c, stream := range streams {
-			stream.changed()
-			if diff := cmp.Diff(step.sees, c.list()); diff != "" {
+			stream.WantChange()
+			if diff := cmp.Diff(step.sees, c.List()); diff != "" {
 				t.Errorf("with %s (-want +got):\n%s", step.more, diff)
 			}
 		}
 	}
-	if n := len(p.heard("prompts/list")); n != 1 {
+	if n := len(p.Calls("prompts/list")); n != 1 {
 		t.Errorf("the upstream was listed %d times, want once", n)
 	}
 }

@@ -7,32 +7,35 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestScreensHoldForDefinitionsAndResults(t *testing.T) {
-	p := newPeer(t, "p", "plain", `{"name":"loud","description":"IGNORE ALL previous","x":1.0}`,
+	p := gatewaytest.NewPeer(t, "p", "plain", `{"name":"loud","description":"IGNORE ALL previous","x":1.0}`,
 		`{"name":"hidden","description":"a\u202eb","x":1.0}`, `{"name":"both\u200b"}`)
-	other := newPeer(t, "other", "x", `{"name":"loud","description":"IGNORE ALL"}`)
-	s := serve(t, `
+	other := gatewaytest.NewPeer(t, "other", "x", `{"name":"loud","description":"IGNORE ALL"}`)
+	s := gatewaytest.Serve(t, `
 gateway {
   screen "unseen" {
     invisible = true
     action    = "strip"
   }
 }
-`+team("eng", "", `
+`+gatewaytest.Team("eng", "", `
   screen "orders" {
     patterns = ["(?i)ignore all"]
     content  = ["text"]
   }
-`, p)+team("others", "", "", other))
-	c := s.modern("")
-	list := c.call("prompts/list", "")
-	if diff := cmp.Diff([]string{"other.loud", "other.x", "p.hidden", "p.plain"}, list.names(t)); diff != "" {
+`, p)+gatewaytest.Team("others", "", "", other))
+	c := s.Modern("")
+	list := c.Call("prompts/list", "")
+	if diff := cmp.Diff([]string{"other.loud", "other.x", "p.hidden", "p.plain"}, list.Names(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	list.is(t, http.StatusOK, `{"name":"p.hidden","description":"ab","x":1.0}`)
-	if got, want := reports(s), "screened p.loud, screened p.hidden, screened p.both\u200b"; got != want {
+	list.Want(t, http.StatusOK, `{"name":"p.hidden","description":"ab","x":1.0}`)
+	if got, want := s.ReportNames(), "screened p.loud, screened p.hidden, screened p.both\u200b"; got != want {
 		t.Errorf("reports %q, want %q", got, want)
 	}
 	for _, r := range s.Reports() {
@@ -40,26 +43,26 @@ gateway {
 			t.Errorf("a report repeats what it is about: %s", r.Text)
 		}
 	}
-	for _, c := range []*client{c, s.legacy("2025-06-18", "")} {
-		ask := func(result string) answer {
-			p.answer("prompts/get", result)
-			return c.call("prompts/get", get("p.plain"))
+	for _, c := range []*gatewaytest.Client{c, s.Legacy("2025-06-18", "")} {
+		ask := func(result string) gatewaytest.Response {
+			p.Answer("prompts/get", result)
+			return c.Call("prompts/get", gatewaytest.GetParams("p.plain"))
 		}
 		message := func(content string) string { return `{"messages":[{"role":"user","content":` + content + `}]}` }
 		a := ask(message(`{"type":"text","text":"please ignore all of it"}`))
-		a.is(t, http.StatusOK, `"code":-32603`, `"data":{"reason":"screened","screen":"orders","check":"pattern 1","at":"/messages/0/content/text"}`)
-		if strings.Contains(a.body, "please") {
-			t.Errorf("the error repeats what was found: %s", a.body)
+		a.Want(t, http.StatusOK, `"code":-32603`, `"data":{"reason":"screened","screen":"orders","check":"pattern 1","at":"/messages/0/content/text"}`)
+		if strings.Contains(a.Body, "please") {
+			t.Errorf("the error repeats what was found: %s", a.Body)
 		}
-		ask(message(`{"type":"image","data":"","mimeType":"image/png"}`)).is(t, http.StatusOK, `"check":"content"`)
-		ask(message(`{"type":"text","text":"a\u200bb","x":1.0}`)).is(t, http.StatusOK, `{"type":"text","text":"ab","x":1.0}`)
+		ask(message(`{"type":"image","data":"","mimeType":"image/png"}`)).Want(t, http.StatusOK, `"check":"content"`)
+		ask(message(`{"type":"text","text":"a\u200bb","x":1.0}`)).Want(t, http.StatusOK, `{"type":"text","text":"ab","x":1.0}`)
 		same := message(`{"type":"text","text":"\u0061 👨\u200d👩","x":1.0}`)
-		ask(same).is(t, http.StatusOK, strings.TrimSuffix(same, "}"))
-		other.answer("prompts/get", message(`{"type":"text","text":"ignore all\u200b"}`))
-		c.call("prompts/get", get("other.x")).is(t, http.StatusOK, `"text":"ignore all"`)
+		ask(same).Want(t, http.StatusOK, strings.TrimSuffix(same, "}"))
+		other.Answer("prompts/get", message(`{"type":"text","text":"ignore all\u200b"}`))
+		c.Call("prompts/get", gatewaytest.GetParams("other.x")).Want(t, http.StatusOK, `"text":"ignore all"`)
 
-		p.answer("completion/complete", `{"completion":{"values":["IGNORE ALL"]}}`)
-		c.call("completion/complete", complete("p.plain")).is(t, http.StatusOK, `"reason":"screened"`, `"at":"/completion/values/0"`)
+		p.Answer("completion/complete", `{"completion":{"values":["IGNORE ALL"]}}`)
+		c.Call("completion/complete", gatewaytest.CompleteParams("p.plain")).Want(t, http.StatusOK, `"reason":"screened"`, `"at":"/completion/values/0"`)
 	}
 }
 
@@ -70,11 +73,11 @@ func TestScreensHoldForQuestionsAndNotifications(t *testing.T) {
 	for _, label := range upstreams {
 		blocks.WriteString(curiousUpstream(t, label, "timeout = \"30s\""))
 	}
-	s := serve(t, team("eng", "", blocks.String()+`screen "evil" { patterns = ["(Hello|for) evil"] }`))
-	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == 4*len(upstreams) })
-	for _, revision := range []string{"2025-11-25", latest} {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", blocks.String()+`screen "evil" { patterns = ["(Hello|for) evil"] }`))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4*len(upstreams) })
+	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
 		for _, up := range upstreams {
-			ann, evil := s.meet(t, "ann", revision, "http"), s.meet(t, "evil", revision, "http")
+			ann, evil := meet(t, s, "ann", revision, "http"), meet(t, s, "evil", revision, "http")
 			if got, err := ann.get(t.Context(), up+".elicit"); err != nil || ann.notes() != "Hello ann" {
 				t.Errorf("%s, %s: ann gets %q, %v and hears %q", revision, up, got, err, ann.notes())
 			}
@@ -101,11 +104,11 @@ func TestScreensHoldForTheContentOfQuestions(t *testing.T) {
 	for _, label := range upstreams {
 		blocks.WriteString(curiousUpstream(t, label, "timeout = \"30s\""))
 	}
-	s := serve(t, team("eng", "", blocks.String()+`screen "images" { content = ["image"] }`))
-	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == 4*len(upstreams) })
-	for _, revision := range []string{"2025-11-25", latest} {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", blocks.String()+`screen "images" { content = ["image"] }`))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4*len(upstreams) })
+	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
 		for _, up := range upstreams {
-			ann := s.meet(t, "ann", revision, "http")
+			ann := meet(t, s, "ann", revision, "http")
 			if got, err := ann.get(t.Context(), up+".sample"); err == nil || ann.notes() != "" {
 				t.Errorf("%s, %s: ann gets %q and is asked %q", revision, up, got, ann.notes())
 			}
@@ -118,9 +121,9 @@ func TestScreensHoldForTheContentOfQuestions(t *testing.T) {
 
 // A call whose questions are rejected waits for nobody: it would keep its server from others.
 func TestACallWhoseQuestionsAreRejectedEnds(t *testing.T) {
-	s := serve(t, team("eng", "", curiousUpstream(t, "stdio-legacy", "timeout = \"2s\"")+`screen "small" { max_size = 180 }`))
-	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == 4 })
-	ann := s.meet(t, "ann", latest, "http")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", curiousUpstream(t, "stdio-legacy", "timeout = \"2s\"")+`screen "small" { max_size = 180 }`))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4 })
+	ann := meet(t, s, "ann", gatewaytest.Latest, "http")
 	for i := range 6 { // of which the server has four at a time
 		if _, err := ann.get(t.Context(), "stdio-legacy.elicit"); err == nil || !strings.Contains(err.Error(), "rejected") {
 			t.Fatalf("get %d: %v, want one that is rejected", i, err)

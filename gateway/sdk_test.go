@@ -2,22 +2,21 @@ package gateway_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/identity"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // newSDKServer starts a server of the official SDK with prompts: of the modern era, or of the legacy one.
-func newSDKServer(t *testing.T, modern bool, prompts ...string) (*mcp.Server, *peer) {
+func newSDKServer(t *testing.T, modern bool, prompts ...string) (*mcp.Server, *gatewaytest.Peer) {
 	t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{
 		PageSize: 2,
@@ -33,7 +32,7 @@ func newSDKServer(t *testing.T, modern bool, prompts ...string) (*mcp.Server, *p
 		h.CloseClientConnections()
 		h.Close()
 	})
-	return s, &peer{t: t, url: h.URL}
+	return s, &gatewaytest.Peer{TB: t, URL: h.URL}
 }
 
 func addPrompt(s *mcp.Server, name string) {
@@ -48,14 +47,14 @@ func addPrompt(s *mcp.Server, name string) {
 func TestTheOfficialSDKOnBothSides(t *testing.T) {
 	old, legacy := newSDKServer(t, false, "a", "b", "c (with spaces)")
 	fresh, modern := newSDKServer(t, true, "a", "b", "c")
-	legacy.name, modern.name = "old", "fresh"
-	s := serve(t, `gateway { page_size = 2 }`+"\n"+team("eng", "", "", legacy, modern))
+	legacy.Name, modern.Name = "old", "fresh"
+	s := gatewaytest.Serve(t, `gateway { page_size = 2 }`+"\n"+gatewaytest.Team("eng", "", "", legacy, modern))
 	want := []string{"fresh.a", "fresh.b", "fresh.c", "old.a", "old.b", "old.c (with spaces)"}
-	eventually(t, "all is listed", func() bool { return len(s.modern("").list()) == len(want) })
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == len(want) })
 	round := 0
-	for _, revision := range append([]string{latest}, legacyRevisions...) {
+	for _, revision := range append([]string{gatewaytest.Latest}, gatewaytest.LegacyRevisions...) {
 		for _, transport := range []string{"http", "stdio", "sse"} {
-			if revision == latest && transport == "sse" {
+			if revision == gatewaytest.Latest && transport == "sse" {
 				continue // it has none
 			}
 			round++
@@ -64,7 +63,7 @@ func TestTheOfficialSDKOnBothSides(t *testing.T) {
 				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 					PromptListChangedHandler: func(context.Context, *mcp.PromptListChangedRequest) { changed <- struct{}{} },
 				})
-				session, err := client.Connect(t.Context(), s.transport(t, transport), &mcp.ClientSessionOptions{ProtocolVersion: revision})
+				session, err := client.Connect(t.Context(), s.SDKTransport(t, transport), &mcp.ClientSessionOptions{ProtocolVersion: revision})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +104,7 @@ func TestTheOfficialSDKOnBothSides(t *testing.T) {
 				}
 				// The legacy client opens its stream in its own time: what it missed before is not told.
 				var added []string
-				eventually(t, "the client is told, and lists what is new", func() bool {
+				upstreamtest.Eventually(t, "the client is told, and lists what is new", func() bool {
 					added = append(added, fmt.Sprintf("x%d", len(added)))
 					addPrompt(old, added[len(added)-1])
 					addPrompt(fresh, added[len(added)-1])
@@ -119,35 +118,8 @@ func TestTheOfficialSDKOnBothSides(t *testing.T) {
 				old.RemovePrompts(added...)
 				fresh.RemovePrompts(added...)
 				// This client is not asked: of 2026-07-28, it may keep for a minute a list that a change overtook on its way.
-				eventually(t, "all is as before", func() bool { return cmp.Equal(want, s.modern("").list()) })
+				upstreamtest.Eventually(t, "all is as before", func() bool { return cmp.Equal(want, s.Modern("").List()) })
 			})
 		}
 	}
-}
-
-// transport connects an SDK client to the gateway.
-func (s *server) transport(t *testing.T, kind string) mcp.Transport {
-	switch kind {
-	case "http":
-		return &mcp.StreamableClientTransport{Endpoint: s.url}
-	case "sse":
-		return &mcp.SSEClientTransport{Endpoint: s.sseURL()}
-	}
-	in, toGateway := io.Pipe()
-	fromGateway, out := io.Pipe()
-	who := anybody()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		// A client that closes both pipes at once may not take the last words.
-		if err := s.ServeStdio(context.WithoutCancel(t.Context()), identity.Vouched(who), in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("ServeStdio: %v", err)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = toGateway.Close()
-		_ = fromGateway.Close()
-		<-ended
-	})
-	return &mcp.IOTransport{Reader: fromGateway, Writer: toGateway}
 }

@@ -4,17 +4,19 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 // A server that reads JSON without minding the case of names, as encoding/json does, would take the second spelling.
 func TestAMemberInASecondSpellingIsRefused(t *testing.T) {
-	p := newPeer(t, "p", "open", "secret", `{"name":"a","Name":"other.b"}`, `{"name":"c","de\u017fcription":"K"}`)
-	s := serve(t, "auth {\nanonymous = true\n}\n"+team("eng", "", `
+	p := gatewaytest.NewPeer(t, "p", "open", "secret", `{"name":"a","Name":"other.b"}`, `{"name":"c","de\u017fcription":"K"}`)
+	s := gatewaytest.Serve(t, "auth {\nanonymous = true\n}\n"+gatewaytest.Team("eng", "", `
   expose "open" {
     prompts = ["p.open"]
     to      = ["*"]
   }`, p))
-	for _, c := range []*client{s.modern(""), s.legacy("2025-11-25", "")} {
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
 		for method, params := range map[string][]string{
 			"prompts/get": {
 				`{"name":"p.open","Name":"secret"}`, `{"NAME":"secret","name":"p.open"}`,
@@ -28,18 +30,18 @@ func TestAMemberInASecondSpellingIsRefused(t *testing.T) {
 		} {
 			for _, each := range params {
 				// This client makes its headers with such a reader, so that some do not match the body either.
-				got := c.call(method, each)
-				if !strings.Contains(got.body, "only in case") && !strings.Contains(got.body, `"code":-32020`) {
-					t.Errorf("%s %s: %s", method, each, got.body)
+				got := c.Call(method, each)
+				if !strings.Contains(got.Body, "only in case") && !strings.Contains(got.Body, `"code":-32020`) {
+					t.Errorf("%s %s: %s", method, each, got.Body)
 				}
 			}
-			if heard := p.heard(method); len(heard) != 0 {
+			if heard := p.Calls(method); len(heard) != 0 {
 				t.Errorf("the upstream heard %s of %s", method, heard[0].Params)
 			}
 		}
 		// What is not the protocol's may be spelled in any way.
-		c.call("prompts/get", `{"name":"p.open","arguments":{"a":"1","A":"2"},"x":1,"X":2}`).is(t, http.StatusOK, `"result"`)
-		p.forget()
+		c.Call("prompts/get", `{"name":"p.open","arguments":{"a":"1","A":"2"},"x":1,"X":2}`).Want(t, http.StatusOK, `"result"`)
+		p.Forget()
 	}
 	for _, entry := range s.Entries(nil) {
 		if entry.Name != "p.open" && entry.Name != "p.secret" {
@@ -49,10 +51,10 @@ func TestAMemberInASecondSpellingIsRefused(t *testing.T) {
 }
 
 func TestOneCredentialIsEnough(t *testing.T) {
-	s := serve(t, "auth {\nanonymous = true\n"+token("ann")+"}\n")
-	body, h := s.modern("").envelope("1", "prompts/list", "{}")
+	s := gatewaytest.Serve(t, "auth {\nanonymous = true\n"+gatewaytest.Token("ann")+"}\n")
+	body, h := s.Modern("").Encode("1", "prompts/list", "{}")
 	for _, two := range [][]string{{"", "Bearer nope"}, {"Bearer ann", "Bearer nope"}, {"Bearer nope", "Bearer ann"}, {"Bearer ann", "Bearer ann"}} {
-		r := newHTTPRequest(t.Context(), t, http.MethodPost, s.url, body, h)
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, s.URL, body, h)
 		r.Header["Authorization"] = two
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {

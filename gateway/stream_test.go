@@ -7,47 +7,49 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // TestStreamsAndSlowAnswersOutliveTheServersTimeouts serves with timeouts that are shorter than what goes on, and with
 // clients that use one connection for everything.
 func TestStreamsAndSlowAnswersOutliveTheServersTimeouts(t *testing.T) {
 	const short = 500 * time.Millisecond
-	p := newPeer(t, "p", "a")
-	g, err := gateway.New(load(t, team("eng", "", "", p)), gateway.Options{})
+	p := gatewaytest.NewPeer(t, "p", "a")
+	g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", p)), gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, g)
-	listener := unstarted(g)
+	gatewaytest.Run(t, g)
+	listener := gatewaytest.NewUnstartedServer(g)
 	listener.Config.ReadTimeout, listener.Config.WriteTimeout = short, short
 	listener.Start()
 	t.Cleanup(listener.Close)
-	s := &server{Gateway: g, t: t, url: listener.URL + "/mcp"}
-	c := s.modern("")
-	modern, legacy, old := c.open("1"), s.legacy("2025-11-25", "").open(""), s.initialized("2024-11-05", "")
-	legacy.next()
+	s := &gatewaytest.Server{Gateway: g, TB: t, URL: listener.URL + "/mcp"}
+	c := s.Modern("")
+	modern, legacy, old := c.Listen("1"), s.Legacy("2025-11-25", "").Listen(""), s.SSESession("2024-11-05", "")
+	legacy.Next()
 	begun := time.Now()
-	eventually(t, "time passes", func() bool { return time.Since(begun) > 3*short })
-	p.watched().offer("b")
-	modern.changed()
-	legacy.changed()
-	old.changed()
-	p.intercept(func(_ http.ResponseWriter, _ *http.Request, call heard) bool {
+	upstreamtest.Eventually(t, "time passes", func() bool { return time.Since(begun) > 3*short })
+	p.AwaitStream().Offer("b")
+	modern.WantChange()
+	legacy.WantChange()
+	old.WantChange()
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		if call.Method == "prompts/get" {
 			begun := time.Now()
-			eventually(t, "time passes", func() bool { return time.Since(begun) > 2*short })
+			upstreamtest.Eventually(t, "time passes", func() bool { return time.Since(begun) > 2*short })
 		}
 		return false
 	})
 	for range 3 {
-		c.call("prompts/get", get("p.b")).is(t, http.StatusOK, "from p")
+		c.Call("prompts/get", gatewaytest.GetParams("p.b")).Want(t, http.StatusOK, "from p")
 	}
 	g.Drain()
-	if last := modern.next(); !strings.Contains(last.Data, `"result"`) {
+	if last := modern.Next(); !strings.Contains(last.Data, `"result"`) {
 		t.Errorf("got %s at the end", last.Data)
 	}
-	modern.ended()
-	legacy.ended()
-	old.ended()
+	modern.WantEnd()
+	legacy.WantEnd()
+	old.WantEnd()
 }

@@ -12,16 +12,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestReadingIsStrict(t *testing.T) {
-	s := serve(t, ``)
-	c := s.legacy("2025-11-25", "")
+	s := gatewaytest.Serve(t, ``)
+	c := s.Legacy("2025-11-25", "")
 	refuse := func(body, code string, more ...string) {
 		t.Helper()
-		a := send(t, http.MethodPost, c.url, body, c.headers)
-		a.is(t, http.StatusBadRequest, append(more, `"code":`+code)...)
-		conform(t, "2025-11-25", "", a.body)
+		a := gatewaytest.Send(t, http.MethodPost, c.URL, body, c.Headers)
+		a.Want(t, http.StatusBadRequest, append(more, `"code":`+code)...)
+		gatewaytest.CheckSchema(t, "2025-11-25", "", a.Body)
 	}
 	const head = `{"jsonrpc":"2.0","id":1,"method":"ping"`
 	refuse(``, "-32700")
@@ -43,9 +45,9 @@ func TestReadingIsStrict(t *testing.T) {
 	refuse(`{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}`, "-32600", `"id":7`)
 	refuse(`{"jsonrpc":"2.0","id":7}`, "-32600")
 	large := head + `,"params":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`
-	send(t, http.MethodPost, c.url, large, c.headers).is(t, http.StatusRequestEntityTooLarge, "too large")
+	gatewaytest.Send(t, http.MethodPost, c.URL, large, c.Headers).Want(t, http.StatusRequestEntityTooLarge, "too large")
 	fits := head + `,"params":{"a":"` + strings.Repeat("x", 3<<20) + `"}}`
-	send(t, http.MethodPost, c.url, fits, c.headers).is(t, http.StatusOK)
+	gatewaytest.Send(t, http.MethodPost, c.URL, fits, c.Headers).Want(t, http.StatusOK)
 }
 
 // malformed is what no reader may guess the meaning of, each in the place of a value.
@@ -78,37 +80,35 @@ var malformed = map[string]string{ //nolint:gochecknoglobals // a constant table
 var deepest = strings.Repeat("[", 125) + strings.Repeat("]", 125) //nolint:gochecknoglobals // a constant
 
 func TestRequestsAreReadStrictlyInBothEras(t *testing.T) {
-	p := newPeer(t, "p", "a")
-	s := serve(t, team("eng", "", "", p))
-	for _, c := range []*client{s.modern(""), s.legacy("2024-11-05", ""), s.legacy("2025-11-25", "")} {
-		post := func(arguments string) answer {
-			body, h := c.envelope("1", "prompts/get", `{"name":"p.a"}`)
-			return send(t, http.MethodPost, c.url, strings.Replace(body, `"name":"p.a"`, `"name":"p.a","arguments":{"x":`+arguments+`}`, 1), h)
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2024-11-05", ""), s.Legacy("2025-11-25", "")} {
+		post := func(arguments string) gatewaytest.Response {
+			body, h := c.Encode("1", "prompts/get", `{"name":"p.a"}`)
+			return gatewaytest.Send(t, http.MethodPost, c.URL, strings.Replace(body, `"name":"p.a"`, `"name":"p.a","arguments":{"x":`+arguments+`}`, 1), h)
 		}
 		for name, value := range malformed {
-			if a := post(value); a.status != http.StatusBadRequest || !strings.Contains(a.body, `"code":-32700`) {
-				t.Errorf("%s, %s: status %d, %s", c.revision, name, a.status, a.body)
+			if a := post(value); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"code":-32700`) {
+				t.Errorf("%s, %s: status %d, %s", c.Revision, name, a.Status, a.Body)
 			}
 		}
-		body, h := c.envelope("1", "prompts/get", `{"name":"p.a"}`)
+		body, h := c.Encode("1", "prompts/get", `{"name":"p.a"}`)
 		for _, two := range []string{body + body, body + "\n" + body, body + "]", body + "null", body + "\x00"} {
-			send(t, http.MethodPost, c.url, two, h).is(t, http.StatusBadRequest, `"code":-32700`)
+			gatewaytest.Send(t, http.MethodPost, c.URL, two, h).Want(t, http.StatusBadRequest, `"code":-32700`)
 		}
-		if n := len(p.heard("prompts/get")); n != 0 {
-			t.Fatalf("%s: the upstream was asked %d times", c.revision, n)
+		if n := len(p.Calls("prompts/get")); n != 0 {
+			t.Fatalf("%s: the upstream was asked %d times", c.Revision, n)
 		}
-		post(deepest).is(t, http.StatusOK, "from p")
-		p.mu.Lock()
-		p.calls = nil
-		p.mu.Unlock()
+		post(deepest).Want(t, http.StatusOK, "from p")
+		p.Forget()
 	}
 }
 
 // TestUpstreamsAreReadAsStrictly lets upstreams answer with what clients may not send: nobody gets to see it.
 func TestUpstreamsAreReadAsStrictly(t *testing.T) {
-	for _, p := range []*peer{newPeer(t, "p", "a"), newModernPeer(t, "p", "a")} {
-		p.settings = `max_message = 100000`
-		s := serve(t, team("eng", "", "", p))
+	for _, p := range []*gatewaytest.Peer{gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewModernPeer(t, "p", "a")} {
+		p.Settings = `max_message = 100000`
+		s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
 		bodies := map[string]string{
 			"a batch":                `[{"jsonrpc":"2.0","id":%ID%,"result":{}}]`,
 			"two documents":          `{"jsonrpc":"2.0","id":%ID%,"result":{}}{"jsonrpc":"2.0","id":%ID%,"result":{}}`,
@@ -137,7 +137,7 @@ func TestUpstreamsAreReadAsStrictly(t *testing.T) {
 		}
 		for name, body := range bodies {
 			for _, contentType := range []string{"application/json", "text/event-stream"} {
-				p.intercept(func(w http.ResponseWriter, _ *http.Request, call heard) bool {
+				p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 					if call.Method != "prompts/get" {
 						return false
 					}
@@ -149,27 +149,27 @@ func TestUpstreamsAreReadAsStrictly(t *testing.T) {
 					_, _ = w.Write([]byte(text)) // the gateway may have seen enough
 					return true
 				})
-				for _, c := range []*client{s.modern(""), s.legacy("2025-06-18", "")} {
-					a := c.call("prompts/get", get("p.a"))
-					explained := strings.Contains(a.body, `"reason":"bad_response"`) || strings.Contains(a.body, `"reason":"unreachable"`)
-					if a.status != http.StatusOK || !strings.Contains(a.body, `"code":-32603`) || !explained || strings.Contains(a.body, "secret") {
-						t.Errorf("%s as %s to %s: status %d, %s", name, contentType, c.revision, a.status, a.body)
+				for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-06-18", "")} {
+					a := c.Call("prompts/get", gatewaytest.GetParams("p.a"))
+					explained := strings.Contains(a.Body, `"reason":"bad_response"`) || strings.Contains(a.Body, `"reason":"unreachable"`)
+					if a.Status != http.StatusOK || !strings.Contains(a.Body, `"code":-32603`) || !explained || strings.Contains(a.Body, "secret") {
+						t.Errorf("%s as %s to %s: status %d, %s", name, contentType, c.Revision, a.Status, a.Body)
 					}
 				}
 			}
 		}
-		p.intercept(nil)
-		p.answer("prompts/get", `{"messages":[],"deep":`+deepest+`}`)
-		s.modern("").callRaw("prompts/get", get("p.a")).is(t, http.StatusOK, `"deep":`+deepest)
+		p.Intercept(nil)
+		p.Answer("prompts/get", `{"messages":[],"deep":`+deepest+`}`)
+		s.Modern("").CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"deep":`+deepest)
 	}
 }
 
 // A list that cannot be read leaves the last good one.
 func TestListsOfUpstreamsAreReadAsStrictly(t *testing.T) {
-	p := newPeer(t, "p", "good")
-	s := serve(t, team("eng", "", "", p))
-	c := s.modern("")
-	p.watched()
+	p := gatewaytest.NewPeer(t, "p", "good")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.Modern("")
+	p.AwaitStream()
 	for name, list := range map[string]string{
 		"an object":         `{"prompts":{}}`,
 		"none":              `{}`,
@@ -179,14 +179,14 @@ func TestListsOfUpstreamsAreReadAsStrictly(t *testing.T) {
 		"a lone surrogate":  `{"prompts":[{"name":"bad","title":"\ud800"}]}`,
 		"a duplicate below": `{"prompts":[{"name":"bad","name":"worse"}]}`,
 	} {
-		p.answer("prompts/list", list)
-		asked := len(p.heard("prompts/list"))
-		p.announce()
-		eventually(t, "it is listed again", func() bool { return len(p.heard("prompts/list")) > asked })
-		eventually(t, name+": the list is known to be stale", func() bool {
-			return strings.Contains(c.call("prompts/list", "").body, `"promptweir/partial"`)
+		p.Answer("prompts/list", list)
+		asked := len(p.Calls("prompts/list"))
+		p.Announce()
+		upstreamtest.Eventually(t, "it is listed again", func() bool { return len(p.Calls("prompts/list")) > asked })
+		upstreamtest.Eventually(t, name+": the list is known to be stale", func() bool {
+			return strings.Contains(c.Call("prompts/list", "").Body, `"promptweir/partial"`)
 		})
-		if diff := cmp.Diff([]string{"p.good"}, c.list()); diff != "" {
+		if diff := cmp.Diff([]string{"p.good"}, c.List()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -194,11 +194,11 @@ func TestListsOfUpstreamsAreReadAsStrictly(t *testing.T) {
 
 // FuzzPost sends anything as a body: there is always an answer, and it is JSON.
 func FuzzPost(f *testing.F) {
-	s := serve(f, ``)
-	legacy, modern := s.legacy("2025-11-25", ""), s.modern("")
-	for _, c := range []*client{legacy, modern} {
-		for method, params := range map[string]string{"prompts/list": "", "prompts/get": get("a"), "completion/complete": complete("a"), "initialize": initializeParams("2025-11-25")} {
-			body, _ := c.envelope("1", method, params)
+	s := gatewaytest.Serve(f, ``)
+	legacy, modern := s.Legacy("2025-11-25", ""), s.Modern("")
+	for _, c := range []*gatewaytest.Client{legacy, modern} {
+		for method, params := range map[string]string{"prompts/list": "", "prompts/get": gatewaytest.GetParams("a"), "completion/complete": gatewaytest.CompleteParams("a"), "initialize": gatewaytest.InitializeParams("2025-11-25")} {
+			body, _ := c.Encode("1", method, params)
 			f.Add(body, method)
 		}
 	}
@@ -208,7 +208,7 @@ func FuzzPost(f *testing.F) {
 		if method == "subscriptions/listen" || strings.Contains(body, "subscriptions") {
 			return // a stream has no end
 		}
-		for _, h := range []headers{legacy.headers, {"Mcp-Protocol-Version", latest, "Mcp-Method", method}} {
+		for _, h := range []gatewaytest.Headers{legacy.Headers, {"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", method}} {
 			ctx, cancel := context.WithCancel(t.Context())
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
@@ -230,11 +230,11 @@ func FuzzPost(f *testing.F) {
 }
 
 func TestContentNegotiation(t *testing.T) {
-	s := serve(t, ``)
-	c := s.legacy("2025-11-25", "")
+	s := gatewaytest.Serve(t, ``)
+	c := s.Legacy("2025-11-25", "")
 	status := func(want int, h ...string) {
 		t.Helper()
-		send(t, http.MethodPost, c.url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, append(append(headers{}, c.headers...), h...)).is(t, want)
+		gatewaytest.Send(t, http.MethodPost, c.URL, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, append(append(gatewaytest.Headers{}, c.Headers...), h...)).Want(t, want)
 	}
 	status(http.StatusOK)
 	status(http.StatusOK, "Content-Type", "application/json; charset=utf-8")
@@ -250,7 +250,7 @@ func TestContentNegotiation(t *testing.T) {
 }
 
 func TestHostAndOrigin(t *testing.T) {
-	s := serve(t, `gateway {
+	s := gatewaytest.Serve(t, `gateway {
   public_url      = "https://prompts.example.com"
   allowed_hosts   = ["weir.internal"]
   allowed_origins = ["https://app.example.com"]
@@ -258,9 +258,9 @@ func TestHostAndOrigin(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 		status := func(forbidden bool, h ...string) {
 			t.Helper()
-			a := send(t, method, s.url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, h)
-			if got := a.status == http.StatusForbidden; got != forbidden {
-				t.Errorf("%s with %q: status %d, forbidden should be %v", method, h, a.status, forbidden)
+			a := gatewaytest.Send(t, method, s.URL, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, h)
+			if got := a.Status == http.StatusForbidden; got != forbidden {
+				t.Errorf("%s with %q: status %d, forbidden should be %v", method, h, a.Status, forbidden)
 			}
 		}
 		status(false)
@@ -283,7 +283,7 @@ func TestHostAndOrigin(t *testing.T) {
 }
 
 func TestTheEndpointIsAtItsPathOnly(t *testing.T) {
-	g, err := gateway.New(load(t, `gateway { path = "/prompts" }`), gateway.Options{})
+	g, err := gateway.New(gatewaytest.Load(t, `gateway { path = "/prompts" }`), gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestTheEndpointIsAtItsPathOnly(t *testing.T) {
 
 // Any address of the gateway's own may come in by its number, since no name can be made to point there.
 func TestTheAddressThatARequestCameInBy(t *testing.T) {
-	g, err := gateway.New(load(t, ``), gateway.Options{})
+	g, err := gateway.New(gatewaytest.Load(t, ``), gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,46 +8,25 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
-	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	"go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	api "go.opentelemetry.io/otel/trace"
-	tracenoop "go.opentelemetry.io/otel/trace/noop"
-)
 
-// record puts a recorder in the place of the global providers until the test ends. Such tests run one at a time.
-func record(t *testing.T) (*tracetest.SpanRecorder, *metric.ManualReader) {
-	t.Helper()
-	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
-	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
-	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
-	t.Cleanup(func() {
-		otel.SetTracerProvider(tracenoop.NewTracerProvider()) // what was there has handed itself over to the recorder
-		otel.SetMeterProvider(metricnoop.NewMeterProvider())
-	})
-	return spans, reader
-}
-
-const (
-	traceA = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-1111111111111111-01"
-	traceB = "00-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb-2222222222222222-01"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestOneRequestIsOneTrace(t *testing.T) {
-	spans, _ := record(t)
-	p := newModernPeer(t, "p", "a")
-	c := serve(t, team("eng", "", "", p)).modern("")
-	inMeta := strings.Replace(`{"name":"p.a",`+meta+`}`, `"_meta":{`, `"_meta":{"traceparent":"`+traceA+`","tracestate":"k=v","baggage":"secret=1",`, 1)
-	for params, want := range map[string]string{inMeta: "aaaa", get("p.a"): "bbbb"} {
-		c.callAs(`"r1"`, "prompts/get", params, "Traceparent", traceB, "Baggage", "secret=2").is(t, http.StatusOK)
-		calls := p.heard("prompts/get")
+	spans, _ := gatewaytest.RecordTelemetry(t)
+	p := gatewaytest.NewModernPeer(t, "p", "a")
+	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Modern("")
+	inMeta := strings.Replace(`{"name":"p.a",`+gatewaytest.Meta+`}`, `"_meta":{`, `"_meta":{"traceparent":"`+gatewaytest.TraceA+`","tracestate":"k=v","baggage":"secret=1",`, 1)
+	for params, want := range map[string]string{inMeta: "aaaa", gatewaytest.GetParams("p.a"): "bbbb"} {
+		c.CallWithID(`"r1"`, "prompts/get", params, "Traceparent", gatewaytest.TraceB, "Baggage", "secret=2").Want(t, http.StatusOK)
+		calls := p.Calls("prompts/get")
 		last := calls[len(calls)-1]
-		server := find(t, spans, "prompts/get p.a", want)
-		client := find(t, spans, "prompts/get a", want)
+		server := gatewaytest.AwaitSpan(t, spans, "prompts/get p.a", want)
+		client := gatewaytest.AwaitSpan(t, spans, "prompts/get a", want)
 		if client.Parent().SpanID() != server.SpanContext().SpanID() {
 			t.Errorf("the client span is not the server span's child")
 		}
@@ -58,13 +37,13 @@ func TestOneRequestIsOneTrace(t *testing.T) {
 			t.Errorf("span kinds %v and %v", server.SpanKind(), client.SpanKind())
 		}
 		up := client.SpanContext().SpanID().String()
-		if !strings.Contains(string(last.Params), up) || !strings.Contains(last.header.Get("Traceparent"), up) {
-			t.Errorf("the upstream got %s and header %q, want span %s in both", last.Params, last.header.Get("Traceparent"), up)
+		if !strings.Contains(string(last.Params), up) || !strings.Contains(last.Header.Get("Traceparent"), up) {
+			t.Errorf("the upstream got %s and header %q, want span %s in both", last.Params, last.Header.Get("Traceparent"), up)
 		}
-		if strings.Contains(string(last.Params), "secret") || last.header.Get("Baggage") != "" {
+		if strings.Contains(string(last.Params), "secret") || last.Header.Get("Baggage") != "" {
 			t.Errorf("baggage went up: %s", last.Params)
 		}
-		for key, value := range map[attribute.Key]string{"mcp.method.name": "prompts/get", "gen_ai.prompt.name": "p.a", "mcp.protocol.version": latest, "jsonrpc.request.id": "r1"} {
+		for key, value := range map[attribute.Key]string{"mcp.method.name": "prompts/get", "gen_ai.prompt.name": "p.a", "mcp.protocol.version": gatewaytest.Latest, "jsonrpc.request.id": "r1"} {
 			if !slices.Contains(server.Attributes(), key.String(value)) {
 				t.Errorf("the server span lacks %s=%s: %v", key, value, server.Attributes())
 			}
@@ -72,33 +51,19 @@ func TestOneRequestIsOneTrace(t *testing.T) {
 	}
 }
 
-// find returns the ended span with a name and the beginning of a trace id.
-func find(t *testing.T, spans *tracetest.SpanRecorder, name, traceID string) (found trace.ReadOnlySpan) {
-	t.Helper()
-	eventually(t, "span "+name, func() bool {
-		for _, span := range spans.Ended() {
-			if span.Name() == name && strings.HasPrefix(span.SpanContext().TraceID().String(), traceID) {
-				found = span
-			}
-		}
-		return found != nil
-	})
-	return found
-}
-
 func TestTelemetryNamesNoPromptThatTheCallerMayNotSee(t *testing.T) {
-	spans, reader := record(t)
-	s, billing, _ := twoTeams(t, "auth {\n"+token("ann", "payments")+token("bob")+"}")
-	billing.watched().offer("ledger", "twice", "twice")
-	eventually(t, "it is reported", func() bool { return len(s.Reports()) > 0 })
-	c := s.modern("bob")
+	spans, reader := gatewaytest.RecordTelemetry(t)
+	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
+	billing.AwaitStream().Offer("ledger", "twice", "twice")
+	upstreamtest.Eventually(t, "it is reported", func() bool { return len(s.Reports()) > 0 })
+	c := s.Modern("bob")
 	long := strings.Repeat("é", 1000)
-	c.call("prompts/get", get("billing.ledger")).is(t, http.StatusOK, "-32602")
-	c.call("completion/complete", complete("billing.ledger")).is(t, http.StatusOK, "-32602")
-	c.callAs(`"`+long+`"`, "no/"+long, "")
-	c.callAs(`"x`+long+`"`, "prompts/list", "")
-	s.legacy("2025-11-25", "bob").open("").next()
-	c.open("1")
+	c.Call("prompts/get", gatewaytest.GetParams("billing.ledger")).Want(t, http.StatusOK, "-32602")
+	c.Call("completion/complete", gatewaytest.CompleteParams("billing.ledger")).Want(t, http.StatusOK, "-32602")
+	c.CallWithID(`"`+long+`"`, "no/"+long, "")
+	c.CallWithID(`"x`+long+`"`, "prompts/list", "")
+	s.Legacy("2025-11-25", "bob").Listen("").Next()
+	c.Listen("1")
 	names := map[string]bool{}
 	for _, span := range spans.Ended() {
 		if span.SpanKind() != api.SpanKindServer {
@@ -153,19 +118,19 @@ func TestTelemetryNamesNoPromptThatTheCallerMayNotSee(t *testing.T) {
 }
 
 func TestEachRequestHasOneServerSpan(t *testing.T) {
-	spans, _ := record(t)
-	s := serve(t, "auth {\n"+token("ann")+"}\n")
-	ann, nobody := s.modern("ann"), s.modern("bob")
+	spans, _ := gatewaytest.RecordTelemetry(t)
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}\n")
+	ann, nobody := s.Modern("ann"), s.Modern("bob")
 	one := func(what string, send func()) {
 		t.Helper()
 		before := len(spans.Ended())
 		send()
-		eventually(t, "a span for "+what, func() bool { return len(spans.Ended()) == before+1 })
+		upstreamtest.Eventually(t, "a span for "+what, func() bool { return len(spans.Ended()) == before+1 })
 	}
-	one("a list", func() { ann.call("prompts/list", "{}") })
-	one("a bad credential", func() { nobody.callRaw("prompts/list", "{}") })
-	one("a wrong header", func() { ann.callAs("1", "prompts/list", "{}", "Mcp-Method", "prompts/get") })
-	legacy := s.legacy("2025-11-25", "ann")
-	one("no session", func() { legacy.callAs("1", "ping", "{}", "Mcp-Session-Id", "made-up") })
-	one("a ping", func() { legacy.call("ping", "{}") })
+	one("a list", func() { ann.Call("prompts/list", "{}") })
+	one("a bad credential", func() { nobody.CallUnchecked("prompts/list", "{}") })
+	one("a wrong header", func() { ann.CallWithID("1", "prompts/list", "{}", "Mcp-Method", "prompts/get") })
+	legacy := s.Legacy("2025-11-25", "ann")
+	one("no session", func() { legacy.CallWithID("1", "ping", "{}", "Mcp-Session-Id", "made-up") })
+	one("a ping", func() { legacy.Call("ping", "{}") })
 }

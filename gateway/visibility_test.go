@@ -6,26 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// twoTeams are payments with ann and search with bob. Payments shows its reviews to everybody; its wip is hidden from
-// all, by itself and, for debug, by the gateway.
-func twoTeams(t testing.TB, auth string) (s *server, billing, find *peer) {
-	billing = newPeer(t, "billing", "review_pr", "wip_x", "debug_y", `{"name":"ledger","arguments":[{"name":"year","required":true}]}`)
-	find = newPeer(t, "find", "query")
-	return serve(t, auth+`
-hide "never" { prompts = ["*.debug_*"] }
-`+team("payments", `"group:payments"`, `
-expose "reviews" {
-  prompts = ["billing.review_*", "billing.debug_*"]
-  to      = ["*"]
-}
-hide "half-finished" { prompts = ["billing.wip_*"] }
-`, billing)+team("search", `"user:bob"`, "", find)), billing, find
-}
-
 func TestEachSeesItsOwnAndWhatIsExposed(t *testing.T) {
-	s, billing, find := twoTeams(t, "auth {\n anonymous = true\n"+token("ann", "payments")+token("bob")+"}")
+	s, billing, find := gatewaytest.ServeTwoTeams(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
 	views := map[string][]string{
 		"ann": {"billing.ledger", "billing.review_pr"},
 		"bob": {"billing.review_pr", "find.query"},
@@ -33,53 +20,53 @@ func TestEachSeesItsOwnAndWhatIsExposed(t *testing.T) {
 	}
 	all := []string{"billing.ledger", "billing.review_pr", "billing.wip_x", "billing.debug_y", "find.query", "find.none", "none"}
 	for who, view := range views {
-		for _, c := range []*client{s.modern(who), s.legacy("2025-11-25", who)} {
-			if diff := cmp.Diff(view, c.list()); diff != "" {
+		for _, c := range []*gatewaytest.Client{s.Modern(who), s.Legacy("2025-11-25", who)} {
+			if diff := cmp.Diff(view, c.List()); diff != "" {
 				t.Errorf("%q lists (-want +got):\n%s", who, diff)
 			}
 			for _, name := range all {
 				visible := strings.Contains(strings.Join(view, " ")+" ", name+" ")
-				for method, params := range map[string]string{"prompts/get": `{"name":"` + name + `","arguments":{"year":"1"}}`, "completion/complete": complete(name)} {
-					a := c.call(method, params)
-					if got := !strings.Contains(a.body, `"error"`); got != visible {
-						t.Errorf("%q: %s of %s: visible %v, want %v: %s", who, method, name, got, visible, a.body)
+				for method, params := range map[string]string{"prompts/get": `{"name":"` + name + `","arguments":{"year":"1"}}`, "completion/complete": gatewaytest.CompleteParams(name)} {
+					a := c.Call(method, params)
+					if got := !strings.Contains(a.Body, `"error"`); got != visible {
+						t.Errorf("%q: %s of %s: visible %v, want %v: %s", who, method, name, got, visible, a.Body)
 					}
 				}
 			}
 		}
 	}
-	if n, m := len(billing.heard("prompts/get")), len(find.heard("prompts/get")); n != 2*(2+1+1) || m != 2 {
+	if n, m := len(billing.Calls("prompts/get")), len(find.Calls("prompts/get")); n != 2*(2+1+1) || m != 2 {
 		t.Errorf("upstreams were asked %d and %d times", n, m)
 	}
 }
 
 func TestEachPageHasTheSameCacheScope(t *testing.T) {
-	up, down := newPeer(t, "up", "a", "b", "c"), newPeer(t, "down", "d")
-	teams := "gateway { page_size = 1 }\n" + team("eng", `"user:ann"`, "", up, down)
+	up, down := gatewaytest.NewPeer(t, "up", "a", "b", "c"), gatewaytest.NewPeer(t, "down", "d")
+	teams := "gateway { page_size = 1 }\n" + gatewaytest.Team("eng", `"user:ann"`, "", up, down)
 	for auth, want := range map[string]string{
-		"":                                `"public"`, // everybody sees the same
-		"auth {\n" + token("ann") + "}\n": `"private"`,
-		"auth {\nanonymous = true\n" + token("ann") + "}\n": `"private"`,
+		"": `"public"`, // everybody sees the same
+		"auth {\n" + gatewaytest.Token("ann") + "}\n":                   `"private"`,
+		"auth {\nanonymous = true\n" + gatewaytest.Token("ann") + "}\n": `"private"`,
 	} {
-		s := serve(t, auth+teams)
-		callers := []*client{s.modern("ann")}
+		s := gatewaytest.Serve(t, auth+teams)
+		callers := []*gatewaytest.Client{s.Modern("ann")}
 		if strings.Contains(auth, "anonymous") {
-			callers = append(callers, s.modern(""))
+			callers = append(callers, s.Modern(""))
 		}
 		for _, healthy := range []bool{true, false} {
 			if !healthy {
-				down.stop()
-				eventually(t, "it is degraded", func() bool {
-					return strings.Contains(callers[0].call("prompts/list", "").body, "promptweir/partial")
+				down.Stop()
+				upstreamtest.Eventually(t, "it is degraded", func() bool {
+					return strings.Contains(callers[0].Call("prompts/list", "").Body, "promptweir/partial")
 				})
 			}
 			for _, c := range callers {
 				for params := ""; ; {
-					page := c.call("prompts/list", params)
-					if got := string(page.result(t, "cacheScope")); got != want {
-						t.Errorf("with %q, healthy %v: cacheScope %s, want %s: %s", auth, healthy, got, want, page.body)
+					page := c.Call("prompts/list", params)
+					if got := string(page.Result(t, "cacheScope")); got != want {
+						t.Errorf("with %q, healthy %v: cacheScope %s, want %s: %s", auth, healthy, got, want, page.Body)
 					}
-					cursor := page.result(t, "nextCursor")
+					cursor := page.Result(t, "nextCursor")
 					if cursor == nil {
 						break
 					}
@@ -87,30 +74,30 @@ func TestEachPageHasTheSameCacheScope(t *testing.T) {
 				}
 			}
 		}
-		down.restart()
+		down.Restart()
 	}
 }
 
 func TestWhatIsInvisibleDoesNotExist(t *testing.T) {
-	s, billing, _ := twoTeams(t, "auth {\n"+token("ann", "payments")+token("bob")+"}")
-	billing.stop() // nor does health show
-	stdio, legacyStdio, sse := s.stdio("user:bob"), s.stdio("user:bob"), s.initialized("2024-11-05", "bob")
-	legacyStdio.request(`0`, "initialize", `"protocolVersion":"2025-06-18"`)
-	legacyStdio.expect(`"protocolVersion":"2025-06-18"`)
+	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
+	billing.Stop() // nor does health show
+	stdio, legacyStdio, sse := s.Stdio("user:bob"), s.Stdio("user:bob"), s.SSESession("2024-11-05", "bob")
+	legacyStdio.Request(`0`, "initialize", `"protocolVersion":"2025-06-18"`)
+	legacyStdio.WantMessage(`"protocolVersion":"2025-06-18"`)
 	for name, ask := range map[string]asking{
-		"modern": s.modern("bob").asker(),
-		"legacy": s.legacy("2025-06-18", "bob").asker(),
+		"modern": askerOf(s.Modern("bob")),
+		"legacy": askerOf(s.Legacy("2025-06-18", "bob")),
 		"modern over stdio": func(method, params string) string {
-			stdio.request(`1`, method, params[1:len(params)-1]+","+meta)
-			return stdio.next()
+			stdio.Request(`1`, method, params[1:len(params)-1]+","+gatewaytest.Meta)
+			return stdio.Next()
 		},
 		"legacy over stdio": func(method, params string) string {
-			legacyStdio.request(`1`, method, params[1:len(params)-1])
-			return legacyStdio.next()
+			legacyStdio.Request(`1`, method, params[1:len(params)-1])
+			return legacyStdio.Next()
 		},
 		"HTTP+SSE": func(method, params string) string {
-			sse.request(`1`, method, params[1:len(params)-1])
-			return sse.expect()
+			sse.Request(`1`, method, params[1:len(params)-1])
+			return sse.WantMessage()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +106,7 @@ func TestWhatIsInvisibleDoesNotExist(t *testing.T) {
 			ask.sameAsNone(t, "billing.debug_y")
 		})
 	}
-	ann := s.modern("ann").asker()
+	ann := askerOf(s.Modern("ann"))
 	ann.sameAsNone(t, "find.query")
 	ann.sameAsNone(t, "billing.wip_x")
 }
@@ -127,11 +114,11 @@ func TestWhatIsInvisibleDoesNotExist(t *testing.T) {
 // asking asks with a method and its params, an object, and returns all of the answer.
 type asking func(method, params string) string
 
-// asker asks over HTTP. Status and headers are part of the answer.
-func (c *client) asker() asking {
+// askerOf asks over HTTP. Status and headers are part of the answer.
+func askerOf(c *gatewaytest.Client) asking {
 	return func(method, params string) string {
-		body, h := c.envelope("1", method, params)
-		return send(c.t, http.MethodPost, c.url, body, h).whole()
+		body, h := c.Encode("1", method, params)
+		return gatewaytest.Send(c.TB, http.MethodPost, c.URL, body, h).Dump()
 	}
 }
 
@@ -144,7 +131,7 @@ func (ask asking) sameAsNone(t *testing.T, hidden string) {
 		{"prompts/get", `{"name":"%","arguments":[]}`},
 		{"prompts/get", `{"name":"%","arguments":{}}`},
 		{"prompts/get", `{"name":"%","arguments":{"x":"2","year":7}}`},
-		{"completion/complete", complete("%")},
+		{"completion/complete", gatewaytest.CompleteParams("%")},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"},"argument":{"name":"x","value":""}}`},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"}}`},
 	} {
@@ -162,31 +149,31 @@ func (ask asking) sameAsNone(t *testing.T, hidden string) {
 }
 
 func TestAuthentication(t *testing.T) {
-	s, _, _ := twoTeams(t, "auth {\n"+token("ann", "payments")+"}")
-	for name, h := range map[string]headers{
-		"none": nil, "unknown": bearer("eve"), "empty": {"Authorization", "Bearer "}, "basic": {"Authorization", "Basic YW5uOmFubg=="},
+	s, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+"}")
+	for name, h := range map[string]gatewaytest.Headers{
+		"none": nil, "unknown": gatewaytest.Bearer("eve"), "empty": {"Authorization", "Bearer "}, "basic": {"Authorization", "Basic YW5uOmFubg=="},
 	} {
-		for _, a := range []answer{
-			send(t, http.MethodPost, s.url, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+initializeParams("2025-11-25")+`}`, h),
-			send(t, http.MethodGet, s.url, "", h),
-			send(t, http.MethodDelete, s.url, "", h),
-			(&client{server: s, t: t, revision: latest, headers: h}).call("prompts/list", ""),
-			(&client{server: s, t: t, revision: latest, headers: h}).call("subscriptions/listen", `{"notifications":{}}`),
-			(&client{server: s, t: t, revision: latest, headers: h}).call("server/discover", ""),
+		for _, a := range []gatewaytest.Response{
+			gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, h),
+			gatewaytest.Send(t, http.MethodGet, s.URL, "", h),
+			gatewaytest.Send(t, http.MethodDelete, s.URL, "", h),
+			(&gatewaytest.Client{Server: s, TB: t, Revision: gatewaytest.Latest, Headers: h}).Call("prompts/list", ""),
+			(&gatewaytest.Client{Server: s, TB: t, Revision: gatewaytest.Latest, Headers: h}).Call("subscriptions/listen", `{"notifications":{}}`),
+			(&gatewaytest.Client{Server: s, TB: t, Revision: gatewaytest.Latest, Headers: h}).Call("server/discover", ""),
 		} {
-			a.is(t, http.StatusUnauthorized)
-			if got := a.header.Get("WWW-Authenticate"); got != "Bearer" {
+			a.Want(t, http.StatusUnauthorized)
+			if got := a.Header.Get("WWW-Authenticate"); got != "Bearer" {
 				t.Errorf("%s: WWW-Authenticate %q", name, got)
 			}
 		}
 	}
-	open, _, _ := twoTeams(t, "auth {\n anonymous = true\n"+token("ann", "payments")+"}")
-	open.modern("").call("prompts/list", "").is(t, http.StatusOK)
-	open.modern("eve").call("prompts/list", "").is(t, http.StatusUnauthorized)
+	open, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "payments")+"}")
+	open.Modern("").Call("prompts/list", "").Want(t, http.StatusOK)
+	open.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	// Without an auth block everybody is in every team, whatever they send.
-	all, _, _ := twoTeams(t, "")
+	all, _, _ := gatewaytest.ServeTwoTeams(t, "")
 	for _, token := range []string{"", "eve"} {
-		if diff := cmp.Diff([]string{"billing.ledger", "billing.review_pr", "find.query"}, all.modern(token).list()); diff != "" {
+		if diff := cmp.Diff([]string{"billing.ledger", "billing.review_pr", "find.query"}, all.Modern(token).List()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/wire") //nolint:gochecknoglobals // a flag
@@ -21,11 +23,11 @@ var update = flag.Bool("update", false, "rewrite testdata/wire") //nolint:gochec
 // TestWire holds one session of each revision, over HTTP, against testdata/wire: what is said on the wire, header by
 // header, to be read as documentation.
 func TestWire(t *testing.T) {
-	for _, revision := range append([]string{latest}, legacyRevisions...) {
+	for _, revision := range append([]string{gatewaytest.Latest}, gatewaytest.LegacyRevisions...) {
 		t.Run(revision, func(t *testing.T) {
-			p := newPeer(t, "reviews", `{"name":"code","title":"Review code","description":"Reviews a change.","arguments":[{"name":"diff","required":true}]}`, "prose")
-			s := serve(t, `gateway { page_size = 1 }`+"\n"+team("eng", "", "", p))
-			tr := &transcript{t: t, url: s.url, revision: revision}
+			p := gatewaytest.NewPeer(t, "reviews", `{"name":"code","title":"Review code","description":"Reviews a change.","arguments":[{"name":"diff","required":true}]}`, "prose")
+			s := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+gatewaytest.Team("eng", "", "", p))
+			tr := &transcript{t: t, url: s.URL, revision: revision}
 			tr.session(s, p)
 			tr.compare(filepath.Join("testdata", "wire", revision+".txtar"))
 		})
@@ -35,33 +37,33 @@ func TestWire(t *testing.T) {
 // TestWireOverSSE is TestWire for HTTP+SSE, where requests and responses travel apart.
 func TestWireOverSSE(t *testing.T) {
 	const revision = "2024-11-05"
-	p := newPeer(t, "reviews", "code", "prose")
-	s := serve(t, `gateway { page_size = 1 }`+"\n"+team("eng", "", "", p))
-	tr := &transcript{t: t, url: s.url, revision: revision}
-	c := s.sse("")
+	p := gatewaytest.NewPeer(t, "reviews", "code", "prose")
+	s := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+gatewaytest.Team("eng", "", "", p))
+	tr := &transcript{t: t, url: s.URL, revision: revision}
+	c := s.SSE("")
 	tr.file("open", "GET /sse\nAccept: text/event-stream\n\n-> 200 OK\n")
-	tr.archive.Files[0].Data = append(tr.archive.Files[0].Data, "Content-Type: "+c.header.Get("Content-Type")+"\n\nevent: endpoint\ndata: /sse?sessionId=<session>\n"...)
-	if !regexp.MustCompile(`/sse\?sessionId=[^&]+$`).MatchString(c.endpoint) {
-		t.Fatalf("the endpoint is %s", c.endpoint)
+	tr.archive.Files[0].Data = append(tr.archive.Files[0].Data, "Content-Type: "+c.Header.Get("Content-Type")+"\n\nevent: endpoint\ndata: /sse?sessionId=<session>\n"...)
+	if !regexp.MustCompile(`/sse\?sessionId=[^&]+$`).MatchString(c.Endpoint) {
+		t.Fatalf("the endpoint is %s", c.Endpoint)
 	}
 	say := func(name, method, params string) (event string) {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-		c.post(body)
-		event = c.expect(`"id":1`)
-		conform(t, revision, method, event)
+		c.Post(body)
+		event = c.WantMessage(`"id":1`)
+		gatewaytest.CheckSchema(t, revision, method, event)
 		tr.overSSE(name, body, event)
 		return event
 	}
-	say("initialize", "initialize", initializeParams(revision))
+	say("initialize", "initialize", gatewaytest.InitializeParams(revision))
 	const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	c.post(initialized)
+	c.Post(initialized)
 	tr.overSSE("initialized", initialized, "")
-	first := answer{body: say("first-page", "prompts/list", "{}")}
-	say("last-page", "prompts/list", `{"cursor":`+string(first.result(t, "nextCursor"))+`}`)
-	say("get", "prompts/get", get("reviews.code"))
-	say("get-of-an-unknown-prompt", "prompts/get", get("reviews.none"))
-	p.watched().offer("code", "prose", "tests")
-	tr.overSSE("change", "", c.expect("list_changed"))
+	first := gatewaytest.Response{Body: say("first-page", "prompts/list", "{}")}
+	say("last-page", "prompts/list", `{"cursor":`+string(first.Result(t, "nextCursor"))+`}`)
+	say("get", "prompts/get", gatewaytest.GetParams("reviews.code"))
+	say("get-of-an-unknown-prompt", "prompts/get", gatewaytest.GetParams("reviews.none"))
+	p.AwaitStream().Offer("code", "prose", "tests")
+	tr.overSSE("change", "", c.WantMessage("list_changed"))
 	tr.compare(filepath.Join("testdata", "wire", revision+"-sse.txtar"))
 }
 
@@ -85,80 +87,75 @@ type transcript struct {
 }
 
 // session is what the transcript is of.
-func (tr *transcript) session(s *server, p *peer) {
-	c := &client{server: s, t: tr.t, revision: tr.revision}
-	if tr.revision == latest {
+func (tr *transcript) session(s *gatewaytest.Server, p *gatewaytest.Peer) {
+	c := &gatewaytest.Client{Server: s, TB: tr.t, Revision: tr.revision}
+	if tr.revision == gatewaytest.Latest {
 		tr.say(c, "discover", "server/discover", "")
 	} else {
-		a := tr.say(c, "initialize", "initialize", initializeParams(tr.revision))
-		c.headers = headers{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", tr.revision}
+		a := tr.say(c, "initialize", "initialize", gatewaytest.InitializeParams(tr.revision))
+		c.Headers = gatewaytest.Headers{"Mcp-Session-Id", a.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", tr.revision}
 		if tr.revision < "2025-06-18" { // the header came with that revision
-			c.headers = c.headers[:2]
+			c.Headers = c.Headers[:2]
 		}
-		tr.exchange("initialized", http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, c.headers)
+		tr.exchange("initialized", http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, c.Headers)
 	}
 	first := tr.say(c, "first-page", "prompts/list", "")
-	tr.say(c, "last-page", "prompts/list", `{"cursor":`+string(first.result(tr.t, "nextCursor"))+`}`)
+	tr.say(c, "last-page", "prompts/list", `{"cursor":`+string(first.Result(tr.t, "nextCursor"))+`}`)
 	tr.say(c, "get", "prompts/get", `{"name":"reviews.code","arguments":{"diff":"-a +b"}}`)
-	tr.say(c, "get-without-a-required-argument", "prompts/get", get("reviews.code"))
-	tr.say(c, "get-of-an-unknown-prompt", "prompts/get", get("reviews.none"))
-	tr.say(c, "complete", "completion/complete", complete("reviews.code"))
+	tr.say(c, "get-without-a-required-argument", "prompts/get", gatewaytest.GetParams("reviews.code"))
+	tr.say(c, "get-of-an-unknown-prompt", "prompts/get", gatewaytest.GetParams("reviews.none"))
+	tr.say(c, "complete", "completion/complete", gatewaytest.CompleteParams("reviews.code"))
 	tr.say(c, "a-list-of-something-else", "tools/list", "")
 	if tr.revision == "2025-03-26" {
 		tr.exchange("a-batch", http.MethodPost, `[{"jsonrpc":"2.0","id":1,"method":"ping"},`+
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}},`+
-			`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"reviews.prose"}}]`, c.headers)
+			`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"reviews.prose"}}]`, c.Headers)
 	}
 	tr.listen(c, p)
-	if tr.revision != latest {
-		tr.exchange("end", http.MethodDelete, "", c.headers)
+	if tr.revision != gatewaytest.Latest {
+		tr.exchange("end", http.MethodDelete, "", c.Headers)
 		tr.say(c, "after-the-end", "ping", "")
 	}
 }
 
-func (tr *transcript) say(c *client, name, method, params string) answer {
-	body, h := c.envelope(`1`, method, params)
+func (tr *transcript) say(c *gatewaytest.Client, name, method, params string) gatewaytest.Response {
+	body, h := c.Encode(`1`, method, params)
 	a := tr.exchange(name, http.MethodPost, body, h)
-	conform(tr.t, tr.revision, method, a.body)
+	gatewaytest.CheckSchema(tr.t, tr.revision, method, a.Body)
 	return a
 }
 
-func (tr *transcript) exchange(name, method, body string, h headers) answer {
-	a := send(tr.t, method, tr.url, body, h)
-	tr.write(name, method, body, h, a.status, a.header, a.body)
+func (tr *transcript) exchange(name, method, body string, h gatewaytest.Headers) gatewaytest.Response {
+	a := gatewaytest.Send(tr.t, method, tr.url, body, h)
+	tr.write(name, method, body, h, a.Status, a.Header, a.Body)
 	return a
 }
 
 // listen writes down a stream with one change, until the gateway ends it.
-func (tr *transcript) listen(c *client, p *peer) {
-	method, body, h := http.MethodGet, "", append(headers{"Accept", "text/event-stream"}, c.headers...)
-	if tr.revision == latest {
+func (tr *transcript) listen(c *gatewaytest.Client, p *gatewaytest.Peer) {
+	method, body, h := http.MethodGet, "", append(gatewaytest.Headers{"Accept", "text/event-stream"}, c.Headers...)
+	if tr.revision == gatewaytest.Latest {
 		method = http.MethodPost
-		body, h = c.envelope(`"changes"`, "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`)
+		body, h = c.Encode(`"changes"`, "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`)
 	}
-	stream := c.openWith(method, body, h)
-	p.watched().offer("code", "prose", "tests")
-	events, data := "", ""
-	for data != "done" {
-		event, ok := <-stream.events
-		switch {
-		case !ok:
-			data = "done"
-			continue
-		case event.LastEventID != "":
-			events += "id: " + event.LastEventID + "\n"
+	stream := c.OpenStream(method, body, h)
+	p.AwaitStream().Offer("code", "prose", "tests")
+	var events strings.Builder
+	for event := range stream.Events {
+		if event.LastEventID != "" {
+			events.WriteString("id: " + event.LastEventID + "\n")
 		}
-		events += "data: " + pretty(event.Data) + "\n\n"
+		events.WriteString("data: " + pretty(event.Data) + "\n\n")
 		if strings.Contains(event.Data, "list_changed") {
 			c.Drain()
 		}
 	}
-	tr.write("changes", method, body, h, stream.status, stream.header, strings.TrimSpace(events))
+	tr.write("changes", method, body, h, stream.Status, stream.Header, strings.TrimSpace(events.String()))
 }
 
-func (tr *transcript) write(name, method, body string, h headers, status int, got http.Header, text string) {
+func (tr *transcript) write(name, method, body string, h gatewaytest.Headers, status int, got http.Header, text string) {
 	var b strings.Builder
-	r := newHTTPRequest(tr.t.Context(), tr.t, method, tr.url, body, h)
+	r := gatewaytest.NewRequest(tr.t.Context(), tr.t, method, tr.url, body, h)
 	fmt.Fprintf(&b, "%s /mcp\n", method)
 	writeHeaders(&b, r.Header)
 	if body != "" {

@@ -1,0 +1,181 @@
+package gatewaytest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// Patience bounds the wait for anything that must happen. Tests that pass never wait that long.
+const Patience = 20 * time.Second
+
+// Version is the gateway's own, unless a test gives it another one.
+const Version = "1.2.3"
+
+// Server is a running gateway behind a real HTTP server.
+type Server struct {
+	*gateway.Gateway
+
+	TB testing.TB
+	// URL is the endpoint of Streamable HTTP.
+	URL string
+	// AdminURL is the base of the admin pages, without a slash at its end.
+	AdminURL string
+	// Stop stops the gateway before the test ends.
+	Stop func()
+}
+
+// Serve runs a gateway until the test ends, and waits until it has tried to list each upstream.
+func Serve(tb testing.TB, text string) *Server {
+	tb.Helper()
+	s := Start(tb, text)
+	s.AwaitUpstreams()
+	return s
+}
+
+// ServeLocked is [Serve] with a lock file beside the configuration.
+func ServeLocked(tb testing.TB, text string, lock config.Lock) *Server {
+	tb.Helper()
+	s := StartConfig(tb, LoadLocked(tb, text, lock), gateway.Options{})
+	s.AwaitUpstreams()
+	return s
+}
+
+// ServeTwoTeams runs a gateway with the team payments of ann, whose upstream is billing, and the team search of bob,
+// whose upstream is find. Everybody sees the reviews of payments. Nobody sees its prompts wip_*, which it hides itself, and
+// debug_*, which the gateway hides.
+func ServeTwoTeams(tb testing.TB, auth string) (s *Server, billing, find *Peer) {
+	tb.Helper()
+	billing = NewPeer(tb, "billing", "review_pr", "wip_x", "debug_y", `{"name":"ledger","arguments":[{"name":"year","required":true}]}`)
+	find = NewPeer(tb, "find", "query")
+	return Serve(tb, auth+`
+hide "never" { prompts = ["*.debug_*"] }
+`+Team("payments", `"group:payments"`, `
+expose "reviews" {
+  prompts = ["billing.review_*", "billing.debug_*"]
+  to      = ["*"]
+}
+hide "half-finished" { prompts = ["billing.wip_*"] }
+`, billing)+Team("search", `"user:bob"`, "", find)), billing, find
+}
+
+// Start is [Serve] without the wait for the upstreams.
+func Start(tb testing.TB, text string) *Server {
+	tb.Helper()
+	return StartWith(tb, text, gateway.Options{Version: Version})
+}
+
+// StartWith is [Start] with other options.
+func StartWith(tb testing.TB, text string, opts gateway.Options) *Server {
+	tb.Helper()
+	return StartConfig(tb, Load(tb, text), opts)
+}
+
+// StartConfig is [StartWith] for a configuration that was loaded before.
+func StartConfig(tb testing.TB, cfg *config.Config, opts gateway.Options) *Server {
+	tb.Helper()
+	g, err := gateway.New(cfg, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stop := Run(tb, g)
+	endpoint := NewUnstartedServer(g)
+	endpoint.Start()
+	admin := httptest.NewServer(g.Admin(http.NotFoundHandler()))
+	tb.Cleanup(func() {
+		g.Drain()
+		endpoint.CloseClientConnections()
+		endpoint.Close()
+		admin.Close()
+	})
+	return &Server{Gateway: g, TB: tb, URL: endpoint.URL + "/mcp", AdminURL: admin.URL, Stop: stop}
+}
+
+// NewUnstartedServer returns an HTTP server for a gateway, with the same connections as in the program.
+func NewUnstartedServer(g *gateway.Gateway) *httptest.Server {
+	s := httptest.NewUnstartedServer(g.Handler())
+	s.Listener = httpconn.Listen(s.Config, s.Listener)
+	return s
+}
+
+// Run runs a gateway until stop is called or the test ends, and fails the test if Run then returns an error or does not
+// return.
+func Run(tb testing.TB, g *gateway.Gateway) (stop func()) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				tb.Errorf("Run: %v", err)
+			}
+		case <-time.After(Patience):
+			tb.Errorf("Run has not returned %v after the end of its context", Patience)
+		}
+	})
+	tb.Cleanup(stop)
+	return stop
+}
+
+// AwaitUpstreams waits until the gateway has tried to list each upstream.
+func (s *Server) AwaitUpstreams() {
+	s.TB.Helper()
+	upstreamtest.Eventually(s.TB, "each upstream was tried", func() bool {
+		for _, u := range s.Ready().Upstreams {
+			if u.Reason == "" && !u.Listed {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Entries returns the entries that a principal sees, or all of them for nil.
+func (s *Server) Entries(principal *policy.Principal) []*catalog.Entry {
+	return inspect.Entries(s.Snapshot(), principal)
+}
+
+// EntryNames returns the names of [Server.Entries].
+func (s *Server) EntryNames(principal *policy.Principal) []string {
+	names := []string{}
+	for _, e := range s.Entries(principal) {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// Explain returns the reasons why a principal sees a name or does not.
+func (s *Server) Explain(principal policy.Principal, name string) []inspect.Explanation {
+	return inspect.Explain(s.Snapshot(), principal, name)
+}
+
+// Reports returns the findings in the catalog.
+func (s *Server) Reports() []catalog.Report { return s.Snapshot().Reports() }
+
+// ReportNames returns the kind and the name of each report, separated by commas.
+func (s *Server) ReportNames() string {
+	var all []string
+	for _, r := range s.Reports() {
+		all = append(all, fmt.Sprintf("%s %s", r.Kind, r.Name))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Lock returns the lock that approves the definitions listed now.
+func (s *Server) Lock() config.Lock { return inspect.Lock(s.Snapshot()) }
