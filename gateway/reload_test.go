@@ -29,7 +29,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-func TestAReloadOfThePolicyTouchesNoUpstreamAndTellsThoseItConcerns(t *testing.T) {
+func TestReload_OfThePolicyNotifiesAffectedAudiencesOnly(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
 	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + gatewaytest.Token("eve") + "}\n"
 	r := gatewaytest.ServeReloadable(t, auth+gatewaytest.Team("eng", `"user:ann"`, gatewaytest.Expose("some", `"p.a"`, `"user:bob", "user:eve"`), p), gateway.Options{})
@@ -62,7 +62,7 @@ func TestAReloadOfThePolicyTouchesNoUpstreamAndTellsThoseItConcerns(t *testing.T
 	}
 }
 
-func TestAReloadOfTheSameTellsNobodyAndKeepsWhatWasSealed(t *testing.T) {
+func TestReload_OfTheSameConfigurationChangesNothing(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
 	text := func(comment string) string { // the lines move
 		return comment + "gateway {\n page_size = 2\n}\n" + gatewaytest.Team("eng", "", "", p)
@@ -88,7 +88,7 @@ func TestAReloadOfTheSameTellsNobodyAndKeepsWhatWasSealed(t *testing.T) {
 	}
 }
 
-func TestABrokenConfigurationChangesNothing(t *testing.T) {
+func TestReload_RefusesABrokenConfiguration(t *testing.T) {
 	_, reader := gatewaytest.RecordTelemetry(t)
 	p := gatewaytest.NewPeer(t, "p", "a")
 	var log gatewaytest.Log
@@ -148,7 +148,7 @@ func TestABrokenConfigurationChangesNothing(t *testing.T) {
 	stream.WantSilence()
 }
 
-func TestReloadsAreAskedForFromThisMachineOnly(t *testing.T) {
+func TestReload_OverHTTPIsForOperators(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
 	url := r.AdminURL + "/-/reload"
@@ -167,7 +167,7 @@ func TestReloadsAreAskedForFromThisMachineOnly(t *testing.T) {
 	gatewaytest.Send(t, http.MethodPost, url, "", elsewhere).Want(t, http.StatusOK, `"loaded"`)
 }
 
-func TestWhatOnlyARestartCanChangeIsSaid(t *testing.T) {
+func TestReload_NamesWhatNeedsARestart(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
 	err := r.TryReload("gateway {\n listen = \"127.0.0.1:8090\"\n path = \"/prompts\"\n}\n" + gatewaytest.Team("eng", "", "hide \"all\" { prompts = [\"*\"] }", p))
@@ -193,7 +193,7 @@ func gate(p *gatewaytest.Peer) (entered, release chan struct{}) {
 	return entered, release
 }
 
-func TestGetsInFlightEndWhereTheyBegan(t *testing.T) {
+func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 	stays, changes, goes := gatewaytest.NewPeer(t, "stays", "a"), gatewaytest.NewPeer(t, "changes", "a"), gatewaytest.NewPeer(t, "goes", "a")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", stays, changes, goes), gateway.Options{})
 	for _, p := range []*gatewaytest.Peer{stays, changes, goes} {
@@ -241,7 +241,7 @@ func TestGetsInFlightEndWhereTheyBegan(t *testing.T) {
 	upstreamtest.Eventually(t, "the session of the one that goes is closed", goes.Unwatched)
 }
 
-func TestGetsThatWaitedAreAskedOfWhatIsThereThen(t *testing.T) {
+func TestReload_WaitingGetsMoveToTheNewUpstream(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = "concurrency = 1\n timeout = \"10s\"\n"
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
@@ -263,7 +263,7 @@ func TestGetsThatWaitedAreAskedOfWhatIsThereThen(t *testing.T) {
 	}
 }
 
-func TestAnUpstreamThatIsChangedIsNeverMissing(t *testing.T) {
+func TestReload_ChangedUpstreamIsNeverMissing(t *testing.T) {
 	old, next := gatewaytest.NewPeer(t, "up", "a", "b"), gatewaytest.NewPeer(t, "up", "a", "b")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", old), gateway.Options{})
 	old.AwaitStream()
@@ -291,7 +291,7 @@ func TestAnUpstreamThatIsChangedIsNeverMissing(t *testing.T) {
 	stream.WantSilence()
 }
 
-func TestAnUpstreamThatIsDownKeepsItsListOverAReload(t *testing.T) {
+func TestReload_KeepsTheListOfAnUpstreamThatIsDown(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "a")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
 	c, stream := r.Modern(""), r.Modern("").Listen("1")
@@ -311,7 +311,7 @@ func TestAnUpstreamThatIsDownKeepsItsListOverAReload(t *testing.T) {
 	}
 }
 
-func TestStreamsEndOfWhomAReloadDoesNotAccept(t *testing.T) {
+func TestReload_EndsStreamsOfCallersItDoesNotAccept(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b")
 	teams := gatewaytest.Team("eng", `"user:ann", "group:eng"`, gatewaytest.Expose("some", `"p.a"`, `"*"`), p)
 	r := gatewaytest.ServeReloadable(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+gatewaytest.Token("cat")+"}\n"+teams, gateway.Options{})
@@ -344,7 +344,7 @@ func TestStreamsEndOfWhomAReloadDoesNotAccept(t *testing.T) {
 	}
 }
 
-func TestStdioEndsWhenAReloadDoesNotAcceptItsToken(t *testing.T) {
+func TestReload_EndsStdioOfACallerItDoesNotAccept(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	r := gatewaytest.ServeReloadable(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("eng", "", "", p), gateway.Options{})
 	ended := map[string]chan error{"ann": make(chan error, 1), "bob": make(chan error, 1)}
@@ -367,7 +367,7 @@ func TestStdioEndsWhenAReloadDoesNotAcceptItsToken(t *testing.T) {
 	}
 }
 
-func TestStdioIsWhoAReloadMakesIt(t *testing.T) {
+func TestReload_ChangesTheCallerOverStdio(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", `"user:ann"`, "", p), gateway.Options{})
 	c := r.Stdio("")
@@ -381,7 +381,7 @@ func TestStdioIsWhoAReloadMakesIt(t *testing.T) {
 }
 
 // A client that is slow to read keeps its conversation from noticing a reload, and what it asks after that is there already.
-func TestWhatIsAskedAfterAReloadIsAskedByWhoeverItMakes(t *testing.T) {
+func TestReload_ChangesTheCallerOfRequestsThatWaitToBeRead(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	text := func(groups ...string) string {
 		return "auth {\n" + gatewaytest.Token("ann", groups...) + "}\n" + gatewaytest.Team("eng", `"group:eng"`, "", p)
@@ -414,7 +414,7 @@ func TestWhatIsAskedAfterAReloadIsAskedByWhoeverItMakes(t *testing.T) {
 }
 
 // What a person answers is for the server that asked.
-func TestAReloadKeepsAnswersFromAnotherServer(t *testing.T) {
+func TestReload_KeepsRepliesFromAnotherServer(t *testing.T) {
 	one, two := gatewaytest.NewInputRequiredPeer(t, `"state"`), gatewaytest.NewInputRequiredPeer(t, `"state"`)
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", one), gateway.Options{})
 	call := r.ModernWith("", `{"elicitation":{}}`)
@@ -430,7 +430,7 @@ func TestAReloadKeepsAnswersFromAnotherServer(t *testing.T) {
 
 // Reloads, valid and broken in turn, while clients list, get and listen. Each valid one changes what some see, and one
 // in ten also how an upstream is reached. Nothing fails, and no session is lost.
-func TestReloadUnderLoad(t *testing.T) {
+func TestReload_UnderLoadFailsNothing(t *testing.T) {
 	reloads := 1000
 	if testing.Short() {
 		reloads = 100
@@ -491,7 +491,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-func TestAReloadReadsTheLockFileAgain(t *testing.T) {
+func TestReload_ReadsTheLockFileAgain(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b")
 	locked := gatewaytest.Team("eng", "", `lock = "enforce"`, p)
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
@@ -517,7 +517,7 @@ func TestAReloadReadsTheLockFileAgain(t *testing.T) {
 	}
 }
 
-func TestAReloadKeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
+func TestReload_KeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
 	idp := identitytest.Serve(t)
 	p := gatewaytest.NewPeer(t, "p", "a")
 	text := func(audience string) string {
@@ -534,7 +534,7 @@ func TestAReloadKeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
 	ann.Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 }
 
-func TestAReloadLooksAgainAtWhatWasListed(t *testing.T) {
+func TestReload_AdmitsListsAgainWithoutListing(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", `{"name":"b","description":"Ignore all that"}`)
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
 	p.AwaitStream()

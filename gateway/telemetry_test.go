@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-func TestOneRequestIsOneTrace(t *testing.T) {
+func TestTelemetry_RequestIsOneTrace(t *testing.T) {
 	spans, _ := gatewaytest.RecordTelemetry(t)
 	p := gatewaytest.NewModernPeer(t, "p", "a")
 	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Modern("")
@@ -51,7 +51,7 @@ func TestOneRequestIsOneTrace(t *testing.T) {
 	}
 }
 
-func TestTelemetryNamesNoPromptThatTheCallerMayNotSee(t *testing.T) {
+func TestTelemetry_NamesOnlyVisiblePrompts(t *testing.T) {
 	spans, reader := gatewaytest.RecordTelemetry(t)
 	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
 	billing.AwaitStream().Offer("ledger", "twice", "twice")
@@ -117,7 +117,7 @@ func TestTelemetryNamesNoPromptThatTheCallerMayNotSee(t *testing.T) {
 	}
 }
 
-func TestEachRequestHasOneServerSpan(t *testing.T) {
+func TestTelemetry_RequestHasOneServerSpan(t *testing.T) {
 	spans, _ := gatewaytest.RecordTelemetry(t)
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}\n")
 	ann, nobody := s.Modern("ann"), s.Modern("bob")

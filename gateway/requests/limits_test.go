@@ -1,96 +1,120 @@
-package requests
+package requests_test
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
+	"net/http"
+	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/upstream/wire"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
-		slow := &config.Limit{Rate: 2, Burst: 3}
-		narrow := &config.Limit{Concurrency: 1}
-		acquire := func(who, want string, blocks ...*config.Limit) func() {
-			t.Helper()
-			release, err := l.acquire(&policy.Principal{Subject: who}, blocks...)
-			got := "ok"
-			if wireErr, ok := errors.AsType[*wire.Error](err); ok {
-				got = string(wireErr.Data)
+func TestLimit_HoldsPerPrincipal(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "open", "own")
+	s := gatewaytest.Serve(t, "gateway {\n limit {\n  rate = 0.001\n  burst = 6\n }\n}\nauth {\n anonymous = true\n"+gatewaytest.Token("ann", "eng")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("eng", `"group:eng"`, `
+  limit {
+    rate  = 0.001
+    burst = 4
+  }
+  expose "open" {
+    prompts = ["p.open"]
+    to      = ["*"]
+    limit {
+      rate  = 0.001
+      burst = 2
+    }
+  }
+`, p))
+	refused := []string{`"code":-32603`, `"reason":"rate_limited"`, `"retryAfterMs":`}
+	for who, c := range map[string]*gatewaytest.Client{"ann": s.Modern("ann"), "bob": s.Modern("bob"), "nobody": s.Legacy("2025-11-25", "")} {
+		allowed := 2 // by the expose
+		if who == "ann" {
+			allowed = 4 // a member's limit is the team's
+		}
+		for i := range allowed {
+			if method := []string{"prompts/get", "completion/complete"}[i%2]; method == "prompts/get" {
+				c.Call(method, gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, `"from p"`)
+			} else {
+				c.Call(method, gatewaytest.CompleteParams("p.open")).Want(t, http.StatusOK, `"from p"`)
 			}
-			if got != want {
-				t.Errorf("%s: %s, want %s", who, got, want)
-			}
-			return release
 		}
-		over := func(ms int) string { return fmt.Sprintf(`{"reason":"rate_limited","retryAfterMs":%d}`, ms) }
-		for range 3 {
-			acquire("ann", "ok", nil, slow)()
+		c.Call("prompts/get", gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, refused...)
+		c.Call("completion/complete", gatewaytest.CompleteParams("p.open")).Want(t, http.StatusOK, refused...)
+		// What is wrong with the arguments is not looked at.
+		c.CallUnchecked("prompts/get", `{"name":"p.open","arguments":[]}`).Want(t, http.StatusOK, refused...)
+		// What does not exist for a caller is not counted, and looks the same however much was asked for.
+		c.Call("prompts/get", gatewaytest.GetParams("p.none")).Want(t, http.StatusOK, `"Unknown prompt: p.none"`)
+		if who != "ann" {
+			c.Call("prompts/get", gatewaytest.GetParams("p.own")).Want(t, http.StatusOK, `"Unknown prompt: p.own"`)
 		}
-		acquire("ann", over(500), nil, slow)
-		acquire("bob", "ok", slow)() // each has a limit of their own
-		time.Sleep(500 * time.Millisecond)
-		acquire("ann", "ok", slow)()
-		acquire("ann", over(500), slow)
+		for range 6 - allowed {
+			c.Call("prompts/list", "").Want(t, http.StatusOK, `"p.open"`)
+		}
+		c.Call("prompts/list", "").Want(t, http.StatusOK, refused...)
+	}
+}
 
-		release := acquire("ann", "ok", narrow)
-		acquire("ann", over(1000), narrow)
-		acquire("bob", "ok", narrow)()
-		release()
-		acquire("ann", "ok", narrow)()
-
-		// A request that one limit refuses counts against none.
-		time.Sleep(time.Minute)
-		release = acquire("ann", "ok", narrow)
-		for range 10 {
-			acquire("ann", over(1000), slow, narrow)
+func TestLimit_BoundsConcurrency(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			begun <- struct{}{}
+			<-proceed
 		}
-		release()
-		for range 3 {
-			acquire("ann", "ok", slow, narrow)()
-		}
-		acquire("ann", over(500), narrow, slow)
-		acquire("ann", "ok", narrow)()
+		return false
 	})
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "limit { concurrency = 1 }", p))
+	c := s.Modern("")
+	done := make(chan gatewaytest.Response)
+	go func() { done <- c.Call("prompts/get", gatewaytest.GetParams("p.a")) }()
+	<-begun
+	c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	close(proceed)
+	(<-done).Want(t, http.StatusOK, `"from p"`)
+	c.Call("completion/complete", gatewaytest.CompleteParams("p.a")).Want(t, http.StatusOK, `"from p"`)
 }
 
-func TestLimits_SurviveAReloadOfTheSameBlock(t *testing.T) {
-	l := newLimits()
-	limit := func(block string, concurrency, line int) *config.Limit {
-		return &config.Limit{Concurrency: concurrency, Block: block, Place: config.Place{File: "gateway.hcl", Line: line}}
+func TestLimit_SurvivesAReloadThatDoesNotChangeIt(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "b", "slow")
+	begun, proceed := make(chan struct{}, 2), make(chan struct{})
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if strings.Contains(string(call.Params), `"slow"`) {
+			begun <- struct{}{}
+			<-proceed
+		}
+		return false
+	})
+	limited := func(prompt, limit string) string { // the same label each
+		return fmt.Sprintf("expose \"some\" {\n prompts = [%q]\n to = [\"*\"]\n limit {\n %s\n }\n}\n", prompt, limit)
 	}
-	acquire := func(allowed bool, block *config.Limit) func() {
+	const once, alone = "rate = 0.001\n burst = 1", "concurrency = 1"
+	text := func(comment, ofB string) string {
+		return comment + "auth {\n anonymous = true\n}\n" +
+			gatewaytest.Team("eng", "", limited("p.a", once)+limited("p.b", ofB)+limited("p.slow", alone), p)
+	}
+	r := gatewaytest.ServeReloadable(t, text("", once), gateway.Options{})
+	c := r.Modern("")
+	allowed := func(prompt string, want bool) {
 		t.Helper()
-		release, err := l.acquire(&policy.Principal{Subject: "user:ann"}, block)
-		if (err == nil) != allowed {
-			t.Errorf("%+v: %v, want allowed: %t", block, err, allowed)
-		}
-		return release
-	}
-	release := acquire(true, limit("gateway", 1, 3))
-	acquire(false, limit("gateway", 1, 3))
-	acquire(false, limit("gateway", 1, 30))
-	acquire(true, limit(`team "eng"`, 1, 3))
-	acquire(true, limit("gateway", 2, 3))
-	release()
-	acquire(true, limit("gateway", 1, 30))
-}
-
-func TestLimits_RememberABoundedNumberOfPrincipals(t *testing.T) {
-	l := newLimits()
-	for i := range maxBuckets + 100 {
-		if _, err := l.acquire(&policy.Principal{Subject: strconv.Itoa(i)}, &config.Limit{Concurrency: 1}); err != nil {
-			t.Fatal(err)
+		if got := !strings.Contains(c.Call("prompts/get", gatewaytest.GetParams(prompt)).Body, `"rate_limited"`); got != want {
+			t.Errorf("a get of %s is let through: %t, want %t", prompt, got, want)
 		}
 	}
-	if n := l.buckets.Len(); n != maxBuckets {
-		t.Errorf("%d buckets, want %d", n, maxBuckets)
+	done := make(chan gatewaytest.Response)
+	go func() { done <- c.Call("prompts/get", gatewaytest.GetParams("p.slow")) }()
+	<-begun
+	for _, prompt := range []string{"p.a", "p.b"} {
+		allowed(prompt, true)
+		allowed(prompt, false)
 	}
+	r.MustReload(text("# moved\n\n", "rate = 0.002\n burst = 2"))
+	allowed("p.slow", false)
+	allowed("p.a", false)
+	allowed("p.b", true)
+	allowed("p.b", true)
+	close(proceed)
+	(<-done).Want(t, http.StatusOK, `"from p"`)
 }

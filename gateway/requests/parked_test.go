@@ -1,83 +1,93 @@
-package requests
+package requests_test
 
 import (
-	"context"
-	"errors"
-	"strconv"
+	"fmt"
+	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/gateway/snapshot"
-	"github.com/promptweir/promptweir/upstream"
-	"github.com/promptweir/promptweir/upstream/wire"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// code is that of a protocol's error, or 0.
-func code(err error) int64 {
-	if refusal, ok := errors.AsType[*wire.Error](err); ok {
-		return refusal.Code
+func TestParked_ModernClientRepliesToALegacyServer(t *testing.T) {
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation, gatewaytest.RootsRequest)
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p.Peer))
+	call := s.ModernWith("", `{"elicitation":{},"roots":{"listChanged":true}}`)
+	first := call("prompts/get", gatewaytest.GetParams("up.ask"))
+	first.Want(t, 200, `"resultType":"input_required"`, `"method":"elicitation/create"`, `"x":2.50`)
+	gatewaytest.CheckSchema(t, gatewaytest.Latest, "prompts/get", first.Body)
+	again := call("prompts/get", resumed(first.RequestState(t), `{}`)) // what was left unanswered is asked again
+	again.Want(t, 200, `"resultType":"input_required"`, `"method":"elicitation/create"`)
+	second := call("prompts/get", resumed(again.RequestState(t), again.InputResponses(t, `{"action":"accept","content":{"name":"\u0041"}}`)))
+	second.Want(t, 200, `"resultType":"input_required"`, `"method":"roots/list"`)
+	last := call("prompts/get", resumed(second.RequestState(t), second.InputResponses(t, `{"roots":[]}`)))
+	last.Want(t, 200, `"resultType":"complete"`, `\\u0041`, `roots`)
+	gatewaytest.CheckSchema(t, gatewaytest.Latest, "prompts/get", last.Body)
+	if n := len(p.Calls("prompts/get")); n != 1 {
+		t.Errorf("the server was asked %d times", n)
 	}
-	return 0
-}
-
-// askingCall is a get whose upstream asks for the roots and returns the answer.
-func askingCall(ctx context.Context, c *upstream.Relay) (outcome, error) {
-	answer, err := c.Reply(ctx, wire.RootsList, nil)
-	return outcome{result: upstream.Result{JSON: answer, Revision: wire.LatestLegacy}}, err
-}
-
-func modernGet(principal string) *Request {
-	return &Request{
-		Revision: wire.Rev20260728, Caller: snapshot.Caller{Principal: policy.Principal{Subject: principal}}, Relay: NewRelayQueue(),
-		Capabilities: wire.Roots,
+	for _, initialize := range p.Calls("initialize")[1:] {
+		if !strings.Contains(string(initialize.Params), `"capabilities":{"elicitation":{},"roots":{}}`) {
+			t.Errorf("the server learns %s", initialize.Params)
+		}
 	}
 }
 
-func TestParked_AreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p parked
-		get := func(who string) (outcome, error) {
-			return p.begin(t.Context(), modernGet(who), askingCall)
+func TestParked_ResumesForItsOwnCallerOnly(t *testing.T) {
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	text := "gateway { cursor_keys = [\"%KEY%\"] }\nauth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n" + gatewaytest.Team("a", `"user:ann", "user:bob"`, "", p.Peer)
+	s, elsewhere := gatewaytest.Serve(t, text), gatewaytest.Serve(t, text)
+	ann, bob := s.ModernWith("ann", `{"elicitation":{}}`), s.ModernWith("bob", `{"elicitation":{}}`)
+	refused := func(what string, a gatewaytest.Response) {
+		t.Helper()
+		if a.Want(t, 200, `"code":-32602`, `"reason":"state"`, "repeat the get"); t.Failed() {
+			t.Errorf("%s is not refused", what)
 		}
-		var names []string
-		for i := range maxParked {
-			got, err := get(strconv.Itoa(i % 10))
-			if err != nil || got.parked == "" {
-				t.Fatalf("call %d: %+v, %v", i, got, err)
-			}
-			names = append(names, got.parked)
+	}
+	asked := ann("prompts/get", gatewaytest.GetParams("up.ask"))
+	state, responses := asked.RequestState(t), asked.InputResponses(t, `{"action":"accept","content":{"name":"ann"}}`)
+	refused("another caller", bob("prompts/get", resumed(state, responses)))
+	refused("another replica", elsewhere.ModernWith("ann", `{"elicitation":{}}`)("prompts/get", resumed(state, responses)))
+	refused("a damaged state", ann("prompts/get", resumed(state[:len(state)-3]+"AAA", responses)))
+	refused("other arguments", ann("prompts/get", strings.Replace(resumed(state, responses), `{"name"`, `{"arguments":{"a":"b"},"name"`, 1)))
+	ann("prompts/get", resumed(state, `{"1":"text"}`)).Want(t, 200, `"code":-32602`)
+	ann("prompts/get", resumed(state, responses)).Want(t, 200, `"resultType":"complete"`, `ann`)
+	refused("a second time", ann("prompts/get", resumed(state, responses)))
+}
+
+// One who leaves questions unanswered keeps a server on which calls take turns from asking again in the same name, and
+// from nobody else.
+func TestParked_BlocksOnlyItsOwnPrincipal(t *testing.T) {
+	text := curiousUpstream(t, "stdio-legacy", "timeout = \"2s\"")
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("a", `"user:ann", "user:bob"`, text))
+	ann, bob := s.ModernWith("ann", `{"elicitation":{}}`), s.ModernWith("bob", `{"elicitation":{}}`)
+	const elicit = `{"name":"stdio-legacy.elicit","arguments":{"who":"x"}}`
+	for i := range 3 {
+		a := ann("prompts/get", elicit)
+		if asked := strings.Contains(a.Body, `"input_required"`); asked != (i < 2) {
+			t.Errorf("ann's get %d: %s", i, a.Body)
 		}
-		if _, err := get("0"); code(err) != wire.InternalError {
-			t.Errorf("one more call of a principal: %v", err)
-		}
-		if _, err := get("another"); code(err) != wire.InternalError {
-			t.Errorf("one more call in all: %v", err)
-		}
-		retry := modernGet("0")
-		retry.Params = wire.Object{}.With(memberResponses, jsontext.Value(`{"1":{"roots":[]}}`))
-		if got, err := p.resume(t.Context(), retry, names[0]); err != nil || string(got.result.JSON) != `{"roots":[]}` {
-			t.Errorf("a call that goes on: %s, %v", got.result.JSON, err)
-		}
-		if got, err := get("another"); err != nil || got.parked == "" {
-			t.Errorf("a call in its place: %+v, %v", got, err)
-		}
-		time.Sleep(stateLifetime + time.Second)
-		synctest.Wait()
-		if _, err := p.resume(t.Context(), retry, names[10]); code(err) != wire.InvalidParams {
-			t.Errorf("a call that waited too long: %v", err)
-		}
-		if len(p.all)+len(p.byName)+len(p.asking)+p.count != 0 {
-			t.Errorf("after the wait there are %d calls, %d parked, %d that asked", len(p.all), len(p.byName), p.count)
-		}
-		p.close()
-		if _, err := p.begin(t.Context(), modernGet("0"), func(context.Context, *upstream.Relay) (outcome, error) {
-			return outcome{}, context.Canceled
-		}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a call after the end: %v", err)
-		}
-	})
+	}
+	bob("prompts/get", elicit).Want(t, 200, `"input_required"`)
+}
+
+func TestParked_EndsWithTheGateway(t *testing.T) {
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p.Peer))
+	call := s.ModernWith("", `{"elicitation":{}}`)
+	asked := call("prompts/get", gatewaytest.GetParams("up.ask"))
+	s.Stop()
+	call("prompts/get", resumed(asked.RequestState(t), asked.InputResponses(t, `{"action":"decline"}`))).Want(t, 200, `"error"`)
+	upstreamtest.Eventually(t, "the call is given up", func() bool { return p.AbandonedGets() == 1 })
+}
+
+func TestParked_EndsWhenItsServerRequestIsScreened(t *testing.T) {
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", `screen "short" { max_size = 150 }`, p.Peer)) // the question alone would fit
+	s.ModernWith("", `{"elicitation":{}}`)("prompts/get", gatewaytest.GetParams("up.ask")).Want(t, 200, `"reason":"screened"`, `"check":"size"`)
+	upstreamtest.Eventually(t, "the call is given up", func() bool { return p.AbandonedGets() == 1 })
+}
+
+func resumed(state, responses string) string {
+	return fmt.Sprintf(`{"name":"up.ask","requestState":%q,"inputResponses":%s}`, state, responses)
 }

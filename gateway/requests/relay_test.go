@@ -1,25 +1,411 @@
-package requests
+package requests_test
 
-import "testing"
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
 
-func TestRelay_IsBounded(t *testing.T) {
-	relay := NewRelayQueue()
-	for range 10 * maxRelayed {
-		relay.Notify([]byte("{}"))
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// curious is a server of the official SDK whose prompts ask their caller something, each by its name, and answer with
+// the argument "who" and with what they were told. A server of the modern era asks by its result.
+func curious() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "curious", Version: "1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}}})
+	add := func(name string, handler mcp.PromptHandler) {
+		s.AddPrompt(&mcp.Prompt{Name: name, Arguments: []*mcp.PromptArgument{{Name: "who"}}}, handler)
 	}
-	if !relay.Send([]byte(`"question"`)) {
-		t.Error("there is no room for a question")
+	says := func(r *mcp.GetPromptRequest, text string) *mcp.GetPromptResult {
+		text = r.Params.Arguments["who"] + " says " + text
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}
 	}
-	if n := len(relay.Take()); n != maxRelayed+1 {
-		t.Errorf("%d messages are kept, want %d", n, maxRelayed+1)
+	asks := func(request func(who string) mcp.InputRequest, direct func(context.Context, *mcp.GetPromptRequest, mcp.InputRequest) (mcp.InputResponse, error)) mcp.PromptHandler {
+		return func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			question := request(r.Params.Arguments["who"])
+			var answer mcp.InputResponse
+			switch {
+			case r.Params.InputResponses != nil:
+				answer = r.Params.InputResponses["q"]
+			case r.Session.InitializeParams() == nil || r.Session.InitializeParams().ProtocolVersion >= gatewaytest.Latest:
+				return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{"q": question}, RequestState: "state of " + r.Params.Arguments["who"]}, nil
+			default:
+				var err error
+				if answer, err = direct(ctx, r, question); err != nil {
+					return nil, err
+				}
+			}
+			return says(r, answerText(answer)), nil
+		}
 	}
-	for range 10 {
-		relay.Notify(make([]byte, maxRelayedBytes/4))
+	add("elicit", asks(func(who string) mcp.InputRequest {
+		return &mcp.ElicitParams{Message: "Hello " + who, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}}}
+	}, func(ctx context.Context, r *mcp.GetPromptRequest, q mcp.InputRequest) (mcp.InputResponse, error) {
+		return r.Session.Elicit(ctx, q.(*mcp.ElicitParams)) //nolint:forcetypeassert // made above
+	}))
+	add("sample", asks(func(who string) mcp.InputRequest {
+		return &mcp.CreateMessageParams{MaxTokens: 5, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Hello " + who}}}}
+	}, func(ctx context.Context, r *mcp.GetPromptRequest, q mcp.InputRequest) (mcp.InputResponse, error) {
+		return r.Session.CreateMessage(ctx, q.(*mcp.CreateMessageParams)) //nolint:forcetypeassert // made above
+	}))
+	add("roots", asks(func(string) mcp.InputRequest {
+		return &mcp.ListRootsParams{}
+	}, func(ctx context.Context, r *mcp.GetPromptRequest, q mcp.InputRequest) (mcp.InputResponse, error) {
+		return r.Session.ListRoots(ctx, q.(*mcp.ListRootsParams)) //nolint:forcetypeassert // made above
+	}))
+	add("tell", func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		who := r.Params.Arguments["who"]
+		for _, level := range []mcp.LoggingLevel{"debug", "warning"} {
+			if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: level, Data: "log for " + who}); err != nil {
+				return nil, err
+			}
+		}
+		if token := r.Params.GetProgressToken(); token != nil {
+			if err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "progress for " + who}); err != nil {
+				return nil, err
+			}
+		}
+		return says(r, "hello"), nil
+	})
+	return s
+}
+
+// playCurious is a child process with such a server.
+func playCurious([]string) {
+	if err := curious().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
-	if n := len(relay.Take()); n != 4 {
-		t.Errorf("%d large messages are kept, want 4", n)
+}
+
+func answerText(answer mcp.InputResponse) string {
+	switch a := answer.(type) {
+	case *mcp.ElicitResult:
+		return fmt.Sprint(a.Action, " ", a.Content["name"])
+	case *mcp.CreateMessageResult:
+		if text, ok := a.Content.(*mcp.TextContent); ok {
+			return text.Text
+		}
+	case *mcp.CreateMessageWithToolsResult:
+		if text, ok := a.Content[0].(*mcp.TextContent); ok {
+			return text.Text
+		}
+	case *mcp.ListRootsResult:
+		return a.Roots[0].URI
 	}
-	if relay.Close(); relay.Send(nil) {
-		t.Error("something can be said after the end")
+	return fmt.Sprintf("what is %T", answer)
+}
+
+// curiousUpstream is an upstream block, labelled by its transport and era, with a server that asks.
+func curiousUpstream(t testing.TB, label, more string) string {
+	t.Helper()
+	at := func(handler http.Handler) string {
+		server := httptest.NewServer(handler)
+		t.Cleanup(func() {
+			server.CloseClientConnections()
+			server.Close()
+		})
+		return fmt.Sprintf("url = %q", server.URL)
+	}
+	one := func() func(*http.Request) *mcp.Server {
+		s := curious()
+		return func(*http.Request) *mcp.Server { return s }
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reached string
+	switch transport, era, _ := strings.Cut(label, "-"); transport {
+	case "stdio":
+		reached = fmt.Sprintf("command = [%q]\n env = { UPSTREAMTEST_ROLE = \"curious\", GORACE = \"atexit_sleep_ms=0\" }", program)
+		if era == "legacy" {
+			reached += "\n protocol = \"2025-11-25\""
+		}
+	case "sse":
+		reached = at(mcp.NewSSEHandler(one(), nil)) + "\n transport = \"sse\""
+	default:
+		reached = at(mcp.NewStreamableHTTPHandler(one(), &mcp.StreamableHTTPOptions{Stateless: era == "modern"}))
+	}
+	return fmt.Sprintf("  upstream %q {\n %s\n %s\n }\n", label, reached, more)
+}
+
+// person is an SDK client that answers whatever it is asked with its own name, and notes what it was asked and told.
+type person struct {
+	name    string
+	session *mcp.ClientSession
+	// hold, where it is set, is waited for before an answer.
+	hold chan struct{}
+
+	mu    sync.Mutex // guards heard
+	heard []string
+}
+
+func (p *person) note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = append(p.heard, text)
+}
+
+func (p *person) notes() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.heard, "; ")
+}
+
+func (p *person) wait(ctx context.Context) error {
+	if p.hold == nil {
+		return nil
+	}
+	select {
+	case <-p.hold:
+		return nil
+	case <-ctx.Done():
+		p.note("taken back")
+		return ctx.Err()
+	}
+}
+
+func (p *person) options() *mcp.ClientOptions {
+	return &mcp.ClientOptions{
+		ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			p.note(r.Params.Message)
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": p.name}}, p.wait(ctx)
+		},
+		CreateMessageHandler: func(ctx context.Context, r *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			text, _ := r.Params.Messages[0].Content.(*mcp.TextContent)
+			p.note(text.Text)
+			return &mcp.CreateMessageResult{Model: "m", Role: "assistant", Content: &mcp.TextContent{Text: p.name}}, p.wait(ctx)
+		},
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { p.note(fmt.Sprint(r.Params.Data)) },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			p.note(fmt.Sprint(r.Params.Message, " as ", r.Params.ProgressToken))
+		},
+	}
+}
+
+// meet connects a person to the gateway.
+func meet(t *testing.T, s *gatewaytest.Server, name, revision, transport string) *person {
+	t.Helper()
+	p := &person{name: name}
+	p.connect(t, s.SDKTransport(t, transport), revision, p.options())
+	return p
+}
+
+func (p *person) connect(t *testing.T, transport mcp.Transport, revision string, options *mcp.ClientOptions) {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: p.name, Version: "1"}, options)
+	if options.Capabilities == nil {
+		client.AddRoots(&mcp.Root{URI: "file:///" + p.name})
+	}
+	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	p.session = session
+}
+
+func (p *person) get(ctx context.Context, prompt string) (string, error) {
+	params := &mcp.GetPromptParams{Name: prompt, Arguments: map[string]string{"who": p.name}}
+	result, err := p.session.GetPrompt(ctx, params)
+	if err != nil {
+		return "", err
+	}
+	text, _ := result.Messages[0].Content.(*mcp.TextContent)
+	return text.Text, nil
+}
+
+// curiousServer is a gateway in front of servers that ask.
+func curiousServer(t *testing.T, more string, labels ...string) *gatewaytest.Server {
+	t.Helper()
+	var text strings.Builder
+	for _, label := range labels {
+		text.WriteString(curiousUpstream(t, label, more))
+	}
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", text.String()))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4*len(labels) })
+	return s
+}
+
+// TestServerRequests_CrossErasAndTransports asks everything that a server can ask, from each era and transport through the
+// gateway to each.
+func TestServerRequests_CrossErasAndTransports(t *testing.T) {
+	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy", "http-modern", "stdio-modern"}
+	s := curiousServer(t, "", upstreams...)
+	for _, down := range []struct{ revision, transport string }{
+		{"2025-11-25", "http"},
+		{"2025-06-18", "http"},
+		{"2025-11-25", "stdio"},
+		{"2025-06-18", "sse"},
+		{"2025-03-26", "http"},
+		{"2024-11-05", "stdio"},
+		{"2024-11-05", "sse"},
+		{gatewaytest.Latest, "http"},
+		{gatewaytest.Latest, "stdio"},
+	} {
+		ann := meet(t, s, "ann", down.revision, down.transport)
+		for _, up := range upstreams {
+			t.Run(down.revision+" "+down.transport+" to "+up, func(t *testing.T) {
+				for prompt, want := range map[string]string{"elicit": "accept ann", "sample": "ann", "roots": "file:///ann"} {
+					got, err := ann.get(t.Context(), up+"."+prompt)
+					if err != nil || got != "ann says "+want {
+						t.Errorf("%s: %q, %v", prompt, got, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestServerRequests_ReachOnlyTheClientOfTheirGet lets 64 people be asked at once by one server, over a transport that does not
+// say for whom it asks.
+func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
+	for _, up := range []string{"stdio-legacy", "sse-legacy", "http-legacy"} {
+		t.Run(up, func(t *testing.T) {
+			s := curiousServer(t, "timeout = \"60s\"", up)
+			var all sync.WaitGroup
+			for i := range 64 {
+				revision, transport := "2025-11-25", "http"
+				switch i % 4 {
+				case 1:
+					transport = "stdio"
+				case 2:
+					revision = gatewaytest.Latest
+				case 3:
+					transport = "sse"
+				}
+				p := meet(t, s, fmt.Sprint("person", i), revision, transport)
+				all.Go(func() {
+					for range 3 {
+						if got, err := p.get(t.Context(), up+".elicit"); err != nil || got != p.name+" says accept "+p.name {
+							t.Errorf("%s got %q, %v", p.name, got, err)
+						}
+					}
+					want := strings.TrimSuffix(strings.Repeat("Hello "+p.name+"; ", 3), "; ")
+					if got := p.notes(); got != want {
+						t.Errorf("%s was asked %q, want %q", p.name, got, want)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+func TestServerRequests_NeedTheClientsCapability(t *testing.T) {
+	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
+	s := curiousServer(t, "", upstreams...)
+	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
+		for _, transport := range []string{"http", "stdio"} {
+			p := &person{name: "mute"}
+			p.connect(t, s.SDKTransport(t, transport), revision, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+			for _, up := range upstreams {
+				for _, prompt := range []string{"elicit", "sample", "roots"} {
+					begun := time.Now()
+					if got, err := p.get(t.Context(), up+"."+prompt); err == nil {
+						t.Errorf("%s %s: %s.%s answers %q", revision, transport, up, prompt, got)
+					} else if time.Since(begun) > 5*time.Second {
+						t.Errorf("%s %s: %s.%s is refused after %v", revision, transport, up, prompt, time.Since(begun))
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestServerRequests_SuspendTheTimeout(t *testing.T) {
+	s := curiousServer(t, "timeout = \"1s\"", "http-legacy", "stdio-legacy", "sse-legacy")
+	for _, up := range []string{"http-legacy", "stdio-legacy", "sse-legacy"} {
+		for _, transport := range []string{"http", "stdio", "sse"} {
+			p := meet(t, s, "slow", "2025-11-25", transport)
+			upstreamtest.Eventually(t, "there is a session for those who can be asked", func() bool {
+				_, err := p.get(t.Context(), up+".elicit")
+				return err == nil
+			})
+			p.hold = make(chan struct{})
+			time.AfterFunc(1500*time.Millisecond, func() { close(p.hold) })
+			if got, err := p.get(t.Context(), up+".elicit"); err != nil || got != "slow says accept slow" {
+				t.Errorf("%s to %s: %q, %v", transport, up, got, err)
+			}
+		}
+	}
+}
+
+func TestServerRequests_AreCancelledWithTheirGet(t *testing.T) {
+	s := curiousServer(t, "", "http-legacy", "stdio-legacy")
+	for _, up := range []string{"http-legacy", "stdio-legacy"} {
+		for _, transport := range []string{"stdio", "sse"} {
+			p := meet(t, s, "ann", "2025-11-25", transport)
+			p.hold = make(chan struct{})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := p.get(ctx, up+".elicit")
+				ended <- err
+			}()
+			upstreamtest.Eventually(t, "ann is asked", func() bool { return p.notes() != "" })
+			cancel()
+			if err := <-ended; err == nil {
+				t.Error("a cancelled get has a result")
+			}
+			upstreamtest.Eventually(t, "the question is taken back", func() bool { return strings.HasSuffix(p.notes(), "taken back") })
+			other := meet(t, s, "bob", "2025-11-25", transport)
+			if got, err := other.get(t.Context(), up+".elicit"); err != nil || got != "bob says accept bob" {
+				t.Errorf("after that: %q, %v", got, err)
+			}
+		}
+	}
+}
+
+// TestRelay_PassesProgressAndLogMessages lets two clients with equal progress tokens and different levels be told at once.
+func TestRelay_PassesProgressAndLogMessages(t *testing.T) {
+	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy", "http-modern", "stdio-modern"}
+	s := curiousServer(t, "timeout = \"30s\"", upstreams...)
+	for _, down := range []struct{ revision, transport string }{
+		{"2025-11-25", "http"}, {"2025-11-25", "stdio"}, {"2025-06-18", "sse"}, {gatewaytest.Latest, "http"}, {gatewaytest.Latest, "stdio"},
+	} {
+		for _, up := range upstreams {
+			t.Run(down.revision+" "+down.transport+" to "+up, func(t *testing.T) {
+				var all sync.WaitGroup
+				for name, level := range map[string]mcp.LoggingLevel{"ann": "warning", "bob": "debug", "cid": ""} {
+					p := meet(t, s, name, down.revision, down.transport)
+					params := &mcp.GetPromptParams{Name: up + ".tell", Arguments: map[string]string{"who": name}}
+					params.Meta = mcp.Meta{"progressToken": "same"}
+					switch {
+					case level == "":
+					case down.revision == gatewaytest.Latest:
+						params.Meta["io.modelcontextprotocol/logLevel"] = string(level)
+					default:
+						if err := p.session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: level}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					want := map[mcp.LoggingLevel]int{"": 0, "warning": 1, "debug": 2}[level]
+					all.Go(func() {
+						if _, err := p.session.GetPrompt(t.Context(), params); err != nil {
+							t.Errorf("%s: %v", name, err)
+						}
+						upstreamtest.Eventually(t, name+" was told of progress", func() bool { return strings.Contains(p.notes(), "progress for "+name+" as same") })
+						for note := range strings.SplitSeq(p.notes(), "; ") {
+							if !strings.Contains(note, " for "+name) {
+								t.Errorf("%s hears %q", name, note)
+							}
+						}
+						if got := strings.Count(p.notes(), "log for"); got != want {
+							t.Errorf("%s, from level %q on, hears of %q: %d log messages, want %d", name, level, p.notes(), got, want)
+						}
+					})
+				}
+				all.Wait()
+			})
+		}
 	}
 }

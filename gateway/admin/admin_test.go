@@ -1,0 +1,120 @@
+package admin_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+func TestReadyz_ReportsUpstreams(t *testing.T) {
+	ready := func(s *gatewaytest.Server, status int) admin.Readiness {
+		t.Helper()
+		a := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil)
+		a.Want(t, status)
+		var r admin.Readiness
+		if err := json.Unmarshal([]byte(a.Body), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Ready != (status == http.StatusOK) {
+			t.Errorf("status %d with %s", status, a.Body)
+		}
+		return r
+	}
+	ready(gatewaytest.Serve(t, ``), http.StatusOK)
+	ready(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t))), http.StatusServiceUnavailable)
+	ready(gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"), gatewaytest.NewSilentPeer(t, "slow"))), http.StatusServiceUnavailable)
+	up := gatewaytest.NewPeer(t, "up", "a", "a")
+	up.Settings = `prefix = ""`
+	r := ready(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", up, gatewaytest.NewDownPeer(t), gatewaytest.NewPeer(t, "b"))), http.StatusOK)
+	if len(r.Upstreams) != 3 || r.Entries != 1 || len(r.Reports) != 1 {
+		t.Fatalf("got %+v", r)
+	}
+	if h := r.Upstreams[0]; h.Name != "up" || h.Team != "eng" || !h.Connected || !h.Listed || h.Prompts != 2 || h.Revision != "2025-11-25" || h.Reason != "" {
+		t.Errorf("got %+v", h)
+	}
+	if h := r.Upstreams[1]; h.Name != "gone" || h.Connected || h.Listed || h.Reason != "unreachable" || h.Since == nil {
+		t.Errorf("got %+v", h)
+	}
+}
+
+func TestAdmin_ShowsDetailToThisMachineOnly(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a")))
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/healthz", "", nil).Want(t, http.StatusOK, "ok")
+	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/healthz", "", nil).Want(t, http.StatusMethodNotAllowed)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/none", "", nil).Want(t, http.StatusNotFound)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", gatewaytest.Headers{"Origin", "http://evil.example.com"}).Want(t, http.StatusForbidden)
+
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics here") }) //nolint:errcheck // a recorder
+	admin := s.Admin(metrics)
+	from := func(remote string, h gatewaytest.Headers) string {
+		t.Helper()
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
+		r.RemoteAddr = remote
+		w := httptest.NewRecorder()
+		admin.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Errorf("from %s: status %d", remote, w.Code)
+		}
+		return w.Body.String()
+	}
+	for _, loopback := range []string{"127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"} {
+		if got := from(loopback, nil); !strings.Contains(got, `"up"`) {
+			t.Errorf("no detail for %s: %s", loopback, got)
+		}
+	}
+	for _, got := range []string{from("192.0.2.1:1", nil), from("127.0.0.1:1", gatewaytest.Headers{"X-Forwarded-For", "192.0.2.1"}), from("", nil)} {
+		if strings.Contains(got, "up") || !strings.Contains(got, `"ready": true`) {
+			t.Errorf("detail for callers from elsewhere: %s", got)
+		}
+	}
+	w := httptest.NewRecorder()
+	admin.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/metrics", nil))
+	if got := w.Body.String(); got != "metrics here" {
+		t.Errorf("/metrics: %s", got)
+	}
+}
+
+func TestDebug_IsForOperatorsWhereItIsServed(t *testing.T) {
+	gatewaytest.Send(t, http.MethodGet, gatewaytest.Serve(t, "").AdminURL+"/debug/x", "", nil).Want(t, http.StatusNotFound)
+	s := gatewaytest.StartWith(t, "", gateway.Options{Debug: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "debugging "+r.URL.Path) // a test's own client
+	})})
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/debug/x", "", nil).Want(t, http.StatusOK, "debugging /debug/x")
+	for _, refused := range []gatewaytest.Headers{{"X-Forwarded-For", "192.0.2.1"}, {"Host", "evil.example.com"}, {"Origin", "http://evil.example.com"}} {
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/debug/x", "", refused).Want(t, http.StatusForbidden, "forbidden")
+	}
+}
+
+func TestAdmin_ShowsDetailToTheAdminToken(t *testing.T) {
+	sum := sha256.Sum256([]byte("open"))
+	detail := func(s *gatewaytest.Server, h gatewaytest.Headers) bool {
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/readyz", "", h)
+		r.RemoteAddr = "192.0.2.1:1"
+		w := httptest.NewRecorder()
+		s.Admin(http.NotFoundHandler()).ServeHTTP(w, r)
+		return strings.Contains(w.Body.String(), `"upstreams"`)
+	}
+	teams := gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"))
+	with, without := gatewaytest.Serve(t, "admin { token_sha256 = \""+hex.EncodeToString(sum[:])+"\" }\n"+teams), gatewaytest.Serve(t, teams)
+	if !detail(with, gatewaytest.Bearer("open")) {
+		t.Error("no detail with the token")
+	}
+	for _, h := range []gatewaytest.Headers{nil, gatewaytest.Bearer("wrong"), {"Authorization", "open"}, {"Authorization", "Bearer "}} {
+		if detail(with, h) {
+			t.Errorf("detail with %v", h)
+		}
+	}
+	if detail(without, gatewaytest.Bearer("open")) || detail(without, gatewaytest.Bearer("")) {
+		t.Error("detail where no token is configured")
+	}
+}

@@ -1,0 +1,140 @@
+package inspect_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// variants are configurations of one team, each different from the others in who sees what.
+func variants(t *testing.T) []*config.Config {
+	const tokens = `token "x" { sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }`
+	texts := []string{
+		"", // nobody but members
+		gatewaytest.Expose("all", `"*"`, `"*"`),
+		gatewaytest.Expose("a", `"*.a"`, `"user:ann", "group:g"`),
+		gatewaytest.Expose("a", `"*.a"`, `"group:g"`) + gatewaytest.Expose("b", `"one.*"`, `"user:ann", "team:eng"`),
+		gatewaytest.Expose("all", `"*"`, `"*"`) + "hide \"b\" {\n prompts = [\"*.b\"]\n}\n",
+		gatewaytest.Expose("team", `"two.*"`, `"team:other"`),
+		gatewaytest.Expose("all", `"two.c"`, `"*"`) + "prompt \"two.b\" {\n name = \"two.c\"\n}\n",
+		"expose \"when\" {\n prompts = [\"*\"]\n to = [\"*\"]\n when = prompt.name == \"two.a\"\n}\n",
+	}
+	var all []*config.Config
+	for i, text := range texts {
+		prefix, members := "", `"user:mia"`
+		if i%2 == 1 {
+			prefix, members = "prefix = \"uno\"", `"user:mia", "group:m"`
+			text = strings.ReplaceAll(text, "one.", "uno.")
+		}
+		all = append(all, gatewaytest.Load(t, fmt.Sprintf(`auth {
+  %s
+}
+team "eng" {
+  members = [%s]
+  upstream "one" {
+    command = ["no-such-command"]
+    %s
+  }
+  upstream "two" { command = ["no-such-command"] }
+  %s
+}
+team "other" { members = ["user:olaf"] }
+`, tokens, members, prefix, text)))
+	}
+	return all
+}
+
+func evaluated(t *testing.T, cfg *config.Config) *snapshot.Snapshot {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "listed.json")
+	one := cfg.Upstreams()[0].Prefix
+	text := fmt.Sprintf(`{"prompts":[{"name":"%s.a"},{"name":"%s.b"},{"name":"two.a"},{"name":"two.b"}]}`, one, one)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lists, problems, err := snapshot.ReadLists(cfg, file)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// seen are the prompts that somebody sees, by upstream and own name, with their exposed names.
+func seen(t *testing.T, s *snapshot.Snapshot, as string) map[string]string {
+	t.Helper()
+	who, err := identity.ParsePrincipal(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, entry := range inspect.Entries(s, &who) {
+		for _, owner := range entry.Owners {
+			names[owner.Upstream+" "+owner.Name] = entry.Name
+		}
+	}
+	return names
+}
+
+// What Compare says of everybody at once is, for each principal, the difference between what that one sees.
+func TestCompare_EqualsTheDifferenceOfEachCallersViews(t *testing.T) {
+	all := variants(t)
+	for i, before := range all {
+		for j, after := range all {
+			was, is := evaluated(t, before), evaluated(t, after)
+			c := inspect.Compare(was, is)
+			if (i == j) != (len(c.Changes)+len(c.Prompts) == 0) || len(c.Unknown) > 0 {
+				t.Errorf("%d to %d: %+v", i, j, c)
+			}
+			for _, as := range []string{"user:mia", "user:ann", "user:olaf", "user:x,group:g", "user:x,group:m", "user:nobody", "user:anonymous"} {
+				want, got := difference(seen(t, was, as), seen(t, is, as)), said(c, strings.Split(as, ","))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%d to %d for %s (-views +said):\n%s", i, j, as, diff)
+				}
+			}
+		}
+	}
+}
+
+func difference(was, is map[string]string) (all []string) {
+	for key, name := range was {
+		if is[key] == "" {
+			all = append(all, "hidden "+name)
+		}
+	}
+	for key, name := range is {
+		if was[key] == "" {
+			all = append(all, "exposed "+name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// said is what a comparison says of somebody who goes by these selectors. Who is of everybody and also named goes by the name.
+func said(c inspect.Comparison, selectors []string) (all []string) {
+	named := func(in []string) bool {
+		return slices.ContainsFunc(selectors, func(s string) bool { return slices.Contains(in, s) })
+	}
+	for _, p := range c.Prompts {
+		if p.Kind != inspect.Renamed && (named(p.To) || slices.Contains(p.To, "*") && !named(p.But)) {
+			all = append(all, p.Kind+" "+p.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

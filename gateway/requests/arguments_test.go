@@ -1,0 +1,183 @@
+package requests_test
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/schema"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// getting says what becomes of gets of one prompt.
+type getting struct {
+	t    testing.TB
+	c    *gatewaytest.Client
+	p    *gatewaytest.Peer
+	name string
+}
+
+func (g getting) refuse(arguments string, parts ...string) {
+	g.t.Helper()
+	before := len(g.p.Calls("prompts/get"))
+	a := g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`)
+	a.Want(g.t, http.StatusOK, append(parts, `"code":-32602`)...)
+	gatewaytest.CheckSchema(g.t, g.c.Revision, "prompts/get", a.Body)
+	if n := len(g.p.Calls("prompts/get")); n != before {
+		g.t.Errorf("%s: the upstream was asked", arguments)
+	}
+}
+
+// pass wants the upstream to hear the arguments byte for byte.
+func (g getting) pass(arguments string) {
+	g.t.Helper()
+	g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`).Want(g.t, http.StatusOK, "from p")
+	calls := g.p.Calls("prompts/get")
+	if len(calls) == 0 {
+		g.t.Fatalf("%s: the upstream was not asked", arguments)
+	}
+	if got := string(calls[len(calls)-1].Params); !strings.Contains(got, arguments) || (arguments == "" && strings.Contains(got, `"arguments"`)) {
+		g.t.Errorf("the upstream heard %s, want %s in it", got, arguments)
+	}
+}
+
+// of returns the same for another prompt of the peer.
+func (g getting) of(name string) getting {
+	g.name = "p." + name
+	return g
+}
+
+func TestArguments_RequiredMustBePresent(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true},{"name":"y"},{"name":"z","required":true}]}`, "none")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2024-11-05", "")} {
+		a := getting{t, c, p, "p.a"}
+		a.refuse(``, "Missing required argument: x", `"data":{"argument":"x","reason":"missing"}`)
+		a.refuse(`,"arguments":{}`, "Missing required argument: x")
+		a.refuse(`,"arguments":{"x":"1"}`, "Missing required argument: z")
+		a.refuse(`,"arguments":[]`, "arguments must be an object")
+		a.refuse(`,"arguments":null`, "arguments must be an object")
+		a.refuse(`,"arguments":{"x":"1","z":"2","y":null}`, "Invalid argument y: it must be a string", `"data":{"argument":"y","reason":"type"}`)
+		a.refuse(`,"arguments":{"x":1,"z":"2"}`, "Invalid argument x: it must be a string")
+		a.refuse(`,"arguments":{"x":{"a":"b"},"z":"2"}`, "Invalid argument x: it must be a string")
+		a.refuse(`,"arguments":{`+many(1001)+`}`, "too many arguments")
+		a.pass(`,"arguments":{"z":"","x":"\u0041\/"}`)
+		a.pass(`,"arguments":{"undeclared":[1.0,{"a":null}],"z":"","x":"","\u0058":7}`)
+		a.of("none").pass(``)
+		a.of("none").pass(`,"arguments":{}`)
+		a.of("none").pass(`,"arguments":{"undeclared":12345678901234567890}`)
+
+		c.CallUnchecked("prompts/get", `{"name":7}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")
+		c.CallUnchecked("prompts/get", `{}`).Want(t, http.StatusOK, `"code":-32602`, "name must be a string")
+		c.CallUnchecked("prompts/get", `{"name":"p.b","arguments":[]}`).Want(t, http.StatusOK, "Unknown prompt: p.b")
+	}
+}
+
+// many are so many members of an object.
+func many(n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`"m` + strings.Repeat("i", i) + `":""`)
+	}
+	return b.String()
+}
+
+func TestArguments_MustSatisfyTheirSchema(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[
+		{"name":"n","schema":{"type":"integer","maximum":9007199254740992}},
+		{"name":"tags","schema":{"type":"array","items":{"enum":["x","y"]},"maxItems":3}},
+		{"name":"old","schema":{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/s","definitions":{"s":{"type":"string","pattern":"^a+$"}}}},
+		{"name":"any","required":true,"schema":true},
+		{"name":"text","schema":null}]}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		a := getting{t, c, p, "p.a"}
+		a.refuse(``, "Missing required argument: any")
+		a.pass(`,"arguments":{"any":null}`)
+		a.pass(`,"arguments":{"any":{"deep":[1e3]},"n":9007199254740992,"tags":["x","y"],"old":"aaa","text":"t"}`)
+		a.pass(`,"arguments":{"n":1.0,"any":0}`)
+		a.refuse(`,"arguments":{"any":0,"n":9007199254740993}`, "Invalid argument n: maximum: got 9007199254740993, want 9007199254740992",
+			`"data":{"argument":"n","reason":"schema","problems":[{"at":"","problem":"maximum: got 9007199254740993, want 9007199254740992"}]}`)
+		a.refuse(`,"arguments":{"any":0,"n":"7"}`, "Invalid argument n: got string, want integer")
+		a.refuse(`,"arguments":{"any":0,"tags":["x",1,"z"]}`, "Invalid argument tags: at /1: value must be one of 'x', 'y'", `{"at":"/2",`)
+		a.refuse(`,"arguments":{"any":0,"old":"b"}`, "Invalid argument old: 'b' does not match pattern")
+		a.refuse(`,"arguments":{"any":0,"text":7}`, "Invalid argument text: it must be a string")
+		a.refuse(`,"arguments":{"any":0,"n":1e999999999}`, "Invalid argument n: the value is too large to be checked", `"reason":"unverifiable"`)
+	}
+}
+
+func TestArguments_ErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("ü", 5000)
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"`+long+`","schema":{"pattern":"^x*$"}}]}`, `{"name":"b","arguments":[{"name":"`+long+`","required":true}]}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.Modern("")
+	for _, params := range []string{`{"name":"p.a","arguments":{"` + long + `":"` + long + `"}}`, `{"name":"p.b"}`} {
+		if a := c.CallUnchecked("prompts/get", params); !strings.Contains(a.Body, `"code":-32602`) || len(a.Body) > 1500 {
+			t.Errorf("%d bytes: %.300s", len(a.Body), a.Body)
+		}
+	}
+}
+
+func TestArguments_UnusableSchemaIsLoggedOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		schema  string
+		refused string // "" where the upstream decides
+	}{
+		"another document":   {`{"$ref":"https://example.com/s.json"}`, "the schema refers to another document, which is not loaded: https://example.com/s.json"},
+		"a file":             {`{"$ref":"file:///etc/passwd"}`, "the schema refers to another document"},
+		"an unknown dialect": {`{"$schema":"https://example.com/dialect","type":"string"}`, "$schema names a dialect that is not supported"},
+		"no schema":          {`{"type":"strin"}`, ""},
+		"not even an object": {`7`, ""},
+		"a lookahead":        {`{"pattern":"(?=x)"}`, ""},
+		"too large":          {`{"title":"` + strings.Repeat("x", schema.MaxSize) + `"}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","schema":`+test.schema+`}]}`)
+			var log gatewaytest.Log
+			s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", p), gateway.Options{Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s.AwaitUpstreams()
+			a := getting{t, s.Modern(""), p, "p.a"}
+			for _, value := range []string{`"x"`, `7`, `{"a":[]}`} {
+				if test.refused == "" {
+					a.pass(`,"arguments":{"x":` + value + `}`)
+				} else {
+					a.refuse(`,"arguments":{"x":`+value+`}`, "Invalid argument x: its schema cannot be used: "+test.refused, `"reason":"unverifiable"`)
+				}
+			}
+			a.pass(`,"arguments":{}`)
+			if n := log.Count("argument schema cannot be used"); n != 1 {
+				t.Errorf("reported %d times", n)
+			}
+		})
+	}
+}
+
+func TestArguments_FollowAChangedSchema(t *testing.T) {
+	definition := func(kind string) string {
+		return `{"name":"a","arguments":[{"name":"x","schema":{"type":"` + kind + `"}}]}`
+	}
+	p := gatewaytest.NewPeer(t, "p", definition("string"))
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	a := getting{t, s.Modern(""), p, "p.a"}
+	a.pass(`,"arguments":{"x":"7"}`)
+	a.refuse(`,"arguments":{"x":7}`, "want string")
+	p.AwaitStream().Offer(definition("integer"))
+	upstreamtest.Eventually(t, "the new definition is listed", func() bool { return strings.Contains(a.c.Call("prompts/list", "").Body, "integer") })
+	a.pass(`,"arguments":{"x":7}`)
+	a.refuse(`,"arguments":{"x":"7"}`, "want integer")
+}
+
+func TestArguments_OfInvisiblePromptsAreNotChecked(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","arguments":[{"name":"x","required":true,"schema":{"$ref":"https://example.com/"}}]}`)
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("insider")+gatewaytest.Token("outsider")+"}\n"+gatewaytest.Team("eng", `"user:insider"`, "", p))
+	s.Modern("insider").CallUnchecked("prompts/get", `{"name":"p.a"}`).Want(t, http.StatusOK, "Missing required argument")
+	for _, arguments := range []string{``, `,"arguments":{"x":7}`, `,"arguments":[]`} {
+		s.Modern("outsider").CallUnchecked("prompts/get", `{"name":"p.a"`+arguments+`}`).Want(t, http.StatusOK, `{"code":-32602,"message":"Unknown prompt: p.a"}`)
+	}
+}

@@ -1,0 +1,231 @@
+package requests_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+func TestGet_ReachesTheOwnerUnderItsOwnName(t *testing.T) {
+	reviews, wiki := gatewaytest.NewPeer(t, "reviews", "code"), gatewaytest.NewModernPeer(t, "wiki", "code", "grüße an alle")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", reviews, wiki))
+	for _, revision := range append([]string{gatewaytest.Latest}, gatewaytest.LegacyRevisions...) {
+		c := s.Modern("")
+		if revision != gatewaytest.Latest {
+			c = s.Legacy(revision, "")
+		}
+		c.Call("prompts/get", gatewaytest.GetParams("reviews.code")).Want(t, http.StatusOK, "from reviews")
+		c.Call("prompts/get", gatewaytest.GetParams("wiki.code")).Want(t, http.StatusOK, "from wiki")
+		c.Call("prompts/get", gatewaytest.GetParams("code")).Want(t, http.StatusOK, `"code":-32602`, `Unknown prompt: code`)
+		c.Call("completion/complete", gatewaytest.CompleteParams("wiki.code")).Want(t, http.StatusOK, "from wiki")
+	}
+	s.Modern("").CallWithID("1", "prompts/get", gatewaytest.GetParams("wiki.grüße an alle"), "Mcp-Name", "=?base64?d2lraS5ncsO8w59lIGFuIGFsbGU=?=").Want(t, http.StatusOK, "from wiki")
+	calls := wiki.Calls("prompts/get")
+	last := calls[len(calls)-1]
+	if got := string(last.Params); !strings.HasPrefix(got, `{"name":"grüße an alle"`) {
+		t.Errorf("the owner got %s, want its own name", got)
+	}
+	if got := last.Header.Get("Mcp-Name"); got != "=?base64?Z3LDvMOfZSBhbiBhbGxl?=" {
+		t.Errorf("the owner got Mcp-Name %q", got)
+	}
+}
+
+// odd has whatever JSON readers are tempted to change.
+const odd = `"big":12345678901234567890,"half":2.50,"e":1e3,"esc":"\u00e9\/\u2028","nul":null,"o":{"b":1,"a":[]},"io.example/x":{"y":[1.0]}`
+
+func TestGet_PassesEachByteThrough(t *testing.T) {
+	definition := `{"title":"T","name":"a","icons":[{"src":"https://x/y.png","sizes":["1x1"]}],` + odd + `,"arguments":[{"name":"n","schema":{"type":"integer","maximum":9007199254740993}}],"_meta":{"k":1e3}}`
+	result := `{"messages":[{"role":"user","content":{"type":"hologram",` + odd + `},"annotations":{"priority":0.10}}],"description":"\u0041",` + odd + `,"_meta":{"k":2.50}}`
+	p := gatewaytest.NewPeer(t, "p", definition)
+	p.Answer("prompts/get", result)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	exposed := strings.Replace(definition, `"name":"a"`, `"name":"p.a"`, 1)
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		c.Call("prompts/list", "").Want(t, http.StatusOK, exposed)
+	}
+	legacy := s.Legacy("2025-11-25", "")
+	legacy.CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"result":`+result)
+	// To the modern era, what belongs to it is added and everything else stays.
+	s.Modern("").CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK,
+		`"result":`+strings.Replace(result, `"_meta":{"k":2.50}}`, `"_meta":{"k":2.50,"io.modelcontextprotocol/serverInfo":{"name":"promptweir","version":"1.2.3"}},"resultType":"complete"}`, 1))
+
+	params := `{"includeContext":true,` + odd + `,"name":"p.a","arguments":{"n":9007199254740993,"h":2.50,"m":1e3},"_meta":{"k":1e3,"progressToken":7}}`
+	legacy.CallUnchecked("prompts/get", params)
+	calls := p.Calls("prompts/get")
+	want := strings.Replace(strings.Replace(params, `"name":"p.a"`, `"name":"a"`, 1), `"progressToken":7`, `"progressToken":`+string(calls[len(calls)-1].ID), 1) // the gateway's own
+	if diff := cmp.Diff(want, string(calls[len(calls)-1].Params)); diff != "" {
+		t.Errorf("params on the way up (-want +got):\n%s", diff)
+	}
+	for _, params := range []string{`{"name":"p.a"}`, `{"name":"p.a","arguments":{}}`} {
+		legacy.CallUnchecked("prompts/get", params)
+		calls := p.Calls("prompts/get")
+		if diff := cmp.Diff(strings.Replace(params, "p.a", "a", 1), string(calls[len(calls)-1].Params)); diff != "" {
+			t.Errorf("params on the way up (-want +got):\n%s", diff)
+		}
+	}
+	p.Answer("completion/complete", `{"completion":{"values":["x"],"total":1e0,"hasMore":false},`+odd+`}`)
+	legacy.CallUnchecked("completion/complete", `{"argument":{"name":"n","value":"\u0041"},"context":{"arguments":{"q":"\/"}},"ref":{"x":1.0,"name":"p.a","type":"ref/prompt"}}`).
+		Want(t, http.StatusOK, `"result":{"completion":{"values":["x"],"total":1e0,"hasMore":false},`+odd+`}`)
+	if diff := cmp.Diff(`{"argument":{"name":"n","value":"\u0041"},"context":{"arguments":{"q":"\/"}},"ref":{"x":1.0,"name":"a","type":"ref/prompt"}}`, string(p.Calls("completion/complete")[0].Params)); diff != "" {
+		t.Errorf("params on the way up (-want +got):\n%s", diff)
+	}
+}
+
+func TestHandle_ReturnsIDsUnchanged(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-06-18", "")} {
+		for _, id := range []string{`0`, `-1`, `1.5`, `1e3`, `9007199254740993`, `12345678901234567890`, `""`, `"a\u0062\/\"é"`} {
+			for method, params := range map[string]string{"prompts/list": "", "prompts/get": gatewaytest.GetParams("p.a"), "completion/complete": gatewaytest.CompleteParams("none"), "no/such": ""} {
+				body, h := c.Encode(id, method, params)
+				if got := gatewaytest.Send(t, http.MethodPost, c.URL, body, h); !strings.HasPrefix(got.Body, `{"jsonrpc":"2.0","id":`+id+`,`) {
+					t.Errorf("%s with id %s: %s", method, id, got.Body)
+				}
+			}
+		}
+	}
+}
+
+func TestGet_PassesUpstreamErrorsThrough(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, failure := range []string{
+		`{"code":-32001,"message":"no such \u0041","data":{"n":12345678901234567890,"h":2.50}}`,
+		`{"code":0,"message":"","data":null}`,
+		`{"message":"first","code":-32601,"extra":1e3}`,
+		`{"code":-32020,"message":"its own headers"}`,
+	} {
+		p.Answer("prompts/get", "error:"+failure)
+		for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+			c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `,"error":`+failure+`}`)
+		}
+	}
+	p.Answer("prompts/get", `"text"`)
+	s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"code":-32603`, `"reason":"bad_response"`)
+	p.Answer("prompts/get", `{"resultType":"input_required","inputRequests":{}}`)
+	s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"code":-32603`)
+}
+
+func TestGet_FailsOverToAnotherOwner(t *testing.T) {
+	one, two := gatewaytest.NewPeer(t, "one", "a"), gatewaytest.NewPeer(t, "two", "a")
+	one.Settings, two.Settings = `prefix = "same"`, `prefix = "same"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", one, two))
+	c := s.Modern("")
+	if diff := cmp.Diff([]string{"same.a"}, c.List()); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	c.Call("prompts/get", gatewaytest.GetParams("same.a")).Want(t, http.StatusOK, "from one")
+	one.Stop()
+	c.Call("prompts/get", gatewaytest.GetParams("same.a")).Want(t, http.StatusOK, "from two")
+	c.Call("completion/complete", gatewaytest.CompleteParams("same.a")).Want(t, http.StatusOK, "from two")
+	one.Restart()
+	one.AwaitStream() // until then, calls may still find the session that is about to be given up for what failed before
+	upstreamtest.Eventually(t, "the first is the first again", func() bool {
+		return strings.Contains(c.Call("prompts/get", gatewaytest.GetParams("same.a")).Body, "from one")
+	})
+	one.Answer("prompts/get", `error:{"code":-32001,"message":"no"}`) // an answer, if not a nice one
+	c.Call("prompts/get", gatewaytest.GetParams("same.a")).Want(t, http.StatusOK, `"code":-32001`)
+}
+
+func TestComplete_NeedsAnUpstreamThatCompletes(t *testing.T) {
+	with, without, lies := gatewaytest.NewPeer(t, "with", "a"), gatewaytest.NewPeer(t, "without", "a"), gatewaytest.NewPeer(t, "lies", "a")
+	without.Capabilities = `{"prompts":{}}`
+	lies.Answer("completion/complete", `error:{"code":-32601,"message":"Method not found"}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", with, without, lies))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-03-26", "")} {
+		c.Call("completion/complete", gatewaytest.CompleteParams("with.a")).Want(t, http.StatusOK, `"values":["from with"]`)
+		c.Call("completion/complete", gatewaytest.CompleteParams("without.a")).Want(t, http.StatusOK, `"completion":{"values":[]}`)
+		c.Call("completion/complete", gatewaytest.CompleteParams("lies.a")).Want(t, http.StatusOK, `"completion":{"values":[]}`)
+		c.Call("completion/complete", gatewaytest.CompleteParams("with.b")).Want(t, http.StatusOK, `"code":-32602`, "Unknown prompt: with.b")
+		for _, ref := range []string{`{"type":"ref/resource","uri":"x"}`, `{"type":"ref/none","name":"with.a"}`, `{"type":"ref/prompt"}`, `7`} {
+			c.CallUnchecked("completion/complete", `{"ref":`+ref+`,"argument":{"name":"a","value":""}}`).Want(t, http.StatusOK, `"code":-32602`)
+		}
+	}
+	if n := len(without.Calls("completion/complete")); n != 0 {
+		t.Errorf("an upstream without completions was asked %d times", n)
+	}
+}
+
+func TestGet_CancelsUpstreamWhenItsClientLeaves(t *testing.T) {
+	legacy, modern := gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewModernPeer(t, "p", "a")
+	for _, p := range []*gatewaytest.Peer{legacy, modern} {
+		p.Settings = `timeout = "60s"`
+		s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+		entered, gone := p.HoldGets()
+		for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+			body, h := c.Encode("1", "prompts/get", gatewaytest.GetParams("p.a"))
+			ctx, cancel := context.WithCancel(t.Context())
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				response, err := http.DefaultClient.Do(gatewaytest.NewRequest(ctx, t, http.MethodPost, c.URL, body, h))
+				if err == nil {
+					_ = response.Body.Close()
+				}
+			}()
+			<-entered
+			cancel()
+			<-over
+			<-gone
+		}
+		// In the legacy era a client may also say so, and keep its connection.
+		c := s.Legacy("2025-06-18", "")
+		body, h := c.Encode(`"x"`, "prompts/get", gatewaytest.GetParams("p.a"))
+		answered := make(chan gatewaytest.Response)
+		go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, body, h) }()
+		<-entered
+		gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`, s.Legacy("2025-06-18", "").Headers)
+		select {
+		case <-gone:
+			t.Error("another session's notification cancelled the request")
+		default:
+		}
+		gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`, c.Headers).Want(t, http.StatusAccepted)
+		<-gone
+		(<-answered).Want(t, http.StatusOK, `"id":"x"`, `cancelled`)
+		if p == modern { // which learns of it by the end of the HTTP request
+			continue
+		}
+		upstreamtest.Eventually(t, "the upstream was told", func() bool { return len(p.Calls("notifications/cancelled")) == 3 })
+	}
+}
+
+func TestGet_KeepsConcurrentGetsApart(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method != "prompts/get" {
+			return false
+		}
+		p.Respond(w, call, `{"messages":[],"echo":`+string(call.Params)+`}`)
+		return true
+	})
+	c := s.Legacy("2025-11-25", "")
+	done := make(chan error, 8)
+	for worker := range 8 {
+		go func() {
+			for i := range 50 {
+				mark := fmt.Sprintf(`"mark-%d-%d-%s"`, worker, i, strings.Repeat("x", worker*300))
+				body, h := c.Encode(mark, "prompts/get", `{"name":"p.a","arguments":{"m":`+mark+`}}`)
+				got := gatewaytest.Send(t, http.MethodPost, c.URL, body, h)
+				want := `{"jsonrpc":"2.0","id":` + mark + `,"result":{"messages":[],"echo":{"name":"a","arguments":{"m":` + mark + `}}}}`
+				if got.Body != want {
+					done <- fmt.Errorf("got %.99s…, want %.99s…", got.Body, want)
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

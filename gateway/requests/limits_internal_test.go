@@ -1,0 +1,96 @@
+package requests
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimits()
+		slow := &config.Limit{Rate: 2, Burst: 3}
+		narrow := &config.Limit{Concurrency: 1}
+		acquire := func(who, want string, blocks ...*config.Limit) func() {
+			t.Helper()
+			release, err := l.acquire(&policy.Principal{Subject: who}, blocks...)
+			got := "ok"
+			if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+				got = string(wireErr.Data)
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", who, got, want)
+			}
+			return release
+		}
+		over := func(ms int) string { return fmt.Sprintf(`{"reason":"rate_limited","retryAfterMs":%d}`, ms) }
+		for range 3 {
+			acquire("ann", "ok", nil, slow)()
+		}
+		acquire("ann", over(500), nil, slow)
+		acquire("bob", "ok", slow)() // each has a limit of their own
+		time.Sleep(500 * time.Millisecond)
+		acquire("ann", "ok", slow)()
+		acquire("ann", over(500), slow)
+
+		release := acquire("ann", "ok", narrow)
+		acquire("ann", over(1000), narrow)
+		acquire("bob", "ok", narrow)()
+		release()
+		acquire("ann", "ok", narrow)()
+
+		// A request that one limit refuses counts against none.
+		time.Sleep(time.Minute)
+		release = acquire("ann", "ok", narrow)
+		for range 10 {
+			acquire("ann", over(1000), slow, narrow)
+		}
+		release()
+		for range 3 {
+			acquire("ann", "ok", slow, narrow)()
+		}
+		acquire("ann", over(500), narrow, slow)
+		acquire("ann", "ok", narrow)()
+	})
+}
+
+func TestLimits_SurviveAReloadOfTheSameBlock(t *testing.T) {
+	l := newLimits()
+	limit := func(block string, concurrency, line int) *config.Limit {
+		return &config.Limit{Concurrency: concurrency, Block: block, Place: config.Place{File: "gateway.hcl", Line: line}}
+	}
+	acquire := func(allowed bool, block *config.Limit) func() {
+		t.Helper()
+		release, err := l.acquire(&policy.Principal{Subject: "user:ann"}, block)
+		if (err == nil) != allowed {
+			t.Errorf("%+v: %v, want allowed: %t", block, err, allowed)
+		}
+		return release
+	}
+	release := acquire(true, limit("gateway", 1, 3))
+	acquire(false, limit("gateway", 1, 3))
+	acquire(false, limit("gateway", 1, 30))
+	acquire(true, limit(`team "eng"`, 1, 3))
+	acquire(true, limit("gateway", 2, 3))
+	release()
+	acquire(true, limit("gateway", 1, 30))
+}
+
+func TestLimits_RememberABoundedNumberOfPrincipals(t *testing.T) {
+	l := newLimits()
+	for i := range maxBuckets + 100 {
+		if _, err := l.acquire(&policy.Principal{Subject: strconv.Itoa(i)}, &config.Limit{Concurrency: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := l.buckets.Len(); n != maxBuckets {
+		t.Errorf("%d buckets, want %d", n, maxBuckets)
+	}
+}

@@ -1,0 +1,242 @@
+package requests_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+func TestList_MergesUpstreamsInPages(t *testing.T) {
+	reviews := gatewaytest.NewPeer(t, "reviews", "code", "design", "prose")
+	wiki := gatewaytest.NewModernPeer(t, "wiki", "search", "page")
+	s := gatewaytest.Serve(t, `gateway { page_size = 2 }`+"\n"+gatewaytest.Team("eng", "", "", reviews)+gatewaytest.Team("docs", "", "", wiki))
+	want := []string{"reviews.code", "reviews.design", "reviews.prose", "wiki.page", "wiki.search"}
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", ""), s.Legacy("2024-11-05", "")} {
+		if diff := cmp.Diff(want, c.List()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.Revision, diff)
+		}
+		first, again := c.Call("prompts/list", ""), c.Call("prompts/list", "")
+		if diff := cmp.Diff(first.Dump(), again.Dump()); diff != "" {
+			t.Errorf("%s: equal pages differ (-first +second):\n%s", c.Revision, diff)
+		}
+		if cursor := string(first.Result(t, "nextCursor")); strings.Contains(cursor, "design") || len(cursor) > 514 {
+			t.Errorf("cursor %s shows its position or is too long", cursor)
+		}
+		if got := len(first.Names(t)); got != 2 {
+			t.Errorf("the first page has %d prompts, want 2", got)
+		}
+	}
+}
+
+func TestList_WalksAllPagesWhileTheCatalogChanges(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "b", "d", "f", "h")
+	s := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+gatewaytest.Team("eng", "", "", p))
+	c := s.Modern("")
+	seen := []string{}
+	params := ""
+	for page := 0; ; page++ {
+		a := c.Call("prompts/list", params)
+		seen = append(seen, a.Names(t)...)
+		cursor := a.Result(t, "nextCursor")
+		if cursor == nil {
+			break
+		}
+		params = fmt.Sprintf(`{"cursor":%s}`, cursor)
+		if page == 1 { // the entry that the cursor stands on goes, one comes before it and one behind it
+			p.AwaitStream().Offer("a", "b", "f", "g", "h")
+			upstreamtest.Eventually(t, "the change arrives", func() bool { return slices.Contains(c.List(), "p.g") })
+		}
+	}
+	if diff := cmp.Diff([]string{"p.b", "p.d", "p.f", "p.g", "p.h"}, seen); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestList_RefusesInvalidCursors(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
+	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n" + gatewaytest.Team("eng", `"user:ann", "user:bob"`, "", p)
+	s := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+auth)
+	other := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+auth) // with a key of its own
+	cursor := string(s.Modern("ann").Call("prompts/list", "").Result(t, "nextCursor"))
+	foreign := string(other.Modern("ann").Call("prompts/list", "").Result(t, "nextCursor"))
+	refuse := func(token, cursor, reason string) {
+		t.Helper()
+		for _, c := range []*gatewaytest.Client{s.Modern(token), s.Legacy("2025-06-18", token)} {
+			c.Call("prompts/list", `{"cursor":`+cursor+`}`).Want(t, http.StatusOK, `"code":-32602`, `"data":{"reason":"`+reason+`"}`)
+		}
+	}
+	refuse("ann", `"made up"`, "malformed")
+	refuse("ann", `""`, "malformed")
+	refuse("ann", cursor[:len(cursor)-2]+`"`, "malformed")
+	refuse("ann", cursor[:len(cursor)-1]+`="`, "malformed")
+	refuse("ann", foreign, "expired_key")
+	refuse("bob", cursor, "wrong_principal")
+	session := s.Legacy("2025-06-18", "ann").Headers[3]
+	refuse("ann", `"`+session+`"`, "malformed")
+	for _, odd := range []string{`7`, `null`, `{}`, `["` + strings.Trim(cursor, `"`) + `"]`} {
+		s.Modern("ann").CallUnchecked("prompts/list", `{"cursor":`+odd+`}`).Want(t, http.StatusOK, `"code":-32602`, `"malformed"`)
+	}
+}
+
+func TestList_LeavesOutInvalidDefinitions(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", `{"name":7}`, "good", `{"name":"bad","arguments":{}}`, `{"name":"good","title":"the second of that name"}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	if diff := cmp.Diff([]string{"p.good"}, s.Modern("").List()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.bad")).Want(t, http.StatusOK, "Unknown prompt: p.bad")
+}
+
+func TestList_EmptyIsNoError(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p")))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
+		c.Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
+	}
+	none := gatewaytest.Serve(t, ``)
+	none.Modern("").Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
+}
+
+func TestList_FailsWhileNoUpstreamHasListed(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t)))
+	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-06-18", "")} {
+		c.Call("prompts/list", "").Want(t, http.StatusOK, `"code":-32603`, `"data":{"upstream":"gone","reason":"unreachable","retryAfterMs":`)
+	}
+	begun := time.Now()
+	slow := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewSilentPeer(t, "slow"))).Modern("")
+	slow.Call("prompts/list", "").Want(t, http.StatusOK, `"code":-32603`, `"upstream":"slow","reason":"starting"`)
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("the first list took %v", took)
+	}
+	begun = time.Now()
+	slow.Call("prompts/list", "")
+	if took := time.Since(begun); took >= 2*time.Second {
+		t.Errorf("a list long after the start took %v", took)
+	}
+}
+
+func TestList_WaitsForStartingUpstreams(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	release := make(chan struct{})
+	p.Intercept(func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
+		<-release
+		return false
+	})
+	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", p))
+	time.AfterFunc(100*time.Millisecond, func() { close(release) })
+	if diff := cmp.Diff([]string{"p.a"}, s.Modern("").List()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestList_NamesDegradedUpstreams(t *testing.T) {
+	up, down := gatewaytest.NewPeer(t, "up", "a"), gatewaytest.NewPeer(t, "down", "b")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", up, down))
+	modern, legacy := s.Modern(""), s.Legacy("2025-11-25", "")
+	healthy := modern.Call("prompts/list", "")
+	healthy.Want(t, http.StatusOK, `"ttlMs":60000`, `"cacheScope":"public"`, `"resultType":"complete"`, `"io.modelcontextprotocol/serverInfo":{"name":"promptweir","version":"1.2.3"}`)
+	if strings.Contains(healthy.Body, "promptweir/partial") {
+		t.Errorf("a healthy list says that it is partial: %s", healthy.Body)
+	}
+	down.Stop()
+	upstreamtest.Eventually(t, "the gateway notices", func() bool { return strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
+	a := modern.Call("prompts/list", "")
+	a.Want(t, http.StatusOK, `"ttlMs":5000`, `"promptweir/partial":[{"upstream":"down","reason":"unreachable","since":"`, `"stale":true}]`)
+	if diff := cmp.Diff([]string{"down.b", "up.a"}, a.Names(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	a = legacy.Call("prompts/list", "")
+	a.Want(t, http.StatusOK, `"promptweir/partial":[{"upstream":"down"`)
+	if strings.Contains(a.Body, "ttlMs") || strings.Contains(a.Body, "resultType") || strings.Contains(a.Body, "serverInfo") {
+		t.Errorf("a legacy list has members of the modern era: %s", a.Body)
+	}
+	for _, c := range []*gatewaytest.Client{modern, legacy} {
+		c.Call("prompts/get", gatewaytest.GetParams("down.b")).Want(t, http.StatusOK, `"code":-32603`, `"data":{"upstream":"down","reason":"`, `"retryAfterMs":`)
+		c.Call("prompts/get", gatewaytest.GetParams("up.a")).Want(t, http.StatusOK, "from up")
+	}
+	down.Restart()
+	upstreamtest.Eventually(t, "it answers again", func() bool {
+		return strings.Contains(modern.Call("prompts/get", gatewaytest.GetParams("down.b")).Body, "from down")
+	})
+	upstreamtest.Eventually(t, "the list is whole again", func() bool { return !strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
+}
+
+func TestList_NamesDegradedUpstreamsOnlyToThoseWhoSeeThem(t *testing.T) {
+	open, closed := gatewaytest.NewPeer(t, "open", "a"), gatewaytest.NewPeer(t, "closed", "b")
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("eng", `"user:ann"`, `expose "a" {
+  prompts = ["open.*"]
+  to = ["*"]
+}
+expose "later" {
+  prompts = ["closed.nothing_yet_*"]
+  to = ["*"]
+}`, open, closed))
+	ann, bob := s.Modern("ann"), s.Modern("bob")
+	open.Stop()
+	closed.Stop()
+	upstreamtest.Eventually(t, "both are down", func() bool {
+		return strings.Count(ann.Call("prompts/list", "").Body, `"unreachable"`) == 2
+	})
+	a := bob.Call("prompts/list", "")
+	a.Want(t, http.StatusOK, `"promptweir/partial":[{"upstream":"open"`)
+	if strings.Contains(a.Body, "closed") {
+		t.Errorf("bob hears of what bob sees nothing of: %s", a.Body)
+	}
+	// Where nothing was ever listed, who sees nothing of a team learns no name either.
+	never := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+gatewaytest.Token("eve")+"}\n"+gatewaytest.Team("eng", `"user:ann"`, `expose "a" {
+  prompts = ["gone.*"]
+  to = ["user:bob"]
+}`, gatewaytest.NewDownPeer(t)))
+	never.Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK, `"code":-32603`, `"upstream":"gone"`)
+	a = never.Modern("bob").Call("prompts/list", "")
+	a.Want(t, http.StatusOK, `"code":-32603`, `"data":{"reason":"starting","retryAfterMs":`)
+	if strings.Contains(a.Body, "gone") {
+		t.Errorf("bob hears of what bob sees nothing of: %s", a.Body)
+	}
+	never.Modern("eve").Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
+}
+
+func TestList_PagesHaveTheSameCacheScope(t *testing.T) {
+	up, down := gatewaytest.NewPeer(t, "up", "a", "b", "c"), gatewaytest.NewPeer(t, "down", "d")
+	teams := "gateway { page_size = 1 }\n" + gatewaytest.Team("eng", `"user:ann"`, "", up, down)
+	for auth, want := range map[string]string{
+		"": `"public"`, // everybody sees the same
+		"auth {\n" + gatewaytest.Token("ann") + "}\n":                   `"private"`,
+		"auth {\nanonymous = true\n" + gatewaytest.Token("ann") + "}\n": `"private"`,
+	} {
+		s := gatewaytest.Serve(t, auth+teams)
+		callers := []*gatewaytest.Client{s.Modern("ann")}
+		if strings.Contains(auth, "anonymous") {
+			callers = append(callers, s.Modern(""))
+		}
+		for _, healthy := range []bool{true, false} {
+			if !healthy {
+				down.Stop()
+				upstreamtest.Eventually(t, "it is degraded", func() bool {
+					return strings.Contains(callers[0].Call("prompts/list", "").Body, "promptweir/partial")
+				})
+			}
+			for _, c := range callers {
+				for params := ""; ; {
+					page := c.Call("prompts/list", params)
+					if got := string(page.Result(t, "cacheScope")); got != want {
+						t.Errorf("with %q, healthy %v: cacheScope %s, want %s: %s", auth, healthy, got, want, page.Body)
+					}
+					cursor := page.Result(t, "nextCursor")
+					if cursor == nil {
+						break
+					}
+					params = `{"cursor":` + string(cursor) + `}`
+				}
+			}
+		}
+		down.Restart()
+	}
+}

@@ -1,0 +1,480 @@
+package requests_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+var losslessSeed = flag.Uint64("lossless.seed", 0, "what TestLossless_MessagesArriveUnchanged begins with; 0 is another one each time") //nolint:gochecknoglobals // a flag
+
+// TestLossless_MessagesArriveUnchanged sends generated JSON through the gateway, in all combinations of the eras, and compares it
+// byte by byte: definitions, results and errors on their way down, params on their way up. What the gateway owns is
+// changed in the expectation member by member, by code that shares nothing with the gateway's.
+func TestLossless_MessagesArriveUnchanged(t *testing.T) {
+	seed := *losslessSeed
+	if seed == 0 {
+		seed = rand.Uint64() //nolint:gosec // a test
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("once more: go test ./gateway -run %s -lossless.seed=%d", t.Name(), seed)
+		}
+	})
+	for i, up := range []string{"legacy", "modern"} {
+		for j, down := range []string{"legacy", "modern"} {
+			t.Run(down+" client, "+up+" upstream", func(t *testing.T) {
+				g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(2*i+j)))} //nolint:gosec // a test
+				newPassage(t, g, up == "modern", down == "modern").check()
+			})
+		}
+	}
+}
+
+// passage is one client, the gateway and one upstream.
+type passage struct {
+	t            testing.TB
+	g            *generator
+	up, down     bool // which of them are modern
+	c            *gatewaytest.Client
+	p            *gatewaytest.Peer
+	definitions  []members
+	rounds, page int
+}
+
+func newPassage(t testing.TB, g *generator, up, down bool) *passage {
+	ps := &passage{t: t, g: g, up: up, down: down, rounds: 60, page: 7}
+	if testing.Short() {
+		ps.rounds = 10
+	}
+	ps.p = gatewaytest.NewPeer(t, "p")
+	if up {
+		ps.p = gatewaytest.NewModernPeer(t, "p")
+	}
+	var prompts []string
+	for i := range ps.rounds {
+		definition := g.definition(fmt.Sprintf("a%03d", i))
+		ps.definitions = append(ps.definitions, definition)
+		prompts = append(prompts, definition.json())
+	}
+	ps.p.SetPrompts(prompts...)
+	s := gatewaytest.Serve(t, fmt.Sprintf("gateway { page_size = %d }\n", ps.page)+gatewaytest.Team("eng", "", "", ps.p))
+	ps.c = s.Modern("")
+	if !down {
+		ps.c = s.Legacy(gatewaytest.LegacyRevisions[g.IntN(len(gatewaytest.LegacyRevisions))], "")
+	}
+	return ps
+}
+
+func (ps *passage) check() {
+	ps.list()
+	for i := range ps.rounds {
+		ps.get(i)
+		ps.fail(i)
+	}
+}
+
+func (ps *passage) same(what, want, got string) {
+	ps.t.Helper()
+	if want != got {
+		ps.t.Fatalf("%s\nwant %s\ngot  %s\n%s", what, want, got, cmp.Diff(want, got))
+	}
+}
+
+// list compares the definitions on all pages.
+func (ps *passage) list() {
+	ps.t.Helper()
+	var want, got []string
+	for i, definition := range ps.definitions {
+		want = append(want, definition.with("name", fmt.Sprintf(`"p.a%03d"`, i)).json())
+	}
+	for params := ""; ; {
+		a := ps.c.Call("prompts/list", params)
+		var page []json.RawMessage
+		if err := json.Unmarshal(a.Result(ps.t, "prompts"), &page); err != nil {
+			ps.t.Fatal(err)
+		}
+		for _, definition := range page {
+			got = append(got, string(definition))
+		}
+		cursor := a.Result(ps.t, "nextCursor")
+		if cursor == nil {
+			break
+		}
+		params = `{"cursor":` + string(cursor) + `}`
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		ps.t.Errorf("definitions (-want +got):\n%s", diff)
+	}
+}
+
+// ask sends a get with exactly these params.
+func (ps *passage) ask(i int, params members) gatewaytest.Response {
+	ps.t.Helper()
+	h := ps.c.Headers
+	if ps.down {
+		h = gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", "prompts/get", "Mcp-Name", fmt.Sprintf("p.a%03d", i)}
+	}
+	return gatewaytest.Send(ps.t, http.MethodPost, ps.c.URL, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":`+params.json()+`}`, h)
+}
+
+// get compares a result on its way down, and the params on their way up.
+func (ps *passage) get(i int) {
+	ps.t.Helper()
+	result := ps.g.result(ps.up)
+	said, want := result.json(), ps.resultDown(result).json()
+	if !ps.up && !ps.down { // then nothing of it is the gateway's, not even a space
+		said = append(result, ps.g.known("resultType", ps.g.value(1))).spaced(ps.g)
+		want = said
+	}
+	ps.p.Answer("prompts/get", said)
+	params := ps.g.params(i, ps.down)
+	a := ps.ask(i, params)
+	ps.same("result", `{"jsonrpc":"2.0","id":1,"result":`+want+`}`, a.Body)
+	calls := ps.p.Calls("prompts/get")
+	if len(calls) == 0 {
+		ps.t.Fatalf("the upstream was not asked: %s", a.Body)
+	}
+	ps.same("params", ps.paramsUp(params, fmt.Sprintf(`"a%03d"`, i)).json(), string(calls[len(calls)-1].Params))
+}
+
+// fail compares an error on its way down.
+func (ps *passage) fail(i int) {
+	ps.t.Helper()
+	failure := ps.g.failure().json()
+	ps.p.Answer("prompts/get", "error:"+failure)
+	a := ps.ask(i, ps.g.params(i, ps.down))
+	ps.same("error", `{"jsonrpc":"2.0","id":1,"error":`+failure+`}`, a.Body)
+}
+
+const serverInfo = "io.modelcontextprotocol/serverInfo"
+
+// resultDown is a result as the client's revision needs it.
+func (ps *passage) resultDown(result members) members {
+	if !ps.up && !ps.down {
+		return result
+	}
+	if ps.down && !result.has("resultType") {
+		result = result.with("resultType", `"complete"`)
+	}
+	if !ps.down {
+		result = result.without("resultType")
+	}
+	meta := result.object("_meta").without(serverInfo)
+	if ps.down {
+		meta = meta.with(serverInfo, `{"name":"promptweir","version":"1.2.3"}`)
+	}
+	switch {
+	case len(meta) > 0 || len(result.object("_meta")) == 0 && result.has("_meta"):
+		return result.with("_meta", meta.json())
+	case result.has("_meta"):
+		return result.without("_meta")
+	}
+	return result
+}
+
+// hop are the members of a request's _meta that are said to the gateway, in the order in which it says them itself.
+var hop = []string{"io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities"} //nolint:gochecknoglobals // a constant list
+
+// paramsUp are the params as the upstream's revision needs them.
+func (ps *passage) paramsUp(params members, name string) members {
+	params = params.with("name", name)
+	given := params.object("_meta")
+	meta := given
+	for _, own := range hop {
+		meta = meta.without(own)
+	}
+	if ps.up {
+		capabilities := "{}"
+		if ps.down {
+			capabilities = given.get(hop[2])
+		}
+		meta = meta.with(hop[0], `"2026-07-28"`).with(hop[1], `{"name":"promptweir","version":"1.2.3"}`).with(hop[2], capabilities)
+	}
+	switch {
+	case len(meta) > 0 || params.has("_meta") && len(given) == 0:
+		return params.with("_meta", meta.json())
+	case params.has("_meta"):
+		return params.without("_meta")
+	}
+	return params
+}
+
+// members are those of a JSON object, in order.
+type members []jsonMember
+
+type jsonMember struct {
+	name string
+	// spelled is the name in JSON, and value the value; inner are the members where the value is an object made of them.
+	spelled, value string
+	inner          members
+}
+
+func (m members) json() string {
+	parts := make([]string, len(m))
+	for i, member := range m {
+		parts[i] = member.spelled + ":" + member.value
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+func (m members) find(name string) *jsonMember {
+	for i := range m {
+		if m[i].name == name {
+			return &m[i]
+		}
+	}
+	return &jsonMember{}
+}
+
+func (m members) has(name string) bool       { return m.find(name).spelled != "" }
+func (m members) get(name string) string     { return m.find(name).value }
+func (m members) object(name string) members { return m.find(name).inner }
+
+func (m members) with(name, value string) members {
+	changed := append(members{}, m...)
+	if member := changed.find(name); member.spelled != "" {
+		member.value = value
+		return changed
+	}
+	return append(changed, jsonMember{name: name, spelled: `"` + name + `"`, value: value})
+}
+
+func (m members) without(name string) members {
+	var kept members
+	for _, member := range m {
+		if member.name != name {
+			kept = append(kept, member)
+		}
+	}
+	return kept
+}
+
+// generator makes JSON that readers are tempted to change.
+type generator struct {
+	*rand.Rand
+
+	names int
+}
+
+// pick returns one of the texts.
+func (g *generator) pick(texts ...string) string { return texts[g.IntN(len(texts))] }
+
+func (g *generator) maybe() bool { return g.IntN(2) == 0 }
+
+func (g *generator) number() string {
+	return g.pick("0", "-0", "-0.0", "1.0", "2.50", "1e3", "1E+3", "1e-7", "0.1", "1e400", "-1E-400", "9007199254740993",
+		"12345678901234567890", "0.1000000000000000000000001", strconv.FormatInt(g.Int64(), 10), fmt.Sprintf("%de%d", g.IntN(100), g.IntN(100)))
+}
+
+// text returns a JSON string.
+func (g *generator) text() string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for range g.IntN(5) {
+		b.WriteString(g.pick("a", "Z", " ", "é", `\u00e9`, `\u00E9`, "😀", `\ud83d\ude00`, "/", `\/`, `\"`, `\\`, `\n`, `\u000a`, `\u0000`, `\u2028`,
+			"\u2028", "\u00a0", "\x7f", "<", "&", `\u003c`, "e\u0301", "=?base64?", "data: ", "{", "]", ",", "null"))
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func (g *generator) space() string { return g.pick("", "", "", " ", "  ", "\t") }
+
+// value returns any JSON of at most a depth.
+func (g *generator) value(depth int) string {
+	n := g.IntN(8)
+	if depth == 0 {
+		n = g.IntN(4)
+	}
+	switch n {
+	case 0:
+		return g.pick("null", "true", "false", "{}", "[]", "[ ]", `""`)
+	case 1:
+		return g.number()
+	case 2, 3:
+		return g.text()
+	case 4, 5:
+		var b strings.Builder
+		for i := range g.IntN(4) {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(g.space() + g.value(depth-1) + g.space())
+		}
+		return "[" + b.String() + "]"
+	}
+	return g.unknown(depth, g.IntN(4)).spaced(g)
+}
+
+// spaced is json with spaces between the tokens.
+func (m members) spaced(g *generator) string {
+	parts := make([]string, len(m))
+	for i, member := range m {
+		parts[i] = g.space() + member.spelled + g.space() + ":" + g.space() + member.value + g.space()
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// unknown returns members that no revision knows, each with another name.
+func (g *generator) unknown(depth, n int) members {
+	var made members
+	for range n {
+		g.names++
+		spelled := fmt.Sprintf("%sx%d\"", strings.TrimSuffix(g.text(), `"`), g.names)
+		var name string
+		if err := json.Unmarshal([]byte(spelled), &name); err != nil {
+			panic(err)
+		}
+		made = append(made, jsonMember{name: name, spelled: spelled, value: g.value(max(depth-1, 0))})
+	}
+	return made
+}
+
+// known returns a member whose name is spelled in one of several ways.
+func (g *generator) known(name, value string) jsonMember {
+	spelled := `"` + name + `"`
+	if g.IntN(4) == 0 {
+		spelled = fmt.Sprintf(`"\u%04x%s"`, name[0], name[1:])
+	}
+	return jsonMember{name: name, spelled: spelled, value: value}
+}
+
+// metadata is a _meta with unknown members, and others.
+func (g *generator) metadata(others ...jsonMember) jsonMember {
+	inner := g.shuffle(append(g.unknown(2, g.IntN(3)), others...))
+	member := g.known("_meta", inner.json())
+	member.inner = inner
+	return member
+}
+
+func (g *generator) shuffle(m members) members {
+	g.Shuffle(len(m), func(i, j int) { m[i], m[j] = m[j], m[i] })
+	return m
+}
+
+// object is what is given, some of what may be left out, and unknown members, in any order.
+func (g *generator) object(must members, may ...jsonMember) members {
+	all := append(g.unknown(3, g.IntN(4)), must...)
+	for _, member := range may {
+		if g.maybe() {
+			all = append(all, member)
+		}
+	}
+	return g.shuffle(all)
+}
+
+func (g *generator) list(n int, element func() members) string {
+	elements := make([]string, n)
+	for i := range elements {
+		elements[i] = g.space() + element().spaced(g)
+	}
+	return "[" + strings.Join(elements, ",") + "]"
+}
+
+func (g *generator) includeContext() jsonMember {
+	return g.known("includeContext", g.pick(`"none"`, `"thisServer"`, `"allServers"`, g.value(1)))
+}
+
+func (g *generator) definition(name string) members {
+	spelled := `"` + name + `"`
+	if g.maybe() {
+		spelled = `"\u0061` + name[1:] + `"`
+	}
+	argument := func() members {
+		return g.object(members{g.known("name", g.text())},
+			g.known("title", g.text()), g.known("description", g.text()), g.known("required", "false"),
+			g.known("schema", g.pick(`{ "type" : "string" }`, `{"$ref":"https://example.com/s"}`, g.value(3))))
+	}
+	icon := func() members {
+		return g.object(members{g.known("src", g.text())}, g.known("sizes", `["48x48", "any"]`), g.known("theme", `"dark"`))
+	}
+	return g.object(members{g.known("name", spelled)},
+		g.known("title", g.text()), g.known("description", g.text()),
+		g.known("arguments", g.list(g.IntN(3), argument)), g.known("icons", g.list(g.IntN(3), icon)),
+		g.includeContext(), g.known("annotations", g.value(2)), g.metadata())
+}
+
+// content is of a type that some revision knows, the pocket spec, or nobody.
+func (g *generator) content() members {
+	switch g.IntN(7) {
+	case 0:
+		return g.object(members{g.known("type", `"text"`), g.known("text", g.text())}, g.known("annotations", g.value(2)), g.metadata())
+	case 1:
+		return g.object(members{g.known("type", g.pick(`"image"`, `"audio"`)), g.known("data", `"QUJD"`), g.known("mimeType", g.text())})
+	case 2:
+		return g.object(members{g.known("type", `"resource"`), g.known("resource", g.object(members{g.known("uri", g.text())}, g.known("text", g.text())).json())})
+	case 3: // of the pocket spec: not inside of resource
+		return g.object(members{g.known("type", `"resource"`), g.known("uri", g.text())}, g.known("text", g.text()), g.known("mimeType", g.text()))
+	case 4:
+		return g.object(members{g.known("type", `"resource_link"`), g.known("uri", g.text()), g.known("name", g.text())})
+	case 5:
+		return g.object(members{g.known("type", `"hologram"`)})
+	}
+	return g.unknown(3, 2)
+}
+
+func (g *generator) result(modern bool) members {
+	message := func() members {
+		return g.object(members{g.known("role", g.pick(`"user"`, `"assistant"`, g.text())), g.known("content", g.content().json())})
+	}
+	must := members{g.known("messages", g.list(g.IntN(4), message))}
+	for i := range max(0, g.IntN(8)-5) { // as large as what is not copied
+		must = append(must, g.known(fmt.Sprintf("large%d", i), `"`+strings.Repeat(`\n{\"é `, 6_000)+`"`))
+	}
+	var own []jsonMember
+	if modern && g.maybe() {
+		must = append(must, g.known("resultType", g.pick(`"complete"`, `"complet\u0065"`)))
+	}
+	if modern && g.maybe() {
+		own = append(own, g.known(serverInfo, `{"name":"peer","version":"1"}`))
+	}
+	return g.object(must, g.known("description", g.text()), g.includeContext(), g.metadata(own...))
+}
+
+func (g *generator) failure() members {
+	return g.object(members{g.known("code", g.pick("-32001", "-32602", "-32603", "-32601", "-32000", "0", "7", strconv.Itoa(int(g.Int32())))), g.known("message", g.text())},
+		g.known("data", g.value(3)))
+}
+
+// params are those of a get. Arguments are absent, or {}, or have members that no definition has.
+func (g *generator) params(i int, modern bool) members {
+	must := members{g.known("name", g.pick(fmt.Sprintf(`"p.a%03d"`, i), fmt.Sprintf(`"\u0070.a%03d"`, i)))}
+	if g.IntN(3) > 0 {
+		must = append(must, g.known("arguments", g.unknown(3, g.IntN(3)).spaced(g)))
+	}
+	if !modern {
+		return g.object(must, g.includeContext(), g.metadata())
+	}
+	return g.object(append(must, g.metadata(
+		g.known(hop[0], `"2026-07-28"`), g.known(hop[1], `{"name":"test","version":"1","x":2.50}`),
+		g.known(hop[2], g.pick(`{}`, `{ "elicitation":{} ,"x":1e3}`)))), g.includeContext())
+}
+
+// The generator must make what the test claims to be about.
+func TestGenerator_MakesEachOddity(t *testing.T) {
+	g := &generator{Rand: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // a test
+	var all strings.Builder
+	for i := range 300 {
+		for _, made := range []members{g.definition("a000"), g.result(i%2 == 0), g.failure(), g.params(0, i%2 == 0)} {
+			if text := made.json(); !json.Valid([]byte(text)) {
+				t.Fatalf("not JSON: %s", text)
+			}
+			all.WriteString(made.json())
+		}
+	}
+	for _, part := range []string{`"includeContext"`, `"schema":{ "type" : "string" }`, `"hologram"`, `"resource","uri"`, `12345678901234567890`, `-32001`, `"arguments":{}`, `"large1"`, `\ud83d\ude00`, `1e400`, `"_meta":{}`} {
+		if !strings.Contains(all.String(), part) {
+			t.Errorf("never made: %s", part)
+		}
+	}
+}

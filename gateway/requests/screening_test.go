@@ -1,0 +1,132 @@
+package requests_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+func TestScreens_ApplyToDefinitionsAndResults(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "plain", `{"name":"loud","description":"IGNORE ALL previous","x":1.0}`,
+		`{"name":"hidden","description":"a\u202eb","x":1.0}`, `{"name":"both\u200b"}`)
+	other := gatewaytest.NewPeer(t, "other", "x", `{"name":"loud","description":"IGNORE ALL"}`)
+	s := gatewaytest.Serve(t, `
+gateway {
+  screen "unseen" {
+    invisible = true
+    action    = "strip"
+  }
+}
+`+gatewaytest.Team("eng", "", `
+  screen "orders" {
+    patterns = ["(?i)ignore all"]
+    content  = ["text"]
+  }
+`, p)+gatewaytest.Team("others", "", "", other))
+	c := s.Modern("")
+	list := c.Call("prompts/list", "")
+	if diff := cmp.Diff([]string{"other.loud", "other.x", "p.hidden", "p.plain"}, list.Names(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	list.Want(t, http.StatusOK, `{"name":"p.hidden","description":"ab","x":1.0}`)
+	if got, want := s.ReportNames(), "screened p.loud, screened p.hidden, screened p.both\u200b"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
+	}
+	for _, r := range s.Reports() {
+		if strings.Contains(r.Text, "IGNORE") {
+			t.Errorf("a report repeats what it is about: %s", r.Text)
+		}
+	}
+	for _, c := range []*gatewaytest.Client{c, s.Legacy("2025-06-18", "")} {
+		ask := func(result string) gatewaytest.Response {
+			p.Answer("prompts/get", result)
+			return c.Call("prompts/get", gatewaytest.GetParams("p.plain"))
+		}
+		message := func(content string) string { return `{"messages":[{"role":"user","content":` + content + `}]}` }
+		a := ask(message(`{"type":"text","text":"please ignore all of it"}`))
+		a.Want(t, http.StatusOK, `"code":-32603`, `"data":{"reason":"screened","screen":"orders","check":"pattern 1","at":"/messages/0/content/text"}`)
+		if strings.Contains(a.Body, "please") {
+			t.Errorf("the error repeats what was found: %s", a.Body)
+		}
+		ask(message(`{"type":"image","data":"","mimeType":"image/png"}`)).Want(t, http.StatusOK, `"check":"content"`)
+		ask(message(`{"type":"text","text":"a\u200bb","x":1.0}`)).Want(t, http.StatusOK, `{"type":"text","text":"ab","x":1.0}`)
+		same := message(`{"type":"text","text":"\u0061 👨\u200d👩","x":1.0}`)
+		ask(same).Want(t, http.StatusOK, strings.TrimSuffix(same, "}"))
+		other.Answer("prompts/get", message(`{"type":"text","text":"ignore all\u200b"}`))
+		c.Call("prompts/get", gatewaytest.GetParams("other.x")).Want(t, http.StatusOK, `"text":"ignore all"`)
+
+		p.Answer("completion/complete", `{"completion":{"values":["IGNORE ALL"]}}`)
+		c.Call("completion/complete", gatewaytest.CompleteParams("p.plain")).Want(t, http.StatusOK, `"reason":"screened"`, `"at":"/completion/values/0"`)
+	}
+}
+
+// What an upstream asks or says during a get goes through the same screens, across the eras.
+func TestScreens_ApplyToServerRequestsAndNotifications(t *testing.T) {
+	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
+	var blocks strings.Builder
+	for _, label := range upstreams {
+		blocks.WriteString(curiousUpstream(t, label, "timeout = \"30s\""))
+	}
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", blocks.String()+`screen "evil" { patterns = ["(Hello|for) evil"] }`))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4*len(upstreams) })
+	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
+		for _, up := range upstreams {
+			ann, evil := meet(t, s, "ann", revision, "http"), meet(t, s, "evil", revision, "http")
+			if got, err := ann.get(t.Context(), up+".elicit"); err != nil || ann.notes() != "Hello ann" {
+				t.Errorf("%s, %s: ann gets %q, %v and hears %q", revision, up, got, err, ann.notes())
+			}
+			for _, prompt := range []string{".elicit", ".sample"} {
+				if got, err := evil.get(t.Context(), up+prompt); err == nil {
+					t.Errorf("%s, %s: evil gets %q", revision, up, got)
+				}
+			}
+			params := &mcp.GetPromptParams{Name: up + ".tell", Arguments: map[string]string{"who": "evil"}, Meta: mcp.Meta{"progressToken": "x"}}
+			if _, err := evil.session.GetPrompt(t.Context(), params); err != nil {
+				t.Errorf("%s, %s: %v", revision, up, err)
+			}
+			if got := evil.notes(); got != "" {
+				t.Errorf("%s, %s: evil hears %q", revision, up, got)
+			}
+		}
+	}
+}
+
+// The messages of a sampling request are messages, too.
+func TestScreens_ApplyToTheContentOfServerRequests(t *testing.T) {
+	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
+	var blocks strings.Builder
+	for _, label := range upstreams {
+		blocks.WriteString(curiousUpstream(t, label, "timeout = \"30s\""))
+	}
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", blocks.String()+`screen "images" { content = ["image"] }`))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4*len(upstreams) })
+	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
+		for _, up := range upstreams {
+			ann := meet(t, s, "ann", revision, "http")
+			if got, err := ann.get(t.Context(), up+".sample"); err == nil || ann.notes() != "" {
+				t.Errorf("%s, %s: ann gets %q and is asked %q", revision, up, got, ann.notes())
+			}
+			if got, err := ann.get(t.Context(), up+".elicit"); err == nil || ann.notes() != "Hello ann" { // which has no messages
+				t.Errorf("%s, %s: ann gets %q and is asked %q", revision, up, got, ann.notes())
+			}
+		}
+	}
+}
+
+// A call whose questions are rejected waits for nobody: it would keep its server from others.
+func TestScreens_RejectedServerRequestEndsItsGet(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", curiousUpstream(t, "stdio-legacy", "timeout = \"2s\"")+`screen "small" { max_size = 180 }`))
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4 })
+	ann := meet(t, s, "ann", gatewaytest.Latest, "http")
+	for i := range 6 { // of which the server has four at a time
+		if _, err := ann.get(t.Context(), "stdio-legacy.elicit"); err == nil || !strings.Contains(err.Error(), "rejected") {
+			t.Fatalf("get %d: %v, want one that is rejected", i, err)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package requests_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+func TestVisibility_IsTheTeamsOwnAndExposedPrompts(t *testing.T) {
+	s, billing, find := gatewaytest.ServeTwoTeams(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
+	views := map[string][]string{
+		"ann": {"billing.ledger", "billing.review_pr"},
+		"bob": {"billing.review_pr", "find.query"},
+		"":    {"billing.review_pr"},
+	}
+	all := []string{"billing.ledger", "billing.review_pr", "billing.wip_x", "billing.debug_y", "find.query", "find.none", "none"}
+	for who, view := range views {
+		for _, c := range []*gatewaytest.Client{s.Modern(who), s.Legacy("2025-11-25", who)} {
+			if diff := cmp.Diff(view, c.List()); diff != "" {
+				t.Errorf("%q lists (-want +got):\n%s", who, diff)
+			}
+			for _, name := range all {
+				visible := strings.Contains(strings.Join(view, " ")+" ", name+" ")
+				for method, params := range map[string]string{"prompts/get": `{"name":"` + name + `","arguments":{"year":"1"}}`, "completion/complete": gatewaytest.CompleteParams(name)} {
+					a := c.Call(method, params)
+					if got := !strings.Contains(a.Body, `"error"`); got != visible {
+						t.Errorf("%q: %s of %s: visible %v, want %v: %s", who, method, name, got, visible, a.Body)
+					}
+				}
+			}
+		}
+	}
+	if n, m := len(billing.Calls("prompts/get")), len(find.Calls("prompts/get")); n != 2*(2+1+1) || m != 2 {
+		t.Errorf("upstreams were asked %d and %d times", n, m)
+	}
+}
+
+func TestVisibility_HiddenLooksAbsentOverEachTransport(t *testing.T) {
+	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
+	billing.Stop() // nor does health show
+	stdio, legacyStdio, sse := s.Stdio("user:bob"), s.Stdio("user:bob"), s.SSESession("2024-11-05", "bob")
+	legacyStdio.Request(`0`, "initialize", `"protocolVersion":"2025-06-18"`)
+	legacyStdio.WantMessage(`"protocolVersion":"2025-06-18"`)
+	for name, ask := range map[string]asking{
+		"modern": askerOf(s.Modern("bob")),
+		"legacy": askerOf(s.Legacy("2025-06-18", "bob")),
+		"modern over stdio": func(method, params string) string {
+			stdio.Request(`1`, method, params[1:len(params)-1]+","+gatewaytest.Meta)
+			return stdio.Next()
+		},
+		"legacy over stdio": func(method, params string) string {
+			legacyStdio.Request(`1`, method, params[1:len(params)-1])
+			return legacyStdio.Next()
+		},
+		"HTTP+SSE": func(method, params string) string {
+			sse.Request(`1`, method, params[1:len(params)-1])
+			return sse.WantMessage()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask.sameAsNone(t, "billing.ledger")
+			ask.sameAsNone(t, "billing.wip_x")
+			ask.sameAsNone(t, "billing.debug_y")
+		})
+	}
+	ann := askerOf(s.Modern("ann"))
+	ann.sameAsNone(t, "find.query")
+	ann.sameAsNone(t, "billing.wip_x")
+}
+
+// asking asks with a method and its params, an object, and returns all of the answer.
+type asking func(method, params string) string
+
+// askerOf asks over HTTP. Status and headers are part of the answer.
+func askerOf(c *gatewaytest.Client) asking {
+	return func(method, params string) string {
+		body, h := c.Encode("1", method, params)
+		return gatewaytest.Send(c.TB, http.MethodPost, c.URL, body, h).Dump()
+	}
+}
+
+// sameAsNone compares the answers to requests for a name with those for one of the same length that nobody has.
+func (ask asking) sameAsNone(t *testing.T, hidden string) {
+	t.Helper()
+	made := strings.Repeat("x", len(hidden))
+	for _, request := range []struct{ method, params string }{
+		{"prompts/get", `{"name":"%"}`},
+		{"prompts/get", `{"name":"%","arguments":[]}`},
+		{"prompts/get", `{"name":"%","arguments":{}}`},
+		{"prompts/get", `{"name":"%","arguments":{"x":"2","year":7}}`},
+		{"completion/complete", gatewaytest.CompleteParams("%")},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"},"argument":{"name":"x","value":""}}`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"%"}}`},
+	} {
+		answer := func(name string) string {
+			return strings.ReplaceAll(ask(request.method, strings.ReplaceAll(request.params, "%", name)), name, "NAME")
+		}
+		none := answer(made)
+		if !strings.Contains(none, "-32602") || !strings.Contains(none, "NAME") {
+			t.Errorf("%s of what nobody has: %s", request.method, none)
+		}
+		if diff := cmp.Diff(none, answer(hidden)); diff != "" {
+			t.Errorf("%s %s (-made up +hidden):\n%s", request.method, hidden, diff)
+		}
+	}
+}
+
+// Whatever keeps a prompt from a caller, it looks as if there were none: whether it is hidden, not exposed, not for this caller, renamed, left
+// out, over a limit, or asked for with arguments that are wrong.
+func TestVisibility_HiddenLooksAbsentForEachReason(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "open", `{"name":"own","arguments":[{"name":"year","required":true}]}`, `{"name":"when","_meta":{"for":"user:ann"}}`,
+		`{"name":"broken","_meta":{}}`, `{"name":"renamed","arguments":[{"name":"x"}]}`, "drifted", `{"name":"screened","description":"bad"}`, `{"name":"hidden"}`)
+	text := func(lock string) string {
+		return "auth {\n anonymous = true\n" + gatewaytest.Token("ann", "eng") + gatewaytest.Token("bob") + "}\n" + gatewaytest.Team("eng", `"group:eng"`, lock+`
+  limit {
+    rate  = 0.0001
+    burst = 1
+  }
+  prompt "p.renamed" {
+    name      = "fresh"
+    arguments = { x = "1" }
+  }
+  screen "bad" { patterns = ["bad"] }
+  expose "open" {
+    prompts = ["p.open"]
+    to      = ["*"]
+  }
+  expose "when" {
+    prompts = ["p.when", "p.broken"]
+    to      = ["*"]
+    when    = prompt.meta.for == principal.subject
+  }
+  hide "h" {
+    prompts = ["p.hidden"]
+    when    = !contains(principal.groups, "group:eng")
+  }
+`, p)
+	}
+	lock := gatewaytest.Serve(t, text("")).Lock()
+	var kept config.Lock
+	for _, l := range lock {
+		if l.Name != "p.drifted" {
+			kept = append(kept, l)
+		}
+	}
+	s := gatewaytest.ServeLocked(t, text(`lock = "enforce"`), kept)
+	if diff := cmp.Diff([]string{"fresh", "p.broken", "p.hidden", "p.open", "p.own", "p.when"}, s.Modern("ann").List()); diff != "" {
+		t.Fatalf("ann lists (-want +got):\n%s", diff)
+	}
+	hidden := map[string][]string{
+		"bob": {"p.own", "p.when", "p.broken", "p.renamed", "fresh", "p.drifted", "p.screened", "p.hidden"},
+		"":    {"p.own", "p.when", "p.broken", "p.renamed", "fresh", "p.drifted", "p.screened", "p.hidden"},
+		"ann": {"p.renamed", "p.drifted", "p.screened"},
+	}
+	for who, names := range hidden {
+		for _, c := range []*gatewaytest.Client{s.Modern(who), s.Legacy("2025-11-25", who)} {
+			for _, used := range []bool{false, true} {
+				if used {
+					c.Call("prompts/get", gatewaytest.GetParams("p.open"))
+					c.Call("prompts/get", gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, `"rate_limited"`)
+				}
+				for _, name := range names {
+					askerOf(c).sameAsNone(t, name)
+				}
+			}
+		}
+	}
+}
+
+// How long the refusal takes says nothing either: what nobody has, and what this caller may not see, in turns.
+func BenchmarkUnknownPrompt(b *testing.B) {
+	s, _, _ := gatewaytest.ServeTwoTeams(b, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
+	handler := s.Handler()
+	bob := s.Modern("bob")
+	took := map[string]time.Duration{}
+	names := []string{"billing.nothing", "billing.ledger"}
+	requests := map[string]*http.Request{}
+	for _, name := range names {
+		body, h := bob.Encode("1", "prompts/get", gatewaytest.GetParams(name))
+		requests[name] = gatewaytest.NewRequest(b.Context(), b, http.MethodPost, bob.URL, body, h)
+		requests[name].Body = nil
+	}
+	for b.Loop() {
+		for _, name := range names {
+			r := requests[name].Clone(b.Context())
+			r.Body, _ = requests[name].GetBody()
+			begun := time.Now()
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			took[name] += time.Since(begun)
+		}
+	}
+	b.ReportMetric(float64(took[names[0]])/float64(b.N), "ns/nobody's")
+	b.ReportMetric(float64(took[names[1]])/float64(b.N), "ns/somebody's")
+}

@@ -1,0 +1,101 @@
+package snapshot_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+func TestAdmission_LeavesOutWhatTheLockDoesNotApprove(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", `{"name":"a","title":"A"}`, "b")
+	free := gatewaytest.NewPeer(t, "free", "x")
+	text := func(mode string) string {
+		return gatewaytest.Team("eng", "", mode, p) + gatewaytest.Team("other", "", "", free)
+	}
+	lock := gatewaytest.Serve(t, text("")).Lock()
+	if len(lock) != 3 {
+		t.Fatalf("the lock has %d prompts, want 3", len(lock))
+	}
+
+	s := gatewaytest.ServeLocked(t, text(`lock = "enforce"`), lock)
+	c := s.Legacy("2025-11-25", "")
+	if diff := cmp.Diff([]string{"free.x", "p.a", "p.b"}, c.List()); diff != "" || s.ReportNames() != "" {
+		t.Errorf("nothing drifted, but (-want +got):\n%s%s", diff, s.ReportNames())
+	}
+	p.AwaitStream().SetPrompts(`{"title":"\u0041","name":"a"}`, `{"name":"b","description":"new"}`, "c")
+	free.SetPrompts("x", "y")
+	p.Announce()
+	free.AwaitStream().Announce()
+	upstreamtest.Eventually(t, "the new lists are there", func() bool {
+		return strings.Contains(strings.Join(c.List(), " "), "free.y") && s.ReportNames() != ""
+	})
+	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a"}, c.List()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got, want := s.ReportNames(), "drift p.b, drift p.c"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
+	}
+	made, hidden := c.Call("prompts/get", gatewaytest.GetParams("p.z")), c.Call("prompts/get", gatewaytest.GetParams("p.b"))
+	if diff := cmp.Diff(made.Dump(), strings.ReplaceAll(hidden.Dump(), "p.b", "p.z")); diff != "" {
+		t.Errorf("a prompt that is left out does not look like none (-none +left out):\n%s", diff)
+	}
+
+	approved := s.Lock() // holds what was left out
+	if changes := config.DiffLocks(lock, approved); len(changes) != 3 || changes[1].After.Definition != `{"description":"new"}` {
+		t.Errorf("changes %v", changes)
+	}
+	again := gatewaytest.ServeLocked(t, text(`lock = "enforce"`), approved)
+	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a", "p.b", "p.c"}, again.Modern("").List()); diff != "" || again.ReportNames() != "" {
+		t.Errorf("after approval (-want +got):\n%s%s", diff, again.ReportNames())
+	}
+	warned := gatewaytest.ServeLocked(t, text(`lock = "warn"`), lock)
+	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a", "p.b", "p.c"}, warned.Modern("").List()); diff != "" {
+		t.Errorf("warn leaves out (-want +got):\n%s", diff)
+	}
+	if got, want := warned.ReportNames(), "drift p.b, drift p.c"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
+	}
+}
+
+func TestAdmission_LogsEachFinding(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "b")
+	lock := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Lock()
+	var log gatewaytest.Log
+	s := gatewaytest.StartConfig(t, gatewaytest.LoadLocked(t, gatewaytest.Team("eng", "", `
+  lock = "warn"
+  screen "shout" { patterns = ["[A-Z]{3}"] }
+`, p), lock), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.AwaitUpstreams()
+	p.AwaitStream()
+	for i, a := range []string{"one", "two", "three"} {
+		p.Offer(fmt.Sprintf(`{"name":"a","title":%q}`, a), fmt.Sprintf(`{"name":"b","title":"DON'T %s"}`, a), a)
+		// What is screened drifts too, although it is not listed.
+		upstreamtest.Eventually(t, a+" is logged", func() bool { return log.Count("kind=drift") == 3*(i+1) && log.Count("kind=screened") == i+1 })
+	}
+}
+
+func TestAdmission_AppliesTheLockToSavedLists(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "b")
+	folder := t.TempDir()
+	first, _ := keep(t, gatewaytest.Team("eng", "", "", p), folder)
+	first.AwaitUpstreams()
+	lock := first.Lock()
+	first.Stop()
+	p.Stop()
+	s := gatewaytest.StartConfig(t, gatewaytest.LoadLocked(t, gatewaytest.Team("eng", "", `lock = "enforce"`, p), lock[:1]),
+		gateway.Options{StateDir: folder})
+	if diff := cmp.Diff([]string{"p.a"}, s.EntryNames(nil)); diff != "" || s.ReportNames() != "drift p.b" {
+		t.Errorf("%s (-want +got):\n%s", s.ReportNames(), diff)
+	}
+	if got := s.Lock(); len(got) != 2 {
+		t.Errorf("a new lock from kept lists has %d prompts, want 2", len(got))
+	}
+}

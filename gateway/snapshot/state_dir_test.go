@@ -1,0 +1,119 @@
+package snapshot_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+// keep runs a gateway that keeps its lists in a folder; log is what it logs.
+func keep(t *testing.T, text, folder string) (s *gatewaytest.Server, log *bytes.Buffer) {
+	t.Helper()
+	log = &bytes.Buffer{}
+	s = gatewaytest.StartWith(t, text, gateway.Options{StateDir: folder, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s.AwaitUpstreams()
+	return s, log
+}
+
+func TestStateDir_KeepsTheListsOfUpstreamsThatAreDown(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "state")
+	p := gatewaytest.NewPeer(t, "up", "one", `{"name":"two","x":12345678901234567890}`)
+	text := gatewaytest.Team("a", "", "", p)
+	first, _ := keep(t, text, folder)
+	want := first.Modern("").Call("prompts/list", "{}").Result(t, "prompts")
+	first.Stop()
+
+	p.Stop()
+	second, _ := keep(t, text, folder)
+	c := second.Modern("")
+	list := c.Call("prompts/list", "{}")
+	if got := list.Result(t, "prompts"); !bytes.Equal(got, want) {
+		t.Errorf("after the restart the list is %s\nwant %s", got, want)
+	}
+	list.Want(t, 200, `"promptweir/partial":[{"upstream":"up","reason":"unreachable"`, `"stale":true`, `"ttlMs":5000`)
+	c.Call("prompts/get", gatewaytest.GetParams("up.one")).Want(t, 200, `"code":-32603`, `"upstream":"up"`)
+
+	// What the upstream says when it is back counts, also where that is nothing.
+	changes := c.Listen("1")
+	p.SetPrompts()
+	p.Restart()
+	changes.WantChange()
+	if names := c.List(); len(names) != 0 {
+		t.Errorf("the upstream is back with no prompts, the list is %q", names)
+	}
+	second.Stop()
+	third, _ := keep(t, text, folder)
+	if names := third.Modern("").List(); len(names) != 0 {
+		t.Errorf("the last good list was empty, after another restart it is %q", names)
+	}
+}
+
+func TestStateDir_IgnoresUnusableFiles(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "one")
+	text := gatewaytest.Team("a", "", "", p)
+	folder := t.TempDir()
+	first, _ := keep(t, text, folder)
+	first.Stop()
+	p.Stop()
+	path := filepath.Join(folder, "up.json")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
+		t.Errorf("in the folder are %v (%v), want only up.json", entries, err)
+	}
+	for name, content := range map[string][]byte{
+		"cut off":        good[:len(good)/2],
+		"empty":          {},
+		"no JSON":        []byte("hello"),
+		"another format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1),
+		"a flipped byte": bytes.Replace(good, []byte(`"one"`), []byte(`"onf"`), 1),
+		"another server": bytes.Replace(good, []byte(p.URL), []byte("http://127.0.0.1:1"), 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if bytes.Equal(content, good) {
+				t.Fatal("the file is not damaged")
+			}
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, log := keep(t, text, folder)
+			if entries := s.Entries(nil); len(entries) != 0 {
+				t.Errorf("%d prompts were taken from it", len(entries))
+			}
+			s.Stop()
+			if !strings.Contains(log.String(), "saved list ignored") {
+				t.Errorf("it was not reported:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestWhenDown_HidesAnUpstreamAfterItsGrace(t *testing.T) {
+	p, steady := gatewaytest.NewPeer(t, "up", "one"), gatewaytest.NewPeer(t, "steady", "two")
+	p.Settings = `when_down = "hide"
+    grace = "20ms"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p, steady))
+	c := s.Modern("")
+	changes := c.Listen("1")
+	p.Stop()
+	c.Call("prompts/get", gatewaytest.GetParams("up.one")) // it is noticed at the latest when it is asked
+	changes.WantChange()
+	if names := c.List(); !slices.Equal(names, []string{"steady.two"}) {
+		t.Errorf("after the grace the list is %q", names)
+	}
+	c.Call("prompts/get", gatewaytest.GetParams("up.one")).Want(t, 200, "Unknown prompt: up.one")
+	p.Restart()
+	changes.WantChange()
+	if names := c.List(); !slices.Equal(names, []string{"steady.two", "up.one"}) {
+		t.Errorf("with the upstream back the list is %q", names)
+	}
+}

@@ -1,0 +1,357 @@
+package transport_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/identity/identitytest"
+)
+
+type claims = identitytest.Claims
+
+// jwtBlock is an auth block's jwt block of a provider, with other settings.
+func jwtBlock(p *identitytest.Provider, settings ...string) string {
+	return fmt.Sprintf("jwt \"corp\" {\n issuer = %q\n audience = %q\n %s\n}\n", p.Issuer, identitytest.Audience, strings.Join(settings, "\n "))
+}
+
+func TestAuthenticate_TokensOfAnIssuerArePrincipals(t *testing.T) {
+	idp := identitytest.Serve(t)
+	ci := strings.Replace(gatewaytest.Token("ann"), "{\n", "{\n as = \"token\"\n", 1)
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `as = "corp"`)+ci+"}\n"+
+		gatewaytest.Team("eng", `"user:corp/ann", "group:corp/eng"`, "", gatewaytest.NewPeer(t, "p", "a"))+
+		gatewaytest.Team("ops", `"user:token/ann"`, "", gatewaytest.NewPeer(t, "q", "b")))
+	for who, want := range map[string][]string{
+		idp.Token("ann"): {"p.a"},
+		idp.Sign(idp.Claims("bob").With(claims{"groups": []string{"eng"}})): {"p.a"},
+		idp.Token("bob"): {},
+		"ann":            {"q.b"},
+	} {
+		if diff := cmp.Diff(want, s.Modern(who).List()); diff != "" {
+			t.Errorf("%.20s… (-want +got):\n%s", who, diff)
+		}
+		if diff := cmp.Diff(want, s.Legacy("2025-11-25", who).List()); diff != "" {
+			t.Errorf("%.20s… with a session (-want +got):\n%s", who, diff)
+		}
+	}
+	// A session is its principal's, whichever of their tokens comes with it, and nobody else's.
+	session := s.Legacy("2025-11-25", idp.Token("ann"))
+	for who, status := range map[string]int{
+		idp.Sign(idp.Claims("ann").With(claims{"jti": "2"})): http.StatusOK, idp.Token("bob"): http.StatusNotFound, "ann": http.StatusNotFound,
+	} {
+		other := *session
+		other.Headers = append(append(gatewaytest.Headers{}, session.Headers...), gatewaytest.Bearer(who)...)
+		other.Call("prompts/list", "").Want(t, status)
+	}
+}
+
+func TestAuthenticate_ClaimsReachPolicyAndLimits(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := gatewaytest.Serve(t, "gateway {\n limit {\n  rate = 0.001\n  burst = 3\n }\n}\nauth {\n"+jwtBlock(idp)+"}\n"+gatewaytest.Team("eng", `"user:nobody"`, `
+  expose "gold" {
+    prompts = ["p.a"]
+    to      = ["*"]
+    when    = try(principal.claims.tier, "") == "gold" && contains(principal.groups, "group:eng")
+  }
+`, gatewaytest.NewPeer(t, "p", "a")))
+	signed := func(subject string, more claims) *gatewaytest.Client {
+		return s.Modern(idp.Sign(idp.Claims(subject).With(more)))
+	}
+	ann := signed("ann", claims{"tier": "gold", "groups": "eng"})
+	ann.WantList("p.a")
+	ann.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
+	signed("bob", claims{"tier": "gold"}).Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"Unknown prompt: p.a"`)
+
+	// Another token of hers is of the same caller: what she sees is that token's, what she used up is hers.
+	other := signed("ann", claims{"tier": "silver", "groups": "eng"})
+	other.Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
+	other.Call("prompts/list", "").Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	ann.Call("prompts/list", "").Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	signed("bob", nil).Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
+}
+
+func TestAuthenticate_LongestSubjectHasSessionsAndCursors(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := gatewaytest.Serve(t, "gateway { page_size = 1 }\nauth {\n"+jwtBlock(idp)+"}\n"+gatewaytest.Team("eng", `"group:eng"`, "", gatewaytest.NewPeer(t, "p", "a", "b", "c")))
+	long := idp.Claims(strings.Repeat("x", 600-len("user:"))).With(claims{"groups": "eng"})
+	for _, c := range []*gatewaytest.Client{s.Legacy("2025-11-25", idp.Sign(long)), s.Modern(idp.Sign(long))} {
+		if diff := cmp.Diff([]string{"p.a", "p.b", "p.c"}, c.List()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.Revision, diff)
+		}
+	}
+	session := gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, gatewaytest.Bearer(idp.Sign(long)))
+	if n := len(session.Header.Get("Mcp-Session-Id")); n == 0 || n > 1024 {
+		t.Errorf("a session id of %d bytes, want at most 1024", n)
+	}
+}
+
+func TestAuthenticate_RefusalNamesTheProvider(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read", "list"]`)+"}")
+	base := strings.TrimSuffix(s.URL, "/mcp")
+	to := `Bearer resource_metadata="` + base + `/.well-known/oauth-protected-resource/mcp", scope="read list"`
+	scoped := claims{"scope": "list read"}
+	for _, test := range []struct {
+		name, token string
+		status      int
+		challenge   string
+	}{
+		{"good", idp.Sign(idp.Claims("ann").With(scoped)), http.StatusOK, ""},
+		{"none", "", http.StatusUnauthorized, to},
+		{"expired", idp.Sign(idp.Claims("ann").With(scoped).With(claims{"exp": 1})), http.StatusUnauthorized, to + `, error="invalid_token"`},
+		{"unknown", "eve", http.StatusUnauthorized, to + `, error="invalid_token"`},
+		{"half the scopes", idp.Sign(idp.Claims("ann").With(claims{"scope": "read"})), http.StatusForbidden, to + `, error="insufficient_scope"`},
+	} {
+		for _, a := range []gatewaytest.Response{
+			s.Modern(test.token).Call("prompts/list", ""),
+			gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, gatewaytest.Bearer(test.token)),
+		} {
+			if got := a.Header.Get("WWW-Authenticate"); a.Status != test.status || got != test.challenge {
+				t.Errorf("%s: status %d, WWW-Authenticate %s\nwant %d, %s", test.name, a.Status, got, test.status, test.challenge)
+			}
+		}
+		for _, target := range []string{s.URL, s.SSEURL()} {
+			if test.status == http.StatusOK {
+				continue
+			}
+			a := gatewaytest.Send(t, http.MethodGet, target, "", append(gatewaytest.Headers{"Accept", "text/event-stream"}, gatewaytest.Bearer(test.token)...))
+			if got := a.Header.Get("WWW-Authenticate"); a.Status != test.status || got != test.challenge {
+				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s", test.name, target, a.Status, got)
+			}
+		}
+	}
+	inQuery := idp.Sign(idp.Claims("ann").With(scoped))
+	for _, h := range []gatewaytest.Headers{nil, gatewaytest.Bearer(inQuery)} {
+		body, more := s.Modern("").Encode("1", "prompts/list", "")
+		gatewaytest.Send(t, http.MethodPost, s.URL+"?access_token="+inQuery, body, append(more, h...)).Want(t, http.StatusBadRequest, "belongs in the Authorization header")
+	}
+}
+
+func TestAuthenticate_UnreachableProviderIsNoRefusal(t *testing.T) {
+	idp := identitytest.Serve(t)
+	idp.Answer(http.StatusInternalServerError)
+	var log gatewaytest.Log
+	g, err := gateway.New(gatewaytest.Load(t, "auth {\n"+jwtBlock(idp)+"}"), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gatewaytest.Run(t, g)
+	listener := httptest.NewServer(g.Handler())
+	defer listener.Close()
+	s := &gatewaytest.Server{Gateway: g, TB: t, URL: listener.URL + "/mcp"}
+	a := s.Modern(idp.Token("ann")).Call("prompts/list", "")
+	a.Want(t, http.StatusServiceUnavailable, "the identity provider did not answer")
+	if a.Header.Get("Retry-After") == "" || a.Header.Get("WWW-Authenticate") != "" {
+		t.Errorf("headers %v", a.Header)
+	}
+	s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
+	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
+	if got := log.String(); strings.Count(got, "caller refused") != 2 || !strings.Contains(got, "client=127.0.0.1") {
+		t.Errorf("the log: %s\nwant the two bad credentials, and where they came from", got)
+	}
+	if got := log.String(); !strings.Contains(got, "identity provider's keys not fetched") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {
+		t.Errorf("the log: %s", got)
+	}
+}
+
+func TestMetadata_DescribesTheProtectedResource(t *testing.T) {
+	idp := identitytest.Serve(t)
+	blocks := "auth {\n" + jwtBlock(idp, `scopes = ["read"]`) + "}\n"
+	for _, test := range []struct {
+		gateway, resource string
+		paths             []string
+	}{
+		{`path = "/mcp"`, "", []string{"", "/mcp"}},
+		{`public_url = "https://prompts.example.com"`, "https://prompts.example.com/mcp", []string{"", "/mcp"}},
+		{`public_url = "https://prompts.example.com/mcp"`, "https://prompts.example.com/mcp", []string{"", "/mcp"}},
+		{`public_url = "https://prompts.example.com/team/mcp"`, "https://prompts.example.com/team/mcp", []string{"", "/mcp", "/team/mcp"}},
+		{"public_url = \"https://example.com/team/{x}/\"\n path = \"/v1/mcp\"", "https://example.com/team/%7Bx%7D/v1/mcp", []string{"", "/v1/mcp", "/team/%7Bx%7D/v1/mcp"}},
+	} {
+		s := gatewaytest.Serve(t, "gateway {\n "+test.gateway+"\n}\n"+blocks)
+		base := strings.TrimSuffix(s.URL, "/mcp")
+		if test.resource == "" {
+			test.resource = s.URL
+		}
+		at := base + "/.well-known/oauth-protected-resource"
+		for _, path := range test.paths {
+			// Nobody has to be known, and a page of any origin may read it.
+			a := gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Origin", "https://app.example.com"})
+			a.Want(t, http.StatusOK)
+			var got map[string]any
+			if err := json.Unmarshal([]byte(a.Body), &got); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]any{
+				"resource": test.resource, "resource_name": "promptweir", "authorization_servers": []any{idp.Issuer},
+				"scopes_supported": []any{"read"}, "bearer_methods_supported": []any{"header"},
+			}
+			if diff := cmp.Diff(want, got); diff != "" || a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s%s: %v (-want +got):\n%s", at, path, a.Header, diff)
+			}
+			preflight := gatewaytest.Send(t, http.MethodOptions, at+path, "", gatewaytest.Headers{"Origin", "https://app.example.com", "Access-Control-Request-Headers", "mcp-protocol-version"})
+			if preflight.Want(t, http.StatusNoContent); preflight.Header.Get("Access-Control-Allow-Headers") != "*" {
+				t.Errorf("preflight: %v", preflight.Header)
+			}
+			gatewaytest.Send(t, http.MethodPost, at+path, "{}", nil).Want(t, http.StatusMethodNotAllowed)
+			gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)
+		}
+		gatewaytest.Send(t, http.MethodGet, at+"/other", "", nil).Want(t, http.StatusNotFound)
+	}
+	gatewaytest.Send(t, http.MethodGet, strings.TrimSuffix(gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+"}").URL, "/mcp")+"/.well-known/oauth-protected-resource", "", nil).Want(t, http.StatusNotFound)
+}
+
+func TestStream_EndsWhenItsTokenExpires(t *testing.T) {
+	idp := identitytest.Serve(t)
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}\n"+gatewaytest.Team("eng", `"user:ann"`, "", gatewaytest.NewPeer(t, "p", "a")))
+	brief := func() string {
+		return idp.Sign(idp.Claims("ann").With(claims{"exp": time.Now().Add(5 * time.Second).Unix()}))
+	}
+	t.Run("subscription", func(t *testing.T) {
+		t.Parallel()
+		c := s.Modern(brief())
+		c.TB = t
+		listen := c.Listen("7")
+		if last := listen.Next(); !strings.Contains(last.Data, `"resultType":"complete"`) {
+			t.Errorf("the last message is %s", last.Data)
+		}
+		listen.WantEnd()
+		c.Call("prompts/list", "").Want(t, http.StatusUnauthorized)
+	})
+	t.Run("GET", func(t *testing.T) {
+		t.Parallel()
+		c := s.Legacy("2025-06-18", brief())
+		c.TB = t
+		c.Listen("").WantEnd()
+	})
+	t.Run("HTTP+SSE", func(t *testing.T) {
+		t.Parallel()
+		s.SSE(brief()).WantEnd()
+	})
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		who, err := identity.New(gatewaytest.Load(t, "auth {\n"+jwtBlock(idp, `leeway = "0s"`)+"}"), slog.New(slog.DiscardHandler)).FromToken(t.Context(), brief())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, stillOpen := io.Pipe()
+		defer stillOpen.Close()
+		if err := s.ServeStdio(t.Context(), identity.Vouched(who), in, io.Discard); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("ServeStdio: %v, want that the credential has expired", err)
+		}
+	})
+}
+
+func TestClientAddress_TrustsConfiguredProxiesOnly(t *testing.T) {
+	for _, test := range []struct{ trusted, forwarded, want string }{
+		{``, "203.0.113.7", "127.0.0.1"},
+		{`"127.0.0.1"`, "203.0.113.7", "203.0.113.7"},
+		{`"127.0.0.0/8", "10.0.0.0/8"`, "198.51.100.1, 203.0.113.7, 10.1.2.3", "203.0.113.7"},
+		{`"127.0.0.1"`, "203.0.113.7, 10.1.2.3", "10.1.2.3"},
+		{`"127.0.0.1", "10.1.2.3"`, "unknown, 10.1.2.3", "10.1.2.3"},
+		{`"127.0.0.1"`, "", "127.0.0.1"},
+		{`"127.0.0.1", "2001:db8::/32"`, "203.0.113.7,2001:db8::1", "203.0.113.7"},
+	} {
+		spans, _ := gatewaytest.RecordTelemetry(t)
+		s := gatewaytest.Serve(t, "gateway {\n trusted_proxies = ["+test.trusted+"]\n}")
+		s.Modern("").CallWithID("1", "prompts/list", "", "X-Forwarded-For", test.forwarded, "Traceparent", gatewaytest.TraceA).Want(t, http.StatusOK)
+		span := gatewaytest.AwaitSpan(t, spans, "prompts/list", "aaaa")
+		want := attribute.String("client.address", test.want)
+		found := false
+		for _, a := range span.Attributes() {
+			found = found || a == want
+		}
+		if !found {
+			t.Errorf("trusted %s, forwarded %q: %v, want %v", test.trusted, test.forwarded, span.Attributes(), want)
+		}
+	}
+}
+
+func TestAuthenticate_CountsRefusedCredentials(t *testing.T) {
+	_, reader := gatewaytest.RecordTelemetry(t)
+	idp := identitytest.Serve(t)
+	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read"]`)+"}")
+	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized) // which is no credential
+	for range 2 {
+		s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
+	}
+	s.Modern(idp.Token("ann")).Call("prompts/list", "").Want(t, http.StatusForbidden)
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "promptweir.identity.refused" {
+				for _, point := range sum.DataPoints {
+					reason, _ := point.Attributes.Value("promptweir.reason")
+					got[reason.AsString()] = point.Value
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int64{"bad": 2, "scope": 1}, got); diff != "" {
+		t.Errorf("promptweir.identity.refused (-want +got):\n%s", diff)
+	}
+}
+
+func TestAuthenticate_RefusesMissingAndUnknownTokens(t *testing.T) {
+	s, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+"}")
+	for name, h := range map[string]gatewaytest.Headers{
+		"none": nil, "unknown": gatewaytest.Bearer("eve"), "empty": {"Authorization", "Bearer "}, "basic": {"Authorization", "Basic YW5uOmFubg=="},
+	} {
+		for _, a := range []gatewaytest.Response{
+			gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, h),
+			gatewaytest.Send(t, http.MethodGet, s.URL, "", h),
+			gatewaytest.Send(t, http.MethodDelete, s.URL, "", h),
+			(&gatewaytest.Client{Server: s, TB: t, Revision: gatewaytest.Latest, Headers: h}).Call("prompts/list", ""),
+			(&gatewaytest.Client{Server: s, TB: t, Revision: gatewaytest.Latest, Headers: h}).Call("subscriptions/listen", `{"notifications":{}}`),
+			(&gatewaytest.Client{Server: s, TB: t, Revision: gatewaytest.Latest, Headers: h}).Call("server/discover", ""),
+		} {
+			a.Want(t, http.StatusUnauthorized)
+			if got := a.Header.Get("WWW-Authenticate"); got != "Bearer" {
+				t.Errorf("%s: WWW-Authenticate %q", name, got)
+			}
+		}
+	}
+	open, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "payments")+"}")
+	open.Modern("").Call("prompts/list", "").Want(t, http.StatusOK)
+	open.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
+	// Without an auth block everybody is in every team, whatever they send.
+	all, _, _ := gatewaytest.ServeTwoTeams(t, "")
+	for _, token := range []string{"", "eve"} {
+		if diff := cmp.Diff([]string{"billing.ledger", "billing.review_pr", "find.query"}, all.Modern(token).List()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestAuthenticate_RefusesTwoCredentials(t *testing.T) {
+	s := gatewaytest.Serve(t, "auth {\nanonymous = true\n"+gatewaytest.Token("ann")+"}\n")
+	body, h := s.Modern("").Encode("1", "prompts/list", "{}")
+	for _, two := range [][]string{{"", "Bearer nope"}, {"Bearer ann", "Bearer nope"}, {"Bearer nope", "Bearer ann"}, {"Bearer ann", "Bearer ann"}} {
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, s.URL, body, h)
+		r.Header["Authorization"] = two
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q is answered with %d", two, response.StatusCode)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package transport_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// one is a request as it stands in a batch.
+func one(id, method, params string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`
+}
+
+func batch(messages ...string) string { return "[" + strings.Join(messages, ", ") + "]" }
+
+const (
+	aNotification = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	aResponse     = `{"jsonrpc":"2.0","id":1,"result":{}}`
+)
+
+// holdsInOrder fails unless the answer is a batch whose responses hold the parts.
+func holdsInOrder(t *testing.T, body string, parts ...string) {
+	t.Helper()
+	var responses []json.RawMessage
+	if err := json.Unmarshal([]byte(body), &responses); err != nil || len(responses) != len(parts) {
+		t.Fatalf("got %s, want a batch of %d", body, len(parts))
+	}
+	for i, part := range parts {
+		if !strings.Contains(string(responses[i]), part) {
+			t.Errorf("got %s, want %s in it", responses[i], part)
+		}
+		if strings.Contains(part, `"id":`) {
+			gatewaytest.CheckSchema(t, "2025-03-26", "", string(responses[i]))
+		}
+	}
+}
+
+func TestBatch_RespondsInOrder(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
+	c := s.Legacy("2025-03-26", "")
+	c.Headers = c.Headers[:2] // the header with the revision came later
+	answer := func(status int, messages ...string) string {
+		t.Helper()
+		a := gatewaytest.Send(t, http.MethodPost, c.URL, batch(messages...), c.Headers)
+		a.Want(t, status)
+		return a.Body
+	}
+	got := answer(http.StatusOK, one(`1`, "ping", ``), aNotification, one(`"b"`, "prompts/list", ``), aResponse,
+		one(`3`, "prompts/get", `"name":"p.a"`), one(`4`, "prompts/get", `"name":"p.none"`), one(`5`, "tools/list", ``))
+	holdsInOrder(t, got, `"id":1,"result":{}`, `"id":"b"`, `from p`, `"id":4,"error":{"code":-32602`, `{"tools":[]}`)
+	got = answer(http.StatusOK, one(`1`, "initialize", `"protocolVersion":"2025-03-26"`), `{"jsonrpc":"1.0","id":2,"method":"ping"}`,
+		`7`, `{}`, batch(one(`8`, "ping", ``)), one(`9`, "prompts/list", gatewaytest.Meta), one(`10`, "ping", ``))
+	holdsInOrder(t, got, `"id":1,"error":{"code":-32600`, `"id":2,"error":{"code":-32600`, `"code":-32700`, `"code":-32600`, `"code":-32600`,
+		`"id":9,"error":{"code":-32600`, `"id":10,"result":{}`)
+	for _, silent := range [][]string{{aNotification}, {aResponse, aResponse}, {aNotification, aResponse}} {
+		if got := answer(http.StatusAccepted, silent...); got != "" {
+			t.Errorf("%s is answered %s", silent, got)
+		}
+	}
+	full := make([]string, 101)
+	for i := range full {
+		full[i] = one(`1`, "ping", ``)
+	}
+	if got := answer(http.StatusOK, full[:100]...); strings.Count(got, `"result":{}`) != 100 {
+		t.Errorf("got %s", got)
+	}
+	if got := answer(http.StatusBadRequest, full...); !strings.Contains(got, `"code":-32600`) || !strings.Contains(got, "at most 100") {
+		t.Errorf("got %s", got)
+	}
+	for body, code := range map[string]string{`[]`: "-32600", `[{}`: "-32700", `[{"id":1,"id":1}]`: "-32700", `[{}] x`: "-32700"} {
+		gatewaytest.Send(t, http.MethodPost, c.URL, body, c.Headers).Want(t, http.StatusBadRequest, `"code":`+code)
+	}
+}
+
+func TestBatch_IsOfOneRevisionAndSession(t *testing.T) {
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}")
+	body := batch(one(`1`, "ping", ``))
+	post := func(h gatewaytest.Headers) gatewaytest.Response {
+		return gatewaytest.Send(t, http.MethodPost, s.URL, body, h)
+	}
+	for _, revision := range gatewaytest.LegacyRevisions {
+		a := post(s.Legacy(revision, "ann").Headers)
+		if revision == "2025-03-26" {
+			a.Want(t, http.StatusOK, `[{"jsonrpc":"2.0","id":1,"result":{}}]`)
+			continue
+		}
+		a.Want(t, http.StatusBadRequest, `"code":-32600`, "Batches")
+	}
+	post(append(gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest}, gatewaytest.Bearer("ann")...)).Want(t, http.StatusBadRequest, `"code":-32600`, "Batches")
+	post(gatewaytest.Bearer("ann")).Want(t, http.StatusBadRequest, "Mcp-Session-Id")
+	post(nil).Want(t, http.StatusUnauthorized)
+	session := s.Legacy("2025-03-26", "ann").Headers[2:4]
+	post(append(gatewaytest.Bearer("bob"), session...)).Want(t, http.StatusNotFound)
+}
+
+func TestBatch_RunsEightRequestsAtOnce(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "30s"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	var now, most atomic.Int32
+	release := make(chan struct{})
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+				continue
+			}
+			<-release
+		}
+		return false
+	})
+	gets := make([]string, 40)
+	for i := range gets {
+		gets[i] = one(`1`, "prompts/get", `"name":"p.a"`)
+	}
+	c := s.Legacy("2025-03-26", "")
+	answered := make(chan gatewaytest.Response, 1)
+	go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, batch(gets...), c.Headers) }()
+	upstreamtest.Eventually(t, "eight are asked at once", func() bool { return now.Load() == 8 })
+	close(release)
+	a := <-answered
+	if n := strings.Count(a.Body, "from p"); n != 40 || most.Load() != 8 {
+		t.Errorf("%d answers, %d at once, want 40 and no more than 8", n, most.Load())
+	}
+}
+
+func TestBatch_RequestsCanBeCancelled(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "60s"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	entered, gone := p.HoldGets()
+	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`
+	both := batch(one(`"x"`, "prompts/get", `"name":"p.a"`), one(`2`, "ping", ``))
+
+	c := s.Legacy("2025-03-26", "")
+	answered := make(chan gatewaytest.Response, 1)
+	go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, both, c.Headers) }()
+	<-entered
+	gatewaytest.Send(t, http.MethodPost, c.URL, batch(cancel), c.Headers).Want(t, http.StatusAccepted)
+	<-gone
+	holdsInOrder(t, (<-answered).Body, `"id":"x","error"`, `"id":2`)
+
+	// Over one connection, who cancels gets no response.
+	pipes := s.Stdio("")
+	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
+	pipes.WantMessage(`"id":1`)
+	pipes.Send(both)
+	<-entered
+	pipes.Send(cancel)
+	<-gone
+	holdsInOrder(t, pipes.Next(), `"id":2`)
+}
+
+func TestBatch_WorksOverConnections(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
+	ask := batch(one(`1`, "ping", ``), aNotification, one(`2`, "prompts/get", `"name":"p.a"`), one(`3`, "initialize", ``), `{"jsonrpc":"2.0"}`,
+		one(`4`, "subscriptions/listen", gatewaytest.Meta), one(`5`, "no/such", ``))
+	want := []string{`"id":1,"result":{}`, "from p", `"id":3,"error":{"code":-32600`, `"code":-32600`, `"id":4,"error":{"code":-32600`, `"id":5,"error":{"code":-32601`}
+
+	pipes := s.Stdio("")
+	pipes.Send(ask)
+	pipes.WantMessage(`"code":-32600`, "Batches") // there is no revision yet
+	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
+	pipes.WantMessage(`"id":1`)
+	pipes.Send(batch(aNotification, aResponse))
+	pipes.Send(ask)
+	holdsInOrder(t, pipes.Next(), want...)
+	pipes.Send(`[]`)
+	pipes.WantMessage(`{"jsonrpc":"2.0","error":{"code":-32600`)
+	pipes.Request(`9`, "prompts/list", gatewaytest.Meta) // the modern era has none, whatever was settled on
+	pipes.WantMessage(`"id":9`, `"resultType":"complete"`)
+	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-06-18"`)
+	pipes.WantMessage(`"id":1`)
+	pipes.Send(ask)
+	pipes.WantMessage(`"code":-32600`, "Batches")
+
+	sse := s.SSESession("2025-03-26", "")
+	sse.Post(batch(aNotification, aResponse))
+	sse.Post(ask)
+	holdsInOrder(t, sse.WantMessage(), want...)
+}

@@ -1,0 +1,161 @@
+package transport_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+func TestSSE_ServesEachLegacyRevision(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, revision := range gatewaytest.LegacyRevisions {
+		c := s.SSE("")
+		for name, want := range map[string]string{"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "Mcp-Session-Id": ""} {
+			if got := c.Header.Get(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		c.Request(`0`, "prompts/list", ``)
+		c.WantMessage(`"id":0`, `"code":-32600`, `"Begin with initialize"`)
+		c.Request(`0`, "server/discover", gatewaytest.Meta) // there is no modern era here
+		c.WantMessage(`"id":0`, `"code":-32600`)
+		c.Request(`0`, "ping", ``)
+		c.WantMessage(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+		c.Request(`"i"`, "initialize", ``)
+		c.WantMessage(`"id":"i"`, `"code":-32602`)
+		c.Request(`"i"`, "initialize", `"protocolVersion":"`+revision+`"`)
+		gatewaytest.CheckSchema(t, revision, "initialize", c.WantMessage(`"id":"i"`, `"protocolVersion":"`+revision+`"`))
+		c.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.Request(`-1`, "prompts/list", gatewaytest.Meta)
+		gatewaytest.CheckSchema(t, revision, "prompts/list", c.WantMessage(`"id":-1`, `"name":"p.a"`))
+		c.Request(`9007199254740993`, "prompts/get", `"name":"p.a"`)
+		gatewaytest.CheckSchema(t, revision, "prompts/get", c.WantMessage(`"id":9007199254740993,`, "from p"))
+		c.Request(`2`, "tools/list", ``)
+		c.WantMessage(`{"tools":[]}`)
+		c.Request(`3`, "no/such", ``)
+		c.WantMessage(`"id":3`, `-32601`)
+		c.Post(`{"jsonrpc":"2.0","id":5,"result":{}}`) // an answer to nothing
+		p.AwaitStream().Offer("a", "b")
+		if got := c.WantMessage(); got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
+			t.Errorf("got %s", got)
+		}
+		c.Request(`4`, "prompts/list", ``)
+		c.WantMessage(`"name":"p.b"`)
+		c.WantSilence()
+		c.Close()
+		p.Offer("a")
+		upstreamtest.Eventually(t, "the list is as before", func() bool { return len(s.Modern("").List()) == 1 })
+	}
+}
+
+func TestSSE_SessionBelongsToItsPrincipal(t *testing.T) {
+	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
+	gatewaytest.Send(t, http.MethodGet, s.SSEURL(), "", nil).Want(t, http.StatusUnauthorized)
+	ann, bob := s.SSESession("2024-11-05", "ann"), s.SSESession("2024-11-05", "bob")
+	if ann.Endpoint == bob.Endpoint {
+		t.Fatal("two sessions have one endpoint")
+	}
+	const list = `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`
+	post := func(token, endpoint string) gatewaytest.Response {
+		return gatewaytest.Send(t, http.MethodPost, endpoint, list, gatewaytest.Bearer(token))
+	}
+	none := post("bob", s.SSEURL()+"?sessionId=none")
+	none.Want(t, http.StatusNotFound, `"id":1`, `"code":-32600`)
+	if stolen := post("bob", ann.Endpoint); stolen.Dump() != none.Dump() {
+		t.Errorf("another's session is answered %s, one that is not there %s", stolen.Dump(), none.Dump())
+	}
+	post("", ann.Endpoint).Want(t, http.StatusUnauthorized)
+	post("nobody", ann.Endpoint).Want(t, http.StatusUnauthorized)
+	post("ann", s.SSEURL()).Want(t, http.StatusNotFound)
+	ann.Post(list)
+	ann.WantMessage(`"billing.ledger"`)
+	bob.Post(list)
+	if got := bob.WantMessage(`"find.query"`); strings.Contains(got, "ledger") {
+		t.Errorf("bob sees %s", got)
+	}
+	billing.AwaitStream().Offer("review_pr", "wip_x", "debug_y", "new")
+	ann.WantMessage("list_changed")
+	bob.Post(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	bob.WantMessage(`"id":2`) // and nothing of what it cannot see before
+	ann.Close()
+	upstreamtest.Eventually(t, "the session has ended with its stream", func() bool { return post("ann", ann.Endpoint).Status == http.StatusNotFound })
+}
+
+func TestSSE_ReadsMessagesStrictly(t *testing.T) {
+	s := gatewaytest.Serve(t, ``)
+	c := s.SSESession("2024-11-05", "")
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for body, code := range map[string]string{
+		``: "-32700", `{`: "-32700", ping + ping: "-32700", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`: "-32700",
+		`{"jsonrpc":"1.0","id":1,"method":"ping"}`: "-32600", `[]`: "-32600",
+	} {
+		gatewaytest.Send(t, http.MethodPost, c.Endpoint, body, nil).Want(t, http.StatusBadRequest, `"code":`+code)
+	}
+	large := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`
+	gatewaytest.Send(t, http.MethodPost, c.Endpoint, large, nil).Want(t, http.StatusRequestEntityTooLarge)
+	gatewaytest.Send(t, http.MethodPost, c.Endpoint, ping, gatewaytest.Headers{"Content-Type", "text/plain"}).Want(t, http.StatusUnsupportedMediaType)
+	gatewaytest.Send(t, http.MethodGet, s.SSEURL(), "", gatewaytest.Headers{"Accept", "application/json"}).Want(t, http.StatusNotAcceptable)
+	a := gatewaytest.Send(t, http.MethodDelete, s.SSEURL(), "", nil)
+	a.Want(t, http.StatusMethodNotAllowed)
+	if got := a.Header.Get("Allow"); got != "GET, POST" {
+		t.Errorf("Allow: %q", got)
+	}
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		for _, h := range []gatewaytest.Headers{{"Host", "evil.example.com"}, {"Origin", "http://evil.example.com"}} {
+			gatewaytest.Send(t, method, c.Endpoint, ping, h).Want(t, http.StatusForbidden)
+		}
+	}
+	c.Post(ping)
+	c.WantMessage(`"result":{}`)
+	c.Post("[" + ping + "]") // 2024-11-05 has no batches
+	c.WantMessage(`"code":-32600`, "Batches")
+}
+
+func TestSSE_CancelsRequests(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "60s"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	entered, gone := p.HoldGets()
+	c := s.SSESession("2025-03-26", "")
+	c.Request(`"x"`, "prompts/get", `"name":"p.a"`)
+	<-entered
+	c.Request(`"x"`, "prompts/list", ``)
+	c.WantMessage("in use")
+	c.Post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
+	<-gone
+	c.Request(`1`, "ping", ``)
+	c.WantMessage(`"id":1`) // and nothing about x before
+	// The end of the stream is the end of its requests.
+	c.Request(`2`, "prompts/get", `"name":"p.a"`)
+	<-entered
+	c.Close()
+	<-gone
+}
+
+func TestSSE_DrainCompletesRequestsInFlight(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.SSESession("2024-11-05", "")
+	entered, release := make(chan struct{}), make(chan struct{})
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			entered <- struct{}{}
+			<-release
+		}
+		return false
+	})
+	c.Request(`1`, "prompts/get", `"name":"p.a"`)
+	<-entered
+	s.Drain()
+	upstreamtest.Eventually(t, "nothing more is taken", func() bool {
+		a := gatewaytest.Send(t, http.MethodPost, c.Endpoint, `{"jsonrpc":"2.0","method":"notifications/x"}`, nil)
+		return a.Status == http.StatusNotFound
+	})
+	close(release)
+	c.WantMessage(`"id":1`, "from p")
+	c.WantEnd()
+}

@@ -1,0 +1,202 @@
+package transport_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+func TestInitialize_NegotiatesARevision(t *testing.T) {
+	s := gatewaytest.Serve(t, `gateway { instructions = "Ask." }`)
+	agree := func(asked, want string) {
+		t.Helper()
+		c := &gatewaytest.Client{Server: s, TB: t, Revision: want}
+		a := c.Call("initialize", gatewaytest.InitializeParams(asked))
+		a.Want(t, http.StatusOK, `"protocolVersion":"`+want+`"`, `"prompts":{"listChanged":true}`, `"instructions":"Ask."`, `"serverInfo":{"name":"promptweir","version":"1.2.3"}`)
+		if has := strings.Contains(a.Body, `"completions":{}`); has != (want != "2024-11-05") {
+			t.Errorf("%s: completions declared: %v", want, has)
+		}
+		if id := a.Header.Get("Mcp-Session-Id"); id == "" || len(id) > 1024 || strings.Contains(id, want) {
+			t.Errorf("session id %q", id)
+		}
+	}
+	for _, revision := range gatewaytest.LegacyRevisions {
+		agree(revision, revision)
+	}
+	agree("2025-01-01", "2025-11-25")
+	agree("2026-07-28", "2025-11-25")
+	agree("2099-01-01", "2025-11-25")
+	agree("", "2025-11-25")
+	c := &gatewaytest.Client{Server: s, TB: t, Revision: "2025-11-25"}
+	c.CallUnchecked("initialize", `{}`).Want(t, http.StatusOK, `"code":-32602`, "protocolVersion")
+}
+
+func TestSession_HoldsForItsPrincipalOnEachReplica(t *testing.T) {
+	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n"
+	shared := `gateway { cursor_keys = ["%KEY%"] }` + "\n" + auth
+	one, two, foreign := gatewaytest.Serve(t, shared), gatewaytest.Serve(t, shared), gatewaytest.Serve(t, auth)
+	ann := one.Legacy("2025-06-18", "ann")
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	session := ann.Headers[3]
+	with := func(s *gatewaytest.Server, token string, more ...string) gatewaytest.Response {
+		return gatewaytest.Send(t, http.MethodPost, s.URL, ping, append(gatewaytest.Bearer(token), more...))
+	}
+	with(one, "ann", "Mcp-Session-Id", session).Want(t, http.StatusOK, `"result":{}`)
+	with(two, "ann", "Mcp-Session-Id", session).Want(t, http.StatusOK, `"result":{}`)
+	sealer, err := seal.New([][32]byte{[32]byte([]byte("ABCABCABCABCABCABCABCABCABCABCAB"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired, err := sealer.SealSession(seal.Session{Revision: "2025-06-18", Principal: "user:ann", Expires: time.Now().Add(-time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]gatewaytest.Response{
+		"expired":           with(one, "ann", "Mcp-Session-Id", expired),
+		"another key":       with(foreign, "ann", "Mcp-Session-Id", session),
+		"another principal": with(one, "bob", "Mcp-Session-Id", session),
+		"garbage":           with(one, "ann", "Mcp-Session-Id", "garbage"),
+		"another spelling":  with(one, "ann", "Mcp-Session-Id", session+"="),
+		"too long":          with(one, "ann", "Mcp-Session-Id", strings.Repeat("A", 2000)),
+	} {
+		if refused.Status != http.StatusNotFound || strings.Contains(refused.Body, `"id"`) {
+			t.Errorf("%s: status %d: %s", name, refused.Status, refused.Body)
+		}
+	}
+	with(one, "ann").Want(t, http.StatusBadRequest, "Mcp-Session-Id is required")
+	with(one, "ann", "Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-01-01").Want(t, http.StatusBadRequest, `"code":-32022`, `"requested":"2025-01-01"`)
+	with(one, "ann", "Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-06-18").Want(t, http.StatusOK)
+	with(one, "nobody", "Mcp-Session-Id", session).Want(t, http.StatusUnauthorized)
+
+	end := func(token, session string) gatewaytest.Response {
+		return gatewaytest.Send(t, http.MethodDelete, one.URL, "", append(gatewaytest.Bearer(token), "Mcp-Session-Id", session))
+	}
+	end("bob", session).Want(t, http.StatusNotFound)
+	end("ann", "garbage").Want(t, http.StatusNotFound)
+	end("ann", session).Want(t, http.StatusNoContent)
+	end("ann", session).Want(t, http.StatusNotFound)
+	with(one, "ann", "Mcp-Session-Id", session).Want(t, http.StatusNotFound)
+	with(one, "ann", "Mcp-Session-Id", one.Legacy("2025-06-18", "ann").Headers[3]).Want(t, http.StatusOK)
+}
+
+func TestLegacy_AnswersEachMethod(t *testing.T) {
+	s := gatewaytest.Serve(t, ``)
+	for _, revision := range gatewaytest.LegacyRevisions {
+		c := s.Legacy(revision, "")
+		c.Call("ping", "").Want(t, http.StatusOK, `"result":{}`)
+		c.Call("tools/list", "").Want(t, http.StatusOK, `"result":{"tools":[]}`)
+		c.Call("resources/list", "").Want(t, http.StatusOK, `"result":{"resources":[]}`)
+		c.Call("resources/templates/list", "").Want(t, http.StatusOK, `"result":{"resourceTemplates":[]}`)
+		for _, unknown := range []string{"tools/call", "server/discover", "subscriptions/listen", "no/such"} {
+			c.Call(unknown, "").Want(t, http.StatusOK, `"code":-32601`, unknown)
+		}
+		for _, message := range []string{`{"jsonrpc":"2.0","method":"notifications/x"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}`} {
+			if a := gatewaytest.Send(t, http.MethodPost, c.URL, message, c.Headers); a.Status != http.StatusAccepted || a.Body != "" {
+				t.Errorf("%s: status %d, body %q, want 202 and none", message, a.Status, a.Body)
+			}
+		}
+	}
+}
+
+func TestStream_TellsAReturningClientWhetherItMissedAChange(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.Legacy("2025-11-25", "")
+	first := c.Listen("")
+	if got := first.Header.Get("X-Accel-Buffering"); got != "no" {
+		t.Errorf("X-Accel-Buffering %q", got)
+	}
+	prime := first.Next()
+	if prime.LastEventID == "" || prime.Data != "" {
+		t.Fatalf("got %+v first, want an id without data", prime)
+	}
+	p.AwaitStream().Offer("a", "b")
+	news := first.WantChange()
+	if news.LastEventID == prime.LastEventID || !strings.HasPrefix(news.LastEventID, strings.SplitAfter(prime.LastEventID, ".")[0]) {
+		t.Errorf("event ids %q and %q", prime.LastEventID, news.LastEventID)
+	}
+	first.Close()
+
+	// A session has one stream, so each of these has a session of its own.
+	current := s.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", news.LastEventID)
+	old := s.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", prime.LastEventID)
+	made := s.Legacy("2025-06-18", "").Listen("", "Last-Event-Id", "made up")
+	current.Next()
+	old.Next()
+	if told := old.WantChange(); !strings.HasSuffix(told.LastEventID, news.LastEventID[strings.LastIndexByte(news.LastEventID, '.'):]) {
+		t.Errorf("told with id %q, want the fingerprint of %q", told.LastEventID, news.LastEventID)
+	}
+	made.WantChange()
+	// Silence is shown by the next change being the first thing said.
+	p.Offer("a", "c")
+	for _, stream := range []*gatewaytest.Stream{current, old, made} {
+		stream.WantChange()
+		stream.WantSilence()
+	}
+	// A gateway that has just begun sees the same view, and says nothing either.
+	s.Drain()
+	current.WantEnd()
+	old.WantEnd()
+}
+
+func TestSession_HasOneStream(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c, other := s.Legacy("2025-11-25", ""), s.Legacy("2025-11-25", "")
+	first, bystander := c.Listen(""), other.Listen("")
+	first.Next()
+	bystander.Next()
+	second := c.Listen("")
+	second.Next()
+	first.WantEnd()
+	p.AwaitStream().Offer("a", "b")
+	second.WantChange()
+	bystander.WantChange()
+	gatewaytest.Send(t, http.MethodDelete, s.URL, "", c.Headers).Want(t, http.StatusNoContent)
+	second.WantEnd()
+	p.Offer("a", "c")
+	bystander.WantChange()
+}
+
+func TestStream_ReconnectToAFreshReplicaIsNoChange(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	text := `gateway { cursor_keys = ["%KEY%"] }` + "\n" + gatewaytest.Team("eng", "", "", p)
+	c := gatewaytest.Serve(t, text).Legacy("2025-11-25", "")
+	id := c.Listen("").Next().LastEventID
+	c.Server = gatewaytest.Start(t, text)
+	again := c.Listen("", "Last-Event-Id", id)
+	if prime := again.Next(); prime.Data != "" {
+		t.Fatalf("got %q", prime.Data)
+	}
+	p.AwaitStream()
+	upstreamtest.Eventually(t, "the change arrives", func() bool {
+		p.Offer("a", "b")
+		return len(c.List()) == 2
+	})
+	again.WantChange()
+	again.WantSilence()
+}
+
+func TestHTTP_RefusesOtherMethods(t *testing.T) {
+	s := gatewaytest.Serve(t, ``)
+	c := s.Legacy("2025-06-18", "")
+	gatewaytest.Send(t, http.MethodGet, s.URL, "", append(gatewaytest.Headers{"Accept", "application/json"}, c.Headers...)).Want(t, http.StatusNotAcceptable)
+	gatewaytest.Send(t, http.MethodGet, s.URL, "", nil).Want(t, http.StatusBadRequest)
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		a := gatewaytest.Send(t, method, s.URL, "", gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest})
+		a.Want(t, http.StatusMethodNotAllowed)
+		if got := a.Header.Get("Allow"); got != "POST" {
+			t.Errorf("Allow: %q", got)
+		}
+	}
+	a := gatewaytest.Send(t, http.MethodPut, s.URL, "", nil)
+	a.Want(t, http.StatusMethodNotAllowed)
+	if got := a.Header.Get("Allow"); got != "POST, GET, DELETE" {
+		t.Errorf("Allow: %q", got)
+	}
+}

@@ -1,0 +1,716 @@
+package transport_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// TestMatrix_AllClientsWithAllUpstreams plays a whole conversation between a client and an upstream of each revision, over
+// each transport that the revision has, and prints as a table what came of it.
+func TestMatrix_AllClientsWithAllUpstreams(t *testing.T) {
+	var text strings.Builder
+	var ups []end
+	for _, e := range ends() {
+		if e.transport == "sse" && e.revision != "2024-11-05" {
+			continue // Streamable HTTP took its place with the revision after it
+		}
+		ups = append(ups, e)
+		startActor(t, e, &text)
+	}
+	s := gatewaytest.Serve(t, "gateway { page_size = 5 }\n"+"team \"eng\" {\n"+text.String()+"}\n")
+	want := len(ups) * len(actorPrompts())
+	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == want })
+	table := [][]string{{"client \\ upstream"}}
+	for _, up := range ups {
+		table[0] = append(table[0], up.String())
+	}
+	for _, down := range ends() {
+		row := []string{down.String()}
+		t.Run("client "+down.String(), func(t *testing.T) {
+			c := newCaller(t, s, down)
+			for _, up := range ups {
+				ok := t.Run("upstream "+up.String(), func(t *testing.T) { newCell(t, c, up).play() })
+				row = append(row, map[bool]string{true: "ok", false: "FAILED"}[ok])
+			}
+		})
+		table = append(table, row)
+	}
+	t.Logf("In each cell: the list over several pages, every type of content, arguments, completion, errors, changes, cancelling.\n%s", aligned(table))
+}
+
+func aligned(table [][]string) string {
+	var b strings.Builder
+	for _, row := range table {
+		for _, field := range row {
+			fmt.Fprintf(&b, "%-18s", field)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// end is how a client or an upstream speaks.
+type end struct{ revision, transport string }
+
+func (e end) String() string { return e.revision + " " + e.transport }
+
+func (e end) name() string { return strings.ReplaceAll(e.transport+e.revision, "-", "") }
+
+// ends are all revisions over all transports that they have. A client may keep to HTTP+SSE in any legacy revision.
+func ends() []end {
+	var all []end
+	for _, revision := range append(slices.Clone(gatewaytest.LegacyRevisions), gatewaytest.Latest) {
+		all = append(all, end{revision, "http"}, end{revision, "stdio"})
+		if revision != gatewaytest.Latest {
+			all = append(all, end{revision, "sse"})
+		}
+	}
+	return all
+}
+
+// cell is one client before one upstream.
+type cell struct {
+	*caller
+
+	t  *testing.T
+	up end
+}
+
+func newCell(t *testing.T, c *caller, up end) *cell { return &cell{caller: c, t: t, up: up} }
+
+func (c *cell) play() {
+	c.list()
+	c.contents()
+	c.arguments()
+	c.completion()
+	c.failures()
+	c.change()
+	c.cancel()
+	if report := c.report(); report.Wrong != nil {
+		c.t.Errorf("said to the upstream against its schema: %s", report.Wrong)
+	}
+}
+
+// ask calls a method with params about a prompt of the upstream, and fails where the answer is against the schema.
+func (c *cell) ask(method, params string) gatewaytest.Response {
+	c.t.Helper()
+	body := c.call(method, strings.ReplaceAll(params, "<up>", c.up.name()))
+	a := gatewaytest.Response{Status: http.StatusOK, Body: body}
+	if !strings.Contains(params, "<up>.none") && !c.ahead(params) {
+		gatewaytest.CheckSchema(c.t, c.end.revision, method, body)
+	}
+	return a
+}
+
+// ahead reports whether params ask for content that came with a later revision than the client's, which its schema
+// therefore cannot know: it is passed on all the same.
+func (c *cell) ahead(params string) bool {
+	for content, since := range map[string]string{"audio": "2025-03-26", "resource_link": "2025-06-18", "hologram": "9999-99-99"} {
+		if strings.Contains(params, "<up>."+content) && c.end.revision < since {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *cell) names() []string {
+	c.t.Helper()
+	var names []string
+	for params, pages := "{}", 1; ; pages++ {
+		a := c.ask("prompts/list", params)
+		for _, name := range a.Names(c.t) {
+			if own, ok := strings.CutPrefix(name, c.up.name()+"."); ok {
+				names = append(names, own)
+			}
+		}
+		cursor := a.Result(c.t, "nextCursor")
+		if cursor == nil {
+			if pages < 2 {
+				c.t.Errorf("the list has %d page", pages)
+			}
+			return names
+		}
+		params = `{"cursor":` + string(cursor) + `}`
+	}
+}
+
+func (c *cell) list() {
+	c.t.Helper()
+	want := actorPrompts()
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.DeleteFunc(c.names(), func(name string) bool { return name == "grown" })); diff != "" {
+		c.t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+func (c *cell) contents() {
+	for name, content := range contents {
+		c.ask("prompts/get", `{"name":"<up>.`+name+`"}`).Want(c.t, http.StatusOK, `"messages":[{"role":"user","content":`+content+`}]`, `"x-kept":2.50`)
+	}
+}
+
+func (c *cell) arguments() {
+	c.ask("prompts/get", `{"name":"<up>.greet","arguments":{"who":"é"}}`).Want(c.t, http.StatusOK, `hello é`)
+	c.ask("prompts/get", `{"name":"<up>.greet","arguments":{}}`).Want(c.t, http.StatusOK, `"code":-32602`, `who`)
+}
+
+func (c *cell) completion() {
+	const about = `{"ref":{"type":"ref/prompt","name":"<up>.%s"},"argument":{"name":"who","value":"w"}}`
+	c.ask("completion/complete", fmt.Sprintf(about, "greet")).Want(c.t, http.StatusOK, `"values":["greet w"]`)
+	c.ask("completion/complete", fmt.Sprintf(about, "none")).Want(c.t, http.StatusOK, `"code":-32602`)
+}
+
+func (c *cell) failures() {
+	c.ask("prompts/get", `{"name":"<up>.fail"}`).Want(c.t, http.StatusOK, `"error":`+failure)
+	c.ask("prompts/get", `{"name":"<up>.none"}`).Want(c.t, http.StatusOK, `"code":-32602`)
+}
+
+// change lets the upstream add or take away a prompt and say so: the client is told, and then finds it so.
+func (c *cell) change() {
+	before := slices.Contains(c.names(), "grown")
+	c.ask("prompts/get", `{"name":"<up>.grow"}`).Want(c.t, http.StatusOK, `"messages"`)
+	for {
+		select {
+		case message := <-c.changes:
+			gatewaytest.CheckSchema(c.t, c.end.revision, "", message)
+		case <-time.After(gatewaytest.Patience):
+			c.t.Fatal("the client was not told of a change")
+		}
+		if slices.Contains(c.names(), "grown") != before {
+			return // else it was told of an earlier change of another upstream
+		}
+	}
+}
+
+func (c *cell) cancel() {
+	before := c.report()
+	cancel := c.start(`{"name":"` + c.up.name() + `.hold"}`)
+	upstreamtest.Eventually(c.t, "the upstream is asked", func() bool { return c.report().Holding == before.Holding+1 })
+	cancel()
+	upstreamtest.Eventually(c.t, "the upstream has heard of the end", func() bool {
+		now := c.report()
+		return now.Holding == before.Holding && now.Cancelled == before.Cancelled+1
+	})
+}
+
+// report asks the upstream how it has fared.
+func (c *cell) report() (r report) {
+	c.t.Helper()
+	var result struct {
+		Result struct {
+			Messages []struct{ Content struct{ Text string } }
+		}
+	}
+	a := c.ask("prompts/get", `{"name":"<up>.report"}`)
+	err := json.Unmarshal([]byte(a.Body), &result)
+	if err == nil && len(result.Result.Messages) == 1 {
+		err = json.Unmarshal([]byte(result.Result.Messages[0].Content.Text), &r)
+	}
+	if err != nil {
+		c.t.Fatalf("no report: %v, %s", err, a.Body)
+	}
+	return r
+}
+
+// caller is a client of a revision over a transport, in raw JSON.
+type caller struct {
+	end end
+	// call sends a request and returns its response.
+	call func(method, params string) string
+	// start sends a prompts/get whose response is not waited for, and returns what takes it back.
+	start func(params string) (cancel func())
+	// changes are the notifications that the client got.
+	changes chan string
+}
+
+func newCaller(t *testing.T, s *gatewaytest.Server, e end) *caller {
+	switch e.transport {
+	case "http":
+		return httpCaller(t, s, e)
+	case "sse":
+		c := s.SSESession(e.revision, "")
+		return newDuplex(t, e, c.Post, func() (string, bool) {
+			event, ok := <-c.Events
+			return event.Data, ok
+		})
+	}
+	p := s.Stdio("")
+	d := newDuplex(t, e, p.Send, func() (string, bool) {
+		line, ok := <-p.Lines
+		return line, ok
+	})
+	if e.revision == gatewaytest.Latest {
+		p.Send(`{"jsonrpc":"2.0","id":"changes","method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},` + gatewaytest.Meta + `}}`)
+		return d
+	}
+	d.call("initialize", gatewaytest.InitializeParams(e.revision))
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return d
+}
+
+func httpCaller(t *testing.T, s *gatewaytest.Server, e end) *caller {
+	t.Helper()
+	var c *gatewaytest.Client
+	if e.revision == gatewaytest.Latest {
+		c = s.Modern("")
+	} else {
+		c = s.Legacy(e.revision, "")
+	}
+	c.TB = t
+	changes := make(chan string, 1000)
+	stream := c.Listen(`"changes"`)
+	go func() {
+		for event := range stream.Events {
+			if strings.Contains(event.Data, "list_changed") {
+				changes <- event.Data
+			}
+		}
+	}()
+	return &caller{
+		end: e, changes: changes,
+		call: func(method, params string) string {
+			body, h := c.Encode("1", method, params)
+			return gatewaytest.Send(t, http.MethodPost, c.URL, body, h).Body
+		},
+		start: func(params string) func() {
+			ctx, leave := context.WithCancel(t.Context())
+			var done sync.WaitGroup
+			body, h := c.Encode(`"held"`, "prompts/get", params)
+			request := gatewaytest.NewRequest(ctx, t, http.MethodPost, c.URL, body, h)
+			done.Go(func() {
+				if response, err := http.DefaultClient.Do(request); err == nil {
+					_ = response.Body.Close()
+				}
+			})
+			return func() {
+				if e.revision != gatewaytest.Latest {
+					gatewaytest.Send(t, http.MethodPost, c.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"held"}}`, c.Headers)
+				}
+				leave()
+				done.Wait()
+			}
+		},
+	}
+}
+
+// newDuplex is a caller whose one connection carries everything in both directions. Next returns what comes.
+func newDuplex(t *testing.T, e end, say func(string), next func() (string, bool)) *caller {
+	c := &caller{end: e, changes: make(chan string, 1000)}
+	answers := make(chan string, 100)
+	go func() {
+		for message, ok := next(); ok; message, ok = next() {
+			switch {
+			case strings.Contains(message, "list_changed"):
+				c.changes <- message
+			case strings.Contains(message, `"id":1,`):
+				answers <- message
+			}
+		}
+	}()
+	request := func(id, method, params string) string {
+		if e.revision == gatewaytest.Latest {
+			params = strings.Replace(strings.TrimSuffix(params, "}")+","+gatewaytest.Meta+"}", "{,", "{", 1)
+		}
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
+	}
+	c.call = func(method, params string) string {
+		say(request("1", method, params))
+		select {
+		case answer := <-answers:
+			return answer
+		case <-time.After(gatewaytest.Patience):
+			t.Fatalf("no answer to %s %s", method, params)
+			return ""
+		}
+	}
+	c.start = func(params string) func() {
+		say(request(`"held"`, "prompts/get", params))
+		return func() {
+			say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"held"}}`)
+		}
+	}
+	return c
+}
+
+// actor is an MCP server of one revision, written by hand, over whichever transport.
+type actor struct {
+	revision string
+	// say says something that is no response.
+	say func(method string)
+	// byResponse is set where a request is taken back by closing its response.
+	byResponse bool
+
+	mu sync.Mutex // guards what follows
+	report
+	grown   bool
+	waiting map[string]chan struct{}
+}
+
+// report is what an actor has seen.
+type report struct {
+	Holding, Cancelled int
+	// Wrong is what the gateway said against the schema of the revision.
+	Wrong []string
+}
+
+// contents are the contents that the revisions know, and one that none does, each the only message of the prompt of
+// that name.
+var contents = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"text":          `{"type":"text","text":"caf\u00e9 \u2028"}`,
+	"image":         `{"type":"image","data":"QUJD","mimeType":"image/png"}`,
+	"audio":         `{"type":"audio","data":"QUJD","mimeType":"audio/wav"}`,
+	"resource":      `{"type":"resource","resource":{"uri":"file:///a","mimeType":"text/plain","text":"a"}}`,
+	"resource_link": `{"type":"resource_link","uri":"file:///a","name":"a"}`,
+	"hologram":      `{"type":"hologram","voxels":12345678901234567890}`,
+}
+
+const failure = `{"code":-32001,"message":"not today","data":{"left":1e400}}`
+
+func actorPrompts() []string {
+	names := []string{"greet", "fail", "grow", "hold", "report"}
+	for name := range contents {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// take handles a message and returns the response, or "" where there is none. It may block until ctx ends.
+func (a *actor) take(ctx context.Context, body []byte) string {
+	var call struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			Name, Cursor string
+			RequestID    json.RawMessage
+			Arguments    map[string]any
+			Argument     struct{ Value string }
+			Ref          struct{ Name string }
+		}
+	}
+	err := json.Unmarshal(body, &call)
+	if err == nil {
+		revision := a.revision
+		if call.Method == "server/discover" { // asks which revision it is
+			revision = gatewaytest.Latest
+		}
+		err = upstreamtest.Violation(revision, "", body)
+	}
+	if err != nil {
+		a.mu.Lock()
+		a.Wrong = append(a.Wrong, err.Error())
+		a.mu.Unlock()
+	}
+	result := ""
+	switch call.Method {
+	case "initialize":
+		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"actor","version":"1"}}`, a.revision, a.capabilities())
+	case "server/discover":
+		result = `{"resultType":"complete","supportedVersions":["` + gatewaytest.Latest + `"],"ttlMs":0,"cacheScope":"public","capabilities":` + a.capabilities() + `}`
+	case "ping":
+		result = `{}`
+	case "prompts/list":
+		result = a.page(call.Params.Cursor)
+	case "prompts/get":
+		return a.get(ctx, string(call.ID), call.Params.Name, call.Params.Arguments)
+	case "completion/complete":
+		result = fmt.Sprintf(`{"completion":{"values":[%q]}}`, call.Params.Ref.Name+" "+call.Params.Argument.Value)
+	case "notifications/cancelled":
+		a.release(string(call.Params.RequestID))
+	}
+	switch {
+	case call.ID == nil:
+		return ""
+	case result == "" || (call.Method == "initialize") == (a.revision == gatewaytest.Latest) && (call.Method == "initialize" || call.Method == "server/discover"):
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, call.ID)
+	}
+	return a.response(string(call.ID), result)
+}
+
+func (a *actor) capabilities() string {
+	if a.revision == "2024-11-05" { // which cannot declare completions
+		return `{"prompts":{"listChanged":true}}`
+	}
+	return `{"prompts":{"listChanged":true},"completions":{}}`
+}
+
+// response answers with a result, as the revision has it.
+func (a *actor) response(id, result string) string {
+	if a.revision == gatewaytest.Latest && !strings.Contains(result, "resultType") {
+		result = `{"resultType":"complete",` + result[1:]
+		result = strings.Replace(result, ",}", "}", 1)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+// page is one of several with four prompts each.
+func (a *actor) page(cursor string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := actorPrompts()
+	if a.grown {
+		names = append(names, "grown")
+	}
+	from := 0
+	_, _ = fmt.Sscanf(cursor, "from %d", &from) // none is the first page
+	to := min(from+4, len(names))
+	var prompts []string
+	for _, name := range names[from:to] {
+		definition := fmt.Sprintf(`{"name":%q}`, name)
+		if name == "greet" {
+			definition = `{"name":"greet","arguments":[{"name":"who","required":true}]}`
+		}
+		prompts = append(prompts, definition)
+	}
+	next := ""
+	if to < len(names) {
+		next = fmt.Sprintf(`,"nextCursor":"from %d"`, to)
+	}
+	return fmt.Sprintf(`{"prompts":[%s],"ttlMs":0,"cacheScope":"public"%s}`, strings.Join(prompts, ","), next)
+}
+
+func (a *actor) get(ctx context.Context, id, name string, arguments map[string]any) string {
+	text := func(s string) string {
+		quoted, _ := json.Marshal(s)
+		return `{"type":"text","text":` + string(quoted) + `}`
+	}
+	content := contents[name]
+	switch name {
+	case "greet":
+		content = text(fmt.Sprint("hello ", arguments["who"]))
+	case "report":
+		a.mu.Lock()
+		seen, _ := json.Marshal(a.report)
+		a.mu.Unlock()
+		content = text(string(seen))
+	case "grow":
+		a.mu.Lock()
+		a.grown = !a.grown
+		a.mu.Unlock()
+		a.say("notifications/prompts/list_changed")
+		content = text("done")
+	case "hold":
+		a.hold(ctx, id)
+		return ""
+	case "fail":
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, failure)
+	}
+	return a.response(id, `{"messages":[{"role":"user","content":`+content+`}],"x-kept":2.50}`)
+}
+
+// hold leaves a request unanswered until it is taken back.
+func (a *actor) hold(ctx context.Context, id string) {
+	released := make(chan struct{})
+	a.mu.Lock()
+	a.Holding++
+	a.waiting[id] = released
+	a.mu.Unlock()
+	if a.byResponse {
+		<-ctx.Done()
+		a.release(id)
+	}
+	<-released
+}
+
+func (a *actor) release(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if released := a.waiting[id]; released != nil {
+		close(released)
+		delete(a.waiting, id)
+		a.Holding--
+		a.Cancelled++
+	}
+}
+
+// startActor starts an upstream and appends its block.
+func startActor(t *testing.T, e end, text *strings.Builder) {
+	t.Helper()
+	settings := fmt.Sprintf("protocol = %q\n timeout = \"60s\"\n", e.revision)
+	if e.revision == gatewaytest.Latest || e.revision == "2025-11-25" {
+		settings = "timeout = \"60s\"\n" // these are found out
+	}
+	if e.transport == "stdio" {
+		u := upstreamtest.Child(t, e.name(), "actor", e.revision)
+		command, _ := json.Marshal(u.Command)
+		fmt.Fprintf(text, "upstream %q {\n command = %s\n env = {\n", e.name(), command)
+		for name, value := range u.Env {
+			fmt.Fprintf(text, "%s = %q\n", name, value.Reveal())
+		}
+		fmt.Fprintf(text, "}\n%s}\n", settings)
+		return
+	}
+	a := &actor{revision: e.revision, waiting: map[string]chan struct{}{}, byResponse: e.revision == gatewaytest.Latest}
+	server := &overHTTP{actor: a, sse: e.transport == "sse", streams: map[chan string]string{}}
+	a.say = server.announce
+	h := httptest.NewServer(server)
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	url := h.URL + "/mcp"
+	if e.transport == "sse" {
+		url, settings = h.URL+"/sse", settings+"transport = \"sse\"\n"
+	}
+	fmt.Fprintf(text, "upstream %q {\n url = %q\n %s}\n", e.name(), url, settings)
+}
+
+// playActor is a child process.
+func playActor(args []string) {
+	var mu sync.Mutex
+	var subscription atomic.Pointer[string]
+	subscription.Store(new(string))
+	write := func(message string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Println(message) //nolint:forbidigo // the protocol's stream
+	}
+	a := &actor{revision: args[0], waiting: map[string]chan struct{}{}}
+	a.say = func(method string) { write(notification(method, *subscription.Load())) }
+	for scanner := bufio.NewScanner(os.Stdin); scanner.Scan(); {
+		line := bytes.Clone(scanner.Bytes())
+		if id, ok := listens(line); ok {
+			text := string(id)
+			subscription.Store(&text)
+			write(acknowledgment(text))
+			continue
+		}
+		go func() {
+			if response := a.take(context.Background(), line); response != "" {
+				write(response)
+			}
+		}()
+	}
+}
+
+// listens reports whether a message is a subscription, and its id.
+func listens(body []byte) (id json.RawMessage, ok bool) {
+	var call gatewaytest.Call
+	err := json.Unmarshal(body, &call)
+	return call.ID, err == nil && call.Method == "subscriptions/listen"
+}
+
+func acknowledgment(id string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"promptsListChanged":true}}}`, id)
+}
+
+// notification is one without params, or of a subscription.
+func notification(method, subscription string) string {
+	if subscription == "" {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, method)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, subscription)
+}
+
+// overHTTP serves an actor over Streamable HTTP, with answers by event streams in revisions in which that is more
+// common, or over HTTP+SSE.
+type overHTTP struct {
+	*actor
+
+	sse     bool
+	mu      sync.Mutex // guards streams
+	streams map[chan string]string
+}
+
+func (o *overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	id, isListen := listens(body)
+	switch {
+	case err != nil:
+	case isListen:
+		o.stream(w, r, acknowledgment(string(id)), string(id))
+	case r.Method == http.MethodGet && o.sse:
+		o.stream(w, r, "", "")
+	case r.Method == http.MethodGet && o.revision != gatewaytest.Latest:
+		o.stream(w, r, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}`, "")
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	case o.sse:
+		w.WriteHeader(http.StatusAccepted)
+		if response := o.take(context.WithoutCancel(r.Context()), body); response != "" {
+			o.each(func(stream chan string, _ string) { stream <- response })
+		}
+	default:
+		o.respond(w, r, body)
+	}
+}
+
+func (o *overHTTP) respond(w http.ResponseWriter, r *http.Request, body []byte) {
+	const session = "Mcp-Session-Id"
+	switch {
+	case bytes.Contains(body, []byte(`"initialize"`)):
+		w.Header().Set(session, "s-1")
+	case o.revision != gatewaytest.Latest && r.Header.Get(session) != "s-1":
+		http.Error(w, "no session", http.StatusBadRequest)
+		return
+	}
+	response := o.take(r.Context(), body)
+	switch {
+	case response == "":
+		w.WriteHeader(http.StatusAccepted)
+	case o.revision == "2025-06-18" || o.revision == gatewaytest.Latest:
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, ": hi\n\nid: 1\ndata:\n\ndata: %s\n\n", response)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, response) // the gateway has gone
+	}
+}
+
+func (o *overHTTP) announce(method string) {
+	o.each(func(stream chan string, id string) { stream <- notification(method, id) })
+}
+
+func (o *overHTTP) each(use func(stream chan string, id string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for stream, id := range o.streams {
+		use(stream, id)
+	}
+}
+
+func (o *overHTTP) stream(w http.ResponseWriter, r *http.Request, first, id string) {
+	messages := make(chan string, 100)
+	o.mu.Lock()
+	o.streams[messages] = id
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.streams, messages)
+	}()
+	w.Header().Set("Content-Type", "text/event-stream")
+	if first == "" {
+		_, _ = io.WriteString(w, "event: endpoint\ndata: /messages\n\n") // noticed below
+	} else {
+		fmt.Fprintf(w, "data: %s\n\n", first)
+	}
+	_ = http.NewResponseController(w).Flush() // noticed below
+	for {
+		select {
+		case message := <-messages:
+			fmt.Fprintf(w, "data: %s\n\n", message)
+			_ = http.NewResponseController(w).Flush() // noticed next
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

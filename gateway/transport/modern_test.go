@@ -1,0 +1,127 @@
+package transport_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+func TestModern_RequestsStandForThemselves(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "grüße")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	const good = `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`
+	const able = `"io.modelcontextprotocol/clientCapabilities":{}`
+	post := func(method, name, meta string, h ...string) gatewaytest.Response {
+		t.Helper()
+		params := `"_meta":{` + meta + `}`
+		if name != "" {
+			params = fmt.Sprintf(`"name":%q,`, name) + params
+		}
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"é","method":%q,"params":{%s}}`, method, params)
+		a := gatewaytest.Send(t, http.MethodPost, s.URL, body, append(gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", method, "Mcp-Name", name}, h...))
+		if !strings.Contains(a.Body, `"id":"é"`) {
+			t.Errorf("the answer is not to the request: %s", a.Body)
+		}
+		gatewaytest.CheckSchema(t, gatewaytest.Latest, method, a.Body)
+		return a
+	}
+	post("prompts/list", "", good+","+able, "Mcp-Name", "-").Want(t, http.StatusOK, `"prompts":[{`)
+	post("prompts/get", "p.a", good+","+able).Want(t, http.StatusOK, "from p")
+	mismatch := func(method, name string, h ...string) {
+		t.Helper()
+		post(method, name, good+","+able, h...).Want(t, http.StatusBadRequest, `"code":-32020`)
+	}
+	mismatch("prompts/list", "", "Mcp-Method", "-")
+	mismatch("prompts/list", "", "Mcp-Method", "prompts/get")
+	mismatch("prompts/list", "", "Mcp-Method", "Prompts/List")
+	mismatch("prompts/list", "", "Mcp-Protocol-Version", "-")
+	mismatch("prompts/list", "", "Mcp-Protocol-Version", "2025-11-25")
+	mismatch("prompts/get", "p.a", "Mcp-Name", "-")
+	mismatch("prompts/get", "p.a", "Mcp-Name", "p.b")
+	mismatch("prompts/get", "p.grüße", "Mcp-Name", "p.grüße")
+	mismatch("prompts/get", "p.grüße", "Mcp-Name", "=?base64?%%%?=")
+	mismatch("prompts/get", "p.grüße", "Mcp-Name", "=?base64?cC5h?=")
+	post("prompts/get", "p.grüße", good+","+able, "Mcp-Name", "=?base64?cC5ncsO8w59l?=").Want(t, http.StatusOK, "from p")
+	post("prompts/get", "p.a", good+","+able, "Mcp-Name", "=?base64?cC5h?=").Want(t, http.StatusOK, "from p")
+
+	malformed := func(meta, missing string) {
+		t.Helper()
+		post("prompts/list", "", meta, "Mcp-Name", "-").Want(t, http.StatusBadRequest, `"code":-32602`, missing)
+	}
+	malformed(able, "io.modelcontextprotocol/protocolVersion")
+	malformed(`"io.modelcontextprotocol/protocolVersion":7,`+able, "io.modelcontextprotocol/protocolVersion")
+	malformed(good, "io.modelcontextprotocol/clientCapabilities")
+	malformed(good+`,"io.modelcontextprotocol/clientCapabilities":null`, "io.modelcontextprotocol/clientCapabilities")
+
+	for _, revision := range []string{"2027-01-01", "1900-01-01", "DRAFT"} {
+		post("prompts/list", "", `"io.modelcontextprotocol/protocolVersion":"`+revision+`",`+able, "Mcp-Protocol-Version", revision, "Mcp-Method", "-").
+			Want(t, http.StatusBadRequest, `"code":-32022`, `"requested":"`+revision+`"`, `"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`)
+	}
+	for _, unknown := range []string{"tools/list", "resources/list", "resources/templates/list", "ping", "initialize", "logging/setLevel", "no/such"} {
+		post(unknown, "", good+","+able, "Mcp-Name", "-").Want(t, http.StatusNotFound, `"code":-32601`)
+	}
+	h := gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", "notifications/x"}
+	gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","method":"notifications/x"}`, h).Want(t, http.StatusAccepted)
+	gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":1,"result":{}}`, h).Want(t, http.StatusBadRequest)
+	// A session id is ignored, and none is made.
+	a := post("prompts/list", "", good+","+able, "Mcp-Name", "-", "Mcp-Session-Id", "garbage")
+	a.Want(t, http.StatusOK)
+	if got := a.Header.Get("Mcp-Session-Id"); got != "" {
+		t.Errorf("a session id in the modern era: %q", got)
+	}
+}
+
+func TestDiscover_DescribesTheGateway(t *testing.T) {
+	s := gatewaytest.Serve(t, `gateway { instructions = "Ask." }`)
+	s.Modern("").Call("server/discover", "").Want(t, http.StatusOK,
+		`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`,
+		`"capabilities":{"prompts":{"listChanged":true},"logging":{},"completions":{}}`, `"resultType":"complete"`, `"instructions":"Ask."`,
+		`"io.modelcontextprotocol/serverInfo":{"name":"promptweir","version":"1.2.3"}`, `"ttlMs":`, `"cacheScope":"public"`)
+}
+
+func TestHTTP_ServesBothErasOnOneConnection(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
+	legacy, modern := s.Legacy("2025-03-26", ""), s.Modern("")
+	for range 3 {
+		legacy.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, "from p")
+		modern.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, "from p", `"resultType":"complete"`)
+	}
+}
+
+func TestListen_SubscribesUntilTheGatewayDrains(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.Modern("")
+	one, two := c.Listen(`7`), c.Listen(`"s\u0041"`)
+	body, h := c.Encode(`8`, "subscriptions/listen", `{"notifications":{"toolsListChanged":true,"promptsListChanged":false}}`)
+	tools := c.OpenStream(http.MethodPost, body, h)
+	if ack := tools.Next(); !strings.Contains(ack.Data, `"notifications":{}`) {
+		t.Errorf("acknowledgment %s grants what was not asked for or is not there", ack.Data)
+	}
+	p.AwaitStream().Offer("a", "b")
+	for id, stream := range map[string]*gatewaytest.Stream{`7`: one, `"s\u0041"`: two} {
+		event := stream.WantChange()
+		gatewaytest.CheckSchema(t, gatewaytest.Latest, "notifications/prompts/list_changed", event.Data)
+		if want := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`; !strings.Contains(event.Data, want) {
+			t.Errorf("got %s, want %s in it", event.Data, want)
+		}
+		if event.LastEventID != "" {
+			t.Errorf("a modern event has the id %q", event.LastEventID)
+		}
+	}
+	s.Drain()
+	for id, stream := range map[string]*gatewaytest.Stream{`7`: one, `"s\u0041"`: two, `8`: tools} {
+		last := stream.Next()
+		gatewaytest.CheckSchema(t, gatewaytest.Latest, "subscriptions/listen", last.Data)
+		if want := `"id":` + id + `,"result":{"resultType":"complete"`; !strings.Contains(last.Data, want) {
+			t.Errorf("got %s at the end, want %s in it", last.Data, want)
+		}
+		stream.WantEnd()
+	}
+	for _, filter := range []string{``, `"notifications":7`, `"notifications":null`} {
+		c.CallUnchecked("subscriptions/listen", `{`+filter+`}`).Want(t, http.StatusBadRequest, `"code":-32602`)
+	}
+}

@@ -1,0 +1,220 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+func TestStdio_ServesEachLegacyRevision(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, revision := range gatewaytest.LegacyRevisions {
+		c := s.Stdio("")
+		c.Request(`0`, "prompts/list", ``)
+		c.WantMessage(`"id":0`, `"code":-32600`)
+		c.Request(`0`, "ping", ``)
+		c.WantMessage(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+		c.Request(`"i"`, "initialize", `"protocolVersion":"`+revision+`"`)
+		gatewaytest.CheckSchema(t, revision, "initialize", c.WantMessage(`"id":"i"`, `"protocolVersion":"`+revision+`"`))
+		c.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.Request(`-1`, "prompts/list", ``)
+		gatewaytest.CheckSchema(t, revision, "prompts/list", c.WantMessage(`"id":-1`, `"name":"p.a"`))
+		c.Request(`9007199254740993`, "prompts/get", `"name":"p.a"`)
+		c.WantMessage(`"id":9007199254740993,`, "from p")
+		c.Request(`1.5`, "ping", ``)
+		c.WantMessage(`"id":1.5,`)
+		c.Request(`2`, "tools/list", ``)
+		c.WantMessage(`{"tools":[]}`)
+		c.Request(`3`, "no/such", ``)
+		c.WantMessage(`"id":3`, `-32601`)
+		p.AwaitStream().Offer("a", "b")
+		if diff := cmp.Diff(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`, c.Next()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		c.Request(`4`, "prompts/list", ``)
+		c.WantMessage(`"name":"p.b"`)
+		_ = c.In.Close()
+		c.WantEnd()
+		p.Offer("a")
+		upstreamtest.Eventually(t, "the list is as before", func() bool { return len(s.Modern("").List()) == 1 })
+	}
+}
+
+func TestStdio_ServesTheModernEra(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.Stdio("")
+	c.Request(`1`, "server/discover", gatewaytest.Meta)
+	gatewaytest.CheckSchema(t, gatewaytest.Latest, "server/discover", c.WantMessage(`"id":1`, `"supportedVersions":["2026-07-28"`))
+	c.Request(`2`, "prompts/list", strings.Replace(gatewaytest.Meta, gatewaytest.Latest, "2027-01-01", 1))
+	c.WantMessage(`"id":2`, `"code":-32022`, `"requested":"2027-01-01"`)
+	c.Request(`3`, "prompts/list", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
+	c.WantMessage(`"id":3`, `"code":-32602`)
+	c.Request(`4`, "tools/list", gatewaytest.Meta)
+	c.WantMessage(`"id":4`, `"code":-32601`)
+	c.Request(`5`, "subscriptions/listen", gatewaytest.Meta)
+	c.WantMessage(`"id":5`, `"code":-32602`)
+
+	const all = `"notifications":{"promptsListChanged":true},` + gatewaytest.Meta
+	c.Request(`7`, "subscriptions/listen", all)
+	c.WantMessage(`subscriptions/acknowledged`, `"promptsListChanged":true`, `"io.modelcontextprotocol/subscriptionId":7`)
+	c.Request(`"7"`, "subscriptions/listen", all)
+	c.WantMessage(`subscriptions/acknowledged`, `"io.modelcontextprotocol/subscriptionId":"7"`)
+	p.AwaitStream().Offer("a", "b")
+	both := c.Next() + c.Next()
+	for _, id := range []string{`7`, `"7"`} {
+		if want := `list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}`; strings.Count(both, want) != 1 {
+			t.Errorf("got %s, want %s once", both, want)
+		}
+	}
+	// The first is cancelled, the second goes on.
+	c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	c.Request(`7`, "prompts/list", gatewaytest.Meta)
+	for line := c.Next(); strings.Contains(line, "in use"); line = c.Next() {
+		c.Request(`7`, "prompts/list", gatewaytest.Meta) // the end of the first is not ordered with what follows
+	}
+	p.Offer("a", "c")
+	c.WantMessage(`list_changed`, `"io.modelcontextprotocol/subscriptionId":"7"`)
+	s.Drain()
+	gatewaytest.CheckSchema(t, gatewaytest.Latest, "subscriptions/listen", c.WantMessage(`"id":"7","result":{"resultType":"complete"`, `"io.modelcontextprotocol/subscriptionId":"7"`))
+	c.Stop()
+	c.WantEnd()
+	if line, ok := <-c.Lines; ok {
+		t.Errorf("said at the end: %s", line)
+	}
+}
+
+func TestStdio_CompletesSubscriptionsAtTheEnd(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
+	for name, end := range map[string]func(*gatewaytest.StdioClient){
+		"the input ends": func(c *gatewaytest.StdioClient) { _ = c.In.Close() },
+		"ctx ends":       func(c *gatewaytest.StdioClient) { c.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := s.Stdio("")
+			c.Request(`1`, "subscriptions/listen", `"notifications":{},`+gatewaytest.Meta)
+			c.WantMessage("acknowledged", `"notifications":{}`)
+			end(c)
+			c.WantMessage(`"id":1,"result":`)
+			c.WantEnd()
+		})
+	}
+}
+
+func TestStdio_ReadsMessagesStrictly(t *testing.T) {
+	c := gatewaytest.Serve(t, ``).Stdio("")
+	c.Send(`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`)
+	c.WantMessage(`"code":-32700`)
+	c.Send(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+	c.WantMessage(`"code":-32600`)
+	c.Send(``)
+	c.Send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`)
+	c.WantMessage(`too large`)
+	c.Send("\t" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\r")
+	c.WantMessage(`"result":{}`)
+	c.Send(`{"jsonrpc":"2.0","id":5,"result":{}}`) // an answer to nothing
+	c.Request(`2`, "ping", ``)
+	c.WantMessage(`"id":2`)
+}
+
+func TestStdio_CancelsRequests(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "60s"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	entered, gone := p.HoldGets()
+	c := s.Stdio("")
+	c.Request(`"x"`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
+	<-entered
+	c.Request(`"x"`, "prompts/list", gatewaytest.Meta)
+	c.WantMessage("in use")
+	c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"y"}}`)
+	c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
+	<-gone
+	c.Request(`1`, "ping", gatewaytest.Meta)
+	c.WantMessage(`"id":1`) // and nothing about x before
+	c.Request(`2`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
+	<-entered
+	c.Stop()
+	<-gone
+	c.WantEnd()
+}
+
+func TestStdio_AnswersRequestsBeforeTheEndOfInput(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)).Stdio("")
+	release := make(chan struct{})
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			<-release
+		}
+		return false
+	})
+	c.Request(`1`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
+	_ = c.In.Close()
+	close(release)
+	c.WantMessage(`"id":1`, "from p")
+	c.WantEnd()
+}
+
+func TestStdio_SeesAsItsPrincipal(t *testing.T) {
+	s, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
+	for as, want := range map[string]int{"user:bob": 2, "user:zoe,group:payments": 2, "user:zoe": 1} {
+		c := s.Stdio(as)
+		c.Request(`1`, "prompts/list", gatewaytest.Meta)
+		if got := strings.Count(c.Next(), `"name":"billing`) + strings.Count(as, "bob"); got != want {
+			t.Errorf("%s sees %d prompts, want %d", as, got, want)
+		}
+	}
+}
+
+// stuck is a client that never reads, broken one that has gone.
+type (
+	stuck  struct{ release chan struct{} }
+	broken struct{}
+)
+
+func (s stuck) Write([]byte) (int, error) {
+	<-s.release
+	return 0, io.ErrClosedPipe
+}
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestStdio_EndsThoughItsClientDoesNotRead(t *testing.T) {
+	s := gatewaytest.Serve(t, ``)
+	who := gatewaytest.Anybody()
+	in, client := io.Pipe()
+	defer client.Close()
+	release := make(chan struct{})
+	defer close(release)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(ctx, identity.Vouched(who), in, stuck{release}) }()
+	for range 3 { // the writer is stuck with the first, the reader with the second
+		go io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n") //nolint:errcheck // it may stay unread
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ServeStdio: %v", err)
+	}
+
+	in, client = io.Pipe()
+	defer client.Close()
+	go func() { ended <- s.ServeStdio(t.Context(), identity.Vouched(who), in, broken{}) }()
+	if _, err := io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("ServeStdio with a client that has gone: %v, want its error", err)
+	}
+}
