@@ -210,8 +210,8 @@ func (tr *transcript) compare(path string) {
 	if strings.Contains(path, "sse") {
 		transport = "HTTP+SSE"
 	}
-	tr.archive.Comment = fmt.Appendf(nil, "One session of revision %s over %s, as gateway/wire_test.go plays it.\n"+
-		"Values in <> differ from run to run; JSON is indented for reading. Rewritten by: go test ./gateway -run TestWire -update\n\n", tr.revision, transport)
+	tr.archive.Comment = fmt.Appendf(nil, "One session of revision %s over %s, as gateway/transport/wire_test.go plays it.\n"+
+		"Values in <> differ from run to run; JSON is indented for reading. Rewritten by: go test ./gateway/transport -run TestWire -update\n\n", tr.revision, transport)
 	got := txtar.Format(&tr.archive)
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
