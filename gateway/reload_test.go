@@ -263,6 +263,49 @@ func TestReload_WaitingGetsMoveToTheNewUpstream(t *testing.T) {
 	}
 }
 
+// A get that waits for its turn at an upstream has sent nothing yet. When a reload retires the upstream, the get begins
+// again at the new one, but as a caller whom the new configuration accepts, or not at all.
+func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
+	old, next := gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "p", "a")
+	old.Settings = "concurrency = 1\n timeout = \"60s\"\n"
+	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", old), gateway.Options{})
+	entered, release := gate(old)
+	get := func(c *gatewaytest.Client) chan gatewaytest.Response {
+		response := make(chan gatewaytest.Response, 1)
+		go func() { response <- c.CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")) }()
+		return response
+	}
+	clients := []*gatewaytest.Client{r.Modern(""), r.Legacy("2025-11-25", "")}
+	first := get(clients[0])
+	<-entered // and keeps the only turn
+	var waiting []chan gatewaytest.Response
+	for _, c := range clients {
+		waiting = append(waiting, get(c))
+	}
+	upstreamtest.Eventually(t, "both gets wait for their turn", func() bool {
+		return goroutinesIn("upstream.(*Connector).acquireSlot(", "semaphore.(*Weighted).Acquire(") == len(waiting)
+	})
+
+	r.MustReload("auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("eng", `"user:ann"`, "", next))
+	upstreamtest.Eventually(t, "the old upstream takes no more calls", func() bool {
+		return goroutinesIn("upstream.(*Connector).Retire(", "semaphore.(*Weighted).Acquire(") == 1
+	})
+	close(release)
+	(<-first).Want(t, http.StatusOK, `"from p"`) // the old upstream had it already
+	for i, response := range waiting {
+		refused := <-response
+		refused.Want(t, http.StatusOK, `"code":-32600`, `"message":"Unauthorized`)
+		gatewaytest.CheckSchema(t, clients[i].Revision, "prompts/get", refused.Body)
+	}
+	if calls := next.Calls("prompts/get"); len(calls) != 0 {
+		t.Errorf("the new upstream received %s from callers whom the new configuration does not accept", calls[0].Params)
+	}
+	r.Modern("ann").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
+	if n := len(next.Calls("prompts/get")); n != 1 {
+		t.Errorf("the new upstream received %d gets, want that of ann only", n)
+	}
+}
+
 func TestReload_ChangedUpstreamIsNeverMissing(t *testing.T) {
 	old, next := gatewaytest.NewPeer(t, "up", "a", "b"), gatewaytest.NewPeer(t, "up", "a", "b")
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", old), gateway.Options{})
