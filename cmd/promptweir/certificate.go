@@ -11,37 +11,38 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// lookAgain is how often the files of the certificate are looked at, when somebody connects.
-const lookAgain = 10 * time.Second
+// certificateInterval is the least time between two checks of the certificate's files. Handshakes trigger the checks.
+const certificateInterval = 10 * time.Second
 
-// certificate is what clients are shown. It follows its files when they are renewed.
-type certificate struct {
-	from   *config.ServerTLS
+// serverCertificate is the endpoint's certificate. It follows its files when they are renewed.
+type serverCertificate struct {
+	cfg    *config.ServerTLS
 	logger *slog.Logger
 
-	current atomic.Pointer[shownCertificate]
-	// looked is when the files were looked at last, in nanoseconds since 1970.
-	looked atomic.Int64
+	current atomic.Pointer[loadedCertificate]
+	// checked is when the files were last checked, in nanoseconds since 1970.
+	checked atomic.Int64
 }
 
-// shownCertificate is a certificate and what its files were then.
-type shownCertificate struct {
+// loadedCertificate is a certificate with the state of its files when it was loaded.
+type loadedCertificate struct {
 	tls.Certificate
 
 	files [2]fileStamp
 }
 
+// fileStamp tells a file from its renewed version.
 type fileStamp struct {
 	modified time.Time
 	size     int64
 }
 
-// serverTLS returns how the endpoint's connections are made; nil means in plain.
+// serverTLS returns the endpoint's TLS settings, nil for plain HTTP.
 func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if cfg.Gateway.TLS == nil {
-		return nil, nil //nolint:nilnil // net/http takes nil as none too
+		return nil, nil //nolint:nilnil // net/http reads nil in the same way
 	}
-	c, err := cfg.Gateway.TLS.ServerConfig(cfg.Auth.RequiresClientCertificate())
+	settings, err := cfg.Gateway.TLS.ServerConfig(cfg.Auth.RequiresClientCertificate())
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
@@ -49,27 +50,29 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	shown := &certificate{from: cfg.Gateway.TLS, logger: logger}
-	shown.current.Store(&shownCertificate{Certificate: pair})
-	c.GetCertificate = shown.get
-	return c, nil
+	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: logger}
+	certificate.current.Store(&loadedCertificate{Certificate: pair})
+	settings.GetCertificate = certificate.get
+	return settings, nil
 }
 
-// get is for tls.Config.GetCertificate. One caller at a time looks at the files; what is wrong with them leaves the
-// certificate that was good.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	looked := c.looked.Load()
-	if now := time.Now().UnixNano(); now-looked >= int64(lookAgain) && c.looked.CompareAndSwap(looked, now) {
+// get is for tls.Config.GetCertificate. One handshake at a time checks the files. If they cannot be loaded, the previous
+// certificate stays in use.
+func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	checked := c.checked.Load()
+	if now := time.Now().UnixNano(); now-checked >= int64(certificateInterval) && c.checked.CompareAndSwap(checked, now) {
 		if err := c.renew(); err != nil {
-			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.from.CertFile), slog.Any("error", err))
+			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile), slog.Any("error", err))
 		}
 	}
 	return &c.current.Load().Certificate, nil
 }
 
-func (c *certificate) renew() error {
+// renew loads the files if they have changed. While only one of the two has been replaced, they do not fit each other, and
+// the next check tries again.
+func (c *serverCertificate) renew() error {
 	var files [2]fileStamp
-	for i, path := range []string{c.from.CertFile, c.from.KeyFile} {
+	for i, path := range []string{c.cfg.CertFile, c.cfg.KeyFile} {
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
@@ -80,13 +83,13 @@ func (c *certificate) renew() error {
 	if files == before.files {
 		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.from.CertFile, c.from.KeyFile)
+	pair, err := tls.LoadX509KeyPair(c.cfg.CertFile, c.cfg.KeyFile)
 	if err != nil {
 		return err
 	}
-	c.current.Store(&shownCertificate{pair, files})
-	if before.files != [2]fileStamp{} {
-		c.logger.Info("certificate renewed", slog.String("cert_file", c.from.CertFile))
+	c.current.Store(&loadedCertificate{pair, files})
+	if before.files != [2]fileStamp{} { // the first check only learns the stamps
+		c.logger.Info("certificate renewed", slog.String("cert_file", c.cfg.CertFile))
 	}
 	return nil
 }

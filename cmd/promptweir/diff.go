@@ -15,73 +15,76 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// comparing is the diff command's call.
-type comparing struct {
-	origin
+// diffFlags are the flags of diff.
+type diffFlags struct {
+	listSource
 
 	output   string
 	exitCode bool
 }
 
 func (a *app) diffCommand() *cobra.Command {
-	c := &comparing{origin: origin{app: a}}
+	d := &diffFlags{listSource: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "diff OLD NEW", Short: "Say what a change of a configuration exposes, hides or renames, and to whom", Args: takes(cobra.ExactArgs(2)),
-		Long: "Say what a change of a configuration exposes (+), hides (-) or renames (!), and to whom. OLD and NEW are each a file or a folder.\n\n" +
-			"What the rules say is known from the configurations alone. Which prompts that concerns is known with --state or --live.",
-		RunE: func(cmd *cobra.Command, args []string) error { return c.compare(cmd.Context(), args[0], args[1]) },
+		Use: "diff OLD NEW", Short: "Print what a change of a configuration exposes, hides or renames, and for whom", Args: takes(cobra.ExactArgs(2)),
+		Long: "Print what a change of a configuration exposes (+), hides (-) or renames (!), and for whom. OLD and NEW are each a file or a folder.\n\n" +
+			"The configurations alone show which rules change. With --state or --live, diff also prints the prompts that are affected.",
+		RunE: func(cmd *cobra.Command, args []string) error { return d.diff(cmd.Context(), args[0], args[1]) },
 	}
-	c.flags(command)
-	command.Flags().StringVarP(&c.output, "output", "o", "text", "`FORMAT` of the result: text, as for a pull request, or json")
-	command.Flags().BoolVar(&c.exitCode, "exit-code", false, "exit with 1 if there are differences")
+	d.addTo(command)
+	command.Flags().StringVarP(&d.output, "output", "o", "text", "`FORMAT` of the result: text, to paste into a pull request, or json")
+	command.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return command
 }
 
-func (c *comparing) compare(ctx context.Context, before, after string) error {
-	if c.output != "text" && c.output != "json" {
-		return &usageError{fmt.Sprintf("-o %q: use text or json", c.output)}
+func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
+	if d.output != "text" && d.output != "json" {
+		return &usageError{fmt.Sprintf("-o %q: use text or json", d.output)}
 	}
-	if err := c.check(); err != nil {
+	if err := d.check(); err != nil {
 		return err
 	}
-	was, err := c.loadPath(before, !c.live)
+	before, err := d.loadPath(oldPath, !d.live)
 	if err != nil {
 		return err
 	}
-	is, err := c.loadPath(after, !c.live)
+	after, err := d.loadPath(newPath, !d.live)
 	if err != nil {
 		return err
 	}
-	lists, err := c.lists(ctx, was, is)
+	lists, err := d.lists(ctx, before, after)
 	if err != nil {
 		return err
 	}
-	old, err := snapshot.Evaluate(was, lists, snapshot.Options{})
+	// Both are evaluated with the same lists, so that only the configurations make a difference.
+	evaluatedBefore, err := snapshot.Evaluate(before, lists, snapshot.Options{})
 	if err != nil {
 		return err
 	}
-	next, err := snapshot.Evaluate(is, lists, snapshot.Options{})
+	evaluatedAfter, err := snapshot.Evaluate(after, lists, snapshot.Options{})
 	if err != nil {
 		return err
 	}
-	difference := inspect.Compare(old, next)
-	if err := c.print(difference); err != nil {
+	comparison := inspect.Compare(evaluatedBefore, evaluatedAfter)
+	if err := d.print(comparison); err != nil {
 		return err
 	}
-	if c.exitCode && len(difference.Changes)+len(difference.Prompts) > 0 {
+	if d.exitCode && isDifferent(comparison) {
 		return errReported
 	}
 	return nil
 }
 
-// lists are those of the earlier configuration's upstreams, and of those that only the later one has.
-func (c *comparing) lists(ctx context.Context, was, is *config.Config) (snapshot.Lists, error) {
-	if !c.live {
-		return c.savedOf(was, is)
+func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
+
+// lists returns the lists of the old configuration's upstreams, and of those that only the new one has.
+func (d *diffFlags) lists(ctx context.Context, before, after *config.Config) (snapshot.Lists, error) {
+	if !d.live {
+		return d.savedListsOfBoth(before, after)
 	}
 	lists := snapshot.Lists{}
-	for _, cfg := range []*config.Config{is, was} { // the same server's list is the earlier configuration's, once
-		err := c.running(ctx, cfg, func(g *gateway.Gateway) error {
+	for _, cfg := range []*config.Config{after, before} { // the old configuration is last, so that its list wins
+		err := d.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error {
 			maps.Copy(lists, g.Snapshot().Lists())
 			return nil
 		})
@@ -92,14 +95,14 @@ func (c *comparing) lists(ctx context.Context, was, is *config.Config) (snapshot
 	return lists, nil
 }
 
-// savedOf are the saved lists of the earlier configuration's upstreams, under whose names they were saved, and those of
-// upstreams that only the later one has.
-func (c *comparing) savedOf(was, is *config.Config) (snapshot.Lists, error) {
-	lists, err := c.saved(was)
-	if err != nil || c.state == "" {
+// savedListsOfBoth is lists for --state. Lists in the output of list -o json name no server: they belong to the old
+// configuration, under whose names they were printed.
+func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lists, error) {
+	lists, err := d.savedLists(before)
+	if err != nil || d.state == "" {
 		return lists, err
 	}
-	more, _, err := snapshot.ReadLists(is, c.state) // what is wrong with the files was said
+	more, _, err := snapshot.ReadLists(after, d.state) // problems with the files were printed above
 	for name, list := range more {
 		if _, known := lists[name]; !known && list.Server != "" {
 			lists[name] = list
@@ -108,30 +111,30 @@ func (c *comparing) savedOf(was, is *config.Config) (snapshot.Lists, error) {
 	return lists, err
 }
 
-func (c *comparing) print(difference inspect.Comparison) error {
-	if c.output == "json" {
-		return printJSON(c.out, difference)
+func (d *diffFlags) print(c inspect.Comparison) error {
+	if d.output == "json" {
+		return printJSON(d.out, c)
 	}
 	var text strings.Builder
-	if len(difference.Changes)+len(difference.Prompts) == 0 {
-		fmt.Fprintln(&text, "# Nothing changes in who sees what.")
+	if !isDifferent(c) {
+		fmt.Fprintln(&text, "# No prompt changes its name, its upstream or its visibility.")
 	}
-	for _, change := range difference.Changes {
+	for _, change := range c.Changes {
 		fmt.Fprintf(&text, "%s %s%s\n", change.Sign, oneLine(change.Text, maxReport), inBrackets(change.Rule))
 	}
 	switch {
-	case !c.known():
-		fmt.Fprintln(&text, "# Which prompts that concerns is not known: "+remedy+".")
-	case len(difference.Prompts) > 0:
-		fmt.Fprintln(&text, "# Of the prompts that are known:")
+	case !d.given():
+		fmt.Fprintln(&text, "# The affected prompts are not known: "+chooseSource+".")
+	case len(c.Prompts) > 0:
+		fmt.Fprintln(&text, "# Affected prompts:")
 	}
-	for _, change := range difference.Prompts {
+	for _, change := range c.Prompts {
 		fmt.Fprintln(&text, promptLine(change))
 	}
-	if c.known() && len(difference.Unknown) > 0 {
-		fmt.Fprintf(&text, "# Not known are the prompts of %s.\n", strings.Join(difference.Unknown, ", "))
+	if d.given() && len(c.Unknown) > 0 {
+		fmt.Fprintf(&text, "# The prompts of %s are not known.\n", strings.Join(c.Unknown, ", "))
 	}
-	_, err := io.WriteString(c.out, text.String())
+	_, err := io.WriteString(d.out, text.String())
 	return err
 }
 
@@ -141,13 +144,14 @@ func promptLine(p inspect.PromptChange) string {
 	case inspect.Renamed:
 		return fmt.Sprintf("! %s was called %s", name, oneLine(p.Before, len(p.Before)))
 	case inspect.Exposed:
-		return fmt.Sprintf("+ %s is exposed to %s%s", name, people(p), inBrackets(p.Rule))
+		return fmt.Sprintf("+ %s is exposed to %s%s", name, readers(p), inBrackets(p.Rule))
 	}
-	return fmt.Sprintf("- %s is hidden from %s%s", name, people(p), inBrackets(strings.Trim(p.Rule+", "+oneLine(p.Reason, maxReport), ", ")))
+	why := strings.Trim(p.Rule+", "+oneLine(p.Reason, maxReport), ", ")
+	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), inBrackets(why))
 }
 
-// people says whom a change concerns.
-func people(p inspect.PromptChange) string {
+// readers names those who gain or lose a prompt, and those among them for whom nothing changes.
+func readers(p inspect.PromptChange) string {
 	to := strings.Join(p.To, ", ")
 	if to == string(config.Anybody) {
 		to = "everybody"
@@ -155,16 +159,9 @@ func people(p inspect.PromptChange) string {
 	if len(p.But) == 0 {
 		return to
 	}
-	word := " but "
+	but := strings.Join(p.But, ", ")
 	if p.Kind == inspect.Exposed {
-		word = ", as it was to "
+		return to + "; it was already visible to " + but
 	}
-	return to + word + strings.Join(p.But, ", ")
-}
-
-func inBrackets(text string) string {
-	if text == "" {
-		return ""
-	}
-	return " (" + text + ")"
+	return to + " except " + but
 }

@@ -14,69 +14,61 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-func (a *app) validateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "validate", Short: "Check a configuration; nothing is started or contacted", Args: takes(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			cfg, err := a.load(true)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(a.out, "%s is valid: %d teams, %d upstreams\n", a.config, len(cfg.Teams), len(cfg.Upstreams()))
-			return err
-		},
-	}
-}
-
 func (a *app) explainCommand() *cobra.Command {
-	from, asking := &origin{app: a}, &somebody{}
+	source, flags := &listSource{app: a}, &principalFlags{}
 	command := &cobra.Command{
-		Use: "explain NAME", Short: "Say whether somebody sees a prompt, and which rule decides",
+		Use: "explain NAME", Short: "Explain whether a principal sees a prompt, and which rule decides",
+		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides.\n\n" +
+			"Each step is printed with the place of its rule; the deciding one is marked with *. The configuration alone decides. With " +
+			"--state or --live, explain also prints which upstreams offer the prompt.",
 		Args: takes(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], asking, from) },
+		RunE: func(cmd *cobra.Command, args []string) error { return source.explain(cmd.Context(), args[0], flags) },
 	}
-	asking.flags(command, "who asks, for example user:alice,group:payments; without an auth block: anybody")
-	from.flags(command)
+	flags.addTo(command, "`PRINCIPAL` to explain for, for example user:alice,group:payments; required with an auth block")
+	source.addTo(command)
 	return command
 }
 
-// explain says what the policy makes of a name, and whether it is listed where that is known.
-func (a *app) explain(ctx context.Context, name string, asking *somebody, from *origin) error {
-	if err := from.check(); err != nil {
+func (l *listSource) explain(ctx context.Context, name string, flags *principalFlags) error {
+	if err := l.check(); err != nil {
 		return err
 	}
-	cfg, err := a.load(!from.live)
+	cfg, err := l.load(!l.live)
 	if err != nil {
 		return err
 	}
-	who, err := explained(cfg, asking)
+	principal, err := principalToExplain(cfg, flags)
 	if err != nil {
 		return err
 	}
-	return from.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
-		if err := printExplanations(a.out, s, who, name); err != nil {
+	return l.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+		if err := printExplanations(l.out, s, principal, name); err != nil {
 			return err
 		}
-		return from.printListed(s, name)
+		_, err := fmt.Fprintln(l.out, l.offered(s, name))
+		return err
 	})
 }
 
-func explained(cfg *config.Config, asking *somebody) (policy.Principal, error) {
+// principalToExplain returns the principal of the flags. Without an auth block it defaults to an anonymous caller, as every
+// caller is then.
+func principalToExplain(cfg *config.Config, flags *principalFlags) (policy.Principal, error) {
 	switch {
-	case asking.as != "":
-		return asking.principal(cfg)
-	case asking.claims != "":
-		return policy.Principal{}, errClaims
+	case flags.as != "":
+		return flags.principal(cfg)
+	case flags.claims != "":
+		return policy.Principal{}, errClaimsWithoutAs
 	case cfg.Auth != nil:
-		return policy.Principal{}, &usageError{"the configuration has an auth block: say who asks with --as"}
+		return policy.Principal{}, &usageError{"the configuration has an auth block: --as PRINCIPAL is required"}
 	}
 	return policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, nil
 }
 
-func printExplanations(w io.Writer, s *snapshot.Snapshot, who policy.Principal, name string) error {
-	explanations := inspect.Explain(s, who, name)
+// printExplanations prints one explanation for each upstream that the name could belong to.
+func printExplanations(w io.Writer, s *snapshot.Snapshot, principal policy.Principal, name string) error {
+	explanations := inspect.Explain(s, principal, name)
 	if len(explanations) == 0 {
-		_, err := fmt.Fprintf(w, "%s: no upstream's prefix fits this name, so nobody can have it\n", name)
+		_, err := fmt.Fprintf(w, "%s: no upstream has a prefix that matches this name, so no prompt can have it\n", name)
 		return err
 	}
 	var text strings.Builder
@@ -86,9 +78,9 @@ func printExplanations(w io.Writer, s *snapshot.Snapshot, who policy.Principal, 
 		case e.Visible:
 			verdict = "visible"
 		case e.Depends:
-			verdict = "perhaps visible"
+			verdict = "possibly visible"
 		}
-		fmt.Fprintf(&text, "%s is %s to %s, as %q of upstream %s (team %s)\n", name, verdict, who.Subject, e.Own, e.Upstream, e.Team)
+		fmt.Fprintf(&text, "%s is %s to %s, as %q of upstream %s (team %s)\n", name, verdict, principal.Subject, e.Own, e.Upstream, e.Team)
 		rule := e.Rule
 		if rule == "" {
 			rule = "no rule"
@@ -106,14 +98,14 @@ func printExplanations(w io.Writer, s *snapshot.Snapshot, who policy.Principal, 
 	return err
 }
 
-// printListed says what the upstreams have to do with the name, as far as their lists are known.
-func (o *origin) printListed(s *snapshot.Snapshot, name string) error {
-	where, line := "live: ", "no upstream offers it now"
+// offered returns a line that says which upstreams offer the name: a report about it if there is one, else its owners.
+func (l *listSource) offered(s *snapshot.Snapshot, name string) string {
+	source, line := "live: ", "no upstream offers it"
 	switch {
-	case o.state != "":
-		where, line = "saved lists: ", "no upstream offers it there"
-	case !o.live:
-		where, line = "", "whether an upstream offers it is not known: "+remedy
+	case l.state != "":
+		source = "saved lists: "
+	case !l.live:
+		source, line = "", "whether an upstream offers it is not known: "+chooseSource
 	}
 	for _, entry := range inspect.Entries(s, nil) {
 		if entry.Name != name {
@@ -130,6 +122,5 @@ func (o *origin) printListed(s *snapshot.Snapshot, name string) error {
 			line = oneLine(report.Text, maxReport)
 		}
 	}
-	_, err := fmt.Fprintln(o.out, where+line)
-	return err
+	return source + line
 }

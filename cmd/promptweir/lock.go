@@ -19,40 +19,42 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// locking is the lock command's call.
-type locking struct {
-	origin
+// lockFlags are the flags of lock.
+type lockFlags struct {
+	listSource
 
 	diff, exitCode bool
 }
 
 func (a *app) lockCommand() *cobra.Command {
-	l := &locking{origin: origin{app: a}}
+	l := &lockFlags{listSource: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "lock", Short: "Approve the definitions that the upstreams list now", Args: takes(cobra.NoArgs),
-		Long: "Write " + config.LockFile + " beside the configuration: every definition that the upstreams list now, approved.\n\n" +
-			"With --diff, say what differs from what is approved, and write nothing. Of what is not known, what was approved stays.",
+		Use: "lock", Short: "Approve the definitions that the upstreams list", Args: takes(cobra.NoArgs),
+		Long: "Write " + config.LockFile + " beside the configuration, which approves every definition that the upstreams list.\n\n" +
+			"With --diff, print how the lists differ from the lock file, and write nothing. The approved definitions of an upstream " +
+			"whose list is not known stay.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.lock(cmd.Context()) },
 	}
-	l.flags(command)
-	command.Flags().BoolVar(&l.diff, "diff", false, "only show what would change, the old definition against the new")
-	command.Flags().BoolVar(&l.exitCode, "exit-code", false, "with --diff, exit with 1 if anything would change")
+	l.addTo(command)
+	command.Flags().BoolVar(&l.diff, "diff", false, "write nothing; print each difference between approved and listed definitions")
+	command.Flags().BoolVar(&l.exitCode, "exit-code", false, "with --diff, exit with 1 if there are differences")
 	return command
 }
 
-func (l *locking) lock(ctx context.Context) error {
+func (l *lockFlags) lock(ctx context.Context) error {
 	switch {
 	case l.config == "":
 		return errNoConfig
-	case !l.known():
-		return &usageError{"say where the definitions come from: " + remedy}
+	case !l.given():
+		return &usageError{"lock needs the upstreams' lists: " + chooseSource}
 	case l.exitCode && !l.diff:
-		return &usageError{"--exit-code goes with --diff"}
+		return &usageError{"--exit-code requires --diff"}
 	}
 	if err := l.check(); err != nil {
 		return err
 	}
-	cfg, err := l.loadBy(func() (*config.Config, config.Diagnostics) {
+	// The present lock file must not keep out what is about to be approved.
+	cfg, err := l.loadWith(func() (*config.Config, config.Diagnostics) {
 		return config.Load(l.config, config.Options{AllowUnsetEnv: !l.live, SkipLockFile: true})
 	})
 	if err != nil {
@@ -67,18 +69,18 @@ func (l *locking) lock(ctx context.Context) error {
 		after := l.merged(before, s)
 		changes := config.DiffLocks(before, after)
 		if l.diff {
-			return l.show(changes)
+			return l.printChanges(changes)
 		}
 		if err := replaceFile(path, after.Format()); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(l.out, "%s approves %d prompts, %s\n", path, len(after), counted(changes))
+		_, err := fmt.Fprintf(l.out, "%s approves %s: %s\n", path, count(len(after), "prompt"), summary(changes))
 		return err
 	})
 }
 
-// approved is what the lock file says; nothing where there is none.
-func (l *locking) approved(path string) (config.Lock, error) {
+// approved returns the present lock, which is empty where there is no file.
+func (l *lockFlags) approved(path string) (config.Lock, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -87,8 +89,7 @@ func (l *locking) approved(path string) (config.Lock, error) {
 		return nil, err
 	}
 	lock, diagnostics := config.ParseLock(path, content)
-	width, color := terminal(l.err)
-	if err := diagnostics.Write(l.err, width, color); err != nil {
+	if err := l.printDiagnostics(diagnostics); err != nil {
 		return nil, err
 	}
 	if diagnostics.HasErrors() {
@@ -97,11 +98,12 @@ func (l *locking) approved(path string) (config.Lock, error) {
 	return lock, nil
 }
 
-// merged is what the upstreams list now, and of those whose list is not known what was approved before.
-func (l *locking) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
+// merged returns the lock for the present lists. Where a list is not known, or lacks prompts because it was printed with
+// prompt blocks in force, the approved definitions stay: not to know a prompt is no reason to withdraw its approval.
+func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
-		fmt.Fprintf(l.err, "promptweir: not known are the prompts of %s: what was approved of them stays\n", strings.Join(unlisted, ", "))
+		fmt.Fprintf(l.err, "promptweir: the prompts of %s are not known: their approved definitions stay\n", strings.Join(unlisted, ", "))
 	}
 	listed, lists := inspect.Lock(s), s.Lists()
 	all := slices.Clone(listed)
@@ -114,8 +116,8 @@ func (l *locking) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
 	return config.NewLock(all)
 }
 
-// show prints the changes, with the old definition against the new where there are both.
-func (l *locking) show(changes []config.LockChange) error {
+// printChanges prints each change with its definitions: the new one, or the lines that differ.
+func (l *lockFlags) printChanges(changes []config.LockChange) error {
 	var text strings.Builder
 	for _, change := range changes {
 		switch before, after := change.Before, change.After; {
@@ -125,10 +127,10 @@ func (l *locking) show(changes []config.LockChange) error {
 				text.WriteString("+" + manyLines(line))
 			}
 		case after == nil:
-			fmt.Fprintf(&text, "- %s of upstream %s is not listed any more\n", oneLine(before.Name, maxReport), before.Upstream)
+			fmt.Fprintf(&text, "- %s of upstream %s is no longer listed\n", oneLine(before.Name, maxReport), before.Upstream)
 		default:
-			fmt.Fprintf(&text, "! %s of upstream %s is defined otherwise\n", oneLine(after.Name, maxReport), after.Upstream)
-			text.WriteString(manyLines(string(unified(before, after))))
+			fmt.Fprintf(&text, "! %s of upstream %s differs from its approved definition\n", oneLine(after.Name, maxReport), after.Upstream)
+			text.WriteString(manyLines(string(unifiedDiff(before, after))))
 		}
 	}
 	if _, err := l.out.Write([]byte(text.String())); err != nil {
@@ -140,8 +142,8 @@ func (l *locking) show(changes []config.LockChange) error {
 	return nil
 }
 
-// unified is the difference between two definitions, a member a line, without the lines that name the files.
-func unified(before, after *config.LockedPrompt) []byte {
+// unifiedDiff compares two definitions line by line. It has no file names: there are no such files.
+func unifiedDiff(before, after *config.LockedPrompt) []byte {
 	text := diff.Diff("approved", []byte(indented(before)), "listed", []byte(indented(after)))
 	at := bytes.Index(text, []byte("\n@@"))
 	return text[at+1:]
@@ -150,23 +152,23 @@ func unified(before, after *config.LockedPrompt) []byte {
 func indented(p *config.LockedPrompt) string {
 	text := jsontext.Value(p.Definition).Clone()
 	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-		return p.Definition + "\n" // cannot be: it was canonical
+		return p.Definition + "\n" // impossible: it is canonical JSON
 	}
 	return string(text) + "\n"
 }
 
-// counted says how many changes there are of each kind.
-func counted(changes []config.LockChange) string {
-	var fresh, gone, other int
+// summary counts the changes of each kind.
+func summary(changes []config.LockChange) string {
+	var added, removed, changed int
 	for _, change := range changes {
 		switch {
 		case change.Before == nil:
-			fresh++
+			added++
 		case change.After == nil:
-			gone++
+			removed++
 		default:
-			other++
+			changed++
 		}
 	}
-	return fmt.Sprintf("%d of them new, %d changed; %d are gone", fresh, other, gone)
+	return fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
 }

@@ -1,14 +1,20 @@
-// Command promptweir answers: how is the gateway run and asked from a shell?
-//
-// It wires config, upstream and gateway together; see promptweir help. What it promises is its exit code: 0 done, 1 it
-// failed or found something, 2 wrong usage.
 package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1 // also where a command found something, such as a difference with --exit-code
+	exitUsage  = 2
 )
 
 func main() {
@@ -16,4 +22,36 @@ func main() {
 	code := run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 	stop()
 	os.Exit(code)
+}
+
+// streams are the standard streams of the process; tests pass their own.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ problem string }
+
+func (e *usageError) Error() string { return e.problem }
+
+// errReported is a failure that has already been printed.
+var errReported = errors.New("reported")
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, args []string, std streams) int {
+	root := newRoot(std)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	usage, wrongUsage := errors.AsType[*usageError](err)
+	switch {
+	case err == nil:
+		return exitDone
+	case wrongUsage:
+		fmt.Fprintf(std.err, "promptweir: %s\nSee 'promptweir help'.\n", usage.problem)
+		return exitUsage
+	case !errors.Is(err, errReported):
+		fmt.Fprintf(std.err, "promptweir: %v\n", err)
+	}
+	return exitFailed
 }

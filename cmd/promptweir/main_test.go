@@ -17,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The test binary is the gateway and an upstream as well, by the name that it is called with.
+// TestMain makes the test binary also the gateway, and two upstreams, by the name under which it is executed.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"promptweir": main,
@@ -26,18 +26,18 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func TestScripts(t *testing.T) {
+func TestCommands_FollowTheScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // for its reports it would wait a second at each command's end
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise the race detector waits a second at the end of each command
 			return nil
 		},
 	})
 }
 
-// exits is exec for a script that wants a certain exit code: exits CODE COMMAND [ARG…].
+// exits is exec for scripts that expect an exit code: exits CODE COMMAND [ARG…].
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	code := "0"
 	if err := ts.Exec(args[1], args[2:]...); err != nil {
@@ -52,8 +52,8 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// newGreeter is an MCP server with prompts that tests want: hello, which needs who; wip_bye; pid, which tells the
-// process; and slow, which makes the file that its argument names and answers when that is gone.
+// newGreeter returns an MCP server with these prompts: hello, which requires the argument who; wip_bye; pid, which returns the
+// process id; and slow, which creates the file that its argument names and returns when the file is removed.
 func newGreeter() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "greeter", Version: "1"}, nil)
 	server.AddPrompt(&mcp.Prompt{
@@ -74,7 +74,7 @@ func serveGreeter(transport mcp.Transport) {
 	}
 }
 
-// greeterd is the greeter over Streamable HTTP at the address that its argument names. It prints where it listens.
+// greeterd serves the greeter over Streamable HTTP at the address in its argument, and prints the bound address.
 func greeterd() {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", os.Args[1])
 	if err != nil {
@@ -87,7 +87,7 @@ func greeterd() {
 	fmt.Fprintln(os.Stderr, http.Serve(listener, handler))
 }
 
-// say answers with a word and the argument who.
+// say returns a handler whose message is a word and the argument who.
 func say(word string) mcp.PromptHandler {
 	return func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		words := []string{word}

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// blockSample is how long goroutines block, all together, for one sample of where they do.
+	// blockSample is the blocked time of all goroutines together per sample of the block profile.
 	blockSample = 10 * time.Millisecond
-	// mutexSample is how many contended mutexes there are for one sample of who held them.
+	// mutexSample is the number of contended locks per sample of the mutex profile.
 	mutexSample = 100
 )
 
-// startProfiling has blocking and contention sampled from now on, seldom enough not to be felt, and returns what serves the
-// profiles under /debug/: the runtime's own, and fgprof's of goroutines both on and off the CPU. (Importing net/http/pprof
-// adds them to http.DefaultServeMux as well, which nothing here serves.)
+// startProfiling turns on the block and mutex profiles, sampled so rarely that they cost nothing noticeable, and returns the
+// handler of the profiles under /debug/: the runtime's, and fgprof's of goroutines on and off the CPU. Importing
+// net/http/pprof also adds them to http.DefaultServeMux, which nothing serves.
 func startProfiling() http.Handler {
 	runtime.SetBlockProfileRate(int(blockSample))
 	runtime.SetMutexProfileFraction(mutexSample)

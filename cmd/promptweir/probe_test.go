@@ -15,9 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestProbe runs the scripts that ask a server. They find one of the later era, MODERN, which wants a token; one with
-// sessions, LEGACY, a prompt of which fails; and one that has declared nothing, BARE.
-func TestProbe(t *testing.T) {
+// The scripts probe three servers: MODERN, of the modern era, requires a token; LEGACY has sessions, and a prompt that fails;
+// BARE declares no capabilities.
+func TestProbe_FollowsTheScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/probe", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
@@ -35,7 +35,7 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// probeable is a server whose prompts want what they need to know, ask back, or fail.
+// probeable returns a server with prompts that check their arguments, require input, or fail.
 func probeable(failing bool) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "probeable", Version: "1"}, &mcp.ServerOptions{PageSize: 2})
 	server.AddPrompt(&mcp.Prompt{
@@ -61,7 +61,7 @@ func probeable(failing bool) *mcp.Server {
 	return server
 }
 
-// behindToken serves over Streamable HTTP in one era: the later one without sessions, for those who have the token.
+// behindToken serves over Streamable HTTP in one era. The modern one has no sessions, and requires the token.
 func behindToken(server *mcp.Server, modern bool) http.Handler {
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: modern})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func behindToken(server *mcp.Server, modern bool) http.Handler {
 	})
 }
 
-// serveBare answers every request with an empty result, once a session was asked for.
+// serveBare answers every request with an empty result, after initialize.
 func serveBare(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	result := "{}"

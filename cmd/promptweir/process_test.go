@@ -17,20 +17,20 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must come soon, on a busy machine.
+// patience is how long a test waits for something that takes milliseconds on an idle machine.
 const patience = 30 * time.Second
 
-// eventually waits until check holds.
+// eventually waits until check returns true.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !check(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not true after %v: %s", patience, what)
 		}
 	}
 }
 
-// program returns a path under which the test binary is the named command of TestMain.
+// program returns a path at which the test binary is the named command of TestMain.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -44,13 +44,13 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// anyPort lets the system choose where the gateway listens.
+// anyPort lets the system choose the ports.
 const anyPort = `
 gateway { listen = "127.0.0.1:0" }
 admin { listen = "127.0.0.1:0" }
 `
 
-// configure writes files, by name, into a configuration folder whose gateway listens on any port.
+// configure writes the files, by name, into a new configuration folder. Its gateway listens on any port.
 func configure(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -63,8 +63,8 @@ func configure(t *testing.T, files map[string]string) string {
 	return folder
 }
 
-// served is a gateway as a process of its own.
-type servedProcess struct {
+// gatewayProcess is promptweir serve as a process of its own.
+type gatewayProcess struct {
 	*exec.Cmd
 
 	endpoint, admin string
@@ -74,19 +74,19 @@ type servedProcess struct {
 	eof chan struct{}
 }
 
-// serve starts promptweir serve and waits until it listens. It is killed at the test's end if it still runs.
-func serve(t *testing.T, config string, env ...string) *servedProcess {
+// serve starts promptweir serve and waits until it listens. If it still runs at the end of the test, it is killed.
+func serve(t *testing.T, config string, env ...string) *gatewayProcess {
 	t.Helper()
 	return serveWith(t, nil, config, env...)
 }
 
-// serveWith is serve with more flags.
-func serveWith(t *testing.T, flags []string, config string, env ...string) *servedProcess {
+// serveWith is serve with additional flags.
+func serveWith(t *testing.T, flags []string, config string, env ...string) *gatewayProcess {
 	t.Helper()
 	flags = append([]string{"serve", "--config", config, "--log-format", "json"}, flags...)
-	// Not t.Context(): the process outlives it until the cleanup below.
+	// Not t.Context(), which ends before the cleanup below.
 	command := exec.CommandContext(context.Background(), program(t, "promptweir"), flags...)
-	p := &servedProcess{Cmd: command, eof: make(chan struct{})}
+	p := &gatewayProcess{Cmd: command, eof: make(chan struct{})}
 	p.Env = append(os.Environ(), env...)
 	stderr, err := p.StderrPipe()
 	if err != nil {
@@ -115,8 +115,8 @@ func serveWith(t *testing.T, flags []string, config string, env ...string) *serv
 	return p
 }
 
-// read collects the log, and learns from it where the gateway listens.
-func (p *servedProcess) read(stderr io.Reader, listening chan<- struct{}) {
+// read collects the log, and takes the addresses of the listeners from it.
+func (p *gatewayProcess) read(stderr io.Reader, listening chan<- struct{}) {
 	defer close(p.eof)
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		p.mu.Lock()
@@ -130,14 +130,14 @@ func (p *servedProcess) read(stderr io.Reader, listening chan<- struct{}) {
 	}
 }
 
-func (p *servedProcess) logged() string {
+func (p *gatewayProcess) logged() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// page asks the admin listener for a page.
-func (p *servedProcess) page(t *testing.T, path string, headers ...string) (status int, text string) {
+// page gets a page of the admin listener. Headers are pairs of name and value.
+func (p *gatewayProcess) page(t *testing.T, path string, headers ...string) (status int, text string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+path, http.NoBody)
 	if err != nil {
@@ -158,8 +158,8 @@ func (p *servedProcess) page(t *testing.T, path string, headers ...string) (stat
 	return response.StatusCode, string(body)
 }
 
-// stop tells the process to end and returns its exit code.
-func (p *servedProcess) stop(t *testing.T, signal syscall.Signal) int {
+// stop sends a signal, waits for the process to end and returns its exit code.
+func (p *gatewayProcess) stop(t *testing.T, signal syscall.Signal) int {
 	t.Helper()
 	if err := p.Process.Signal(signal); err != nil {
 		t.Fatal(err)
@@ -169,12 +169,12 @@ func (p *servedProcess) stop(t *testing.T, signal syscall.Signal) int {
 	case <-time.After(patience):
 		t.Fatalf("still running %v after %v:\n%s", patience, signal, p.logged())
 	}
-	_ = p.Wait() // the exit code says it
+	_ = p.Wait() // its error repeats the exit code
 	return p.ProcessState.ExitCode()
 }
 
-// answer is what came back for a request.
-type answer struct {
+// rpcResponse is the JSON-RPC response to a request, with its HTTP status, header and body.
+type rpcResponse struct {
 	status int
 	header http.Header
 	body   []byte
@@ -189,32 +189,32 @@ type answer struct {
 	}
 }
 
-// names are those of the prompts in a list.
-func (a *answer) names() string {
+// names returns the names in a list, separated by spaces.
+func (r *rpcResponse) names() string {
 	var names []string
-	for _, p := range a.Result.Prompts {
+	for _, p := range r.Result.Prompts {
 		names = append(names, p.Name)
 	}
 	return strings.Join(names, " ")
 }
 
-// text is that of a prompt's first message.
-func (a *answer) text() string {
-	if len(a.Result.Messages) == 0 {
+// text returns the text of a prompt's first message.
+func (r *rpcResponse) text() string {
+	if len(r.Result.Messages) == 0 {
 		return ""
 	}
-	return a.Result.Messages[0].Content.Text
+	return r.Result.Messages[0].Content.Text
 }
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// post sends a request of the modern era. Params are a JSON object without _meta, and name is the prompt's, for a get.
-func (p *servedProcess) post(t *testing.T, method, name, params, token string) *http.Response {
+// post sends a request of the modern era. Params is a JSON object without _meta; name is that of the prompt, for a get.
+func (p *gatewayProcess) post(t *testing.T, method, name, params, token string) *http.Response {
 	t.Helper()
 	return p.postMeta(t, modernMeta, method, name, params, token)
 }
 
-func (p *servedProcess) postMeta(t *testing.T, meta, method, name, params, token string) *http.Response {
+func (p *gatewayProcess) postMeta(t *testing.T, meta, method, name, params, token string) *http.Response {
 	t.Helper()
 	if params != "{}" {
 		meta += ","
@@ -241,7 +241,7 @@ func (p *servedProcess) postMeta(t *testing.T, meta, method, name, params, token
 	return response
 }
 
-func (p *servedProcess) ask(t *testing.T, method, name, params, token string) *answer {
+func (p *gatewayProcess) call(t *testing.T, method, name, params, token string) *rpcResponse {
 	t.Helper()
 	response := p.post(t, method, name, params, token)
 	defer response.Body.Close()
@@ -249,20 +249,20 @@ func (p *servedProcess) ask(t *testing.T, method, name, params, token string) *a
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &answer{status: response.StatusCode, header: response.Header, body: body}
-	if err := json.Unmarshal(body, a); err != nil {
+	decoded := &rpcResponse{status: response.StatusCode, header: response.Header, body: body}
+	if err := json.Unmarshal(body, decoded); err != nil {
 		t.Fatalf("%s %s: %v\n%s", method, name, err, body)
 	}
-	return a
+	return decoded
 }
 
-func (p *servedProcess) list(t *testing.T, token string) *answer {
+func (p *gatewayProcess) list(t *testing.T, token string) *rpcResponse {
 	t.Helper()
-	return p.ask(t, "prompts/list", "", "{}", token)
+	return p.call(t, "prompts/list", "", "{}", token)
 }
 
-// get asks for a prompt; arguments are pairs of name and value.
-func (p *servedProcess) get(t *testing.T, name, token string, arguments ...string) *answer {
+// get gets a prompt. Arguments are pairs of name and value.
+func (p *gatewayProcess) get(t *testing.T, name, token string, arguments ...string) *rpcResponse {
 	t.Helper()
 	given := map[string]string{}
 	for i := 0; i < len(arguments); i += 2 {
@@ -272,11 +272,11 @@ func (p *servedProcess) get(t *testing.T, name, token string, arguments ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.ask(t, "prompts/get", name, string(params), token)
+	return p.call(t, "prompts/get", name, string(params), token)
 }
 
-// daemon starts greeterd at an address and returns where it listens. With a port that was in use before, it tries
-// until the system has let go of it.
+// daemon starts greeterd and returns the address at which it listens. It tries again while the port is in use, because the
+// system releases the port of a killed process with a delay.
 func daemon(t *testing.T, address string) (*exec.Cmd, string) {
 	t.Helper()
 	path := program(t, "greeterd")
@@ -295,10 +295,10 @@ func daemon(t *testing.T, address string) (*exec.Cmd, string) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		line, _ := bufio.NewReader(stdout).ReadBytes('\n') // empty when it could not listen
+		line, _ := bufio.NewReader(stdout).ReadBytes('\n') // empty if it could not listen
 		at = string(bytes.TrimSpace(line))
 		if at == "" {
-			_ = command.Wait() // it said why on stderr
+			_ = command.Wait() // the reason is on standard error
 		}
 		return at != ""
 	})

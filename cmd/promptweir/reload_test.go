@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestServeFollowsItsConfiguration(t *testing.T) {
+func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	greeter := program(t, "greeter")
 	team := func(more string) string {
 		return fmt.Sprintf("team \"greeters\" {\n  upstream \"child\" { command = [%q] }\n  %s\n}\n", greeter, more)
@@ -22,7 +22,7 @@ func TestServeFollowsItsConfiguration(t *testing.T) {
 		if err := os.WriteFile(path+"~", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(path+"~", path); err != nil { // as editors do
+		if err := os.Rename(path+"~", path); err != nil { // editors replace files by renaming
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestServeFollowsItsConfiguration(t *testing.T) {
 	write(team("hide \"wip\" { prompts = [\"*.wip_*\"] }"))
 	eventually(t, "a prompt is hidden", func() bool { return p.list(t, "").names() == "child.hello child.pid child.slow" })
 	write(team("nonsense {}"))
-	eventually(t, "the log says what is wrong", func() bool { return strings.Contains(p.logged(), "nonsense") })
+	eventually(t, "the log names the mistake", func() bool { return strings.Contains(p.logged(), "nonsense") })
 	if names := p.list(t, "").names(); names != "child.hello child.pid child.slow" {
 		t.Errorf("with a broken configuration the list is %q", names)
 	}
@@ -43,7 +43,7 @@ func TestServeFollowsItsConfiguration(t *testing.T) {
 	eventually(t, "it is shown again", func() bool { return strings.Contains(p.list(t, "").names(), "child.wip_bye") })
 
 	reloads := func() int { return strings.Count(p.logged(), `"configuration reloaded"`) }
-	eventually(t, "both good ones are in the log", func() bool { return reloads() == 2 })
+	eventually(t, "both reloads are in the log", func() bool { return reloads() == 2 })
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-func TestKilledUpstreamsDisturbNobodyElse(t *testing.T) {
+func TestServe_KilledUpstreamsDoNotAffectOthers(t *testing.T) {
 	web, address := daemon(t, "127.0.0.1:0")
 	greeter := program(t, "greeter")
 	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
@@ -68,7 +68,7 @@ func kill(t *testing.T, pid string) {
 	}
 }
 
-// load is a client for each upstream that gets all the time.
+// load is one client per upstream that gets a prompt in a loop.
 type load struct {
 	stopped chan struct{}
 	work    sync.WaitGroup
@@ -77,8 +77,8 @@ type load struct {
 	count map[string]int
 }
 
-// startLoad demands that gets to steady succeed, and that others fail only as a dead upstream's do.
-func startLoad(t *testing.T, p *servedProcess, upstreams ...string) *load {
+// startLoad starts the clients. Gets from steady must succeed; others may fail, but only with a dead upstream's error.
+func startLoad(t *testing.T, p *gatewayProcess, upstreams ...string) *load {
 	t.Helper()
 	l := &load{stopped: make(chan struct{}), count: map[string]int{}}
 	for _, upstream := range upstreams {
@@ -105,16 +105,16 @@ func startLoad(t *testing.T, p *servedProcess, upstreams ...string) *load {
 	return l
 }
 
-// wait waits for more gets to have ended.
+// wait waits until that many more gets of an upstream have ended.
 func (l *load) wait(t *testing.T, upstream string, more int) {
 	t.Helper()
-	done := func() int {
+	ended := func() int {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.count[upstream]
 	}
-	begin := done()
-	eventually(t, "load on "+upstream, func() bool { return done() >= begin+more })
+	before := ended()
+	eventually(t, "load on "+upstream, func() bool { return ended() >= before+more })
 }
 
 func (l *load) stop() {
@@ -126,7 +126,7 @@ func (l *load) stop() {
 	l.work.Wait()
 }
 
-func TestTwoTeamsWithTwoTokens(t *testing.T) {
+func TestServe_ShowsEachTokenItsTeamsPrompts(t *testing.T) {
 	greeter := program(t, "greeter")
 	// The tokens are "red" and "blue".
 	p := serve(t, configure(t, map[string]string{
@@ -184,13 +184,13 @@ team "blue" {
 	}
 }
 
-func TestServeEndsGracefully(t *testing.T) {
+func TestServe_DrainsOnSignal(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		t.Run(signal.String(), func(t *testing.T) { endsGracefully(t, signal) })
+		t.Run(signal.String(), func(t *testing.T) { drainsOnSignal(t, signal) })
 	}
 }
 
-func endsGracefully(t *testing.T, signal syscall.Signal) {
+func drainsOnSignal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
 team "greeters" {
@@ -245,7 +245,7 @@ func nextEvent(lines *bufio.Scanner) string {
 	return ""
 }
 
-func TestAdminListener(t *testing.T) {
+func TestServe_AdminListenerShowsHealthAndMetrics(t *testing.T) {
 	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
 team "greeters" {
   upstream "greeter" { command = [%q] }
@@ -274,18 +274,18 @@ team "greeters" {
 	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitDone {
 		t.Errorf("healthcheck exits with %d", code)
 	}
-	p.stop(t, syscall.SIGTERM) // an exporter tries once more what it has
+	p.stop(t, syscall.SIGTERM) // an exporter would try a last export now
 	for line := range strings.SplitSeq(p.logged(), "\n") {
 		if strings.Contains(line, "telemetry") || strings.Contains(line, `"level":"ERROR"`) {
-			t.Errorf("nothing was asked for by OTEL_*, but the log says %s", line)
+			t.Errorf("no OTEL_* variable is set, but the log has %s", line)
 		}
 	}
 	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
-		t.Errorf("healthcheck of nobody exits with %d", code)
+		t.Errorf("healthcheck of a stopped gateway exits with %d", code)
 	}
 }
 
-func TestHealthcheckFindsTheGatewayInItsConfiguration(t *testing.T) {
+func TestHealthcheck_TakesTheAddressFromTheConfiguration(t *testing.T) {
 	alive := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/healthz" {
 			http.NotFound(w, r)
@@ -293,7 +293,7 @@ func TestHealthcheckFindsTheGatewayInItsConfiguration(t *testing.T) {
 	}))
 	port := alive.Listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
 	for _, host := range []string{"127.0.0.1", "0.0.0.0", ""} {
-		for _, more := range []string{"", "nonsense {}", "team {", `team "t" { upstream "u" {} }`} { // written after the gateway had started
+		for _, more := range []string{"", "nonsense {}", "team {", `team "t" { upstream "u" {} }`} { // mistakes made after the gateway started
 			folder := t.TempDir()
 			for name, text := range map[string]string{
 				"gateway.hcl": fmt.Sprintf("admin { listen = \"%s:%d\" }\n", host, port), "more.hcl": more,
@@ -319,7 +319,7 @@ func TestHealthcheckFindsTheGatewayInItsConfiguration(t *testing.T) {
 	}
 }
 
-func TestProfilesAreServedWhereTheyAreAskedFor(t *testing.T) {
+func TestServe_ServesProfilesWithPprof(t *testing.T) {
 	p := serveWith(t, []string{"--pprof"}, configure(t, map[string]string{}))
 	holds := func(path, want string) bool {
 		status, text := p.page(t, path)
@@ -328,9 +328,9 @@ func TestProfilesAreServedWhereTheyAreAskedFor(t *testing.T) {
 	for path, want := range map[string]string{
 		"/debug/pprof/":                         "full goroutine stack dump",
 		"/debug/pprof/cmdline":                  "--pprof",
-		"/debug/pprof/goroutine?debug=1":        "serveUntil",
+		"/debug/pprof/goroutine?debug=1":        "serveUntilDone",
 		"/debug/pprof/mutex?debug=1":            "sampling period=100",
-		"/debug/fgprof?seconds=1&format=folded": "serveUntil",
+		"/debug/fgprof?seconds=1&format=folded": "serveUntilDone",
 		"/debug/pprof/profile?seconds=1":        "",
 		"/debug/pprof/trace?seconds=0.1":        "go 1.",
 		"/debug/pprof/symbol":                   "num_symbols",

@@ -23,21 +23,21 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// flushBound is how long the last spans and metrics may take to leave.
+// flushBound is how long the export of the last spans and metrics may take.
 const flushBound = 5 * time.Second
 
-// telemetry is the OpenTelemetry SDK at work. The packages know its API only.
+// telemetry is the OpenTelemetry SDK. The other packages use the API only.
 type telemetry struct {
-	// metrics serves what is counted, in Prometheus' format.
+	// metrics serves all metrics in Prometheus' format.
 	metrics http.Handler
 	stops   []func(context.Context) error
 }
 
-// startTelemetry starts what the standard OTEL_* variables ask for, and nothing that they do not: only metrics for
-// Prometheus are always there.
+// startTelemetry starts the exporters that the standard OTEL_* variables name. Without them only the metrics for Prometheus
+// are there: an exporter with default settings would look for a collector on this machine and log that there is none.
 func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*telemetry, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		logger.WarnContext(context.WithoutCancel(ctx), "telemetry", slog.Any("error", err))
+		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported", slog.Any("error", err))
 	}))
 	registry := prometheusclient.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -48,8 +48,8 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 	described, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "promptweir"), attribute.String("service.version", version)),
 		resource.WithFromEnv())
-	if err != nil { // it is usable all the same
-		logger.WarnContext(ctx, "telemetry resource", slog.Any("error", err))
+	if err != nil { // the resource has all attributes that could be determined
+		logger.WarnContext(ctx, "telemetry resource incomplete", slog.Any("error", err))
 	}
 	if err := t.startMetrics(ctx, described, registry); err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 	return t, t.startTraces(ctx, described)
 }
 
-// asked reports whether the environment wants a signal exported: by naming an exporter, or a place to export to.
-func asked(signal string) bool {
+// exported reports whether the environment names an exporter or an endpoint for a signal.
+func exported(signal string) bool {
 	for _, name := range []string{
 		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT",
 	} {
@@ -75,7 +75,7 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 		return fmt.Errorf("metrics: %w", err)
 	}
 	options := []metric.Option{metric.WithResource(described), metric.WithReader(reader)}
-	if asked("METRICS") {
+	if exported("METRICS") {
 		exporter, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
@@ -89,8 +89,8 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 }
 
 func (t *telemetry) startTraces(ctx context.Context, described *resource.Resource) error {
-	if !asked("TRACES") {
-		otel.SetTracerProvider(noop.NewTracerProvider()) // it costs less than the one that waits for another
+	if !exported("TRACES") {
+		otel.SetTracerProvider(noop.NewTracerProvider()) // cheaper than the default, which waits for a provider to delegate to
 		return nil
 	}
 	exporter, err := autoexport.NewSpanExporter(ctx)
@@ -103,7 +103,7 @@ func (t *telemetry) startTraces(ctx context.Context, described *resource.Resourc
 	return nil
 }
 
-// stop sends what is left, within flushBound.
+// stop exports the last spans and metrics, within flushBound.
 func (t *telemetry) stop(ctx context.Context, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushBound)
 	defer cancel()

@@ -46,7 +46,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate for an hour; the authority's first is its own.
+// issue signs a certificate that is valid for an hour. The authority's first certificate is its own, and signs itself.
 func (a *authority) issue(template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -87,7 +87,7 @@ func (a *authority) server() (certificate, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes}))
 }
 
-// client returns an HTTP client that trusts the authority; template nil is one without a certificate.
+// client returns an HTTP client that trusts the authority. If template is not nil, it has a certificate issued by another one.
 func (a *authority) client(template *x509.Certificate, by *authority) *http.Client {
 	settings := &tls.Config{RootCAs: x509.NewCertPool()}
 	settings.RootCAs.AddCert(a.cert)
@@ -105,7 +105,7 @@ func named(name string) *x509.Certificate {
 	return &x509.Certificate{Subject: pkix.Name{CommonName: name}}
 }
 
-// withTLS writes a folder whose gateway has a certificate, and more in its tls block.
+// withTLS writes a configuration whose gateway has a certificate, and the lines of tlsMore in its tls block.
 func (a *authority) withTLS(tlsMore string, files map[string]string) string {
 	a.t.Helper()
 	certificate, key := a.server()
@@ -131,8 +131,8 @@ admin { listen = "127.0.0.1:0" }
 	return folder
 }
 
-// sees asks for the list, and returns the names on it with the protocol that they came by.
-func (p *servedProcess) sees(t *testing.T, c *http.Client, token string) (status int, names, proto string, err error) {
+// sees lists the prompts, and returns their names with the version of HTTP.
+func (p *gatewayProcess) sees(t *testing.T, c *http.Client, token string) (status int, names, proto string, err error) {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{` + modernMeta + `}}`
 	r := modernRequest(t, p.endpoint, "prompts/list", body)
@@ -144,26 +144,26 @@ func (p *servedProcess) sees(t *testing.T, c *http.Client, token string) (status
 		return 0, "", "", err
 	}
 	defer response.Body.Close()
-	var a answer
-	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+	var list rpcResponse
+	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, a.names(), response.Proto, nil
+	return response.StatusCode, list.names(), response.Proto, nil
 }
 
-// greeters is a team of the test's programs.
+// greeters returns a team with a greeter that shows hello only.
 func greeters(t *testing.T, name, members string) string {
 	return fmt.Sprintf("team %q {\n members = [%s]\n upstream %q { command = [%q] }\n hide \"most\" { prompts = [\"*.slow\", \"*.pid\", \"*.wip_bye\"] }\n}", name, members, name, program(t, "greeter"))
 }
 
-func TestClientCertificates(t *testing.T) {
+func TestServe_AuthenticatesClientCertificates(t *testing.T) {
 	a, stranger := newAuthority(t), newAuthority(t)
 	spiffe := &url.URL{Scheme: "spiffe", Host: "example.com", Path: "/ci"}
 	p := serve(t, a.withTLS(`client_ca_file = "ca.crt"`, map[string]string{
 		"one.hcl": greeters(t, "one", `"user:ann"`), "two.hcl": greeters(t, "two", `"user:spiffe://example.com/ci"`),
 	}))
 	if !strings.HasPrefix(p.endpoint, "https://") {
-		t.Errorf("it listens at %s", p.endpoint)
+		t.Errorf("endpoint = %s, want https", p.endpoint)
 	}
 	for _, test := range []struct {
 		name   string
@@ -180,13 +180,13 @@ func TestClientCertificates(t *testing.T) {
 		}
 	}
 	if status, _, _, err := p.sees(t, a.client(named("two words"), a), ""); err != nil || status != http.StatusUnauthorized {
-		t.Errorf("a certificate of nobody: %d, %v, want 401", status, err)
+		t.Errorf("a certificate without a usable subject: %d, %v, want 401", status, err)
 	}
 	old := a.client(named("ann"), a)
 	old.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS11
 	for name, c := range map[string]*http.Client{
 		"no certificate": a.client(nil, nil), "another authority's": a.client(named("ann"), stranger), "TLS 1.1": old,
-		"who trusts another gateway": stranger.client(named("ann"), a),
+		"a client that trusts another authority": stranger.client(named("ann"), a),
 	} {
 		if status, names, _, err := p.sees(t, c, ""); err == nil {
 			t.Errorf("%s: status %d, %q, want no connection", name, status, names)
@@ -194,7 +194,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-func TestCertificatesBesideTokens(t *testing.T) {
+func TestServe_AcceptsCertificatesBesideTokens(t *testing.T) {
 	a := newAuthority(t)
 	p := serve(t, a.withTLS("client_ca_file = \"ca.crt\"\n as = \"machine\"", map[string]string{
 		"auth.hcl": "auth {\n token \"ann\" {\n sha256 = sha256(\"red\")\n as = \"token\"\n }\n}",
@@ -219,8 +219,8 @@ func TestCertificatesBesideTokens(t *testing.T) {
 	}
 }
 
-// TestStreamsOverTLS opens a stream in each version of HTTP: they are served in different ways.
-func TestStreamsOverTLS(t *testing.T) {
+// Both versions of HTTP are tested because HTTP/1.1 connections with streams are hijacked.
+func TestServe_StreamsOverTLS(t *testing.T) {
 	a := newAuthority(t)
 	p := serve(t, a.withTLS("", map[string]string{}))
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
@@ -250,8 +250,8 @@ func TestStreamsOverTLS(t *testing.T) {
 	}
 }
 
-// openListen subscribes over HTTP/1.1, where the connection leaves the HTTP server.
-func (p *servedProcess) openListen(t *testing.T, c *http.Client) *http.Response {
+// openListen subscribes over HTTP/1.1, where the connection is hijacked.
+func (p *gatewayProcess) openListen(t *testing.T, c *http.Client) *http.Response {
 	t.Helper()
 	transport, _ := c.Transport.(*http.Transport)
 	transport.ForceAttemptHTTP2 = false
@@ -277,7 +277,7 @@ func modernRequest(t *testing.T, url, method, body string) *http.Request {
 	return r
 }
 
-func TestARenewedCertificateIsShown(t *testing.T) {
+func TestServerCertificate_FollowsItsFiles(t *testing.T) {
 	a, next := newAuthority(t), newAuthority(t)
 	cfg, diags := config.Load(a.withTLS("", map[string]string{}), config.Options{})
 	if err := diags.Err(); err != nil {
@@ -287,16 +287,16 @@ func TestARenewedCertificateIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := &certificate{from: cfg.Gateway.TLS, logger: slog.New(slog.DiscardHandler)}
+	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: slog.New(slog.DiscardHandler)}
 	first, err := settings.GetCertificate(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown.current.Store(&shownCertificate{Certificate: *first})
+	certificate.current.Store(&loadedCertificate{Certificate: *first})
 	issuedBy := func(want *authority) {
 		t.Helper()
-		shown.looked.Store(0)
-		got, err := shown.get(nil)
+		certificate.checked.Store(0) // the next handshake checks the files
+		got, err := certificate.get(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +318,7 @@ func TestARenewedCertificateIsShown(t *testing.T) {
 	issuedBy(a)
 	pair, key := next.server()
 	replace(cfg.Gateway.TLS.CertFile, pair)
-	issuedBy(a) // the key is still the old one's
+	issuedBy(a) // the key does not fit yet
 	replace(cfg.Gateway.TLS.KeyFile, key)
 	issuedBy(next)
 	replace(cfg.Gateway.TLS.CertFile, "broken")

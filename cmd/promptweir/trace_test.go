@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// receiver is an OTLP receiver over HTTP: what any tracing backend has.
+// receiver is an OTLP receiver over HTTP, as tracing backends have one.
 type receiver struct {
 	*httptest.Server
 
@@ -61,7 +61,7 @@ func (r *receiver) find(name string, kind span.Span_SpanKind) *span.Span {
 	return nil
 }
 
-func TestOneRequestIsOneTrace(t *testing.T) {
+func TestServe_OneRequestIsOneTrace(t *testing.T) {
 	r := newReceiver(t)
 	exporter, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(r.URL+"/v1/traces"))
 	if err != nil {
@@ -117,7 +117,7 @@ team "greeters" {
 		parent := chain[i]
 		if hex.EncodeToString(s.GetTraceId()) != hex.EncodeToString(parent.GetTraceId()) ||
 			hex.EncodeToString(s.GetParentSpanId()) != hex.EncodeToString(parent.GetSpanId()) {
-			t.Errorf("%q (trace %x, parent %x) is no child of %q (trace %x, span %x)", s.GetName(), s.GetTraceId(),
+			t.Errorf("%q (trace %x, parent %x) is not a child of %q (trace %x, span %x)", s.GetName(), s.GetTraceId(),
 				s.GetParentSpanId(), parent.GetName(), parent.GetTraceId(), parent.GetSpanId())
 		}
 	}

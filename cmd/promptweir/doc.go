@@ -1,0 +1,22 @@
+// Command promptweir answers: how is the gateway run, and what do its commands print?
+//
+// It wires config, upstream and gateway together. The README beside this file describes each command, and how to operate a
+// gateway.
+//
+//	main ──▶ run ──▶ serve, stdio                     a gateway that reloads its configuration
+//	                 list, get --config; --live       a gateway that runs for one result
+//	                 explain, diff, lock, list --as   a snapshot that is evaluated, without a gateway
+//	                 list, get --url; probe           an MCP client
+//	                 validate, fmt, token             configuration only
+//
+// Promises:
+//   - The exit code is 0 for success, 1 for a failure or a finding, and 2 for wrong usage.
+//   - Standard output carries results only. Logs, diagnostics and errors go to standard error.
+//   - Text from a server is printed without its control characters, so that it cannot act on a terminal.
+//   - A command that reads a configuration starts and contacts nothing unless it serves, --live says so, or what it prints
+//     cannot be had otherwise (get, and list without --as).
+//
+// Reading order: main.go, root.go, load.go, serve.go, server.go, certificate.go, stdio.go, gateway.go, healthcheck.go,
+// telemetry.go, pprof.go, memory.go, query.go, list.go, get.go, validate.go, explain.go, diff.go, lock.go, fmt.go, token.go,
+// probe.go, probe_oauth.go, version.go, list_source.go, principal.go, session.go, replace_file.go, output.go
+package main

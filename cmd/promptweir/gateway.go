@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/watch"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/inspect"
+)
+
+// settleBound is how long a command waits until each upstream has been listed or has failed.
+const settleBound = 30 * time.Second
+
+// servingOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
+// lists in state_dir and can reload.
+func (a *app) servingOptions(cfg *config.Config, files *watch.Watcher, logger *slog.Logger) gateway.Options {
+	return gateway.Options{
+		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir,
+		Load: func() (*config.Config, config.Diagnostics) { return a.readWatched(files) },
+	}
+}
+
+// reloadOnChange reloads the gateway when a file of its configuration changes or a signal arrives, until ctx ends. It
+// ignores the errors of reloads: the gateway has logged them.
+func reloadOnChange(ctx context.Context, g *gateway.Gateway, files *watch.Watcher, signals <-chan os.Signal) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return files.Run(ctx, func() { _ = g.Reload(ctx) }) })
+	group.Go(func() error {
+		for {
+			select {
+			case <-signals:
+				_ = g.Reload(ctx)
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// withGateway runs a gateway without listeners while use runs.
+func withGateway(ctx context.Context, cfg *config.Config, opts gateway.Options, use func(*gateway.Gateway) error) error {
+	g, err := gateway.New(cfg, opts)
+	if err != nil {
+		return err
+	}
+	// An upstream that points at the configured addresses would be a loop once the gateway serves.
+	for _, address := range []string{cfg.Gateway.Listen, cfg.Admin.Listen} {
+		if own, err := netip.ParseAddrPort(address); err == nil {
+			g.Own(own)
+		}
+	}
+	// Not a child of ctx: use may end its requests in order before the upstreams go away.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group errgroup.Group
+	group.Go(func() error { return g.Run(running) })
+	err = use(g)
+	stop()
+	return errors.Join(err, group.Wait())
+}
+
+// withUpstreams runs a gateway while use runs, after each upstream has been listed or has failed.
+func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error) error {
+	logger, err := a.quietLogger()
+	if err != nil {
+		return err
+	}
+	return withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+		if err := a.settle(ctx, g); err != nil {
+			return err
+		}
+		return use(g)
+	})
+}
+
+// settle waits for the upstreams and prints which of them could not be listed. If none could, that is an error.
+func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
+	bound, cancel := context.WithTimeout(ctx, settleBound)
+	defer cancel()
+	g.Settle(bound)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	problems := inspect.Problems(g.Snapshot())
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		fmt.Fprintf(a.err, "promptweir: cannot list upstream %s: %s\n", name, problems[name])
+	}
+	if !g.Ready().Ready {
+		return errors.New("no upstream could be listed")
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/watch"
+)
+
+var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
+
+// configGiven reports whether --config is on the command line, and not only in the environment.
+func (a *app) configGiven() bool { return a.flags.Changed("config") }
+
+// load loads the configuration of --config and prints its diagnostics. If lenient, unset environment variables are warnings.
+func (a *app) load(lenient bool) (*config.Config, error) {
+	if a.config == "" {
+		return nil, errNoConfig
+	}
+	return a.loadPath(a.config, lenient)
+}
+
+// loadPath is load for a configuration other than that of --config.
+func (a *app) loadPath(path string, lenient bool) (*config.Config, error) {
+	return a.loadWith(func() (*config.Config, config.Diagnostics) {
+		return config.Load(path, config.Options{AllowUnsetEnv: lenient})
+	})
+}
+
+// loadWatched is load for a gateway that reloads: it also has the files watched.
+func (a *app) loadWatched(files *watch.Watcher) (*config.Config, error) {
+	if a.config == "" {
+		return nil, errNoConfig
+	}
+	return a.loadWith(func() (*config.Config, config.Diagnostics) { return a.readWatched(files) })
+}
+
+// readWatched loads the configuration and has every file and folder that it reads watched, failed reads included: a
+// reload can succeed as soon as the missing file appears.
+func (a *app) readWatched(files *watch.Watcher) (cfg *config.Config, diagnostics config.Diagnostics) {
+	files.Record(func(visit func(path string)) {
+		cfg, diagnostics = config.Load(a.config, config.Options{OnRead: visit})
+	})
+	return cfg, diagnostics
+}
+
+// loadWith prints the diagnostics of a load. The error is errReported if there are errors among them.
+func (a *app) loadWith(load func() (*config.Config, config.Diagnostics)) (*config.Config, error) {
+	cfg, diagnostics := load()
+	if err := a.printDiagnostics(diagnostics); err != nil {
+		return nil, err
+	}
+	if diagnostics.HasErrors() {
+		return nil, errReported
+	}
+	return cfg, nil
+}
+
+func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
+	width, color := terminal(a.err)
+	return diagnostics.Write(a.err, width, color)
+}
+
+// defaultWidth is the line length of diagnostics where there is no terminal.
+const defaultWidth = 100
+
+// terminal returns the line length of diagnostics, and whether they may be coloured.
+func terminal(w io.Writer) (width uint, color bool) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return defaultWidth, false
+	}
+	color = os.Getenv("NO_COLOR") == "" // see https://no-color.org
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || columns <= 0 {
+		return defaultWidth, color
+	}
+	return uint(columns), color
+}

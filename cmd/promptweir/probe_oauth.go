@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// oauthFlags are the flags of an OAuth client that gets its token by client credentials.
+type oauthFlags struct{ id, secret, keyFile string }
+
+func (f *oauthFlags) addTo(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&f.id, "client-id", "", "get a token as this OAuth `CLIENT`, from the authorization server that the MCP server names")
+	flags.StringVar(&f.secret, "client-secret", os.Getenv("PROMPTWEIR_CLIENT_SECRET"), "`SECRET` of the client (PROMPTWEIR_CLIENT_SECRET)")
+	flags.Lookup("client-secret").DefValue = "" // so that help does not show a secret from the environment
+	flags.StringVar(&f.keyFile, "private-key", "", "PEM `FILE` with a key that signs for the client, instead of a secret")
+}
+
+// settings returns the client's part of an oauth block, nil if no client is given.
+func (f *oauthFlags) settings(token string) (*config.OAuth, error) {
+	switch {
+	case f.id == "" && f.keyFile == "":
+		return nil, nil //nolint:nilnil // as in config.Upstream
+	case f.id == "":
+		return nil, &usageError{"--private-key requires --client-id"}
+	case token != "":
+		return nil, &usageError{"--token and --client-id are mutually exclusive"}
+	case (f.secret == "") == (f.keyFile == ""):
+		return nil, &usageError{"--client-id requires either --client-secret (PROMPTWEIR_CLIENT_SECRET) or --private-key"}
+	}
+	o := &config.OAuth{ClientID: f.id, ClientSecret: config.NewSecret(f.secret)}
+	if f.keyFile == "" {
+		return o, nil
+	}
+	key, err := os.ReadFile(f.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--private-key: %w", err)
+	}
+	o.ClientSecret, o.PrivateKey = config.Secret{}, config.NewSecret(string(key))
+	if _, err := o.Signer(); err != nil {
+		return nil, fmt.Errorf("--private-key: %s %w", f.keyFile, err)
+	}
+	return o, nil
+}
+
+// discoverAuthorization completes the server's oauth settings by discovery. Only probe does this: an upstream's token_url is
+// configured, since a server that names its own could have the client's secret sent to itself.
+func (a *app) discoverAuthorization(ctx context.Context, server config.Upstream, options client.Options) error {
+	found, err := client.DiscoverAuthorization(ctx, server, options)
+	if err != nil {
+		return fmt.Errorf("%s: %w", server.Name, err)
+	}
+	o := server.OAuth
+	o.TokenURL, o.Issuer, o.Scopes, o.Resource = found.TokenURL, found.Issuer, found.Scopes, found.Resource
+	_, err = fmt.Fprintf(a.out, "authorization server: %s\n", oneLine(found.Issuer, maxReport))
+	return err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway"
+)
+
+// Slow or silent clients must not hold connections.
+const (
+	// headerBound is how long a request's header may take to arrive, readBound the whole request.
+	headerBound = 10 * time.Second
+	readBound   = 30 * time.Second
+	// idleBound is how long a connection may wait for its next request.
+	idleBound      = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+)
+
+// listen binds an address, and tells the gateway that it is its own.
+func listen(ctx context.Context, address string, g *gateway.Gateway) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	if own, err := netip.ParseAddrPort(listener.Addr().String()); err == nil {
+		g.Own(own)
+	}
+	return listener, nil
+}
+
+// newServer returns a server without a bound on the duration of a response, because streams last. Each write has a bound of
+// its own, see package httpconn.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerBound, ReadTimeout: readBound, IdleTimeout: idleBound, MaxHeaderBytes: maxHeaderBytes,
+		// Anybody can cause these errors, any number of times.
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// boundServer is a server with the listener that it is to serve.
+type boundServer struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// serve serves until stop is called.
+func (s boundServer) serve() error {
+	serve := s.server.Serve
+	if s.server.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") } // the certificate is in TLSConfig
+	}
+	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// stop stops accepting connections and waits for requests in flight until ctx ends. Then it closes their connections.
+func (s boundServer) stop(ctx context.Context, logger *slog.Logger) {
+	if err := s.server.Shutdown(ctx); err != nil {
+		logger.WarnContext(ctx, "requests in flight cut off", slog.Any("error", err))
+		_ = s.server.Close()
+	}
+}

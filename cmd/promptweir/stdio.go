@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/watch"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+)
+
+func (a *app) stdioCommand() *cobra.Command {
+	var as string
+	command := &cobra.Command{
+		Use: "stdio", Short: "Serve one client over standard input and output", Args: takes(cobra.NoArgs),
+		Long: "Serve one client over standard input and output.\n\n" +
+			"The gateway reloads its configuration when one of its files changes. If the configuration has an auth block, the " +
+			"client's principal comes from --as, or from the bearer token in PROMPTWEIR_TOKEN.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.stdio(cmd.Context(), as) },
+	}
+	command.Flags().StringVar(&as, "as", "", "serve the client as `PRINCIPAL`, for example user:alice,group:payments")
+	return command
+}
+
+// stdio serves until the client closes standard input or ctx ends.
+func (a *app) stdio(ctx context.Context, as string) error {
+	logger, err := a.logger()
+	if err != nil {
+		return err
+	}
+	files := watch.New()
+	cfg, err := a.loadWatched(files)
+	if err != nil {
+		return err
+	}
+	credential, err := stdioCredential(cfg, as)
+	if err != nil {
+		return err
+	}
+	if err := checkConsoleExporters(); err != nil {
+		return err
+	}
+	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(ctx, logger)
+	return withGateway(ctx, cfg, a.servingOptions(cfg, files, logger), func(g *gateway.Gateway) error {
+		watching, stop := context.WithCancel(ctx)
+		var group errgroup.Group
+		group.Go(func() error { return reloadOnChange(watching, g, files, nil) })
+		err := g.ServeStdio(ctx, credential, a.in, a.out)
+		stop()
+		return errors.Join(err, group.Wait())
+	})
+}
+
+// stdioCredential returns the client's credential: the principal of --as, or the token in PROMPTWEIR_TOKEN.
+func stdioCredential(cfg *config.Config, as string) (identity.Credential, error) {
+	token := os.Getenv("PROMPTWEIR_TOKEN")
+	switch {
+	case as != "":
+		// Whoever starts the process vouches for the principal, whom no issuer knows: it has no claims.
+		principal, err := (&principalFlags{as: as, claims: "{}"}).principal(cfg)
+		return identity.Vouched(principal), err
+	case token == "" && cfg.Auth != nil:
+		return nil, &usageError{"the configuration has an auth block: name the client's principal with --as, or set PROMPTWEIR_TOKEN"}
+	}
+	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
+		principal, err := authenticator.FromToken(ctx, token)
+		if err != nil {
+			return principal, fmt.Errorf("PROMPTWEIR_TOKEN: %w", err)
+		}
+		return principal, nil
+	}, nil
+}
+
+// checkConsoleExporters rejects exporters that would write between the messages on standard output.
+func checkConsoleExporters() error {
+	for _, signal := range []string{"TRACES", "METRICS", "LOGS"} {
+		if os.Getenv("OTEL_"+signal+"_EXPORTER") == "console" {
+			return fmt.Errorf("OTEL_%s_EXPORTER=console would write to standard output, which carries MCP messages: export to an endpoint", signal)
+		}
+	}
+	return nil
+}
