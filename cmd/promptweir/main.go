@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,7 +12,7 @@ import (
 // Exit codes.
 const (
 	exitDone   = 0
-	exitFailed = 1 // also where a command found something, such as a difference with --exit-code
+	exitFailed = 1 // also if a command found something, such as a difference with --exit-code
 	exitUsage  = 2
 )
 
@@ -23,20 +22,6 @@ func main() {
 	stop()
 	os.Exit(code)
 }
-
-// streams are the standard streams of the process; tests pass their own.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-// usageError is a mistake in the command line.
-type usageError struct{ problem string }
-
-func (e *usageError) Error() string { return e.problem }
-
-// errReported is a failure that has already been printed.
-var errReported = errors.New("reported")
 
 // run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {
