@@ -103,15 +103,25 @@ func anchors(t *testing.T, page string) (list []string) {
 	return list
 }
 
-// The page leads readers to functions by their names, which code hosts do not check.
+// Some pages name files and folders without a link.
+func TestPages_NameFilesThatExist(t *testing.T) {
+	path := regexp.MustCompile("`((?:cmd|config|examples|gateway|upstream|\\.ci)/[\\w./-]+)`")
+	for _, page := range pages(t) {
+		for _, match := range path.FindAllStringSubmatch(fenced.ReplaceAllString(text(t, page), ""), -1) {
+			if _, err := os.Stat(filepath.Join(proctest.Root(), filepath.FromSlash(match[1]))); err != nil {
+				t.Errorf("%s names %s, which does not exist", page, match[1])
+			}
+		}
+	}
+}
+
+// The page leads readers to functions and methods by their names, which code hosts do not check.
 func TestArchitecture_NamesThatExist(t *testing.T) {
-	words := map[string]bool{}
+	var code strings.Builder
 	for _, folder := range []string{"gateway", "upstream", "config", filepath.Join("cmd", "promptweir")} {
-		err := filepath.WalkDir(filepath.Join(proctest.Root(), folder), func(path string, entry fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(proctest.Root(), folder), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && filepath.Ext(path) == ".go" {
-				for word := range strings.FieldsFuncSeq(text(t, path), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-					words[word] = true
-				}
+				code.WriteString(text(t, path))
 			}
 			return err
 		})
@@ -119,16 +129,15 @@ func TestArchitecture_NamesThatExist(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	identifier := regexp.MustCompile(`^[A-Za-z]\w*(\.[A-Za-z]\w*)*$`)
-	for _, code := range inlineCode.FindAllString(fenced.ReplaceAllString(text(t, "../gateway/README.md"), ""), -1) {
-		name := strings.Trim(code, "`")
-		if !identifier.MatchString(name) || filepath.Ext(name) == ".go" || filepath.Ext(name) == ".md" {
-			continue
+	dotted, file := regexp.MustCompile(`^([A-Za-z]+)\.([A-Za-z]+)$`), regexp.MustCompile(`\.(go|md|hcl)$`)
+	for _, quoted := range inlineCode.FindAllString(fenced.ReplaceAllString(text(t, "../gateway/README.md"), ""), -1) {
+		name := strings.Trim(quoted, "`")
+		found := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+		if match := dotted.FindStringSubmatch(name); match != nil { // a method, or a name in a package
+			found = regexp.MustCompile(`func \(\w+ \*?` + match[1] + `\) ` + match[2] + `\(|\b` + regexp.QuoteMeta(name) + `\b`)
 		}
-		for part := range strings.SplitSeq(name, ".") {
-			if !words[part] {
-				t.Errorf("gateway/README.md names %s, but no %s occurs in the code", name, part)
-			}
+		if regexp.MustCompile(`^\w+(\.\w+)?$`).MatchString(name) && !file.MatchString(name) && !found.MatchString(code.String()) {
+			t.Errorf("gateway/README.md names %s, which does not occur in the code", name)
 		}
 	}
 }
