@@ -62,7 +62,7 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 			wire.NewError(wire.InternalError, "Service unavailable: the identity provider did not answer"))
 		return
 	case lacksScope:
-		status, problem, reason = http.StatusForbidden, "DialGuard: the token lacks a required scope", "scope"
+		status, problem, reason = http.StatusForbidden, "Forbidden: the token lacks a required scope", "scope"
 	case errors.Is(err, identity.ErrNoCredential):
 		problem, reason = "Unauthorized: a bearer token is required", ""
 	}

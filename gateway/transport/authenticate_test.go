@@ -206,7 +206,7 @@ func TestMetadata_DescribesTheProtectedResource(t *testing.T) {
 				t.Errorf("preflight: %v", preflight.Header)
 			}
 			gatewaytest.Send(t, http.MethodPost, at+path, "{}", nil).Want(t, http.StatusMethodNotAllowed)
-			gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)
+			gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden, "Forbidden: host")
 		}
 		gatewaytest.Send(t, http.MethodGet, at+"/other", "", nil).Want(t, http.StatusNotFound)
 	}
@@ -287,7 +287,7 @@ func TestAuthenticate_CountsRefusedCredentials(t *testing.T) {
 	for range 2 {
 		s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	}
-	s.Modern(idp.Token("ann")).Call("prompts/list", "").Want(t, http.StatusForbidden)
+	s.Modern(idp.Token("ann")).Call("prompts/list", "").Want(t, http.StatusForbidden, "Forbidden: the token lacks a required scope")
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ const wellKnown = "/.well-known/oauth-protected-resource"
 func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
 	if err := x.snapshot.Origins.Host(r); err != nil {
-		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "DialGuard: "+err.Error()))
+		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return
 	}
 	authenticator := x.snapshot.Identity
