@@ -24,6 +24,8 @@
 //   - schema: does a JSON value satisfy a JSON Schema?
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
+//   - slotcache: what was computed for this key a moment ago?
+//   - httpconn: how does a connection of the HTTP server cost less?
 //
 // Promises:
 //   - A reload is all or nothing, and costs what it changes. Connectors whose block says the same keep their sessions and

@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"hash/maphash"
 	"slices"
-	"sync/atomic"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -103,12 +101,9 @@ type decision struct {
 	audience *Audience
 }
 
-// placementCache remembers the audiences of some principals, one in each slot: finding the rules of a principal anew for
-// each request would cost more than the rest of the decision.
-type placementCache struct {
-	seed  maphash.Seed
-	slots [1024]atomic.Pointer[placement]
-}
+// maxPlacements bounds the principals whose audience is remembered. Finding the rules of a principal anew for each request
+// would cost more than the rest of the decision.
+const maxPlacements = 1024
 
 // placement is what determines a principal's audience.
 type placement struct {
@@ -116,8 +111,4 @@ type placement struct {
 	key   string
 	rules string
 	facts config.PrincipalFacts
-}
-
-func (p *placementCache) slot(who Principal) *atomic.Pointer[placement] {
-	return &p.slots[maphash.String(p.seed, who.Subject)%uint64(len(p.slots))]
 }

@@ -1,13 +1,13 @@
 package policy
 
 import (
-	"hash/maphash"
 	"slices"
 	"strconv"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/slotcache"
 )
 
 // Policy is the part of one configuration that decides who sees what. Make it with [New].
@@ -29,7 +29,7 @@ type Policy struct {
 	open bool
 
 	audiences  *lru.Cache[string, *Audience]
-	placements placementCache
+	placements *slotcache.Cache[*placement] // by subject
 	decisions  *lru.Cache[decision, bool]
 
 	// hideReads are the attributes of principals that hide blocks read. They concern every principal.
@@ -52,7 +52,7 @@ func New(cfg *config.Config) *Policy {
 	}
 	p := &Policy{
 		audiences:  audiences,
-		placements: placementCache{seed: maphash.MakeSeed()},
+		placements: slotcache.New[*placement](maxPlacements),
 		decisions:  decisions,
 		teams:      map[string]*team{},
 		hides:      newBlocks(cfg.Hides, true),
@@ -216,13 +216,12 @@ func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.Principal
 // of the 10 000 used last.
 func (p *Policy) Audience(who Principal) *Audience {
 	// Principals that share a slot displace each other, which costs time but never changes the answer.
-	slot := p.placements.slot(who)
-	known := slot.Load()
-	if known == nil || !known.who.equal(who) {
+	known, ok := p.placements.Get(who.Subject)
+	if !ok || !known.who.equal(who) {
 		rules := p.rulesFor(who)
 		facts, key := p.distinguish(who, rules)
 		known = &placement{who, key, string(rules), facts}
-		slot.Store(known)
+		p.placements.Put(who.Subject, known)
 	}
 	if kept, ok := p.audiences.Get(known.key); ok {
 		return kept

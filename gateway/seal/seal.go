@@ -4,16 +4,20 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"hash/maphash"
 	"slices"
+
+	"github.com/promptweir/promptweir/gateway/slotcache"
 )
+
+// maxOpened bounds the opened sessions that are remembered.
+const maxOpened = 4096
 
 // Sealer seals and opens tokens with a ring of keys. Make it with [New].
 type Sealer struct {
 	ring     [][keySize]byte
 	cursors  *Box
 	sessions *Box
-	opened   openedSessions
+	opened   *slotcache.Cache[Session] // by token
 }
 
 // New returns a sealer. The first key seals, and all of them open. Without any key it makes one up, so that no token
@@ -28,7 +32,7 @@ func New(keys [][32]byte) (*Sealer, error) {
 			return nil, fmt.Errorf("key %d of %d is all zeros: use 32 random bytes", i+1, len(keys))
 		}
 	}
-	s := &Sealer{ring: slices.Clone(keys), opened: openedSessions{seed: maphash.MakeSeed()}}
+	s := &Sealer{ring: slices.Clone(keys), opened: slotcache.New[Session](maxOpened)}
 	s.cursors = s.For("cursor")
 	s.sessions = s.For("session")
 	return s, nil
