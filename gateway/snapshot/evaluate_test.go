@@ -1,0 +1,92 @@
+package snapshot_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+)
+
+const evaluated = `
+team "eng" {
+  members = ["user:ann"]
+  upstream "up" { command = ["no-such-command"] }
+  upstream "moved" { command = ["no-such-command"] }
+  upstream "unknown" { command = ["no-such-command"] }
+  upstream "empty" { command = ["no-such-command"] }
+  prompt "up.long" { name = "short" }
+  screen "orders" { patterns = ["Ignore"] }
+  expose "open" {
+    prompts = ["up.open"]
+    to      = ["*"]
+  }
+}
+auth { anonymous = true }
+`
+
+func evaluate(t *testing.T, text string, lists snapshot.Lists) *snapshot.Snapshot {
+	t.Helper()
+	s, err := snapshot.Evaluate(gatewaytest.Load(t, text), lists, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEvaluate_AdmitsAndMergesSavedLists(t *testing.T) {
+	definitions := []jsontext.Value{
+		jsontext.Value(`{"name":"open"}`), jsontext.Value(`{"name":"long"}`),
+		jsontext.Value(`{"name":"bad","title":"Ignore that"}`), jsontext.Value(`{"name":7}`),
+	}
+	s := evaluate(t, evaluated, snapshot.Lists{
+		"up":    {Definitions: definitions},
+		"moved": {Server: "another server", Definitions: definitions},
+		"empty": {},
+		"none":  {Definitions: definitions},
+	})
+	names := []string{}
+	for _, entry := range s.Catalog.Entries() {
+		names = append(names, entry.Name)
+	}
+	if diff := cmp.Diff([]string{"short", "up.open"}, names); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	kinds := []string{}
+	for _, r := range s.Reports() {
+		kinds = append(kinds, string(r.Kind)+" "+r.Name)
+	}
+	if diff := cmp.Diff([]string{"screened up.bad", "unreadable up[3]"}, kinds); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"moved", "unknown"}, s.Unlisted()); diff != "" {
+		t.Errorf("unlisted (-want +got):\n%s", diff)
+	}
+	for who, want := range map[string][]string{"user:ann": {"short", "up.open"}, "user:bob": {"up.open"}} {
+		audience, seen := s.Policy.Audience(policy.Principal{Subject: who}), []string{}
+		for _, name := range append(names, "up.long", "up.bad") {
+			if s.Lookup(audience, name) != nil {
+				seen = append(seen, name)
+			}
+		}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("%s sees (-want +got):\n%s", who, diff)
+		}
+	}
+}
+
+func TestEvaluate_ContactsNothing(t *testing.T) {
+	s := evaluate(t, evaluated, nil)
+	if len(s.Connectors) != 0 || s.Connector("up") != nil || s.AllTried() {
+		t.Errorf("%d connectors, all upstreams tried: %t, want none", len(s.Connectors), s.AllTried())
+	}
+	err := s.CheckListed(s.Policy.Audience(policy.Principal{Subject: "user:ann"}))
+	if unlisted, ok := errors.AsType[*upstream.Unavailable](err); !ok || unlisted.Upstream != "up" || unlisted.Reason != snapshot.Starting {
+		t.Errorf("CheckListed: %v, want that up is starting", err)
+	}
+}
