@@ -1,0 +1,386 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/pflag"
+)
+
+// table is a table of README.md by its rows' first cells.
+type table map[string][]string
+
+// readTables returns the tables of README.md by their headings. A heading with several tables has them joined.
+func readTables(t *testing.T) map[string]table {
+	t.Helper()
+	content, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]table{}
+	for _, section := range regexp.MustCompile(`(?m)^## `).Split(string(content), -1)[1:] {
+		heading, text, _ := strings.Cut(section, "\n")
+		rows := table{}
+		for line := range strings.Lines(text) {
+			if cells := cellsOf(line); len(cells) > 1 && strings.HasPrefix(cells[0], "`") {
+				if rows[cells[0]] != nil {
+					t.Errorf("README, %s: %s has two rows", heading, cells[0])
+				}
+				rows[cells[0]] = cells[1:]
+			}
+		}
+		tables[heading] = rows
+	}
+	return tables
+}
+
+// cellsOf returns the cells of a table's line. A cell may contain \|.
+func cellsOf(line string) (cells []string) {
+	line, isRow := strings.CutPrefix(strings.TrimSpace(line), "|")
+	if !isRow {
+		return nil
+	}
+	for cell := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSuffix(line, "|"), `\|`, "\x00"), "|") {
+		cells = append(cells, strings.TrimSpace(strings.ReplaceAll(cell, "\x00", "|")))
+	}
+	return cells
+}
+
+// quoted returns the texts in backquotes.
+func quoted(cell string) (texts []string) {
+	for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
+		texts = append(texts, match[1])
+	}
+	return texts
+}
+
+// names returns the texts in backquotes of all first cells.
+func (rows table) names() (names []string) {
+	for cell := range rows {
+		names = append(names, quoted(cell)...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestReadme_HasEveryCommand(t *testing.T) {
+	root := newRoot(streams{})
+	root.InitDefaultHelpCmd()
+	var want []string
+	for _, command := range root.Commands() {
+		want = append(want, command.Use)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, readTables(t)["Commands"].names()); diff != "" {
+		t.Errorf("commands (-binary +README):\n%s", diff)
+	}
+}
+
+func TestReadme_HasEveryFlag(t *testing.T) {
+	root := newRoot(streams{})
+	root.InitDefaultHelpFlag()
+	want, got := map[string][]string{}, map[string][]string{}
+	add := func(command string) func(*pflag.Flag) {
+		return func(f *pflag.Flag) { want[flagCell(f)] = append(want[flagCell(f)], command) }
+	}
+	root.PersistentFlags().VisitAll(add("all"))
+	add("all")(root.Flags().Lookup("help"))
+	for _, command := range root.Commands() { // sorted by name
+		command.Flags().VisitAll(add(command.Name()))
+	}
+	for name, cells := range readTables(t)["Flags"] {
+		got[name] = slices.Sorted(slices.Values(strings.Split(cells[0], ", ")))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flags and their commands (-binary +README):\n%s", diff)
+	}
+}
+
+// flagCell returns a flag as the README spells it.
+func flagCell(f *pflag.Flag) string {
+	value, _ := pflag.UnquoteUsage(f)
+	cell := "`" + strings.TrimSpace("--"+f.Name+" "+value) + "`"
+	if f.Shorthand != "" {
+		cell += ", `-" + f.Shorthand + "`"
+	}
+	return cell
+}
+
+// Some metrics appear with an event only. The second check finds those whose event the test does not cause.
+func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
+	want := eventfulMetrics(t)
+	got := map[string][]string{}
+	for cell, cells := range readTables(t)["Metrics"] {
+		labels := quoted(cells[1])
+		slices.Sort(labels)
+		got[strings.Trim(cell, "`")] = labels
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics and labels (-binary +README):\n%s", diff)
+	}
+	for _, instrument := range instruments(t) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool {
+			return strings.HasPrefix(name, strings.ReplaceAll(instrument, ".", "_"))
+		}) {
+			t.Errorf("no metric of the instrument %s: let eventfulMetrics cause it", instrument)
+		}
+	}
+}
+
+// eventfulMetrics returns the metrics of a gateway, with their labels, after events that make every instrument record.
+func eventfulMetrics(t *testing.T) map[string][]string {
+	t.Helper()
+	greeter := newGreeter()
+	works := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return greeter }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || bytes.Contains(body, []byte(`"prompts/get"`)) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		works.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	p := serve(t, configure(t, map[string]string{
+		"auth.hcl": "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n}",
+		"team.hcl": fmt.Sprintf(`
+team "greeters" {
+  members = ["user:red"]
+  upstream "child" { command = [%q] }
+  upstream "web" {
+    url = %q
+    breaker { failures = 1 }
+  }
+  prompt "child.none" { title = "a report: there is no such prompt" }
+}`, program(t, "greeter"), web.URL),
+	}))
+	eventually(t, "both upstreams listed", func() bool {
+		return strings.Contains(p.list(t, "red").names(), "child.hello child.pid child.slow child.wip_bye web.hello")
+	})
+	p.list(t, "green")                                                                // a refused credential
+	p.get(t, "child.slow", "red", "file", filepath.Join(t.TempDir(), "none", "none")) // an error of the upstream
+	p.get(t, "web.pid", "red")                                                        // an upstream that does not answer; its breaker opens
+	_, text := p.page(t, "/metrics")
+	return parseMetrics(text)
+}
+
+// parseMetrics returns the labels of each metric of the gateway's own, in Prometheus' text format.
+func parseMetrics(text string) map[string][]string {
+	metrics := map[string][]string{}
+	own := regexp.MustCompile(`(?m)^# TYPE ((?:mcp|promptweir)_\w+) `)
+	for _, match := range own.FindAllStringSubmatch(text, -1) {
+		metrics[match[1]] = nil
+	}
+	for _, sample := range regexp.MustCompile(`(?m)^(\w+)\{(.*)\} `).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(sample[1], "")
+		labels, isOwn := metrics[name]
+		if !isOwn {
+			continue
+		}
+		for _, label := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(sample[2], -1) {
+			if label[1] != "le" && !strings.HasPrefix(label[1], "otel_scope_") && !slices.Contains(labels, label[1]) {
+				labels = append(labels, label[1])
+			}
+		}
+		slices.Sort(labels)
+		metrics[name] = labels
+	}
+	return metrics
+}
+
+// instruments returns the names of all instruments that the code declares.
+func instruments(t *testing.T) (names []string) {
+	t.Helper()
+	for _, call := range nodes[*ast.CallExpr](t) {
+		if regexp.MustCompile(`(Histogram|Counter|[gG]auge)$`).MatchString(called(call)) {
+			if name, ok := literal(call.Args[0]); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Error("the code declares no instruments")
+	}
+	return names
+}
+
+func TestReadme_HasEveryReason(t *testing.T) {
+	want := map[string]bool{}
+	for _, spec := range nodes[*ast.ValueSpec](t) {
+		for i, value := range spec.Values {
+			reason, ok := literal(value)
+			if ok && (typeName(spec.Type) == "Reason" || strings.HasPrefix(spec.Names[i].Name, "argument")) {
+				want[reason] = true
+			}
+		}
+	}
+	for _, function := range nodes[*ast.FuncDecl](t) {
+		if function.Name.Name != "Reason" || function.Recv != nil { // seal.Reason
+			continue
+		}
+		for _, result := range inside[*ast.ReturnStmt](function) {
+			if reason, ok := literal(result.Results[0]); ok && reason != "" {
+				want[reason] = true
+			}
+		}
+	}
+	for _, call := range nodes[*ast.CallExpr](t) {
+		if called(call) != "With" || len(call.Args) != 2 {
+			continue
+		}
+		member, _ := literal(call.Args[0])
+		value, ok := call.Args[1].(*ast.CallExpr)
+		if !ok || member != "reason" {
+			continue
+		}
+		// The reasons of notifications/cancelled are sentences.
+		if reason, ok := literal(value.Args[0]); ok && !strings.Contains(reason, " ") {
+			want[reason] = true
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), readTables(t)["Reasons"].names()); diff != "" {
+		t.Errorf("reasons (-code +README):\n%s", diff)
+	}
+}
+
+func TestReadme_HasEveryErrorInTheLog(t *testing.T) {
+	logged := map[string]bool{}
+	for _, call := range nodes[*ast.CallExpr](t) {
+		for _, arg := range call.Args {
+			message, ok := literal(arg)
+			if method := called(call); ok && slices.Contains([]string{"ErrorContext", "Warn", "WarnContext"}, method) {
+				logged[message] = logged[message] || method == "ErrorContext"
+			}
+		}
+	}
+	messages := readTables(t)["Logs"].names()
+	for _, message := range messages {
+		if _, ok := logged[message]; !ok {
+			t.Errorf("README has the log message %q, which the code does not log as a warning or an error", message)
+		}
+	}
+	for message, isError := range logged {
+		if isError && !slices.Contains(messages, message) {
+			t.Errorf("README lacks the error %q", message)
+		}
+	}
+}
+
+func TestReadme_HasEveryVariable(t *testing.T) {
+	want := map[string]bool{"OTEL_*": true, "GOMEMLIMIT": true} // read by libraries and the runtime
+	for _, call := range nodes[*ast.CallExpr](t) {
+		if name, ok := literal(first(call.Args)); ok && called(call) == "Getenv" && !strings.HasPrefix(name, "OTEL_") {
+			want[name] = true
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), readTables(t)["Environment"].names()); diff != "" {
+		t.Errorf("environment variables (-code +README):\n%s", diff)
+	}
+}
+
+func TestReadme_HasEveryAdminPath(t *testing.T) {
+	want := map[string]bool{}
+	for _, call := range nodes[*ast.CallExpr](t) {
+		pattern, ok := literal(first(call.Args))
+		if !ok || (called(call) != "HandleFunc" && called(call) != "Handle") {
+			continue
+		}
+		_, path, hasMethod := strings.Cut(pattern, " ")
+		if !hasMethod || regexp.MustCompile(`^/debug/pprof/.`).MatchString(path) {
+			continue // "/debug/" hands over to the profiles, whose index lists them
+		}
+		want[strings.TrimSuffix(path, "{$}")] = true
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), readTables(t)["Admin listener"].names()); diff != "" {
+		t.Errorf("paths of the admin listener (-code +README):\n%s", diff)
+	}
+}
+
+// nodes returns all syntax of a kind in the code of cmd/promptweir, gateway and upstream, without tests.
+func nodes[N ast.Node](t *testing.T) (found []N) {
+	t.Helper()
+	for _, folder := range []string{".", "../../gateway", "../../upstream"} {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			found = append(found, inside[N](file)...)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+func inside[N ast.Node](root ast.Node) (found []N) {
+	ast.Inspect(root, func(node ast.Node) bool {
+		if n, ok := node.(N); ok {
+			found = append(found, n)
+		}
+		return true
+	})
+	return found
+}
+
+// called returns the name of a call's function or method.
+func called(call *ast.CallExpr) string {
+	switch function := call.Fun.(type) {
+	case *ast.Ident:
+		return function.Name
+	case *ast.SelectorExpr:
+		return function.Sel.Name
+	}
+	return ""
+}
+
+// typeName returns the name of a type without its package.
+func typeName(expression ast.Expr) string {
+	switch expression := expression.(type) {
+	case *ast.Ident:
+		return expression.Name
+	case *ast.SelectorExpr:
+		return expression.Sel.Name
+	}
+	return ""
+}
+
+func first(expressions []ast.Expr) ast.Expr {
+	if len(expressions) == 0 {
+		return nil
+	}
+	return expressions[0]
+}
+
+// literal returns the value of a string literal.
+func literal(expression ast.Expr) (string, bool) {
+	basic, ok := expression.(*ast.BasicLit)
+	if !ok || basic.Kind != token.STRING {
+		return "", false
+	}
+	value, err := strconv.Unquote(basic.Value)
+	return value, err == nil
+}
