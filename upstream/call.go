@@ -72,6 +72,15 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 	share := d.left()
 	err = errPanicked // for the breaker, which must hear of every call that it allowed, should this one not return
 	result, err = session.Call(ctx, k.request, k.relayDuring(d))
+	if client.MayRefuseEra(err) && !client.Started(err) {
+		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
+			if pooled != nil {
+				conn.pool.release(pooled, true)
+			}
+			signal(conn.suspect) // the session of this connection, too, has to be replaced
+			return Result{}, lost
+		}
+	}
 	if pooled != nil {
 		isLost := errors.Is(err, client.ErrSessionLost)
 		conn.pool.release(pooled, isLost)

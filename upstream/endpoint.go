@@ -73,6 +73,7 @@ func (e *endpoint) run(ctx context.Context) {
 		// A server that only lost its session is there. Its prompts stay healthy, and calls wait for the new session
 		// instead of failing; if that cannot be had either, the next round marks the endpoint as down.
 		if listed && errors.Is(err, client.ErrSessionLost) {
+			e.logger.InfoContext(ctx, "session lost, a new one is opened", slog.Any("error", err))
 			renewing := noConnection()
 			renewing.renewing = true
 			e.replace(renewing)

@@ -53,7 +53,7 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 		return nil
 	}
 	pause := newBackoff()
-	for {
+	for wasOpen := false; ; {
 		var opened atomic.Int64
 		err := s.Watch(ctx, func() {
 			opened.Store(time.Now().UnixNano())
@@ -66,6 +66,10 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 		}
 		w.silent.Store(true)
 		if errors.Is(err, client.ErrNoStream) {
+			// A server that had a stream before is not the same any more. The list shows whether it still knows the session.
+			if wasOpen {
+				signal(w.changed)
+			}
 			return nil
 		}
 		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the session is still there.
@@ -76,6 +80,7 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 			return err
 		}
 		w.setReady()
+		wasOpen = wasOpen || opened.Load() != 0
 		if at := opened.Load(); at != 0 && time.Since(time.Unix(0, at)) > steadyTime {
 			pause.Reset()
 		}
@@ -161,7 +166,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error 
 		return err
 	}
 	// A list that failed leaves the session in use, unless a ping fails too.
-	if isSuspicious(err) {
+	if isSuspicious(err) || client.MayRefuseEra(err) {
 		if broken := s.Ping(ctx); broken != nil {
 			return broken
 		}

@@ -78,6 +78,9 @@ func splitAddresses(server config.Upstream) []config.Upstream {
 // Address returns the server's address with sensitive parts masked.
 func (d *Dialer) Address() string { return d.address }
 
+// negotiatesEra reports whether a session may be of either era.
+func (d *Dialer) negotiatesEra() bool { return d.server.Protocol == "auto" || d.server.Protocol == "" }
+
 // CloseIdleConnections closes connections that no request uses.
 func (d *Dialer) CloseIdleConnections() {
 	if d.http != nil {

@@ -132,6 +132,23 @@ func Suspicious(err error) bool {
 	return !Answered(err) && !errors.Is(err, context.Canceled)
 }
 
+// MayRefuseEra reports whether err may be how a server of one era refuses a request of the other. Servers of the request's own
+// era answer so for other reasons too; [Session.Ping] tells.
+func MayRefuseEra(err error) bool {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status.Status == http.StatusBadRequest
+	}
+	answer, ok := errors.AsType[*wire.Error](err)
+	if !ok {
+		return false
+	}
+	switch answer.Code {
+	case wire.UnsupportedProtocolVersion, wire.HeaderMismatch, wire.InvalidRequest, wire.MethodNotFound:
+		return true
+	}
+	return false
+}
+
 // withoutURL takes URLs and host names out of an error, because they may be sensitive.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {

@@ -190,7 +190,8 @@ func (s *Session) giveUp(id int64) {
 	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 }
 
-// Ping checks that the server still answers. Any answer is good enough, an error too.
+// Ping checks that the server still answers. Any answer is good enough, an error too, unless it shows that the server is of
+// another era by now: then the error is [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -199,14 +200,48 @@ func (s *Session) Ping(ctx context.Context) error {
 		method = wire.Discover
 	}
 	// The modern era has no ping, and every modern server must implement server/discover.
-	_, err := s.Call(ctx, &Request{Method: method}, nil)
+	result, err := s.Call(ctx, &Request{Method: method}, nil)
 	switch status, ok := errors.AsType[*StatusError](err); {
+	case s.isOtherEra(ctx, result, err):
+		return errors.Join(fmt.Errorf("%s: %w: the server is of another era than the session", method, ErrSessionLost), err)
 	case ok && status.Status == http.StatusBadRequest: // many servers answer so when they do not know the session
 		return fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
 	case errors.Is(err, ErrSessionLost), Suspicious(err):
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	return nil
+}
+
+// isOtherEra reports whether the answer to a ping, or to server/discover in its place, is one that a server of the session's
+// era does not give. The server behind an address may have been rolled back, or forward.
+func (s *Session) isOtherEra(ctx context.Context, result Result, err error) bool {
+	refusal, refused := errors.AsType[*wire.Error](err)
+	_, unnamed := errors.AsType[*StatusError](err) // Ping judges these by their status
+	switch {
+	case unnamed, err != nil && !refused:
+		return false
+	case wire.Modern(s.Revision) && refused: // an internal error may pass, and says nothing about the era
+		return refusal.Code != wire.InternalError && errors.Is(modernError(refusal), errLegacy)
+	case wire.Modern(s.Revision):
+		members, err := wire.ParseObject(result.JSON)
+		return err != nil || newestModern(members.Get("supportedVersions")) == ""
+	case !refused:
+		return false
+	}
+	switch refusal.Code {
+	case wire.UnsupportedProtocolVersion, wire.HeaderMismatch:
+		return true
+	case wire.MethodNotFound, wire.InvalidRequest: // of a modern server, or of a legacy one without ping
+		return s.dialer.negotiatesEra() && s.isModernNow(ctx)
+	}
+	return false
+}
+
+// isModernNow reports whether the server of a legacy session answers like a modern one.
+func (s *Session) isModernNow(ctx context.Context) bool {
+	n := negotiator{transport: s.transport, lastID: &s.lastID, self: s.dialer.implementation}
+	_, err := n.discover(ctx)
+	return err == nil
 }
 
 // Notifies reports whether the server declared that it says when its list of prompts changes.
