@@ -67,7 +67,9 @@ var (
 	errRate        = errors.New("more calls than the rate allows")
 	// errPooledLost means that a session of the pool was lost, and another one may be had.
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
-	errLostAgain  = errors.New("a new session was lost at once")
+	// errListUnknown is the refusal of a server that listed prompts before, and still declares that it has some.
+	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server does not know the method any more")
+	errLostAgain         = errors.New("a new session was lost at once")
 	// errPanicked is what the circuit breaker hears of a call that panics.
 	errPanicked = errors.New("call panicked")
 )

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -153,6 +154,9 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error {
 	traced, finish := e.metrics.start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
+	if hadPrompts := len(e.status.Load().definitions) > 0; err == nil && list.Unknown && hadPrompts {
+		err = cmp.Or(s.Recheck(traced), errListUnknown)
+	}
 	finish(s.Revision, err)
 	if ctx.Err() != nil {
 		return ctx.Err()

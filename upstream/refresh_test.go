@@ -381,3 +381,51 @@ func TestProbe_SilenceOverHTTPDecidesNothing(t *testing.T) {
 		}
 	})
 }
+
+// A server that suddenly does not know prompts/list is broken, or another one answers in its place, until it says itself that
+// it has no prompts.
+func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		peer   func(t testing.TB) *upstreamtest.Peer
+		denies string
+		method string
+	}{
+		"legacy": {
+			upstreamtest.NewPeer, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"peer","version":"1"}}`,
+			wire.Initialize,
+		},
+		"modern": {
+			upstreamtest.NewModernPeer, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`,
+			wire.Discover,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, test.peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				forget := func() {
+					t.Helper()
+					time.Sleep(time.Second)
+					p.Handle(wire.PromptsList, nil)
+					p.Changed()
+					time.Sleep(10 * time.Minute)
+					if state := c.State(); names(c) != "p" || state.Problem == nil || state.Problem.Reason != upstream.ListRefused {
+						t.Errorf("names %q, problem %+v, want p and list_refused", names(c), state.Problem)
+					}
+				}
+				forget()
+				p.Prompts("p") // it was a fault
+				time.Sleep(time.Minute)
+				if state := c.State(); names(c) != "p" || state.Problem != nil {
+					t.Errorf("once the server is whole again: names %q, problem %+v", names(c), state.Problem)
+				}
+				forget()
+				p.Result(test.method, test.denies)
+				time.Sleep(time.Minute)
+				if state := c.State(); names(c) != "" || state.Problem != nil || !state.Connected {
+					t.Errorf("once the server says that it has no prompts: names %q, problem %+v", names(c), state.Problem)
+				}
+			})
+		})
+	}
+}

@@ -29,6 +29,8 @@ type List struct {
 	Definitions []jsontext.Value
 	// TTL is how long the server says that the list lives; 0 if it does not say.
 	TTL time.Duration
+	// Unknown is set if the server declared prompts, but does not know the method that lists them. The list is empty then.
+	Unknown bool
 }
 
 // List walks all pages of the server's prompts. It returns the whole list or an error: a list is never cut silently. Each
@@ -47,7 +49,7 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (List, error) {
 	for range maxPages {
 		p, err := s.page(ctx, params)
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
-			return List{}, nil // some servers declare prompts and have none
+			return List{Unknown: true}, nil // some servers declare prompts and have none
 		}
 		if err != nil {
 			return List{}, fmt.Errorf("%s: %w", wire.PromptsList, err)

@@ -82,13 +82,17 @@ func (s *Session) adopt(agreed agreement) {
 	s.modern.Store(wire.Modern(agreed.revision))
 	s.server.Protocol = agreed.revision
 	s.declared = agreed.capabilities.JSON()
-	s.capabilities = capabilities{
-		prompts:     agreed.capabilities.Get("prompts") != nil,
-		listChanged: string(agreed.capabilities.Object("prompts").Get("listChanged")) == "true",
-		completions: agreed.capabilities.Get("completions") != nil,
-		logging:     agreed.capabilities.Get("logging") != nil,
-	}
+	s.capabilities = capabilitiesOf(agreed.capabilities)
 	s.transport.setRevision(agreed.revision)
+}
+
+func capabilitiesOf(declared wire.Object) capabilities {
+	return capabilities{
+		prompts:     declared.Get("prompts") != nil,
+		listChanged: string(declared.Object("prompts").Get("listChanged")) == "true",
+		completions: declared.Get("completions") != nil,
+		logging:     declared.Get("logging") != nil,
+	}
 }
 
 // Sibling opens another session with the same server, without negotiating transport and revision again.
@@ -193,6 +197,12 @@ func (s *Session) giveUp(id int64) {
 // Ping checks that the server still answers. Any answer is good enough, an error too, unless it shows that the server is of
 // another era by now: then the error is [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
+	_, err := s.ping(ctx)
+	return err
+}
+
+// ping also returns the result, which is that of server/discover in the modern era. It has none if the answer is an error.
+func (s *Session) ping(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
 	method := wire.Ping
@@ -203,11 +213,49 @@ func (s *Session) Ping(ctx context.Context) error {
 	result, err := s.Call(ctx, &Request{Method: method}, nil)
 	switch status, ok := errors.AsType[*StatusError](err); {
 	case s.isOtherEra(ctx, result, err):
-		return errors.Join(fmt.Errorf("%s: %w: the server is of another era than the session", method, ErrSessionLost), err)
+		return Result{}, errors.Join(fmt.Errorf("%s: %w: the server is of another era than the session", method, ErrSessionLost), err)
 	case ok && status.Status == http.StatusBadRequest: // many servers answer so when they do not know the session
-		return fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
+		return Result{}, fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
 	case errors.Is(err, ErrSessionLost), Suspicious(err):
-		return fmt.Errorf("%s: %w", method, err)
+		return Result{}, fmt.Errorf("%s: %w", method, err)
+	}
+	return result, nil
+}
+
+// OffersPrompts reports whether the server declared prompts.
+func (s *Session) OffersPrompts() bool { return s.capabilities.prompts }
+
+// Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they are not those of the session
+// any more, so that a new one is needed, and otherwise that of a server that does not answer or refuses to.
+//
+// A modern server is asked by server/discover. A legacy one says it only when a session begins, so that a second session is
+// opened; over stdio that would be a second process, whose answer would say nothing of the first, and a ping must do.
+func (s *Session) Recheck(ctx context.Context) error {
+	declared := s.capabilities
+	switch {
+	case wire.Modern(s.Revision):
+		result, err := s.ping(ctx)
+		if err != nil {
+			return err
+		}
+		if members, err := wire.ParseObject(result.JSON); err == nil { // else the answer is an error
+			declared = capabilitiesOf(members.Object("capabilities"))
+		}
+	case s.server.Transport == config.Stdio:
+		return s.Ping(ctx)
+	default:
+		other, err := s.dialer.Connect(ctx, SessionOptions{})
+		if err != nil {
+			return err
+		}
+		defer other.Close()
+		declared = other.capabilities
+		if wire.Modern(other.Revision) {
+			return fmt.Errorf("%w: the server is of another era than the session", ErrSessionLost)
+		}
+	}
+	if declared != s.capabilities {
+		return fmt.Errorf("%w: the server declares other capabilities than when it began", ErrSessionLost)
 	}
 	return nil
 }
