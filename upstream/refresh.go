@@ -154,8 +154,13 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error {
 	traced, finish := e.metrics.start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
-	if hadPrompts := len(e.status.Load().definitions) > 0; err == nil && list.Unknown && hadPrompts {
+	switch hadPrompts := len(e.status.Load().definitions) > 0; {
+	case err != nil:
+	case list.Unknown && hadPrompts:
 		err = cmp.Or(s.Recheck(traced), errListUnknown)
+	case !s.OffersPrompts() && w.listed:
+		// Nothing was sent for this list, and no calls go to such a server. It may be down, or have prompts by now.
+		err = s.Recheck(traced)
 	}
 	finish(s.Revision, err)
 	if ctx.Err() != nil {

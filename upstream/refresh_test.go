@@ -429,3 +429,56 @@ func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
 		})
 	}
 }
+
+// A server without prompts may get some with its next release. Meanwhile nobody calls it, so that only the connector can
+// notice that it is down.
+func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
+	t.Parallel()
+	const (
+		legacy = `{"protocolVersion":"2025-11-25","capabilities":{%s},"serverInfo":{"name":"peer","version":"1"}}`
+		modern = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{%s}}`
+	)
+	u := anywhere()
+	u.Refresh = time.Minute
+	for name, test := range map[string]struct {
+		peer           func(t testing.TB) *upstreamtest.Peer
+		method, result string
+	}{
+		"legacy": {upstreamtest.NewPeer, wire.Initialize, legacy},
+		"modern": {upstreamtest.NewModernPeer, wire.Discover, modern},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			without := func(t testing.TB) *upstreamtest.Peer {
+				p := test.peer(t)
+				p.Result(test.method, fmt.Sprintf(test.result, `"tools":{}`))
+				return p
+			}
+			inBubble(t, without, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				time.Sleep(5 * time.Minute)
+				if state := c.State(); !state.Connected || state.Problem != nil || !state.Listed {
+					t.Fatalf("State() = %+v, problem %+v, want a healthy one without prompts", state, state.Problem)
+				}
+				for _, method := range []string{wire.Initialize, wire.Discover, wire.Ping, http.MethodGet} {
+					p.Status(method, http.StatusBadGateway)
+				}
+				time.Sleep(90 * time.Second)
+				if state := c.State(); state.Problem == nil || state.Problem.Reason != upstream.Unreachable {
+					t.Errorf("while it is down: State() = %+v, problem %+v, want unreachable", state, state.Problem)
+				}
+				p.Handle(wire.Discover, nil)
+				p.Result(test.method, fmt.Sprintf(test.result, `"tools":{}`))
+				p.Result(wire.Ping, `{}`)
+				time.Sleep(time.Minute)
+				if state := c.State(); !state.Connected || state.Problem != nil {
+					t.Errorf("once it is back: State() = %+v, problem %+v", state, state.Problem)
+				}
+				p.Result(test.method, fmt.Sprintf(test.result, `"prompts":{}`))
+				time.Sleep(90 * time.Second)
+				if got := names(c); got != "p" {
+					t.Errorf("once it has prompts: names = %q, want p", got)
+				}
+			})
+		})
+	}
+}
