@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // Catalog is the merge of all upstreams' lists at one moment. Make it with [Merge]; it is immutable.
@@ -68,21 +67,6 @@ type Owner struct {
 	Name string
 	// Place is where the upstream is configured, as PATH:LINE.
 	Place string
-}
-
-// Title returns the definition's title, or "".
-func (e *Entry) Title() string { return e.text("title") }
-
-// Description returns the definition's description, or "".
-func (e *Entry) Description() string { return e.text("description") }
-
-func (e *Entry) text(member string) string {
-	object, err := wire.ParseObject(e.JSON)
-	if err != nil {
-		return ""
-	}
-	text, _ := object.Text(member)
-	return text
 }
 
 // newEntry returns the entry of claims that agree.

@@ -64,8 +64,8 @@ func TestParsePrompt_ReadsTheDefinition(t *testing.T) {
 		t.Errorf("Arguments (-want +got):\n%s", diff)
 	}
 	e := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []catalog.Prompt{p}}}, options()).Lookup("review")
-	if e.Title() != "Réview / 😀" || e.Description() != "line\nline" {
-		t.Errorf("Title, Description = %q, %q", e.Title(), e.Description())
+	if text(e, "title") != "Réview / 😀" || text(e, "description") != "line\nline" {
+		t.Errorf("title, description = %q, %q", text(e, "title"), text(e, "description"))
 	}
 }
 

@@ -54,8 +54,8 @@ func (q *RelayQueue) Close() {
 	q.closed = true
 }
 
-// Notify adds a message that a slow client can do without.
-func (q *RelayQueue) Notify(message []byte) { q.add(message, false) }
+// notify adds a message that a slow client can do without.
+func (q *RelayQueue) notify(message []byte) { q.add(message, false) }
 
 // Send adds a message that must reach the client. It reports false if the request has been answered.
 func (q *RelayQueue) Send(message []byte) bool { return q.add(message, true) }
@@ -118,7 +118,7 @@ func (r *Request) relayNotification(ctx context.Context, method string, params j
 		}
 	}
 	if relayed, ok := r.screening.relayed(ctx, object.JSON()); ok {
-		r.Relay.Notify(wire.AppendNotification(nil, method, relayed))
+		r.Relay.notify(wire.AppendNotification(nil, method, relayed))
 	}
 }
 

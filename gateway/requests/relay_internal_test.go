@@ -5,7 +5,7 @@ import "testing"
 func TestRelay_IsBounded(t *testing.T) {
 	relay := NewRelayQueue()
 	for range 10 * maxRelayed {
-		relay.Notify([]byte("{}"))
+		relay.notify([]byte("{}"))
 	}
 	if !relay.Send([]byte(`"question"`)) {
 		t.Error("there is no room for a question")
@@ -14,7 +14,7 @@ func TestRelay_IsBounded(t *testing.T) {
 		t.Errorf("%d messages are kept, want %d", n, maxRelayed+1)
 	}
 	for range 10 {
-		relay.Notify(make([]byte, maxRelayedBytes/4))
+		relay.notify(make([]byte, maxRelayedBytes/4))
 	}
 	if n := len(relay.Take()); n != 4 {
 		t.Errorf("%d large messages are kept, want 4", n)
