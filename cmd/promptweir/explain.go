@@ -19,8 +19,8 @@ func (a *app) explainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "explain NAME", Short: "Explain whether a principal sees a prompt, and which rule decides",
 		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides.\n\n" +
-			"Each step is printed with the place of its rule; the deciding one is marked with *. The configuration alone decides. With " +
-			"--state or --live, explain also prints which upstreams offer the prompt.",
+			"Each step is printed with the place of its rule; the deciding one is marked with *. Without --state or --live, only the " +
+			"configuration is evaluated. With them, explain also prints which upstreams offer the prompt.",
 		Args: takes(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return source.explain(cmd.Context(), args[0], flags) },
 	}

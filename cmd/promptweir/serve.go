@@ -44,6 +44,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	}
 	limitMemory(logger)
 	paceCollector()
+	// Before gateway.New, whose instruments find out once whether anybody traces.
 	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
 	if err != nil {
 		return err
@@ -57,6 +58,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	if err != nil {
 		return err
 	}
+	// Both addresses are bound before the gateway runs: if a port is in use, no child process is started.
 	endpoint, err := listen(ctx, cfg.Gateway.Listen, g)
 	if err != nil {
 		return err

@@ -161,14 +161,14 @@ team "blue" {
 	sees("red", "r.hello r.wip_bye")
 	sees("blue", "b.hello b.pid b.wip_bye r.hello")
 	if text := p.get(t, "r.hello", "blue", "who", "blue").text(); text != "Hello, blue" {
-		t.Errorf("blue gets %q from what red exposed", text)
+		t.Errorf("blue gets %q from the prompt that red exposes", text)
 	}
 	for name, token := range map[string]string{"r.pid": "red", "r.wip_bye": "blue", "r.slow": "red", "b.hello": "red"} {
 		madeUp := strings.Repeat("x", len(name))
 		hidden, unknown := p.get(t, name, token), p.get(t, madeUp, token)
 		got := strings.ReplaceAll(string(hidden.body), name, madeUp)
 		if got != string(unknown.body) || hidden.status != unknown.status || hidden.Error == nil || hidden.Error.Code != -32602 {
-			t.Errorf("%s gets %s: %d %s\nbut a made-up name: %d %s", token, name, hidden.status, hidden.body, unknown.status, unknown.body)
+			t.Errorf("%s gets the hidden %s: %d %s\nbut a name that does not exist: %d %s", token, name, hidden.status, hidden.body, unknown.status, unknown.body)
 		}
 	}
 	for _, token := range []string{"", "green", "Red"} {
@@ -215,13 +215,13 @@ team "greeters" {
 		t.Errorf("the stream ends with %q, want its result", event)
 	}
 	if event := nextEvent(events); event != "" {
-		t.Errorf("after the result came %q", event)
+		t.Errorf("after its result, the stream has %q", event)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if text := <-inFlight; text != "done" {
-		t.Errorf("the get in flight brought %q", text)
+		t.Errorf("the get in flight returned %q, want done", text)
 	}
 	if code := p.stop(t, signal); code != exitDone {
 		t.Errorf("exit code %d after %v, want %d", code, signal, exitDone)
@@ -303,7 +303,7 @@ func TestHealthcheck_TakesTheAddressFromTheConfiguration(t *testing.T) {
 				}
 			}
 			if code := run(t.Context(), []string{"healthcheck", "--config", folder}, streams{out: t.Output(), err: t.Output()}); code != exitDone {
-				t.Errorf("listening on %q, beside %q: exit code %d", host, more, code)
+				t.Errorf("admin listener on host %q, other file %q: exit code %d", host, more, code)
 			}
 		}
 	}
@@ -311,11 +311,11 @@ func TestHealthcheck_TakesTheAddressFromTheConfiguration(t *testing.T) {
 	missing := streams{out: t.Output(), err: &strings.Builder{}}
 	code := run(t.Context(), []string{"healthcheck", "--config", filepath.Join(t.TempDir(), "missing.hcl")}, missing)
 	if said := fmt.Sprint(missing.err); code != exitFailed || !strings.Contains(said, "missing.hcl") {
-		t.Errorf("of a configuration that is not there: exit code %d, %s", code, said)
+		t.Errorf("a configuration that does not exist: exit code %d, %s", code, said)
 	}
 	folder := configure(t, map[string]string{"admin.hcl": ""})
 	if code := run(t.Context(), []string{"healthcheck", "--config", folder}, streams{out: t.Output(), err: t.Output()}); code != exitFailed {
-		t.Errorf("of nobody: exit code %d", code)
+		t.Errorf("no gateway runs: exit code %d", code)
 	}
 }
 
@@ -341,6 +341,6 @@ func TestServe_ServesProfilesWithPprof(t *testing.T) {
 	}
 	eventually(t, "something has blocked", func() bool { return holds("/debug/pprof/block?debug=1", " @ 0x") })
 	if status, _ := p.page(t, "/debug/pprof/", "X-Forwarded-For", "192.0.2.1"); status != http.StatusForbidden {
-		t.Errorf("for callers from elsewhere: %d", status)
+		t.Errorf("/debug/pprof/ for a forwarded request: status %d", status)
 	}
 }
