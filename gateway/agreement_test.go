@@ -17,17 +17,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// village is a random configuration of two teams, with everything that decides over what somebody sees.
-type village struct {
+// world is a random configuration of two teams, with everything that decides about visibility.
+type world struct {
 	*rand.Rand
 	peers [2]*gatewaytest.Peer
 	text  string
-	// renamed are the new names of prompts.
+	// renamed are the exposed names that prompt blocks give.
 	renamed []string
 }
 
-func newVillage(t *testing.T, seed uint64) *village {
-	v := &village{Rand: rand.New(rand.NewPCG(seed, 0))}
+func newWorld(t *testing.T, seed uint64) *world {
+	v := &world{Rand: rand.New(rand.NewPCG(seed, 0))}
 	var teams strings.Builder
 	for i, name := range []string{"a", "b"} {
 		v.peers[i] = gatewaytest.NewPeer(t, name, v.prompts()...)
@@ -54,9 +54,9 @@ func newVillage(t *testing.T, seed uint64) *village {
 	return v
 }
 
-func (v *village) one(of ...string) string { return of[v.IntN(len(of))] }
+func (v *world) one(of ...string) string { return of[v.IntN(len(of))] }
 
-func (v *village) prompts() (all []string) {
+func (v *world) prompts() (all []string) {
 	for i := range 4 {
 		all = append(all, fmt.Sprintf(`{"name":"p%d","x":%d,"title":%q,"arguments":%s,"_meta":%s}`, i, v.IntN(1<<(20*(i/3))), v.one("T", "U", "bad"),
 			v.one(`[]`, `[{"name":"x"}]`, `[{"name":"x","required":true},{"name":"y"}]`), v.one(`{}`, `{"public":true}`, `{"public":"no"}`, `{"owner":"user:ann"}`)))
@@ -64,11 +64,11 @@ func (v *village) prompts() (all []string) {
 	return all
 }
 
-func (v *village) pattern(team string) string {
+func (v *world) pattern(team string) string {
 	return v.one(team+".*", team+".p0", team+".p[12]", "short-*", "*", "*3")
 }
 
-func (v *village) when() string {
+func (v *world) when() string {
 	when := v.one("", "", `prompt.title == "T"`, `length(prompt.arguments) > 0`, `prompt.meta.public`, `try(prompt.meta.public, false)`,
 		`contains(principal.groups, "group:g1")`, `principal.subject == try(prompt.meta.owner, "")`, `principal.claims.tier == 1`, `prompt.team == "a"`)
 	if when == "" {
@@ -77,13 +77,13 @@ func (v *village) when() string {
 	return " when = " + when + "\n"
 }
 
-// For random configurations and everybody: what is listed can be got and completed, is what the command line says, and
-// what is explained as visible; nothing else is, and all of that looks as if it did not exist. Whoever's list changes is told, and
-// nobody else.
+// In random configurations and for each caller, a prompt can be got and completed, is in the view of the commands and is
+// explained as visible if and only if it is listed. Else it looks absent. A change notifies exactly those whose list it
+// changes.
 func TestVisibility_AgreesInListGetCompletionNotificationAndExplanation(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			v := newVillage(t, seed)
+			v := newWorld(t, seed)
 			s := gatewaytest.Serve(t, v.text)
 			for _, p := range v.peers {
 				p.AwaitStream()
@@ -95,7 +95,7 @@ func TestVisibility_AgreesInListGetCompletionNotificationAndExplanation(t *testi
 	}
 }
 
-func (v *village) names() []string {
+func (v *world) names() []string {
 	all := slices.Clone(v.renamed)
 	for _, team := range []string{"a", "b"} {
 		for i := range 5 {
@@ -105,7 +105,7 @@ func (v *village) names() []string {
 	return append(all, "none", "short-a", "short-b")
 }
 
-func (v *village) agree(t *testing.T, s *gatewaytest.Server) {
+func (v *world) agree(t *testing.T, s *gatewaytest.Server) {
 	t.Helper()
 	for _, who := range []string{"", "ann", "bob", "cid"} {
 		as := map[string]string{"": "user:anonymous", "ann": "user:ann,group:g0", "bob": "user:bob,group:g0,group:g1", "cid": "user:cid"}[who]
@@ -116,10 +116,10 @@ func (v *village) agree(t *testing.T, s *gatewaytest.Server) {
 		modern, legacy := s.Modern(who), s.Legacy("2025-11-25", who)
 		listed := modern.List()
 		if diff := cmp.Diff(listed, legacy.List()); diff != "" {
-			t.Errorf("%q: the eras list differently:\n%s", who, diff)
+			t.Errorf("%q: the lists of the eras differ:\n%s", who, diff)
 		}
 		if diff := cmp.Diff(listed, s.EntryNames(&principal)); diff != "" {
-			t.Errorf("%q: the command line lists differently:\n%s", who, diff)
+			t.Errorf("%q: the view of the commands differs:\n%s", who, diff)
 		}
 		for _, name := range v.names() {
 			sees := slices.Contains(listed, name)
@@ -136,7 +136,7 @@ func (v *village) agree(t *testing.T, s *gatewaytest.Server) {
 			for _, e := range s.Explain(principal, name) {
 				visible = visible || e.Visible
 				if e.Depends && offered {
-					t.Errorf("%q: what becomes of %s is not explained: %s", who, name, e.Reason)
+					t.Errorf("%q: %s is not explained: %s", who, name, e.Reason)
 				}
 			}
 			if offered && visible != sees || sees && !offered {
@@ -146,7 +146,7 @@ func (v *village) agree(t *testing.T, s *gatewaytest.Server) {
 	}
 }
 
-// offers reports whether an upstream has the prompt that the name belongs to, left out or not.
+// offers reports whether an upstream has the prompt of a name, even if it is left out.
 func offers(s *gatewaytest.Server, name string) bool {
 	if slices.ContainsFunc(s.Reports(), func(r catalog.Report) bool { return r.Name == name }) {
 		return true
@@ -154,8 +154,8 @@ func offers(s *gatewaytest.Server, name string) bool {
 	return slices.Contains(s.EntryNames(nil), name)
 }
 
-// change changes the prompts of one team, and looks who is told.
-func (v *village) change(t *testing.T, s *gatewaytest.Server) {
+// change changes the prompts of one team and checks who is notified.
+func (v *world) change(t *testing.T, s *gatewaytest.Server) {
 	t.Helper()
 	who := []string{"", "ann", "bob", "cid"}
 	var streams []*gatewaytest.Stream
@@ -167,7 +167,7 @@ func (v *village) change(t *testing.T, s *gatewaytest.Server) {
 	}
 	locked := s.Lock()
 	v.peers[0].Offer(v.prompts()...)
-	upstreamtest.Eventually(t, "the new list is in the catalog", func() bool { return len(config.DiffLocks(locked, s.Lock())) > 0 })
+	upstreamtest.Eventually(t, "the new list is published", func() bool { return len(config.DiffLocks(locked, s.Lock())) > 0 })
 	for i, w := range who {
 		if body(w) == before[i] {
 			continue

@@ -26,24 +26,24 @@ import (
 )
 
 const (
-	// benchTeams own benchUpstreams, of which the first team's are those that change.
+	// benchTeams own benchUpstreams. The upstreams of the first team change.
 	benchTeams     = 100
 	benchUpstreams = 1_000
-	// benchList is how many prompts an upstream has that changes.
+	// benchList is the number of prompts of an upstream that changes.
 	benchList = 100
-	// benchAudiences are in use. Every second one sees all prompts, each other one those of a team that does not change.
+	// benchAudiences are in use. Every second one sees all prompts; the others see those of a team that does not change.
 	benchAudiences = 100
 )
 
-// company is a gateway with connectors at work and real servers behind them, over loopback.
-type company struct {
+// fleet is a gateway with running connectors and real servers, over loopback.
+type fleet struct {
 	*Gateway
 
 	peers []*lister
-	// lists are what the servers that change offer, by turns.
+	// lists are offered in turn by the servers that change.
 	lists [2]string
 	turn  int
-	// principals are of as many audiences in use, see benchAudiences.
+	// principals has one of each audience in use, see benchAudiences.
 	principals []policy.Principal
 }
 
@@ -54,11 +54,11 @@ func benchSizes(b *testing.B, run func(b *testing.B, n int)) {
 	}
 }
 
-// newCompany makes a gateway whose servers have nothing to offer yet. What is to run beside the connectors runs until
-// the benchmark ends.
-func newCompany(b *testing.B, beside ...func(ctx context.Context, g *Gateway) error) *company {
+// newFleet makes a gateway whose servers offer no prompts yet. The functions in beside run together with the connectors
+// until the benchmark ends.
+func newFleet(b *testing.B, beside ...func(ctx context.Context, g *Gateway) error) *fleet {
 	b.Helper()
-	c := &company{lists: [2]string{benchPrompts(benchList, 1), benchPrompts(benchList, 2)}}
+	c := &fleet{lists: [2]string{benchPrompts(benchList, 1), benchPrompts(benchList, 2)}}
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	cfg := &config.Config{
@@ -107,7 +107,7 @@ func newCompany(b *testing.B, beside ...func(ctx context.Context, g *Gateway) er
 	}
 	b.Cleanup(func() {
 		cancel()
-		_ = group.Wait() // ended with its context
+		_ = group.Wait() // its context has ended
 		server.CloseClientConnections()
 		server.Close()
 	})
@@ -120,8 +120,8 @@ func newCompany(b *testing.B, beside ...func(ctx context.Context, g *Gateway) er
 // publishing runs the publisher of a gateway.
 func publishing(ctx context.Context, g *Gateway) error { return g.publisher.Run(ctx) }
 
-// fill makes the servers offer n prompts in all, the first team's benchList each, and waits until they are listed.
-func (c *company) fill(b *testing.B, n int) {
+// fill makes the servers offer n prompts in all, benchList of them on each of the first team's, and waits for the lists.
+func (c *fleet) fill(b *testing.B, n int) {
 	b.Helper()
 	changing := benchUpstreams / benchTeams
 	each, more := (n-changing*benchList)/(benchUpstreams-changing), (n-changing*benchList)%(benchUpstreams-changing)
@@ -145,14 +145,14 @@ func (c *company) fill(b *testing.B, n int) {
 	upstreamtest.Eventually(b, "all upstreams have listed", func() bool { return listed() == n })
 }
 
-// change makes the next of the servers that change offer another list, every definition new.
-func (c *company) change() {
+// change makes the next of the changing servers offer another list, in which every definition is new.
+func (c *fleet) change() {
 	changing := benchUpstreams / benchTeams
 	c.peers[c.turn%changing].offer(c.lists[(c.turn/changing+1)%2])
 	c.turn++
 }
 
-// lister is a server of 2026-07-28 that remembers nothing but its list, so that it weighs little beside the gateway.
+// lister is a server of 2026-07-28 that keeps nothing but its list, so that its memory is small beside the gateway's.
 type lister struct {
 	mu      sync.Mutex // guards list
 	list    string
@@ -160,7 +160,7 @@ type lister struct {
 	watched atomic.Bool
 }
 
-// offer replaces the list and says so.
+// offer replaces the list and announces it.
 func (l *lister) offer(list string) {
 	l.mu.Lock()
 	l.list = list
@@ -206,7 +206,7 @@ func (l *lister) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // subscribeAll opens a subscription of each audience.
-func (c *company) subscribeAll() (affected, others []*snapshot.Subscription) {
+func (c *fleet) subscribeAll() (affected, others []*snapshot.Subscription) {
 	for i, who := range c.principals {
 		if sub := c.publisher.Subscribe(who); i%2 == 0 {
 			affected = append(affected, sub)
@@ -217,7 +217,7 @@ func (c *company) subscribeAll() (affected, others []*snapshot.Subscription) {
 	return affected, others
 }
 
-// benchPrompts is a prompts/list result with ordinary definitions: two arguments, some prose.
+// benchPrompts returns a result of prompts/list with ordinary definitions: two arguments and some prose.
 func benchPrompts(n, version int) string {
 	list := []byte(`{"prompts":[`)
 	for i := range n {
@@ -232,20 +232,20 @@ func benchPrompts(n, version int) string {
 	return string(append(list, "]}"...))
 }
 
-// One upstream of 100 prompts has listed again, every definition new: the time until the new snapshot can be listed and
-// each of 100 audiences' subscriptions has woken whose view changed. To be run with -benchtime Nx: what happens between two
-// turns takes longer.
+// BenchmarkPublish measures the time from a new list, with 100 new definitions, to the published snapshot and the last
+// wake-up of those subscriptions of 100 audiences whose view changed. To be run with -benchtime Nx, for the time between
+// two iterations is longer.
 func BenchmarkPublish(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
-		c := newCompany(b, publishing)
+		c := newFleet(b, publishing)
 		c.fill(b, n)
-		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
+		upstreamtest.Eventually(b, "all prompts are published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
 		affected, others := c.subscribeAll()
 		var worst time.Duration
 		b.ReportAllocs()
 		for b.Loop() {
 			b.StopTimer()
-			time.Sleep(30 * time.Millisecond) // a change that comes sooner after the same server's last one is delayed
+			time.Sleep(30 * time.Millisecond) // the connector delays a change that follows the last one sooner
 			connector := c.Snapshot().Connectors[c.turn%(benchUpstreams/benchTeams)]
 			lists := connector.State().Lists
 			c.change()
@@ -270,17 +270,17 @@ func BenchmarkPublish(b *testing.B) {
 	})
 }
 
-// The same from the server's word that its list has changed, the list asked for over HTTP in between, to the last
-// subscriber awake.
+// BenchmarkChange is BenchmarkPublish from the server's list_changed notification on, so that it includes the request for
+// the list over HTTP.
 func BenchmarkChange(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
-		c := newCompany(b, publishing)
+		c := newFleet(b, publishing)
 		c.fill(b, n)
-		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
+		upstreamtest.Eventually(b, "all prompts are published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
 		affected, _ := c.subscribeAll()
 		for b.Loop() {
 			b.StopTimer()
-			time.Sleep(30 * time.Millisecond) // what comes sooner after the same server's last change waits for its turn
+			time.Sleep(30 * time.Millisecond) // the connector delays a change that follows the last one sooner
 			b.StartTimer()
 			c.change()
 			for _, sub := range affected {
@@ -290,7 +290,7 @@ func BenchmarkChange(b *testing.B) {
 	})
 }
 
-// nowhere is a client that takes a response without looking at it.
+// nowhere is a client that discards responses.
 type nowhere struct {
 	header http.Header
 	size   int
@@ -303,12 +303,12 @@ func (w *nowhere) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// prompts/list of a page of 100 from the middle: from the HTTP request to the last byte of the response.
+// BenchmarkListHandler lists a page of 100 from the middle, from the HTTP request to the last byte of the response.
 func BenchmarkListHandler(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
-		c := newCompany(b, publishing)
+		c := newFleet(b, publishing)
 		c.fill(b, n)
-		upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
+		upstreamtest.Eventually(b, "all prompts are published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
 		handler, entries := c.Handler(), c.Snapshot().Catalog.Entries()
 		cursor := c.Snapshot().Sealer.SealCursor(wire.PromptsList, "user:reader", entries[len(entries)/2].Name)
 		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{"cursor":%q,"_meta":{`+
@@ -328,20 +328,20 @@ func BenchmarkListHandler(b *testing.B) {
 			handler.ServeHTTP(w, r)
 		}
 		if w.size < benchList*len(entries[0].JSON) {
-			b.Fatalf("the response has %d bytes: it is not the page", w.size)
+			b.Fatalf("the response has %d bytes, too few for the page", w.size)
 		}
 	})
 }
 
-// What the gateway holds per prompt, its upstreams' own lists included, without and with the views of 100 audiences.
-// The servers and what the connections to them cost are not counted.
+// BenchmarkGatewayMemory measures the memory per prompt, including the upstreams' lists, without and with the views of 100
+// audiences. It does not count the servers and the connections to them.
 func BenchmarkGatewayMemory(b *testing.B) {
 	benchSizes(b, func(b *testing.B, n int) {
 		for b.Loop() {
-			c := newCompany(b, publishing)
+			c := newFleet(b, publishing)
 			before := heap()
 			c.fill(b, n)
-			upstreamtest.Eventually(b, "all is published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
+			upstreamtest.Eventually(b, "all prompts are published", func() bool { return len(c.Snapshot().Catalog.Entries()) == n })
 			entries := c.Snapshot().Catalog.Entries()
 			filled := heap()
 			for _, who := range c.principals {
@@ -349,7 +349,7 @@ func BenchmarkGatewayMemory(b *testing.B) {
 			}
 			viewed := heap()
 			size := float64(len(entries[0].JSON))
-			b.ReportMetric(0, "ns/op") // says nothing
+			b.ReportMetric(0, "ns/op") // has no meaning here
 			b.ReportMetric(float64(filled-before)/float64(len(entries)), "B/entry")
 			b.ReportMetric(float64(filled-before)/float64(len(entries))-2*size, "B/entry-2def")
 			b.ReportMetric(float64(viewed-before)/float64(len(entries)), "B/entry+views")
@@ -358,12 +358,12 @@ func BenchmarkGatewayMemory(b *testing.B) {
 	})
 }
 
-// heap returns the bytes in use once requests under way have ended and what is not in use has been collected.
+// heap returns the bytes in use after requests in flight have ended and a collection.
 func heap() int64 {
 	time.Sleep(200 * time.Millisecond)
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers and pools let go of
+	runtime.GC() // for objects that finalizers and pools released in the first one
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }

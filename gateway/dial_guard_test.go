@@ -27,6 +27,6 @@ func TestDialGuard_RefusesTheGatewaysOwnAddress(t *testing.T) {
 		}
 		g.Own(bound)
 		gatewaytest.Run(t, g)
-		upstreamtest.Eventually(t, host+" is refused", func() bool { return g.Ready().Upstreams[0].Reason == "unreachable" })
+		upstreamtest.Eventually(t, host+" is unreachable", func() bool { return g.Ready().Upstreams[0].Reason == "unreachable" })
 	}
 }

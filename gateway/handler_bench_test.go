@@ -17,30 +17,30 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// drain is a client that takes a response without looking at it.
-type drain struct {
+// recorder is a client that keeps the last response.
+type recorder struct {
 	header http.Header
 	status int
 	body   []byte
 }
 
-func (d *drain) Header() http.Header    { return d.header }
-func (d *drain) WriteHeader(status int) { d.status = status }
+func (d *recorder) Header() http.Header    { return d.header }
+func (d *recorder) WriteHeader(status int) { d.status = status }
 
-// SetWriteDeadline is there because a connection has it.
-func (d *drain) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline is called because connections have it.
+func (d *recorder) SetWriteDeadline(time.Time) error { return nil }
 
-func (d *drain) Write(p []byte) (int, error) {
+func (d *recorder) Write(p []byte) (int, error) {
 	d.body = append(d.body, p...)
 	return len(p), nil
 }
 
-// handled returns a function that has a request handled, without a network before the gateway.
-func handled(tb testing.TB, c *gatewaytest.Client, method, params string) (once func(), last *drain) {
+// handled returns a function that makes a request, without a network in front of the gateway.
+func handled(tb testing.TB, c *gatewaytest.Client, method, params string) (once func(), last *recorder) {
 	tb.Helper()
 	body, h := c.Encode("1", method, params)
 	r := gatewaytest.NewRequest(tb.Context(), tb, http.MethodPost, c.URL, body, h)
-	handler, reader, d := c.Handler(), strings.NewReader(body), &drain{header: http.Header{}}
+	handler, reader, d := c.Handler(), strings.NewReader(body), &recorder{header: http.Header{}}
 	return func() {
 		reader.Reset(body)
 		r.Body = io.NopCloser(reader)
@@ -50,8 +50,8 @@ func handled(tb testing.TB, c *gatewaytest.Client, method, params string) (once 
 	}, d
 }
 
-// A list allocates what is known of its request: the body, the message's method and members, the request and its exchange. Its
-// page goes into memory that an earlier response left behind.
+// A list allocates the body, the method, the members of the message, the request and the exchange. Its page reuses the
+// memory of an earlier response.
 func TestList_AllocatesItsRequestOnly(t *testing.T) {
 	otel.SetTracerProvider(tracenoop.NewTracerProvider())
 	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a", "b"))).Legacy("2025-11-25", "")
@@ -62,8 +62,8 @@ func TestList_AllocatesItsRequestOnly(t *testing.T) {
 	}
 }
 
-// One request through all of the gateway but the HTTP server before it, metrics on and tracing off. A get and a completion
-// include the upstream, over loopback.
+// BenchmarkHandler measures one request without the HTTP server in front of the gateway, with metrics and without tracing.
+// Gets and completions include the upstream, over loopback.
 func BenchmarkHandler(b *testing.B) {
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())))
 	otel.SetTracerProvider(tracenoop.NewTracerProvider())

@@ -46,7 +46,7 @@ func TestReload_OfThePolicyNotifiesAffectedAudiencesOnly(t *testing.T) {
 	if n := len(p.Calls("initialize")); n != 1 {
 		t.Errorf("the upstream was connected to %d times", n)
 	}
-	p.Offer("a", "c") // which streams taken over hear of; for ann, the first that she hears
+	p.Offer("a", "c") // the streams go on over the reload; for ann, the first notification
 	for _, streams := range []map[*gatewaytest.Client]*gatewaytest.Stream{ann, bob} {
 		for _, stream := range streams {
 			stream.WantChange()
@@ -55,7 +55,7 @@ func TestReload_OfThePolicyNotifiesAffectedAudiencesOnly(t *testing.T) {
 	sse.WantMessage("notifications/prompts/list_changed")
 	p.Offer("c")
 	for _, streams := range []map[*gatewaytest.Client]*gatewaytest.Stream{ann, bob, eve} {
-		for _, stream := range streams { // for eve, the first that she hears
+		for _, stream := range streams { // for eve, the first notification
 			stream.WantChange()
 			stream.WantSilence()
 		}
@@ -64,7 +64,7 @@ func TestReload_OfThePolicyNotifiesAffectedAudiencesOnly(t *testing.T) {
 
 func TestReload_OfTheSameConfigurationChangesNothing(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
-	text := func(comment string) string { // the lines move
+	text := func(comment string) string { // which moves the lines
 		return comment + "gateway {\n page_size = 2\n}\n" + gatewaytest.Team("eng", "", "", p)
 	}
 	r := gatewaytest.ServeReloadable(t, text(""), gateway.Options{})
@@ -80,7 +80,7 @@ func TestReload_OfTheSameConfigurationChangesNothing(t *testing.T) {
 	}
 	p.Offer("d")
 	for _, stream := range streams {
-		stream.WantChange() // the first that it hears
+		stream.WantChange() // the first notification
 		stream.WantSilence()
 	}
 	if n := len(p.Calls("initialize")); n != 1 {
@@ -130,10 +130,10 @@ func TestReload_RefusesABrokenConfiguration(t *testing.T) {
 	ready := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/readyz", "", nil)
 	ready.Want(t, http.StatusOK, "oops")
 	if shown := err.Error() + a.Body + ready.Body; strings.Contains(shown, "hunter2") || log.Count("hunter2") > 0 {
-		t.Errorf("a secret is shown: %s", shown)
+		t.Errorf("the error shows a secret: %s", shown)
 	}
 	if log.Count("configuration refused") != 2 || log.Count("oops") != 2 {
-		t.Error("the log does not say twice what is wrong")
+		t.Error("the log does not have both refusals with their reason")
 	}
 	if err := os.WriteFile(r.Path, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestReload_RefusesABrokenConfiguration(t *testing.T) {
 		t.Errorf("after a good one: %+v, %s", state, a.Body)
 	}
 	p.AwaitStream().Offer("b")
-	stream.WantChange() // the first that it hears
+	stream.WantChange() // the first notification
 	stream.WantSilence()
 }
 
@@ -157,7 +157,7 @@ func TestReload_OverHTTPIsForOperators(t *testing.T) {
 	gatewaytest.Send(t, http.MethodPost, url, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)
 	gatewaytest.Send(t, http.MethodPost, url, "", gatewaytest.Headers{"X-Forwarded-For", "192.0.2.1"}).Want(t, http.StatusForbidden)
 	if r.Ready().Configuration.Refused != nil {
-		t.Error("a reload was made")
+		t.Error("the configuration was reloaded")
 	}
 	sum := sha256.Sum256([]byte("operator"))
 	r.MustReload(fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:])) + gatewaytest.Team("eng", "", "", p))
@@ -177,8 +177,8 @@ func TestReload_NamesWhatNeedsARestart(t *testing.T) {
 	r.Modern("").WantList("p.a")
 }
 
-// gate makes a peer's gets wait until release is closed; entered says when one waits.
-func gate(p *gatewaytest.Peer) (entered, release chan struct{}) {
+// pauseGets makes a peer's gets wait until release is closed. Entered has an element for each get that waits.
+func pauseGets(p *gatewaytest.Peer) (entered, release chan struct{}) {
 	entered, release = make(chan struct{}, 10), make(chan struct{})
 	p.Intercept(func(_ http.ResponseWriter, r *http.Request, call gatewaytest.Call) bool {
 		if call.Method == "prompts/get" {
@@ -203,7 +203,7 @@ func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 	answers := make(chan gatewaytest.Response, 3)
 	var releases []chan struct{}
 	for _, p := range []*gatewaytest.Peer{stays, changes, goes} {
-		entered, release := gate(p)
+		entered, release := pauseGets(p)
 		releases = append(releases, release)
 		go func() { answers <- c.Call("prompts/get", gatewaytest.GetParams(p.Name+".a")) }()
 		<-entered
@@ -211,16 +211,16 @@ func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 	changed := &gatewaytest.Peer{Name: "changes", URL: changes.URL, Settings: "headers = { X-New = \"yes\" }"}
 	more := gatewaytest.NewPeer(t, "more", "a")
 	r.MustReload(gatewaytest.Team("eng", "", "", stays, changed, more))
-	stream.WantChange() // goes is gone, if more is not there yet
+	stream.WantChange() // goes is removed, even if more is not listed yet
 	c.Call("prompts/get", gatewaytest.GetParams("goes.a")).Want(t, http.StatusOK, "Unknown prompt: goes.a")
 	for _, name := range c.List() {
 		if name == "goes.a" {
 			t.Error("a removed upstream's prompt is listed")
 		}
 	}
-	upstreamtest.Eventually(t, "the new upstream is there", func() bool { return slices.Contains(c.List(), "more.a") })
+	upstreamtest.Eventually(t, "the new upstream is listed", func() bool { return slices.Contains(c.List(), "more.a") })
 	if goes.Unwatched() {
-		t.Error("a session was closed that a get still needs")
+		t.Error("the session of a get in flight was closed")
 	}
 	for _, release := range releases {
 		close(release)
@@ -238,14 +238,14 @@ func TestReload_GetsInFlightEndWhereTheyBegan(t *testing.T) {
 			t.Errorf("%s was connected to %d times, want %d", p.Name, n, connected)
 		}
 	}
-	upstreamtest.Eventually(t, "the session of the one that goes is closed", goes.Unwatched)
+	upstreamtest.Eventually(t, "the session of the removed upstream is closed", goes.Unwatched)
 }
 
 func TestReload_WaitingGetsMoveToTheNewUpstream(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = "concurrency = 1\n timeout = \"10s\"\n"
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
-	entered, release := gate(p)
+	entered, release := pauseGets(p)
 	const gets = 10
 	answers := make(chan gatewaytest.Response, gets)
 	for range gets {
@@ -253,13 +253,13 @@ func TestReload_WaitingGetsMoveToTheNewUpstream(t *testing.T) {
 	}
 	<-entered
 	next := gatewaytest.NewPeer(t, "p", "a")
-	r.MustReload(gatewaytest.Team("eng", "", "", next)) // all but one wait for their turn, or have not come yet
+	r.MustReload(gatewaytest.Team("eng", "", "", next)) // all but one wait for their turn, or have not arrived yet
 	close(release)
 	for range gets {
 		(<-answers).Want(t, http.StatusOK, `"from p"`)
 	}
 	if n, m := len(p.Calls("prompts/get")), len(next.Calls("prompts/get")); n+m != gets {
-		t.Errorf("%d gets of the old one and %d of the new one, want %d in all", n, m, gets)
+		t.Errorf("%d gets at the old server and %d at the new one, want %d in all", n, m, gets)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
 	old, next := gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "p", "a")
 	old.Settings = "concurrency = 1\n timeout = \"60s\"\n"
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", old), gateway.Options{})
-	entered, release := gate(old)
+	entered, release := pauseGets(old)
 	get := func(c *gatewaytest.Client) chan gatewaytest.Response {
 		response := make(chan gatewaytest.Response, 1)
 		go func() { response <- c.CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")) }()
@@ -328,9 +328,9 @@ func TestReload_ChangedUpstreamIsNeverMissing(t *testing.T) {
 	}
 	stop()
 	asking.Wait()
-	upstreamtest.Eventually(t, "the session of the one that was replaced is closed", next.Unwatched)
+	upstreamtest.Eventually(t, "the session of the replaced upstream is closed", next.Unwatched)
 	old.AwaitStream().Offer("a", "c")
-	stream.WantChange() // the first that it hears
+	stream.WantChange() // the first notification
 	stream.WantSilence()
 }
 
@@ -345,12 +345,12 @@ func TestReload_KeepsTheListOfAnUpstreamThatIsDown(t *testing.T) {
 	stream.WantSilence()
 	other := gatewaytest.NewPeer(t, "up", "b")
 	other.Stop()
-	r.MustReload(gatewaytest.Team("eng", "", "", other)) // another server: what the first had is no guess
+	r.MustReload(gatewaytest.Team("eng", "", "", other)) // the list of one server says nothing about another one
 	stream.WantChange()
 	c.Call("prompts/list", "").Want(t, http.StatusOK, `"error"`, "up")
 	stream.WantSilence()
 	if !r.Ready().Ready {
-		t.Error("the gateway is not ready any more")
+		t.Error("the gateway is no longer ready")
 	}
 }
 
@@ -363,12 +363,12 @@ func TestReload_EndsStreamsOfCallersItDoesNotAccept(t *testing.T) {
 	catSSE, bobSSE := r.SSESession("2024-11-05", "cat"), r.SSESession("2024-11-05", "bob")
 	bobSession := r.Legacy("2025-11-25", "bob")
 
-	// Bob's token is withdrawn, cat's has another group.
+	// The reload withdraws bob's token and adds cat to a group.
 	r.MustReload("auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("cat", "eng") + "}\n" + teams)
 	for c, stream := range bob {
-		if c.Revision == gatewaytest.Latest { // which ends a subscription with its result
+		if c.Revision == gatewaytest.Latest { // a subscription ends with its result
 			if event := stream.Next(); !strings.Contains(event.Data, `"resultType":"complete"`) {
-				t.Errorf("the subscription ends with %s", event.Data)
+				t.Errorf("the subscription ends with %s, want its result", event.Data)
 			}
 		}
 		stream.WantEnd()
@@ -381,7 +381,7 @@ func TestReload_EndsStreamsOfCallersItDoesNotAccept(t *testing.T) {
 	}
 	catSSE.WantMessage("notifications/prompts/list_changed")
 	catSSE.Request("1", "prompts/list", "")
-	catSSE.WantMessage("p.a", "p.b") // the conversation goes on as who she is now
+	catSSE.WantMessage("p.a", "p.b") // the session goes on with her new group
 	for _, stream := range ann {
 		stream.WantSilence()
 	}
@@ -405,7 +405,7 @@ func TestReload_EndsStdioOfACallerItDoesNotAccept(t *testing.T) {
 	}
 	select {
 	case err := <-ended["ann"]:
-		t.Errorf("it ended for whoever is still accepted: %v", err)
+		t.Errorf("ServeStdio ended for a caller that is still accepted: %v", err)
 	default:
 	}
 }
@@ -418,12 +418,13 @@ func TestReload_ChangesTheCallerOverStdio(t *testing.T) {
 	c.WantMessage("p.a")
 	r.MustReload("auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("eng", `"user:ann"`, "", p))
 	c.Request("2", "prompts/list", gatewaytest.Meta)
-	if line := c.WantMessage(`"id":2`); strings.Contains(line, "p.a") { // who was in every team before there was an auth block
+	if line := c.WantMessage(`"id":2`); strings.Contains(line, "p.a") { // without an auth block, everybody was a member of every team
 		t.Errorf("anybody sees %s", line)
 	}
 }
 
-// A client that is slow to read keeps its conversation from noticing a reload, and what it asks after that is there already.
+// While a client does not read, its connection does not notice a reload. Requests that it has sent by then are those of the
+// caller after the reload.
 func TestReload_ChangesTheCallerOfRequestsThatWaitToBeRead(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	text := func(groups ...string) string {
@@ -440,7 +441,7 @@ func TestReload_ChangesTheCallerOfRequestsThatWaitToBeRead(t *testing.T) {
 		go func() { _ = r.ServeStdio(t.Context(), ann, in, out) }()
 		ping := `{"jsonrpc":"2.0","id":0,"method":"ping"}` + "\n"
 		for _, line := range []string{ping, ping, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{` + gatewaytest.Meta + `}}` + "\n"} {
-			if _, err := io.WriteString(client, line); err != nil { // the second answer waits for the first to be read
+			if _, err := io.WriteString(client, line); err != nil { // the second response waits until the first is read
 				t.Fatal(err)
 			}
 		}
@@ -450,13 +451,13 @@ func TestReload_ChangesTheCallerOfRequestsThatWaitToBeRead(t *testing.T) {
 			continue
 		}
 		if strings.Contains(lines.Text(), "p.a") {
-			t.Fatalf("ann, who is in no group any more, is shown %s", lines.Text())
+			t.Fatalf("ann, who is in no group any more, receives %s", lines.Text())
 		}
 		r.MustReload(text("eng"))
 	}
 }
 
-// What a person answers is for the server that asked.
+// A reply is for the server that required the input.
 func TestReload_KeepsRepliesFromAnotherServer(t *testing.T) {
 	one, two := gatewaytest.NewInputRequiredPeer(t, `"state"`), gatewaytest.NewInputRequiredPeer(t, `"state"`)
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", one), gateway.Options{})
@@ -465,14 +466,14 @@ func TestReload_KeepsRepliesFromAnotherServer(t *testing.T) {
 	r.MustReload(gatewaytest.Team("eng", "", "", two))
 	call("prompts/get", gatewaytest.RetryParams("up.ask", state, "")).Want(t, http.StatusOK, `"code":-32602`, `"reason":"state"`)
 	if n := len(two.Calls("prompts/get")); n != 0 {
-		t.Errorf("the other server is asked %d times", n)
+		t.Errorf("the other server received %d gets", n)
 	}
 	r.MustReload(gatewaytest.Team("eng", "", "", one))
 	call("prompts/get", gatewaytest.RetryParams("up.ask", state, "")).Want(t, http.StatusOK, `"resultType":"complete"`)
 }
 
-// Reloads, valid and broken in turn, while clients list, get and listen. Each valid one changes what some see, and one
-// in ten also how an upstream is reached. Nothing fails, and no session is lost.
+// Valid and broken reloads alternate while clients list, get and listen. Each valid one changes a view, and one in ten also
+// an upstream. No request fails, and no session is lost.
 func TestReload_UnderLoadFailsNothing(t *testing.T) {
 	reloads := 1000
 	if testing.Short() {
@@ -490,7 +491,7 @@ func TestReload_UnderLoadFailsNothing(t *testing.T) {
 	stays.AwaitStream()
 	ann, bob := r.Modern("ann"), r.Legacy("2025-11-25", "bob")
 	annStream, bobStream := ann.Listen("1"), bob.Listen("")
-	bobStream.Next() // the id to begin with
+	bobStream.Next() // the event id to resume from
 
 	ctx, stop := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
@@ -523,9 +524,9 @@ func TestReload_UnderLoadFailsNothing(t *testing.T) {
 	asking.Wait()
 	bobStream.Close()
 	if n := <-heard; n == 0 || n > reloads/2 {
-		t.Errorf("bob's stream heard of %d changes", n)
+		t.Errorf("bob's stream has %d notifications", n)
 	}
-	annStream.WantSilence() // who saw everything all the time
+	annStream.WantSilence() // ann sees everything all the time
 	if n := len(stays.Calls("initialize")); n != 1 {
 		t.Errorf("the upstream that stays was connected to %d times", n)
 	}

@@ -28,7 +28,7 @@ func TestTelemetry_RequestIsOneTrace(t *testing.T) {
 		server := gatewaytest.AwaitSpan(t, spans, "prompts/get p.a", want)
 		client := gatewaytest.AwaitSpan(t, spans, "prompts/get a", want)
 		if client.Parent().SpanID() != server.SpanContext().SpanID() {
-			t.Errorf("the client span is not the server span's child")
+			t.Errorf("the client span is not a child of the server span")
 		}
 		if got := server.Parent().SpanID().String(); want == "aaaa" && got != "1111111111111111" {
 			t.Errorf("the server span's parent is %s", got)
@@ -41,7 +41,7 @@ func TestTelemetry_RequestIsOneTrace(t *testing.T) {
 			t.Errorf("the upstream got %s and header %q, want span %s in both", last.Params, last.Header.Get("Traceparent"), up)
 		}
 		if strings.Contains(string(last.Params), "secret") || last.Header.Get("Baggage") != "" {
-			t.Errorf("baggage went up: %s", last.Params)
+			t.Errorf("baggage reached the upstream: %s", last.Params)
 		}
 		for key, value := range map[attribute.Key]string{"mcp.method.name": "prompts/get", "gen_ai.prompt.name": "p.a", "mcp.protocol.version": gatewaytest.Latest, "jsonrpc.request.id": "r1"} {
 			if !slices.Contains(server.Attributes(), key.String(value)) {
@@ -55,7 +55,7 @@ func TestTelemetry_NamesOnlyVisiblePrompts(t *testing.T) {
 	spans, reader := gatewaytest.RecordTelemetry(t)
 	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
 	billing.AwaitStream().Offer("ledger", "twice", "twice")
-	upstreamtest.Eventually(t, "it is reported", func() bool { return len(s.Reports()) > 0 })
+	upstreamtest.Eventually(t, "the duplicate is reported", func() bool { return len(s.Reports()) > 0 })
 	c := s.Modern("bob")
 	long := strings.Repeat("é", 1000)
 	c.Call("prompts/get", gatewaytest.GetParams("billing.ledger")).Want(t, http.StatusOK, "-32602")
@@ -107,13 +107,13 @@ func TestTelemetry_NamesOnlyVisiblePrompts(t *testing.T) {
 	for _, point := range durations.DataPoints {
 		for _, a := range point.Attributes.ToSlice() {
 			if !slices.Contains([]attribute.Key{"mcp.method.name", "mcp.protocol.version", "error.type", "rpc.response.status_code"}, a.Key) {
-				t.Errorf("attribute %s on a metric", a.Key)
+				t.Errorf("the metric has the attribute %s", a.Key)
 			}
 			failed = failed || a == attribute.String("error.type", "-32602")
 		}
 	}
 	if !failed {
-		t.Error("no refusal among the durations")
+		t.Error("no duration has the error type of a refusal")
 	}
 }
 

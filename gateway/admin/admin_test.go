@@ -25,7 +25,7 @@ func TestReadyz_ReportsUpstreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Ready != (status == http.StatusOK) {
-			t.Errorf("status %d with %s", status, a.Body)
+			t.Errorf("status %d, but the body is %s", status, a.Body)
 		}
 		return r
 	}
@@ -74,7 +74,7 @@ func TestAdmin_ShowsDetailToThisMachineOnly(t *testing.T) {
 	}
 	for _, got := range []string{from("192.0.2.1:1", nil), from("127.0.0.1:1", gatewaytest.Headers{"X-Forwarded-For", "192.0.2.1"}), from("", nil)} {
 		if strings.Contains(got, "up") || !strings.Contains(got, `"ready": true`) {
-			t.Errorf("detail for callers from elsewhere: %s", got)
+			t.Errorf("detail for a caller from another machine: %s", got)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -107,14 +107,14 @@ func TestAdmin_ShowsDetailToTheAdminToken(t *testing.T) {
 	teams := gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"))
 	with, without := gatewaytest.Serve(t, "admin { token_sha256 = \""+hex.EncodeToString(sum[:])+"\" }\n"+teams), gatewaytest.Serve(t, teams)
 	if !detail(with, gatewaytest.Bearer("open")) {
-		t.Error("no detail with the token")
+		t.Error("no detail for a caller with the token")
 	}
 	for _, h := range []gatewaytest.Headers{nil, gatewaytest.Bearer("wrong"), {"Authorization", "open"}, {"Authorization", "Bearer "}} {
 		if detail(with, h) {
-			t.Errorf("detail with %v", h)
+			t.Errorf("detail for a caller with the headers %v", h)
 		}
 	}
 	if detail(without, gatewaytest.Bearer("open")) || detail(without, gatewaytest.Bearer("")) {
-		t.Error("detail where no token is configured")
+		t.Error("detail for a caller with a token although none is configured")
 	}
 }

@@ -92,7 +92,7 @@ func TestPageAdvice_CoversEachReason(t *testing.T) {
 	}
 }
 
-// The fields that servers fill in cannot become anything but text.
+// Texts of servers must not become markup.
 func TestPage_EscapesWhatServersSend(t *testing.T) {
 	const evil = `<script>alert("x")</script><img src=x onerror="y">`
 	at := time.Now()
@@ -109,9 +109,9 @@ func TestPage_EscapesWhatServersSend(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "<script") || strings.Contains(b.String(), "<img") || strings.Contains(b.String(), `="y"`) {
-		t.Errorf("it is not all escaped:\n%s", b.String())
+		t.Errorf("markup is not escaped:\n%s", b.String())
 	}
 	if got, want := strings.Count(b.String(), "&lt;script&gt;"), 12; got != want {
-		t.Errorf("%d of what servers say is shown, want %d:\n%s", got, want, b.String())
+		t.Errorf("%d texts of servers are shown, want %d:\n%s", got, want, b.String())
 	}
 }

@@ -28,12 +28,12 @@ func TestPage_ShowsTheStateOfTheGateway(t *testing.T) {
 	r.AwaitUpstreams()
 	r.ModernWith("", `{"elicitation":{}}`)("prompts/get", gatewaytest.GetParams("asker.ask")).Want(t, http.StatusOK, "input_required")
 	if err := r.TryReload(strings.Replace(good, "url", "headers = { Authorization = \"Bearer hunter2\" }\n urll", 1)); err == nil {
-		t.Fatal("a broken configuration is taken")
+		t.Fatal("a broken configuration is accepted")
 	}
 
 	a := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/", "", nil)
 	a.Want(t, http.StatusOK, "<h1>Ready</h1>", "Needs attention: the last configuration was refused, 1 of 4 upstreams in trouble, 2 reports to fix.",
-		"definitions in upstream &#34;up&#34;", "and upstream &#34;twin&#34;", "set a different prefix on one of the upstreams", // both owners, and the remedy
+		"definitions in upstream &#34;up&#34;", "and upstream &#34;twin&#34;", "set a different prefix on one of the upstreams", // both owners and the remedy
 		"more than once", "&lt;i&gt;a",
 		"urll", "was refused",
 		"unreachable since <time>20", "Nothing answers there", "revision <bdi>2025-11-25</bdi>", "team <bdi>eng</bdi>",
@@ -44,7 +44,7 @@ func TestPage_ShowsTheStateOfTheGateway(t *testing.T) {
 		}
 	}
 	if gone, up := strings.Index(a.Body, `data-upstream="gone"`), strings.Index(a.Body, `data-upstream="up"`); gone < 0 || up < gone {
-		t.Errorf("what is down is not first: %d, %d", gone, up)
+		t.Errorf("the upstream that is down is not the first: offsets %d and %d", gone, up)
 	}
 	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(a.Body)
 	sum := sha256.Sum256([]byte(style[1]))
@@ -52,7 +52,7 @@ func TestPage_ShowsTheStateOfTheGateway(t *testing.T) {
 		t.Errorf("policy %s, want %s in it", got, want)
 	}
 
-	// The same, from the same source.
+	// The readiness shows the same.
 	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK, `"version": "1.2.3"`, `"started": "20`, `"streams": 1`, `"waiting": 1`)
 }
 
@@ -69,7 +69,7 @@ func TestPage_IsForOperators(t *testing.T) {
 	refused := gatewaytest.Send(t, http.MethodGet, url, "", elsewhere)
 	refused.Want(t, http.StatusForbidden, "forbidden")
 	if strings.Contains(refused.Body, "up") {
-		t.Errorf("detail for callers from elsewhere: %s", refused.Body)
+		t.Errorf("detail for a caller from another machine: %s", refused.Body)
 	}
 	gatewaytest.Send(t, http.MethodGet, url, "", append(elsewhere, "Authorization", "Bearer operator")).Want(t, http.StatusOK, `data-upstream="up"`)
 }

@@ -22,8 +22,8 @@ import (
 // Patience bounds the wait for anything that must happen. Tests that pass never wait that long.
 const Patience = 20 * time.Second
 
-// Version is the gateway's own, unless a test gives it another one.
-const Version = "1.2.3"
+// version is the version that gateways have unless a test sets another.
+const version = "1.2.3"
 
 // Server is a running gateway behind a real HTTP server.
 type Server struct {
@@ -75,7 +75,7 @@ hide "half-finished" { prompts = ["billing.wip_*"] }
 // Start is [Serve] without the wait for the upstreams.
 func Start(tb testing.TB, text string) *Server {
 	tb.Helper()
-	return StartWith(tb, text, gateway.Options{Version: Version})
+	return StartWith(tb, text, gateway.Options{Version: version})
 }
 
 // StartWith is [Start] with other options.

@@ -17,11 +17,11 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// variants are configurations of one team, each different from the others in who sees what.
+// variants returns configurations that differ in visibility.
 func variants(t *testing.T) []*config.Config {
 	const tokens = `token "x" { sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }`
 	texts := []string{
-		"", // nobody but members
+		"", // only members see prompts
 		gatewaytest.Expose("all", `"*"`, `"*"`),
 		gatewaytest.Expose("a", `"*.a"`, `"user:ann", "group:g"`),
 		gatewaytest.Expose("a", `"*.a"`, `"group:g"`) + gatewaytest.Expose("b", `"one.*"`, `"user:ann", "team:eng"`),
@@ -74,7 +74,7 @@ func evaluated(t *testing.T, cfg *config.Config) *snapshot.Snapshot {
 	return s
 }
 
-// seen are the prompts that somebody sees, by upstream and own name, with their exposed names.
+// seen returns the exposed names of the prompts that a principal sees, by upstream and own name.
 func seen(t *testing.T, s *snapshot.Snapshot, as string) map[string]string {
 	t.Helper()
 	who, err := identity.ParsePrincipal(as)
@@ -90,7 +90,7 @@ func seen(t *testing.T, s *snapshot.Snapshot, as string) map[string]string {
 	return names
 }
 
-// What Compare says of everybody at once is, for each principal, the difference between what that one sees.
+// Compare summarises all principals at once. For each of them, that must be the difference between their two views.
 func TestCompare_EqualsTheDifferenceOfEachCallersViews(t *testing.T) {
 	all := variants(t)
 	for i, before := range all {
@@ -98,12 +98,12 @@ func TestCompare_EqualsTheDifferenceOfEachCallersViews(t *testing.T) {
 			was, is := evaluated(t, before), evaluated(t, after)
 			c := inspect.Compare(was, is)
 			if (i == j) != (len(c.Changes)+len(c.Prompts) == 0) || len(c.Unknown) > 0 {
-				t.Errorf("%d to %d: %+v", i, j, c)
+				t.Errorf("from variant %d to %d: %+v", i, j, c)
 			}
 			for _, as := range []string{"user:mia", "user:ann", "user:olaf", "user:x,group:g", "user:x,group:m", "user:nobody", "user:anonymous"} {
-				want, got := difference(seen(t, was, as), seen(t, is, as)), said(c, strings.Split(as, ","))
+				want, got := difference(seen(t, was, as), seen(t, is, as)), changesFor(c, strings.Split(as, ","))
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%d to %d for %s (-views +said):\n%s", i, j, as, diff)
+					t.Errorf("from variant %d to %d for %s (-views +comparison):\n%s", i, j, as, diff)
 				}
 			}
 		}
@@ -125,8 +125,9 @@ func difference(was, is map[string]string) (all []string) {
 	return all
 }
 
-// said is what a comparison says of somebody who goes by these selectors. Who is of everybody and also named goes by the name.
-func said(c inspect.Comparison, selectors []string) (all []string) {
+// changesFor returns the changes that a comparison has for a principal with these selectors. If it names the principal
+// apart from everybody else, the name counts.
+func changesFor(c inspect.Comparison, selectors []string) (all []string) {
 	named := func(in []string) bool {
 		return slices.ContainsFunc(selectors, func(s string) bool { return slices.Contains(in, s) })
 	}

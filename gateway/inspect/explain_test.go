@@ -15,8 +15,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// told writes an explanation with a line for each step, without folders and ports.
-func told(s *gatewaytest.Server, as, name string) string {
+// explain returns an explanation with a line for each step, without the folder of the configuration.
+func explain(s *gatewaytest.Server, as, name string) string {
 	who, err := identity.ParsePrincipal(as)
 	if err != nil {
 		s.TB.Fatal(err)
@@ -66,7 +66,7 @@ func TestExplain_GivesEachReason(t *testing.T) {
 		}
 	}
 	s := gatewaytest.ServeLocked(t, text, lock)
-	cold := beginWithoutRun(t, gatewaytest.LoadLocked(t, text, lock))
+	cold := newUnlisted(t, gatewaytest.LoadLocked(t, text, lock))
 	for _, test := range []struct {
 		s    *gatewaytest.Server
 		name string
@@ -133,14 +133,14 @@ func TestExplain_GivesEachReason(t *testing.T) {
   gateway.hcl:17: screen "orders" (reject) checks its definition and its results
 `},
 	} {
-		if diff := cmp.Diff(test.want, told(test.s, "user:bob", test.name)); diff != "" {
+		if diff := cmp.Diff(test.want, explain(test.s, "user:bob", test.name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 }
 
-// beginWithoutRun is a gateway that has heard of no upstream.
-func beginWithoutRun(t *testing.T, cfg *config.Config) *gatewaytest.Server {
+// newUnlisted returns a gateway that does not run, so that it knows no lists.
+func newUnlisted(t *testing.T, cfg *config.Config) *gatewaytest.Server {
 	t.Helper()
 	g, err := gateway.New(cfg, gateway.Options{})
 	if err != nil {
@@ -158,7 +158,7 @@ func TestExplain_PutsARenamedPromptFirst(t *testing.T) {
 		}
 		return owns
 	}
-	listed, cold := gatewaytest.Serve(t, text), beginWithoutRun(t, gatewaytest.Load(t, text))
+	listed, cold := gatewaytest.Serve(t, text), newUnlisted(t, gatewaytest.Load(t, text))
 	for _, test := range []struct {
 		s    *gatewaytest.Server
 		name string
@@ -166,7 +166,7 @@ func TestExplain_PutsARenamedPromptFirst(t *testing.T) {
 	}{
 		{listed, "p.new", []string{"old"}},
 		{listed, "p.other", []string{"other"}},
-		{listed, "p.nothing", []string{"nothing"}}, // there is none to tell of instead
+		{listed, "p.nothing", []string{"nothing"}}, // no other prompt to explain instead
 		{cold, "p.new", []string{"old", "new"}},
 	} {
 		if diff := cmp.Diff(test.want, owns(test.s, test.name)); diff != "" {

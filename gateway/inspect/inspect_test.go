@@ -34,16 +34,16 @@ func TestInspect_AgreesWithTheRunningGateway(t *testing.T) {
 		return string(result), err
 	}
 	if _, err := ask(&bob, `{"name":"billing.ledger","arguments":{"year":"1"}}`); err == nil {
-		t.Error("bob gets what bob may not see")
+		t.Error("bob gets a prompt that bob may not see")
 	}
 	if _, err := ask(nil, gatewaytest.GetParams("billing.ledger")); err == nil {
-		t.Error("a required argument is not asked for")
+		t.Error("a get without its required argument succeeds")
 	}
 	if got, err := ask(nil, `{"name":"billing.ledger","arguments":{"year":"1"}}`); err != nil || got != billing.Result("prompts/get") {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if all := s.Explain(bob, "billing.ledger"); len(all) != 1 || all[0].Visible || all[0].Upstream != "billing" || all[0].Own != "ledger" {
-		t.Errorf("explained as %+v", all)
+		t.Errorf("the explanation is %+v, want that ledger of billing is not visible", all)
 	}
 	if got := inspect.Problems(s.Snapshot()); len(got) != 0 {
 		t.Errorf("problems: %v", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// getting says what becomes of gets of one prompt.
+// getting makes gets of one prompt.
 type getting struct {
 	t    testing.TB
 	c    *gatewaytest.Client
@@ -20,6 +20,7 @@ type getting struct {
 	name string
 }
 
+// refuse wants a get with the arguments to be refused before it reaches the upstream.
 func (g getting) refuse(arguments string, parts ...string) {
 	g.t.Helper()
 	before := len(g.p.Calls("prompts/get"))
@@ -27,24 +28,24 @@ func (g getting) refuse(arguments string, parts ...string) {
 	a.Want(g.t, http.StatusOK, append(parts, `"code":-32602`)...)
 	gatewaytest.CheckSchema(g.t, g.c.Revision, "prompts/get", a.Body)
 	if n := len(g.p.Calls("prompts/get")); n != before {
-		g.t.Errorf("%s: the upstream was asked", arguments)
+		g.t.Errorf("%s: the get reached the upstream", arguments)
 	}
 }
 
-// pass wants the upstream to hear the arguments byte for byte.
+// pass wants the upstream to receive the arguments byte for byte.
 func (g getting) pass(arguments string) {
 	g.t.Helper()
 	g.c.CallUnchecked("prompts/get", `{"name":"`+g.name+`"`+arguments+`}`).Want(g.t, http.StatusOK, "from p")
 	calls := g.p.Calls("prompts/get")
 	if len(calls) == 0 {
-		g.t.Fatalf("%s: the upstream was not asked", arguments)
+		g.t.Fatalf("%s: the get did not reach the upstream", arguments)
 	}
 	if got := string(calls[len(calls)-1].Params); !strings.Contains(got, arguments) || (arguments == "" && strings.Contains(got, `"arguments"`)) {
-		g.t.Errorf("the upstream heard %s, want %s in it", got, arguments)
+		g.t.Errorf("the upstream received %s, want %s in it", got, arguments)
 	}
 }
 
-// of returns the same for another prompt of the peer.
+// of returns a getting of another prompt of the peer.
 func (g getting) of(name string) getting {
 	g.name = "p." + name
 	return g
@@ -76,7 +77,7 @@ func TestArguments_RequiredMustBePresent(t *testing.T) {
 	}
 }
 
-// many are so many members of an object.
+// many returns n members of an object.
 func many(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -119,7 +120,7 @@ func TestArguments_ErrorsAreShort(t *testing.T) {
 	c := s.Modern("")
 	for _, params := range []string{`{"name":"p.a","arguments":{"` + long + `":"` + long + `"}}`, `{"name":"p.b"}`} {
 		if a := c.CallUnchecked("prompts/get", params); !strings.Contains(a.Body, `"code":-32602`) || len(a.Body) > 1500 {
-			t.Errorf("%d bytes: %.300s", len(a.Body), a.Body)
+			t.Errorf("the error has %d bytes, want -32602 in at most 1500: %.300s", len(a.Body), a.Body)
 		}
 	}
 }
@@ -127,7 +128,7 @@ func TestArguments_ErrorsAreShort(t *testing.T) {
 func TestArguments_UnusableSchemaIsLoggedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		schema  string
-		refused string // "" where the upstream decides
+		refused string // "" if the upstream decides
 	}{
 		"another document":   {`{"$ref":"https://example.com/s.json"}`, "the schema refers to another document, which is not loaded: https://example.com/s.json"},
 		"a file":             {`{"$ref":"file:///etc/passwd"}`, "the schema refers to another document"},
@@ -152,7 +153,7 @@ func TestArguments_UnusableSchemaIsLoggedOnce(t *testing.T) {
 			}
 			a.pass(`,"arguments":{}`)
 			if n := log.Count("argument schema cannot be used"); n != 1 {
-				t.Errorf("reported %d times", n)
+				t.Errorf("the schema was logged %d times, want once", n)
 			}
 		})
 	}

@@ -30,14 +30,14 @@ func TestGet_ReachesTheOwnerUnderItsOwnName(t *testing.T) {
 	calls := wiki.Calls("prompts/get")
 	last := calls[len(calls)-1]
 	if got := string(last.Params); !strings.HasPrefix(got, `{"name":"grüße an alle"`) {
-		t.Errorf("the owner got %s, want its own name", got)
+		t.Errorf("the owner received %s, want its own name for the prompt", got)
 	}
 	if got := last.Header.Get("Mcp-Name"); got != "=?base64?Z3LDvMOfZSBhbiBhbGxl?=" {
-		t.Errorf("the owner got Mcp-Name %q", got)
+		t.Errorf("the owner received Mcp-Name %q", got)
 	}
 }
 
-// odd has whatever JSON readers are tempted to change.
+// odd has the members that JSON readers and writers tend to change.
 const odd = `"big":12345678901234567890,"half":2.50,"e":1e3,"esc":"\u00e9\/\u2028","nul":null,"o":{"b":1,"a":[]},"io.example/x":{"y":[1.0]}`
 
 func TestGet_PassesEachByteThrough(t *testing.T) {
@@ -52,14 +52,14 @@ func TestGet_PassesEachByteThrough(t *testing.T) {
 	}
 	legacy := s.Legacy("2025-11-25", "")
 	legacy.CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"result":`+result)
-	// To the modern era, what belongs to it is added and everything else stays.
+	// For the modern era the gateway adds the members of that era, and changes no others.
 	s.Modern("").CallUnchecked("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK,
 		`"result":`+strings.Replace(result, `"_meta":{"k":2.50}}`, `"_meta":{"k":2.50,"io.modelcontextprotocol/serverInfo":{"name":"promptweir","version":"1.2.3"}},"resultType":"complete"}`, 1))
 
 	params := `{"includeContext":true,` + odd + `,"name":"p.a","arguments":{"n":9007199254740993,"h":2.50,"m":1e3},"_meta":{"k":1e3,"progressToken":7}}`
 	legacy.CallUnchecked("prompts/get", params)
 	calls := p.Calls("prompts/get")
-	want := strings.Replace(strings.Replace(params, `"name":"p.a"`, `"name":"a"`, 1), `"progressToken":7`, `"progressToken":`+string(calls[len(calls)-1].ID), 1) // the gateway's own
+	want := strings.Replace(strings.Replace(params, `"name":"p.a"`, `"name":"a"`, 1), `"progressToken":7`, `"progressToken":`+string(calls[len(calls)-1].ID), 1) // the gateway's own token
 	if diff := cmp.Diff(want, string(calls[len(calls)-1].Params)); diff != "" {
 		t.Errorf("params on the way up (-want +got):\n%s", diff)
 	}
@@ -125,11 +125,11 @@ func TestGet_FailsOverToAnotherOwner(t *testing.T) {
 	c.Call("prompts/get", gatewaytest.GetParams("same.a")).Want(t, http.StatusOK, "from two")
 	c.Call("completion/complete", gatewaytest.CompleteParams("same.a")).Want(t, http.StatusOK, "from two")
 	one.Restart()
-	one.AwaitStream() // until then, calls may still find the session that is about to be given up for what failed before
-	upstreamtest.Eventually(t, "the first is the first again", func() bool {
+	one.AwaitStream() // until then, calls may find the old session, which the gateway is about to give up
+	upstreamtest.Eventually(t, "the first owner is called first again", func() bool {
 		return strings.Contains(c.Call("prompts/get", gatewaytest.GetParams("same.a")).Body, "from one")
 	})
-	one.Answer("prompts/get", `error:{"code":-32001,"message":"no"}`) // an answer, if not a nice one
+	one.Answer("prompts/get", `error:{"code":-32001,"message":"no"}`) // an error is an answer too
 	c.Call("prompts/get", gatewaytest.GetParams("same.a")).Want(t, http.StatusOK, `"code":-32001`)
 }
 
@@ -148,7 +148,7 @@ func TestComplete_NeedsAnUpstreamThatCompletes(t *testing.T) {
 		}
 	}
 	if n := len(without.Calls("completion/complete")); n != 0 {
-		t.Errorf("an upstream without completions was asked %d times", n)
+		t.Errorf("an upstream without completions received %d requests", n)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestGet_CancelsUpstreamWhenItsClientLeaves(t *testing.T) {
 			<-over
 			<-gone
 		}
-		// In the legacy era a client may also say so, and keep its connection.
+		// In the legacy era a client may also cancel by a notification, and keep its connection.
 		c := s.Legacy("2025-06-18", "")
 		body, h := c.Encode(`"x"`, "prompts/get", gatewaytest.GetParams("p.a"))
 		answered := make(chan gatewaytest.Response)
@@ -189,10 +189,10 @@ func TestGet_CancelsUpstreamWhenItsClientLeaves(t *testing.T) {
 		gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`, c.Headers).Want(t, http.StatusAccepted)
 		<-gone
 		(<-answered).Want(t, http.StatusOK, `"id":"x"`, `cancelled`)
-		if p == modern { // which learns of it by the end of the HTTP request
+		if p == modern { // a modern server learns of it by the end of the HTTP request
 			continue
 		}
-		upstreamtest.Eventually(t, "the upstream was told", func() bool { return len(p.Calls("notifications/cancelled")) == 3 })
+		upstreamtest.Eventually(t, "the upstream was notified", func() bool { return len(p.Calls("notifications/cancelled")) == 3 })
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// read returns the request in a message.
+// read reads a message as a request.
 func read(t *testing.T, message string) *Request {
 	t.Helper()
 	r, refusal := Read([]byte(message))
@@ -41,11 +41,11 @@ func TestHandle_PanicEndsOneRequest(t *testing.T) {
 		t.Errorf("got %s, %d, want %s", response.JSON, response.Code, want)
 	}
 	if !strings.Contains(log.String(), "out of range") {
-		t.Errorf("the log does not have the panic: %s", log.String())
+		t.Errorf("the panic is not in the log: %s", log.String())
 	}
 }
 
-// A place among the requests in flight that is never given back would be lost to everybody.
+// If a panic kept its place within the limit, that place would be lost for good.
 func TestGet_PanicReleasesItsLimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gateway.hcl")
 	err := os.WriteFile(path, []byte(`
@@ -77,12 +77,12 @@ func TestGet_PanicReleasesItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := New(publisher, Options{Logger: slog.New(slog.DiscardHandler)})
-	h.schemas = nil // looking one up panics
+	h.schemas = nil // the lookup of a schema panics
 	for range 2 {
 		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"up.p","arguments":{"a":"x"}}}`)
 		r.Caller, r.Snapshot = caller, s
 		if response := h.Handle(t.Context(), r, nil); !strings.Contains(string(response.JSON), "Internal error") {
-			t.Errorf("got %s, want the answer to a panic", response.JSON)
+			t.Errorf("got %s, want the response after a panic", response.JSON)
 		}
 	}
 }

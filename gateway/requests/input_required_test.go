@@ -18,7 +18,7 @@ func TestInputRequired_PassesRequestsAndRepliesWithASealedState(t *testing.T) {
 		first := call("prompts/get", `{"name":"up.ask"}`)
 		first.Want(t, 200, `"resultType":"input_required"`, `"inputRequests":`+gatewaytest.InputRequests, `"x":2.50`)
 		if strings.Contains(first.Body, "plain") {
-			t.Errorf("the upstream's state goes out as it is: %s", first.Body)
+			t.Errorf("the upstream's state is not sealed: %s", first.Body)
 		}
 		call("prompts/get", gatewaytest.RetryParams("up.ask", first.RequestState(t), "")).Want(t, 200, `"resultType":"complete"`, `"messages":[]`)
 		gets := p.Calls("prompts/get")
@@ -30,10 +30,10 @@ func TestInputRequired_PassesRequestsAndRepliesWithASealedState(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(params.RequestState) != own {
-			t.Errorf("the upstream gets back %s, want %s", params.RequestState, own)
+			t.Errorf("the upstream receives the state %s, want %s", params.RequestState, own)
 		}
 		if got := string(params.Meta["io.modelcontextprotocol/clientCapabilities"]); got != `{"elicitation":{}}` {
-			t.Errorf("the upstream hears of the capabilities %s", got)
+			t.Errorf("the upstream receives the capabilities %s", got)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestInputRequired_StateHoldsForItsOwnRetryOnly(t *testing.T) {
 	ann("prompts/get", gatewaytest.RetryParams("up.ask", state, ` , "arguments" : { "a" : "\u0031" }`)).Want(t, 200, `"resultType":"complete"`)
 }
 
-// sessionToken returns a token that the gateway sealed for a session, not for a state.
+// sessionToken returns a token that the gateway sealed for a session.
 func sessionToken(t *testing.T, s *gatewaytest.Server, who string) string {
 	t.Helper()
 	session := gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, gatewaytest.Bearer(who))
@@ -123,7 +123,7 @@ func TestInputRequired_LegacyClientRepliesToAModernServer(t *testing.T) {
 	gets := p.Calls("prompts/get")
 	for _, part := range []string{`"inputResponses":{"who":{"action":"accept","content":{"name":"x"}}}`, `"requestState":"\u0041 <b> \/"`} {
 		if got := string(gets[len(gets)-1].Params); !strings.Contains(got, part) {
-			t.Errorf("the server gets %s, want %s in it", got, part)
+			t.Errorf("the server receives %s, want %s in it", got, part)
 		}
 	}
 	s.LegacyWith("2025-06-18", "", `{}`).Call("prompts/get", gatewaytest.GetParams("up.ask")).Want(t, 200, `-32021`, `{"elicitation":{"form":{}}}`)

@@ -35,7 +35,7 @@ func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 			acquire("ann", "ok", nil, slow)()
 		}
 		acquire("ann", over(500), nil, slow)
-		acquire("bob", "ok", slow)() // each has a limit of their own
+		acquire("bob", "ok", slow)() // each principal has its own limit
 		time.Sleep(500 * time.Millisecond)
 		acquire("ann", "ok", slow)()
 		acquire("ann", over(500), slow)
@@ -46,7 +46,7 @@ func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 		release()
 		acquire("ann", "ok", narrow)()
 
-		// A request that one limit refuses counts against none.
+		// A request that one limit refuses does not count against the others.
 		time.Sleep(time.Minute)
 		release = acquire("ann", "ok", narrow)
 		for range 10 {

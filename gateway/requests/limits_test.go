@@ -28,9 +28,9 @@ func TestLimit_HoldsPerPrincipal(t *testing.T) {
 `, p))
 	refused := []string{`"code":-32603`, `"reason":"rate_limited"`, `"retryAfterMs":`}
 	for who, c := range map[string]*gatewaytest.Client{"ann": s.Modern("ann"), "bob": s.Modern("bob"), "nobody": s.Legacy("2025-11-25", "")} {
-		allowed := 2 // by the expose
+		allowed := 2 // by the expose block
 		if who == "ann" {
-			allowed = 4 // a member's limit is the team's
+			allowed = 4 // a member has the team's limit
 		}
 		for i := range allowed {
 			if method := []string{"prompts/get", "completion/complete"}[i%2]; method == "prompts/get" {
@@ -41,9 +41,9 @@ func TestLimit_HoldsPerPrincipal(t *testing.T) {
 		}
 		c.Call("prompts/get", gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, refused...)
 		c.Call("completion/complete", gatewaytest.CompleteParams("p.open")).Want(t, http.StatusOK, refused...)
-		// What is wrong with the arguments is not looked at.
+		// The limit comes before the arguments.
 		c.CallUnchecked("prompts/get", `{"name":"p.open","arguments":[]}`).Want(t, http.StatusOK, refused...)
-		// What does not exist for a caller is not counted, and looks the same however much was asked for.
+		// Gets of unknown and invisible prompts do not count, and look the same when the limit is used up.
 		c.Call("prompts/get", gatewaytest.GetParams("p.none")).Want(t, http.StatusOK, `"Unknown prompt: p.none"`)
 		if who != "ann" {
 			c.Call("prompts/get", gatewaytest.GetParams("p.own")).Want(t, http.StatusOK, `"Unknown prompt: p.own"`)
@@ -87,7 +87,7 @@ func TestLimit_SurvivesAReloadThatDoesNotChangeIt(t *testing.T) {
 		}
 		return false
 	})
-	limited := func(prompt, limit string) string { // the same label each
+	limited := func(prompt, limit string) string { // with the same label
 		return fmt.Sprintf("expose \"some\" {\n prompts = [%q]\n to = [\"*\"]\n limit {\n %s\n }\n}\n", prompt, limit)
 	}
 	const once, alone = "rate = 0.001\n burst = 1", "concurrency = 1"
@@ -100,7 +100,7 @@ func TestLimit_SurvivesAReloadThatDoesNotChangeIt(t *testing.T) {
 	allowed := func(prompt string, want bool) {
 		t.Helper()
 		if got := !strings.Contains(c.Call("prompts/get", gatewaytest.GetParams(prompt)).Body, `"rate_limited"`); got != want {
-			t.Errorf("a get of %s is let through: %t, want %t", prompt, got, want)
+			t.Errorf("a get of %s is allowed: %t, want %t", prompt, got, want)
 		}
 	}
 	done := make(chan gatewaytest.Response)

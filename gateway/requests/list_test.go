@@ -28,7 +28,7 @@ func TestList_MergesUpstreamsInPages(t *testing.T) {
 			t.Errorf("%s: equal pages differ (-first +second):\n%s", c.Revision, diff)
 		}
 		if cursor := string(first.Result(t, "nextCursor")); strings.Contains(cursor, "design") || len(cursor) > 514 {
-			t.Errorf("cursor %s shows its position or is too long", cursor)
+			t.Errorf("cursor %s shows its position or is longer than 514 bytes", cursor)
 		}
 		if got := len(first.Names(t)); got != 2 {
 			t.Errorf("the first page has %d prompts, want 2", got)
@@ -50,9 +50,9 @@ func TestList_WalksAllPagesWhileTheCatalogChanges(t *testing.T) {
 			break
 		}
 		params = fmt.Sprintf(`{"cursor":%s}`, cursor)
-		if page == 1 { // the entry that the cursor stands on goes, one comes before it and one behind it
+		if page == 1 { // the entry at the cursor is removed, one before it and one behind it are added
 			p.AwaitStream().Offer("a", "b", "f", "g", "h")
-			upstreamtest.Eventually(t, "the change arrives", func() bool { return slices.Contains(c.List(), "p.g") })
+			upstreamtest.Eventually(t, "the change is in the list", func() bool { return slices.Contains(c.List(), "p.g") })
 		}
 	}
 	if diff := cmp.Diff([]string{"p.b", "p.d", "p.f", "p.g", "p.h"}, seen); diff != "" {
@@ -64,7 +64,7 @@ func TestList_RefusesInvalidCursors(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
 	auth := "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n" + gatewaytest.Team("eng", `"user:ann", "user:bob"`, "", p)
 	s := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+auth)
-	other := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+auth) // with a key of its own
+	other := gatewaytest.Serve(t, `gateway { page_size = 1 }`+"\n"+auth) // which has its own key
 	cursor := string(s.Modern("ann").Call("prompts/list", "").Result(t, "nextCursor"))
 	foreign := string(other.Modern("ann").Call("prompts/list", "").Result(t, "nextCursor"))
 	refuse := func(token, cursor, reason string) {
@@ -113,12 +113,12 @@ func TestList_FailsWhileNoUpstreamHasListed(t *testing.T) {
 	slow := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewSilentPeer(t, "slow"))).Modern("")
 	slow.Call("prompts/list", "").Want(t, http.StatusOK, `"code":-32603`, `"upstream":"slow","reason":"starting"`)
 	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("the first list took %v", took)
+		t.Errorf("the first list took %v, want it to wait for the start only", took)
 	}
 	begun = time.Now()
 	slow.Call("prompts/list", "")
 	if took := time.Since(begun); took >= 2*time.Second {
-		t.Errorf("a list long after the start took %v", took)
+		t.Errorf("a list after the start took %v, want no wait", took)
 	}
 }
 
@@ -143,10 +143,10 @@ func TestList_NamesDegradedUpstreams(t *testing.T) {
 	healthy := modern.Call("prompts/list", "")
 	healthy.Want(t, http.StatusOK, `"ttlMs":60000`, `"cacheScope":"public"`, `"resultType":"complete"`, `"io.modelcontextprotocol/serverInfo":{"name":"promptweir","version":"1.2.3"}`)
 	if strings.Contains(healthy.Body, "promptweir/partial") {
-		t.Errorf("a healthy list says that it is partial: %s", healthy.Body)
+		t.Errorf("the list is partial although all upstreams are healthy: %s", healthy.Body)
 	}
 	down.Stop()
-	upstreamtest.Eventually(t, "the gateway notices", func() bool { return strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
+	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
 	a := modern.Call("prompts/list", "")
 	a.Want(t, http.StatusOK, `"ttlMs":5000`, `"promptweir/partial":[{"upstream":"down","reason":"unreachable","since":"`, `"stale":true}]`)
 	if diff := cmp.Diff([]string{"down.b", "up.a"}, a.Names(t)); diff != "" {
@@ -162,10 +162,10 @@ func TestList_NamesDegradedUpstreams(t *testing.T) {
 		c.Call("prompts/get", gatewaytest.GetParams("up.a")).Want(t, http.StatusOK, "from up")
 	}
 	down.Restart()
-	upstreamtest.Eventually(t, "it answers again", func() bool {
+	upstreamtest.Eventually(t, "the upstream answers again", func() bool {
 		return strings.Contains(modern.Call("prompts/get", gatewaytest.GetParams("down.b")).Body, "from down")
 	})
-	upstreamtest.Eventually(t, "the list is whole again", func() bool { return !strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
+	upstreamtest.Eventually(t, "the list is no longer partial", func() bool { return !strings.Contains(modern.Call("prompts/list", "").Body, "promptweir/partial") })
 }
 
 func TestList_NamesDegradedUpstreamsOnlyToThoseWhoSeeThem(t *testing.T) {
@@ -181,15 +181,15 @@ expose "later" {
 	ann, bob := s.Modern("ann"), s.Modern("bob")
 	open.Stop()
 	closed.Stop()
-	upstreamtest.Eventually(t, "both are down", func() bool {
+	upstreamtest.Eventually(t, "both upstreams are degraded", func() bool {
 		return strings.Count(ann.Call("prompts/list", "").Body, `"unreachable"`) == 2
 	})
 	a := bob.Call("prompts/list", "")
 	a.Want(t, http.StatusOK, `"promptweir/partial":[{"upstream":"open"`)
 	if strings.Contains(a.Body, "closed") {
-		t.Errorf("bob hears of what bob sees nothing of: %s", a.Body)
+		t.Errorf("bob is told of an upstream of which bob sees nothing: %s", a.Body)
 	}
-	// Where nothing was ever listed, who sees nothing of a team learns no name either.
+	// Before any upstream has listed, the error names an upstream to its team only.
 	never := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+gatewaytest.Token("eve")+"}\n"+gatewaytest.Team("eng", `"user:ann"`, `expose "a" {
   prompts = ["gone.*"]
   to = ["user:bob"]
@@ -198,7 +198,7 @@ expose "later" {
 	a = never.Modern("bob").Call("prompts/list", "")
 	a.Want(t, http.StatusOK, `"code":-32603`, `"data":{"reason":"starting","retryAfterMs":`)
 	if strings.Contains(a.Body, "gone") {
-		t.Errorf("bob hears of what bob sees nothing of: %s", a.Body)
+		t.Errorf("bob is told of an upstream of which bob sees nothing: %s", a.Body)
 	}
 	never.Modern("eve").Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
 }
@@ -219,7 +219,7 @@ func TestList_PagesHaveTheSameCacheScope(t *testing.T) {
 		for _, healthy := range []bool{true, false} {
 			if !healthy {
 				down.Stop()
-				upstreamtest.Eventually(t, "it is degraded", func() bool {
+				upstreamtest.Eventually(t, "the upstream is degraded", func() bool {
 					return strings.Contains(callers[0].Call("prompts/list", "").Body, "promptweir/partial")
 				})
 			}

@@ -15,11 +15,11 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-var losslessSeed = flag.Uint64("lossless.seed", 0, "what TestLossless_MessagesArriveUnchanged begins with; 0 is another one each time") //nolint:gochecknoglobals // a flag
+var losslessSeed = flag.Uint64("lossless.seed", 0, "the seed of TestLossless_MessagesArriveUnchanged; 0 picks one") //nolint:gochecknoglobals // a flag
 
-// TestLossless_MessagesArriveUnchanged sends generated JSON through the gateway, in all combinations of the eras, and compares it
-// byte by byte: definitions, results and errors on their way down, params on their way up. What the gateway owns is
-// changed in the expectation member by member, by code that shares nothing with the gateway's.
+// Generated JSON passes through the gateway in all combinations of the eras, and is compared byte by byte: definitions,
+// results and errors on their way down, params on their way up. The members that belong to the gateway are changed in the
+// expectation, by code that shares nothing with the gateway's.
 func TestLossless_MessagesArriveUnchanged(t *testing.T) {
 	seed := *losslessSeed
 	if seed == 0 {
@@ -40,7 +40,7 @@ func TestLossless_MessagesArriveUnchanged(t *testing.T) {
 	}
 }
 
-// passage is one client, the gateway and one upstream.
+// passage is one client and one upstream, with the gateway between them.
 type passage struct {
 	t            testing.TB
 	g            *generator
@@ -132,7 +132,7 @@ func (ps *passage) get(i int) {
 	ps.t.Helper()
 	result := ps.g.result(ps.up)
 	said, want := result.json(), ps.resultDown(result).json()
-	if !ps.up && !ps.down { // then nothing of it is the gateway's, not even a space
+	if !ps.up && !ps.down { // no byte of it belongs to the gateway
 		said = append(result, ps.g.known("resultType", ps.g.value(1))).spaced(ps.g)
 		want = said
 	}
@@ -142,7 +142,7 @@ func (ps *passage) get(i int) {
 	ps.same("result", `{"jsonrpc":"2.0","id":1,"result":`+want+`}`, a.Body)
 	calls := ps.p.Calls("prompts/get")
 	if len(calls) == 0 {
-		ps.t.Fatalf("the upstream was not asked: %s", a.Body)
+		ps.t.Fatalf("the get did not reach the upstream: %s", a.Body)
 	}
 	ps.same("params", ps.paramsUp(params, fmt.Sprintf(`"a%03d"`, i)).json(), string(calls[len(calls)-1].Params))
 }
@@ -158,7 +158,7 @@ func (ps *passage) fail(i int) {
 
 const serverInfo = "io.modelcontextprotocol/serverInfo"
 
-// resultDown is a result as the client's revision needs it.
+// resultDown returns a result in the form of the client's revision.
 func (ps *passage) resultDown(result members) members {
 	if !ps.up && !ps.down {
 		return result
@@ -182,10 +182,10 @@ func (ps *passage) resultDown(result members) members {
 	return result
 }
 
-// hop are the members of a request's _meta that are said to the gateway, in the order in which it says them itself.
+// hop are the members of a request's _meta that concern one hop, in the order in which the gateway sends them.
 var hop = []string{"io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities"} //nolint:gochecknoglobals // a constant list
 
-// paramsUp are the params as the upstream's revision needs them.
+// paramsUp returns the params in the form of the upstream's revision.
 func (ps *passage) paramsUp(params members, name string) members {
 	params = params.with("name", name)
 	given := params.object("_meta")
@@ -209,12 +209,12 @@ func (ps *passage) paramsUp(params members, name string) members {
 	return params
 }
 
-// members are those of a JSON object, in order.
+// members are the members of a JSON object, in order.
 type members []jsonMember
 
 type jsonMember struct {
 	name string
-	// spelled is the name in JSON, and value the value; inner are the members where the value is an object made of them.
+	// spelled is the name and value the value, both as JSON; inner are the members of a value that was made of some.
 	spelled, value string
 	inner          members
 }
@@ -259,7 +259,7 @@ func (m members) without(name string) members {
 	return kept
 }
 
-// generator makes JSON that readers are tempted to change.
+// generator makes JSON that readers and writers tend to change.
 type generator struct {
 	*rand.Rand
 
@@ -316,7 +316,7 @@ func (g *generator) value(depth int) string {
 	return g.unknown(depth, g.IntN(4)).spaced(g)
 }
 
-// spaced is json with spaces between the tokens.
+// spaced returns the object with spaces between its tokens.
 func (m members) spaced(g *generator) string {
 	parts := make([]string, len(m))
 	for i, member := range m {
@@ -325,7 +325,7 @@ func (m members) spaced(g *generator) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// unknown returns members that no revision knows, each with another name.
+// unknown returns members that no revision knows, with different names.
 func (g *generator) unknown(depth, n int) members {
 	var made members
 	for range n {
@@ -340,7 +340,7 @@ func (g *generator) unknown(depth, n int) members {
 	return made
 }
 
-// known returns a member whose name is spelled in one of several ways.
+// known returns a member, with or without escapes in its name.
 func (g *generator) known(name, value string) jsonMember {
 	spelled := `"` + name + `"`
 	if g.IntN(4) == 0 {
@@ -349,7 +349,7 @@ func (g *generator) known(name, value string) jsonMember {
 	return jsonMember{name: name, spelled: spelled, value: value}
 }
 
-// metadata is a _meta with unknown members, and others.
+// metadata returns a _meta with unknown members and others.
 func (g *generator) metadata(others ...jsonMember) jsonMember {
 	inner := g.shuffle(append(g.unknown(2, g.IntN(3)), others...))
 	member := g.known("_meta", inner.json())
@@ -362,7 +362,7 @@ func (g *generator) shuffle(m members) members {
 	return m
 }
 
-// object is what is given, some of what may be left out, and unknown members, in any order.
+// object returns all of must, some of may, and unknown members, in any order.
 func (g *generator) object(must members, may ...jsonMember) members {
 	all := append(g.unknown(3, g.IntN(4)), must...)
 	for _, member := range may {
@@ -404,7 +404,7 @@ func (g *generator) definition(name string) members {
 		g.includeContext(), g.known("annotations", g.value(2)), g.metadata())
 }
 
-// content is of a type that some revision knows, the pocket spec, or nobody.
+// content returns content of a type that some revision knows, or none, and a resource also in a flat form that none has.
 func (g *generator) content() members {
 	switch g.IntN(7) {
 	case 0:
@@ -413,7 +413,7 @@ func (g *generator) content() members {
 		return g.object(members{g.known("type", g.pick(`"image"`, `"audio"`)), g.known("data", `"QUJD"`), g.known("mimeType", g.text())})
 	case 2:
 		return g.object(members{g.known("type", `"resource"`), g.known("resource", g.object(members{g.known("uri", g.text())}, g.known("text", g.text())).json())})
-	case 3: // of the pocket spec: not inside of resource
+	case 3: // the flat form, without the member resource
 		return g.object(members{g.known("type", `"resource"`), g.known("uri", g.text())}, g.known("text", g.text()), g.known("mimeType", g.text()))
 	case 4:
 		return g.object(members{g.known("type", `"resource_link"`), g.known("uri", g.text()), g.known("name", g.text())})
@@ -428,7 +428,7 @@ func (g *generator) result(modern bool) members {
 		return g.object(members{g.known("role", g.pick(`"user"`, `"assistant"`, g.text())), g.known("content", g.content().json())})
 	}
 	must := members{g.known("messages", g.list(g.IntN(4), message))}
-	for i := range max(0, g.IntN(8)-5) { // as large as what is not copied
+	for i := range max(0, g.IntN(8)-5) { // large enough not to be copied
 		must = append(must, g.known(fmt.Sprintf("large%d", i), `"`+strings.Repeat(`\n{\"é `, 6_000)+`"`))
 	}
 	var own []jsonMember
@@ -446,7 +446,7 @@ func (g *generator) failure() members {
 		g.known("data", g.value(3)))
 }
 
-// params are those of a get. Arguments are absent, or {}, or have members that no definition has.
+// params returns the params of a get. Arguments are absent, or {}, or have members that no definition has.
 func (g *generator) params(i int, modern bool) members {
 	must := members{g.known("name", g.pick(fmt.Sprintf(`"p.a%03d"`, i), fmt.Sprintf(`"\u0070.a%03d"`, i)))}
 	if g.IntN(3) > 0 {
@@ -460,7 +460,7 @@ func (g *generator) params(i int, modern bool) members {
 		g.known(hop[2], g.pick(`{}`, `{ "elicitation":{} ,"x":1e3}`)))), g.includeContext())
 }
 
-// The generator must make what the test claims to be about.
+// The test above is worth as much as the variety of what the generator makes.
 func TestGenerator_MakesEachOddity(t *testing.T) {
 	g := &generator{Rand: rand.New(rand.NewPCG(1, 1))} //nolint:gosec // a test
 	var all strings.Builder
@@ -474,7 +474,7 @@ func TestGenerator_MakesEachOddity(t *testing.T) {
 	}
 	for _, part := range []string{`"includeContext"`, `"schema":{ "type" : "string" }`, `"hologram"`, `"resource","uri"`, `12345678901234567890`, `-32001`, `"arguments":{}`, `"large1"`, `\ud83d\ude00`, `1e400`, `"_meta":{}`} {
 		if !strings.Contains(all.String(), part) {
-			t.Errorf("never made: %s", part)
+			t.Errorf("the generator never makes %s", part)
 		}
 	}
 }

@@ -7,5 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	upstreamtest.Main(m, map[string]func([]string){"curious": playCurious})
+	upstreamtest.Main(m, map[string]func([]string){"requesting": playRequestingServer})
 }

@@ -12,8 +12,8 @@ import (
 
 const invoiceDefinition = `{"name":"review_invoice","x":1.0,"arguments":[{"name":"id","required":true},{"name":"currency","required":true},{"name":"lang","required":true}]}`
 
-// shaped has a prompt under a name of its own, with a fixed argument and one with a default.
-func shaped(t *testing.T) (s *gatewaytest.Server, p *gatewaytest.Peer) {
+// serveOverridden serves a prompt whose block gives it another name, a fixed argument and a default one.
+func serveOverridden(t *testing.T) (s *gatewaytest.Server, p *gatewaytest.Peer) {
 	p = gatewaytest.NewPeer(t, "billing", invoiceDefinition, "plain", `{"name":"other","arguments":[{"name":"a"}]}`)
 	return gatewaytest.Serve(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "eng")+"}\n"+gatewaytest.Team("eng", `"group:eng"`, `
   prompt "billing.review_invoice" {
@@ -32,7 +32,7 @@ func shaped(t *testing.T) (s *gatewaytest.Server, p *gatewaytest.Peer) {
 }
 
 func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
-	s, p := shaped(t)
+	s, p := serveOverridden(t)
 	if got, want := s.ReportNames(), "unmatched billing.gone, misfit billing.other"; got != want && got != "misfit billing.other, unmatched billing.gone" {
 		t.Errorf("reports %q, want %q", got, want)
 	}
@@ -57,7 +57,7 @@ func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
 		}
 		for i := range got {
 			if !strings.HasPrefix(got[i]+"}", strings.TrimSuffix(want[i], "}")) {
-				t.Errorf("the upstream heard %s, want %s", got[i], want[i])
+				t.Errorf("the upstream received %s, want %s", got[i], want[i])
 			}
 		}
 		c.Call("prompts/get", `{"name":"review","arguments":{"id":"7","currency":"USD"}}`).Want(t, http.StatusOK, `-32602`, `"reason":"fixed"`)
@@ -67,7 +67,7 @@ func TestOverrides_ChangeDefinitionAndArguments(t *testing.T) {
 		heard := string(p.Calls("completion/complete")[0].Params)
 		for _, part := range []string{`"name":"review_invoice"`, `"context":{"arguments":{"id":"7","currency":"EUR","lang":"en"}}`} {
 			if !strings.Contains(heard, part) {
-				t.Errorf("the upstream heard %s, want %s in it", heard, part)
+				t.Errorf("the upstream received %s, want %s in it", heard, part)
 			}
 		}
 		for _, params := range []string{

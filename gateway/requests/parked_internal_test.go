@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// code is that of a protocol's error, or 0.
+// code returns the code of a JSON-RPC error, or 0.
 func code(err error) int64 {
 	if refusal, ok := errors.AsType[*wire.Error](err); ok {
 		return refusal.Code
@@ -24,8 +24,8 @@ func code(err error) int64 {
 	return 0
 }
 
-// askingCall is a get whose upstream asks for the roots and returns the answer.
-func askingCall(ctx context.Context, c *upstream.Relay) (outcome, error) {
+// rootsCall is a get whose upstream requests the roots and returns the reply.
+func rootsCall(ctx context.Context, c *upstream.Relay) (outcome, error) {
 	answer, err := c.Reply(ctx, wire.RootsList, nil)
 	return outcome{result: upstream.Result{JSON: answer, Revision: wire.LatestLegacy}}, err
 }
@@ -41,43 +41,43 @@ func TestParked_AreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p parked
 		get := func(who string) (outcome, error) {
-			return p.begin(t.Context(), modernGet(who), askingCall)
+			return p.begin(t.Context(), modernGet(who), rootsCall)
 		}
 		var names []string
 		for i := range maxParked {
 			got, err := get(strconv.Itoa(i % 10))
 			if err != nil || got.parked == "" {
-				t.Fatalf("call %d: %+v, %v", i, got, err)
+				t.Fatalf("get %d: %+v, %v", i, got, err)
 			}
 			names = append(names, got.parked)
 		}
 		if _, err := get("0"); code(err) != wire.InternalError {
-			t.Errorf("one more call of a principal: %v", err)
+			t.Errorf("one more get of a principal: %v", err)
 		}
 		if _, err := get("another"); code(err) != wire.InternalError {
-			t.Errorf("one more call in all: %v", err)
+			t.Errorf("one more get in all: %v", err)
 		}
 		retry := modernGet("0")
 		retry.Params = wire.Object{}.With(memberResponses, jsontext.Value(`{"1":{"roots":[]}}`))
 		if got, err := p.resume(t.Context(), retry, names[0]); err != nil || string(got.result.JSON) != `{"roots":[]}` {
-			t.Errorf("a call that goes on: %s, %v", got.result.JSON, err)
+			t.Errorf("a get that is resumed: %s, %v", got.result.JSON, err)
 		}
 		if got, err := get("another"); err != nil || got.parked == "" {
-			t.Errorf("a call in its place: %+v, %v", got, err)
+			t.Errorf("a get in its place: %+v, %v", got, err)
 		}
 		time.Sleep(stateLifetime + time.Second)
 		synctest.Wait()
 		if _, err := p.resume(t.Context(), retry, names[10]); code(err) != wire.InvalidParams {
-			t.Errorf("a call that waited too long: %v", err)
+			t.Errorf("a get that was parked too long: %v", err)
 		}
 		if len(p.all)+len(p.byName)+len(p.asking)+p.count != 0 {
-			t.Errorf("after the wait there are %d calls, %d parked, %d that asked", len(p.all), len(p.byName), p.count)
+			t.Errorf("after the lifetime there are %d gets, %d parked, %d that await replies", len(p.all), len(p.byName), p.count)
 		}
 		p.close()
 		if _, err := p.begin(t.Context(), modernGet("0"), func(context.Context, *upstream.Relay) (outcome, error) {
 			return outcome{}, context.Canceled
 		}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a call after the end: %v", err)
+			t.Errorf("a get after close: %v", err)
 		}
 	})
 }

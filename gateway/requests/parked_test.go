@@ -16,7 +16,7 @@ func TestParked_ModernClientRepliesToALegacyServer(t *testing.T) {
 	first := call("prompts/get", gatewaytest.GetParams("up.ask"))
 	first.Want(t, 200, `"resultType":"input_required"`, `"method":"elicitation/create"`, `"x":2.50`)
 	gatewaytest.CheckSchema(t, gatewaytest.Latest, "prompts/get", first.Body)
-	again := call("prompts/get", resumed(first.RequestState(t), `{}`)) // what was left unanswered is asked again
+	again := call("prompts/get", resumed(first.RequestState(t), `{}`)) // the request without a response is made again
 	again.Want(t, 200, `"resultType":"input_required"`, `"method":"elicitation/create"`)
 	second := call("prompts/get", resumed(again.RequestState(t), again.InputResponses(t, `{"action":"accept","content":{"name":"\u0041"}}`)))
 	second.Want(t, 200, `"resultType":"input_required"`, `"method":"roots/list"`)
@@ -24,11 +24,11 @@ func TestParked_ModernClientRepliesToALegacyServer(t *testing.T) {
 	last.Want(t, 200, `"resultType":"complete"`, `\\u0041`, `roots`)
 	gatewaytest.CheckSchema(t, gatewaytest.Latest, "prompts/get", last.Body)
 	if n := len(p.Calls("prompts/get")); n != 1 {
-		t.Errorf("the server was asked %d times", n)
+		t.Errorf("the server received %d gets, want one", n)
 	}
 	for _, initialize := range p.Calls("initialize")[1:] {
 		if !strings.Contains(string(initialize.Params), `"capabilities":{"elicitation":{},"roots":{}}`) {
-			t.Errorf("the server learns %s", initialize.Params)
+			t.Errorf("the server receives %s, want the client's capabilities", initialize.Params)
 		}
 	}
 }
@@ -55,10 +55,10 @@ func TestParked_ResumesForItsOwnCallerOnly(t *testing.T) {
 	refused("a second time", ann("prompts/get", resumed(state, responses)))
 }
 
-// One who leaves questions unanswered keeps a server on which calls take turns from asking again in the same name, and
-// from nobody else.
+// Over a connection without a tag for server requests, a principal's calls take turns. A principal who does not reply
+// keeps only its own next calls waiting.
 func TestParked_BlocksOnlyItsOwnPrincipal(t *testing.T) {
-	text := curiousUpstream(t, "stdio-legacy", "timeout = \"2s\"")
+	text := requestingUpstream(t, "stdio-legacy", "timeout = \"2s\"")
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("a", `"user:ann", "user:bob"`, text))
 	ann, bob := s.ModernWith("ann", `{"elicitation":{}}`), s.ModernWith("bob", `{"elicitation":{}}`)
 	const elicit = `{"name":"stdio-legacy.elicit","arguments":{"who":"x"}}`
@@ -78,14 +78,14 @@ func TestParked_EndsWithTheGateway(t *testing.T) {
 	asked := call("prompts/get", gatewaytest.GetParams("up.ask"))
 	s.Stop()
 	call("prompts/get", resumed(asked.RequestState(t), asked.InputResponses(t, `{"action":"decline"}`))).Want(t, 200, `"error"`)
-	upstreamtest.Eventually(t, "the call is given up", func() bool { return p.AbandonedGets() == 1 })
+	upstreamtest.Eventually(t, "the server's get is cancelled", func() bool { return p.AbandonedGets() == 1 })
 }
 
 func TestParked_EndsWhenItsServerRequestIsScreened(t *testing.T) {
 	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
-	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", `screen "short" { max_size = 150 }`, p.Peer)) // the question alone would fit
+	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", `screen "short" { max_size = 150 }`, p.Peer)) // the server request alone would fit
 	s.ModernWith("", `{"elicitation":{}}`)("prompts/get", gatewaytest.GetParams("up.ask")).Want(t, 200, `"reason":"screened"`, `"check":"size"`)
-	upstreamtest.Eventually(t, "the call is given up", func() bool { return p.AbandonedGets() == 1 })
+	upstreamtest.Eventually(t, "the server's get is cancelled", func() bool { return p.AbandonedGets() == 1 })
 }
 
 func resumed(state, responses string) string {

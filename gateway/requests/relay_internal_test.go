@@ -8,7 +8,7 @@ func TestRelay_IsBounded(t *testing.T) {
 		relay.notify([]byte("{}"))
 	}
 	if !relay.Send([]byte(`"question"`)) {
-		t.Error("there is no room for a question")
+		t.Error("there is no room for a server request")
 	}
 	if n := len(relay.Take()); n != maxRelayed+1 {
 		t.Errorf("%d messages are kept, want %d", n, maxRelayed+1)
@@ -20,6 +20,6 @@ func TestRelay_IsBounded(t *testing.T) {
 		t.Errorf("%d large messages are kept, want 4", n)
 	}
 	if relay.Close(); relay.Send(nil) {
-		t.Error("something can be said after the end")
+		t.Error("Send succeeds after Close")
 	}
 }

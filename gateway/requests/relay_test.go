@@ -17,9 +17,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// curious is a server of the official SDK whose prompts ask their caller something, each by its name, and answer with
-// the argument "who" and with what they were told. A server of the modern era asks by its result.
-func curious() *mcp.Server {
+// requestingServer returns a server of the official SDK. Each prompt makes the server request that it is named after, and
+// has the argument "who" and the reply in its result. A server of the modern era requires the reply as input.
+func requestingServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "curious", Version: "1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}}})
 	add := func(name string, handler mcp.PromptHandler) {
 		s.AddPrompt(&mcp.Prompt{Name: name, Arguments: []*mcp.PromptArgument{{Name: "who"}}}, handler)
@@ -78,9 +78,9 @@ func curious() *mcp.Server {
 	return s
 }
 
-// playCurious is a child process with such a server.
-func playCurious([]string) {
-	if err := curious().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+// playRequestingServer is the child process of such a server.
+func playRequestingServer([]string) {
+	if err := requestingServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
@@ -103,8 +103,8 @@ func answerText(answer mcp.InputResponse) string {
 	return fmt.Sprintf("what is %T", answer)
 }
 
-// curiousUpstream is an upstream block, labelled by its transport and era, with a server that asks.
-func curiousUpstream(t testing.TB, label, more string) string {
+// requestingUpstream returns the upstream block of such a server. Its label names its transport and era.
+func requestingUpstream(t testing.TB, label, more string) string {
 	t.Helper()
 	at := func(handler http.Handler) string {
 		server := httptest.NewServer(handler)
@@ -115,7 +115,7 @@ func curiousUpstream(t testing.TB, label, more string) string {
 		return fmt.Sprintf("url = %q", server.URL)
 	}
 	one := func() func(*http.Request) *mcp.Server {
-		s := curious()
+		s := requestingServer()
 		return func(*http.Request) *mcp.Server { return s }
 	}
 	program, err := os.Executable()
@@ -125,7 +125,7 @@ func curiousUpstream(t testing.TB, label, more string) string {
 	var reached string
 	switch transport, era, _ := strings.Cut(label, "-"); transport {
 	case "stdio":
-		reached = fmt.Sprintf("command = [%q]\n env = { UPSTREAMTEST_ROLE = \"curious\", GORACE = \"atexit_sleep_ms=0\" }", program)
+		reached = fmt.Sprintf("command = [%q]\n env = { UPSTREAMTEST_ROLE = \"requesting\", GORACE = \"atexit_sleep_ms=0\" }", program)
 		if era == "legacy" {
 			reached += "\n protocol = \"2025-11-25\""
 		}
@@ -137,11 +137,11 @@ func curiousUpstream(t testing.TB, label, more string) string {
 	return fmt.Sprintf("  upstream %q {\n %s\n %s\n }\n", label, reached, more)
 }
 
-// person is an SDK client that answers whatever it is asked with its own name, and notes what it was asked and told.
+// person is an SDK client that replies to server requests with its own name, and notes what it receives.
 type person struct {
 	name    string
 	session *mcp.ClientSession
-	// hold, where it is set, is waited for before an answer.
+	// hold, if set, delays each reply until it is closed.
 	hold chan struct{}
 
 	mu    sync.Mutex // guards heard
@@ -168,7 +168,7 @@ func (p *person) wait(ctx context.Context) error {
 	case <-p.hold:
 		return nil
 	case <-ctx.Done():
-		p.note("taken back")
+		p.note("cancelled")
 		return ctx.Err()
 	}
 }
@@ -191,7 +191,7 @@ func (p *person) options() *mcp.ClientOptions {
 	}
 }
 
-// meet connects a person to the gateway.
+// meet connects a person to a gateway.
 func meet(t *testing.T, s *gatewaytest.Server, name, revision, transport string) *person {
 	t.Helper()
 	p := &person{name: name}
@@ -223,23 +223,22 @@ func (p *person) get(ctx context.Context, prompt string) (string, error) {
 	return text.Text, nil
 }
 
-// curiousServer is a gateway in front of servers that ask.
-func curiousServer(t *testing.T, more string, labels ...string) *gatewaytest.Server {
+// serveRequesting serves a gateway with requesting upstreams.
+func serveRequesting(t *testing.T, more string, labels ...string) *gatewaytest.Server {
 	t.Helper()
 	var text strings.Builder
 	for _, label := range labels {
-		text.WriteString(curiousUpstream(t, label, more))
+		text.WriteString(requestingUpstream(t, label, more))
 	}
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", text.String()))
-	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == 4*len(labels) })
+	upstreamtest.Eventually(t, "all prompts are listed", func() bool { return len(s.Modern("").List()) == 4*len(labels) })
 	return s
 }
 
-// TestServerRequests_CrossErasAndTransports asks everything that a server can ask, from each era and transport through the
-// gateway to each.
+// Each kind of server request, from a server of each era and transport, reaches a client of each era and transport.
 func TestServerRequests_CrossErasAndTransports(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy", "http-modern", "stdio-modern"}
-	s := curiousServer(t, "", upstreams...)
+	s := serveRequesting(t, "", upstreams...)
 	for _, down := range []struct{ revision, transport string }{
 		{"2025-11-25", "http"},
 		{"2025-06-18", "http"},
@@ -265,12 +264,11 @@ func TestServerRequests_CrossErasAndTransports(t *testing.T) {
 	}
 }
 
-// TestServerRequests_ReachOnlyTheClientOfTheirGet lets 64 people be asked at once by one server, over a transport that does not
-// say for whom it asks.
+// One server makes requests of 64 clients at once. Over stdio and HTTP+SSE its requests do not say which get they belong to.
 func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
 	for _, up := range []string{"stdio-legacy", "sse-legacy", "http-legacy"} {
 		t.Run(up, func(t *testing.T) {
-			s := curiousServer(t, "timeout = \"60s\"", up)
+			s := serveRequesting(t, "timeout = \"60s\"", up)
 			var all sync.WaitGroup
 			for i := range 64 {
 				revision, transport := "2025-11-25", "http"
@@ -291,7 +289,7 @@ func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
 					}
 					want := strings.TrimSuffix(strings.Repeat("Hello "+p.name+"; ", 3), "; ")
 					if got := p.notes(); got != want {
-						t.Errorf("%s was asked %q, want %q", p.name, got, want)
+						t.Errorf("%s received the server requests %q, want %q", p.name, got, want)
 					}
 				})
 			}
@@ -302,7 +300,7 @@ func TestServerRequests_ReachOnlyTheClientOfTheirGet(t *testing.T) {
 
 func TestServerRequests_NeedTheClientsCapability(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "http-modern"}
-	s := curiousServer(t, "", upstreams...)
+	s := serveRequesting(t, "", upstreams...)
 	for _, revision := range []string{"2025-11-25", gatewaytest.Latest} {
 		for _, transport := range []string{"http", "stdio"} {
 			p := &person{name: "mute"}
@@ -311,7 +309,7 @@ func TestServerRequests_NeedTheClientsCapability(t *testing.T) {
 				for _, prompt := range []string{"elicit", "sample", "roots"} {
 					begun := time.Now()
 					if got, err := p.get(t.Context(), up+"."+prompt); err == nil {
-						t.Errorf("%s %s: %s.%s answers %q", revision, transport, up, prompt, got)
+						t.Errorf("%s %s: %s.%s succeeds with %q", revision, transport, up, prompt, got)
 					} else if time.Since(begun) > 5*time.Second {
 						t.Errorf("%s %s: %s.%s is refused after %v", revision, transport, up, prompt, time.Since(begun))
 					}
@@ -322,11 +320,11 @@ func TestServerRequests_NeedTheClientsCapability(t *testing.T) {
 }
 
 func TestServerRequests_SuspendTheTimeout(t *testing.T) {
-	s := curiousServer(t, "timeout = \"1s\"", "http-legacy", "stdio-legacy", "sse-legacy")
+	s := serveRequesting(t, "timeout = \"1s\"", "http-legacy", "stdio-legacy", "sse-legacy")
 	for _, up := range []string{"http-legacy", "stdio-legacy", "sse-legacy"} {
 		for _, transport := range []string{"http", "stdio", "sse"} {
 			p := meet(t, s, "slow", "2025-11-25", transport)
-			upstreamtest.Eventually(t, "there is a session for those who can be asked", func() bool {
+			upstreamtest.Eventually(t, "there is a session with the client's capabilities", func() bool {
 				_, err := p.get(t.Context(), up+".elicit")
 				return err == nil
 			})
@@ -340,7 +338,7 @@ func TestServerRequests_SuspendTheTimeout(t *testing.T) {
 }
 
 func TestServerRequests_AreCancelledWithTheirGet(t *testing.T) {
-	s := curiousServer(t, "", "http-legacy", "stdio-legacy")
+	s := serveRequesting(t, "", "http-legacy", "stdio-legacy")
 	for _, up := range []string{"http-legacy", "stdio-legacy"} {
 		for _, transport := range []string{"stdio", "sse"} {
 			p := meet(t, s, "ann", "2025-11-25", transport)
@@ -351,24 +349,24 @@ func TestServerRequests_AreCancelledWithTheirGet(t *testing.T) {
 				_, err := p.get(ctx, up+".elicit")
 				ended <- err
 			}()
-			upstreamtest.Eventually(t, "ann is asked", func() bool { return p.notes() != "" })
+			upstreamtest.Eventually(t, "ann receives the server request", func() bool { return p.notes() != "" })
 			cancel()
 			if err := <-ended; err == nil {
 				t.Error("a cancelled get has a result")
 			}
-			upstreamtest.Eventually(t, "the question is taken back", func() bool { return strings.HasSuffix(p.notes(), "taken back") })
+			upstreamtest.Eventually(t, "the server request is cancelled", func() bool { return strings.HasSuffix(p.notes(), "cancelled") })
 			other := meet(t, s, "bob", "2025-11-25", transport)
 			if got, err := other.get(t.Context(), up+".elicit"); err != nil || got != "bob says accept bob" {
-				t.Errorf("after that: %q, %v", got, err)
+				t.Errorf("the next get: %q, %v", got, err)
 			}
 		}
 	}
 }
 
-// TestRelay_PassesProgressAndLogMessages lets two clients with equal progress tokens and different levels be told at once.
+// Clients with equal progress tokens and different log levels make gets at once.
 func TestRelay_PassesProgressAndLogMessages(t *testing.T) {
 	upstreams := []string{"http-legacy", "stdio-legacy", "sse-legacy", "http-modern", "stdio-modern"}
-	s := curiousServer(t, "timeout = \"30s\"", upstreams...)
+	s := serveRequesting(t, "timeout = \"30s\"", upstreams...)
 	for _, down := range []struct{ revision, transport string }{
 		{"2025-11-25", "http"}, {"2025-11-25", "stdio"}, {"2025-06-18", "sse"}, {gatewaytest.Latest, "http"}, {gatewaytest.Latest, "stdio"},
 	} {
@@ -393,14 +391,14 @@ func TestRelay_PassesProgressAndLogMessages(t *testing.T) {
 						if _, err := p.session.GetPrompt(t.Context(), params); err != nil {
 							t.Errorf("%s: %v", name, err)
 						}
-						upstreamtest.Eventually(t, name+" was told of progress", func() bool { return strings.Contains(p.notes(), "progress for "+name+" as same") })
+						upstreamtest.Eventually(t, name+" received the progress", func() bool { return strings.Contains(p.notes(), "progress for "+name+" as same") })
 						for note := range strings.SplitSeq(p.notes(), "; ") {
 							if !strings.Contains(note, " for "+name) {
-								t.Errorf("%s hears %q", name, note)
+								t.Errorf("%s received %q, a note of somebody else", name, note)
 							}
 						}
 						if got := strings.Count(p.notes(), "log for"); got != want {
-							t.Errorf("%s, from level %q on, hears of %q: %d log messages, want %d", name, level, p.notes(), got, want)
+							t.Errorf("%s with log level %q received %q: %d log messages, want %d", name, level, p.notes(), got, want)
 						}
 					})
 				}

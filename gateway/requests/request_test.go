@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-// A server that reads JSON without minding the case of names, as encoding/json does, would take the second spelling.
+// A server that ignores the case of names, as encoding/json does, would read the second spelling.
 func TestRead_RefusesMembersThatDifferOnlyInCase(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "open", "secret", `{"name":"a","Name":"other.b"}`, `{"name":"c","de\u017fcription":"K"}`)
 	s := gatewaytest.Serve(t, "auth {\nanonymous = true\n}\n"+gatewaytest.Team("eng", "", `
@@ -29,17 +29,17 @@ func TestRead_RefusesMembersThatDifferOnlyInCase(t *testing.T) {
 			},
 		} {
 			for _, each := range params {
-				// This client makes its headers with such a reader, so that some do not match the body either.
+				// The test client is such a reader, so that some of its headers do not match the body.
 				got := c.Call(method, each)
 				if !strings.Contains(got.Body, "only in case") && !strings.Contains(got.Body, `"code":-32020`) {
-					t.Errorf("%s %s: %s", method, each, got.Body)
+					t.Errorf("%s %s: %s, want it refused", method, each, got.Body)
 				}
 			}
 			if heard := p.Calls(method); len(heard) != 0 {
-				t.Errorf("the upstream heard %s of %s", method, heard[0].Params)
+				t.Errorf("the upstream received a %s of %s", method, heard[0].Params)
 			}
 		}
-		// What is not the protocol's may be spelled in any way.
+		// Members that the protocol does not define may be spelled in any way.
 		c.Call("prompts/get", `{"name":"p.open","arguments":{"a":"1","A":"2"},"x":1,"X":2}`).Want(t, http.StatusOK, `"result"`)
 		p.Forget()
 	}

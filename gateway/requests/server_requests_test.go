@@ -47,7 +47,7 @@ func TestReply_PassesTheClientsErrorToTheServer(t *testing.T) {
 func TestElicitation_ByURL(t *testing.T) {
 	p := gatewaytest.NewRequestingPeer(t, gatewaytest.URLElicitation)
 	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p.Peer))
-	form := s.LegacyWith("2025-11-25", "", `{"elicitation":{}}`) // by form only
+	form := s.LegacyWith("2025-11-25", "", `{"elicitation":{}}`) // without elicitation by URL
 	if refused := form.CallUnchecked("prompts/get", gatewaytest.GetParams("up.ask")); strings.Contains(refused.Body, "elicitation/c") {
 		t.Errorf("got %s", refused.Body)
 	} else {
@@ -75,7 +75,7 @@ func TestElicitation_ByURL(t *testing.T) {
 	s = gatewaytest.Serve(t, gatewaytest.Team("a", "", "", modern))
 	c = s.LegacyWith("2025-11-25", "", `{"elicitation":{"url":{}}}`)
 	asked = c.GetStream("8", gatewaytest.GetParams("up.ask"))
-	c.Reply(asked.WantElicitation("2025-11-25"), `{"action":"accept"}`) // with the id that the schema wants
+	c.Reply(asked.WantElicitation("2025-11-25"), `{"action":"accept"}`) // the gateway adds the id that the schema requires
 	if data := asked.Next().Data; !strings.Contains(data, `"messages":[]`) {
 		t.Errorf("got %s", data)
 	}
@@ -90,7 +90,7 @@ func TestServerRequests_EndWithTheirClient(t *testing.T) {
 		if !answered {
 			given++
 		}
-		upstreamtest.Eventually(t, how+": the get is given up", func() bool { return p.AbandonedGets() == given })
+		upstreamtest.Eventually(t, how+": the get is cancelled", func() bool { return p.AbandonedGets() == given })
 	}
 
 	c := s.LegacyWith("2025-11-25", "", `{"elicitation":{}}`)
@@ -98,7 +98,7 @@ func TestServerRequests_EndWithTheirClient(t *testing.T) {
 	id := asked.WantElicitation("2025-11-25")
 	gatewaytest.Send(t, http.MethodPost, c.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, c.Headers).Want(t, http.StatusAccepted)
 	if data := asked.Next().Data; !strings.Contains(data, `"notifications/cancelled"`) || !strings.Contains(data, id) {
-		t.Errorf("got %s, want the question %s taken back", data, id)
+		t.Errorf("got %s, want the server request %s cancelled", data, id)
 	}
 	gone("cancel", false)
 
@@ -110,7 +110,7 @@ func TestServerRequests_EndWithTheirClient(t *testing.T) {
 	asked = c.GetStream("9", gatewaytest.GetParams("up.ask"))
 	asked.WantElicitation("2025-11-25")
 	gatewaytest.Send(t, http.MethodDelete, c.URL, "", c.Headers).Want(t, http.StatusNoContent)
-	if data := asked.Next().Data; !strings.Contains(data, `"result"`) { // the server was told that there is no answer
+	if data := asked.Next().Data; !strings.Contains(data, `"result"`) { // the server received an error as the reply
 		t.Errorf("got %s", data)
 	}
 
@@ -123,7 +123,7 @@ func TestServerRequests_EndWithTheirClient(t *testing.T) {
 	pipes.WantEnd()
 
 	modern := s.ModernWith("", `{"elicitation":{}}`)
-	modern("prompts/get", gatewaytest.GetParams("up.ask")).Want(t, 200, "input_required") // and never comes back
+	modern("prompts/get", gatewaytest.GetParams("up.ask")).Want(t, 200, "input_required") // and the client never comes back
 }
 
 func TestServerRequests_CanBeCancelledByTheServer(t *testing.T) {
@@ -140,8 +140,8 @@ func TestServerRequests_CanBeCancelledByTheServer(t *testing.T) {
 			`{"jsonrpc":"2.0","id":` + string(call.ID) + `,"result":{"messages":[]}}`,
 		} {
 			fmt.Fprintf(w, "data: %s\n\n", message)
-			_ = http.NewResponseController(w).Flush() // noticed by the test
-			<-arrived                                 // or the question is taken back before it is put
+			_ = http.NewResponseController(w).Flush() // an error fails the test
+			<-arrived                                 // or the cancellation overtakes the server request
 		}
 		return true
 	})
@@ -156,7 +156,7 @@ func TestServerRequests_CanBeCancelledByTheServer(t *testing.T) {
 		arrived <- struct{}{}
 	}
 	for _, answer := range p.Calls("") {
-		t.Errorf("the server hears %s%s", answer.Result, answer.Error)
+		t.Errorf("the server received the reply %s%s, want none", answer.Result, answer.Error)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestGet_RespondsWithPlainJSONWithoutServerRequests(t *testing.T) {
 	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", gatewaytest.NewPeer(t, "up", "ask")))
 	a := s.LegacyWith("2025-11-25", "", `{"roots":{},"elicitation":{}}`).Call("prompts/get", gatewaytest.GetParams("up.ask"))
 	if a.Want(t, 200, `"messages"`); a.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("content type %s", a.Header.Get("Content-Type"))
+		t.Errorf("content type %s, want application/json", a.Header.Get("Content-Type"))
 	}
 }
 

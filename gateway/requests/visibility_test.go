@@ -38,19 +38,19 @@ func TestVisibility_IsTheTeamsOwnAndExposedPrompts(t *testing.T) {
 		}
 	}
 	if n, m := len(billing.Calls("prompts/get")), len(find.Calls("prompts/get")); n != 2*(2+1+1) || m != 2 {
-		t.Errorf("upstreams were asked %d and %d times", n, m)
+		t.Errorf("the upstreams received %d and %d gets", n, m)
 	}
 }
 
 func TestVisibility_HiddenLooksAbsentOverEachTransport(t *testing.T) {
 	s, billing, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
-	billing.Stop() // nor does health show
+	billing.Stop() // nor does the health of an upstream show
 	stdio, legacyStdio, sse := s.Stdio("user:bob"), s.Stdio("user:bob"), s.SSESession("2024-11-05", "bob")
 	legacyStdio.Request(`0`, "initialize", `"protocolVersion":"2025-06-18"`)
 	legacyStdio.WantMessage(`"protocolVersion":"2025-06-18"`)
-	for name, ask := range map[string]asking{
-		"modern": askerOf(s.Modern("bob")),
-		"legacy": askerOf(s.Legacy("2025-06-18", "bob")),
+	for name, ask := range map[string]exchange{
+		"modern": exchangeOf(s.Modern("bob")),
+		"legacy": exchangeOf(s.Legacy("2025-06-18", "bob")),
 		"modern over stdio": func(method, params string) string {
 			stdio.Request(`1`, method, params[1:len(params)-1]+","+gatewaytest.Meta)
 			return stdio.Next()
@@ -65,29 +65,30 @@ func TestVisibility_HiddenLooksAbsentOverEachTransport(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ask.sameAsNone(t, "billing.ledger")
-			ask.sameAsNone(t, "billing.wip_x")
-			ask.sameAsNone(t, "billing.debug_y")
+			ask.wantAbsent(t, "billing.ledger")
+			ask.wantAbsent(t, "billing.wip_x")
+			ask.wantAbsent(t, "billing.debug_y")
 		})
 	}
-	ann := askerOf(s.Modern("ann"))
-	ann.sameAsNone(t, "find.query")
-	ann.sameAsNone(t, "billing.wip_x")
+	ann := exchangeOf(s.Modern("ann"))
+	ann.wantAbsent(t, "find.query")
+	ann.wantAbsent(t, "billing.wip_x")
 }
 
-// asking asks with a method and its params, an object, and returns all of the answer.
-type asking func(method, params string) string
+// exchange makes a request with params, an object, and returns everything that a client can see of the response.
+type exchange func(method, params string) string
 
-// askerOf asks over HTTP. Status and headers are part of the answer.
-func askerOf(c *gatewaytest.Client) asking {
+// exchangeOf returns the exchange of a client over HTTP, whose responses include the status and the headers.
+func exchangeOf(c *gatewaytest.Client) exchange {
 	return func(method, params string) string {
 		body, h := c.Encode("1", method, params)
 		return gatewaytest.Send(c.TB, http.MethodPost, c.URL, body, h).Dump()
 	}
 }
 
-// sameAsNone compares the answers to requests for a name with those for one of the same length that nobody has.
-func (ask asking) sameAsNone(t *testing.T, hidden string) {
+// wantAbsent wants the responses to requests for a hidden name to equal those for a name of the same length that does not
+// exist.
+func (ask exchange) wantAbsent(t *testing.T, hidden string) {
 	t.Helper()
 	made := strings.Repeat("x", len(hidden))
 	for _, request := range []struct{ method, params string }{
@@ -104,16 +105,16 @@ func (ask asking) sameAsNone(t *testing.T, hidden string) {
 		}
 		none := answer(made)
 		if !strings.Contains(none, "-32602") || !strings.Contains(none, "NAME") {
-			t.Errorf("%s of what nobody has: %s", request.method, none)
+			t.Errorf("%s of a name that does not exist: %s", request.method, none)
 		}
 		if diff := cmp.Diff(none, answer(hidden)); diff != "" {
-			t.Errorf("%s %s (-made up +hidden):\n%s", request.method, hidden, diff)
+			t.Errorf("%s %s (-absent +hidden):\n%s", request.method, hidden, diff)
 		}
 	}
 }
 
-// Whatever keeps a prompt from a caller, it looks as if there were none: whether it is hidden, not exposed, not for this caller, renamed, left
-// out, over a limit, or asked for with arguments that are wrong.
+// A prompt that is hidden, not exposed, not for this caller, renamed or left out looks absent, also to a caller over its
+// limit and with invalid arguments.
 func TestVisibility_HiddenLooksAbsentForEachReason(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "open", `{"name":"own","arguments":[{"name":"year","required":true}]}`, `{"name":"when","_meta":{"for":"user:ann"}}`,
 		`{"name":"broken","_meta":{}}`, `{"name":"renamed","arguments":[{"name":"x"}]}`, "drifted", `{"name":"screened","description":"bad"}`, `{"name":"hidden"}`)
@@ -167,14 +168,14 @@ func TestVisibility_HiddenLooksAbsentForEachReason(t *testing.T) {
 					c.Call("prompts/get", gatewaytest.GetParams("p.open")).Want(t, http.StatusOK, `"rate_limited"`)
 				}
 				for _, name := range names {
-					askerOf(c).sameAsNone(t, name)
+					exchangeOf(c).wantAbsent(t, name)
 				}
 			}
 		}
 	}
 }
 
-// How long the refusal takes says nothing either: what nobody has, and what this caller may not see, in turns.
+// BenchmarkUnknownPrompt compares the time of gets of an absent and of a hidden prompt, which must not tell them apart.
 func BenchmarkUnknownPrompt(b *testing.B) {
 	s, _, _ := gatewaytest.ServeTwoTeams(b, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}")
 	handler := s.Handler()
@@ -196,6 +197,6 @@ func BenchmarkUnknownPrompt(b *testing.B) {
 			took[name] += time.Since(begun)
 		}
 	}
-	b.ReportMetric(float64(took[names[0]])/float64(b.N), "ns/nobody's")
-	b.ReportMetric(float64(took[names[1]])/float64(b.N), "ns/somebody's")
+	b.ReportMetric(float64(took[names[0]])/float64(b.N), "ns/absent")
+	b.ReportMetric(float64(took[names[1]])/float64(b.N), "ns/hidden")
 }

@@ -34,7 +34,7 @@ func TestAdmission_LeavesOutWhatTheLockDoesNotApprove(t *testing.T) {
 	free.SetPrompts("x", "y")
 	p.Announce()
 	free.AwaitStream().Announce()
-	upstreamtest.Eventually(t, "the new lists are there", func() bool {
+	upstreamtest.Eventually(t, "the new lists are published", func() bool {
 		return strings.Contains(strings.Join(c.List(), " "), "free.y") && s.ReportNames() != ""
 	})
 	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a"}, c.List()); diff != "" {
@@ -45,12 +45,12 @@ func TestAdmission_LeavesOutWhatTheLockDoesNotApprove(t *testing.T) {
 	}
 	made, hidden := c.Call("prompts/get", gatewaytest.GetParams("p.z")), c.Call("prompts/get", gatewaytest.GetParams("p.b"))
 	if diff := cmp.Diff(made.Dump(), strings.ReplaceAll(hidden.Dump(), "p.b", "p.z")); diff != "" {
-		t.Errorf("a prompt that is left out does not look like none (-none +left out):\n%s", diff)
+		t.Errorf("a prompt that is left out does not look absent (-absent +left out):\n%s", diff)
 	}
 
-	approved := s.Lock() // holds what was left out
+	approved := s.Lock() // includes the definitions that were left out
 	if changes := config.DiffLocks(lock, approved); len(changes) != 3 || changes[1].After.Definition != `{"description":"new"}` {
-		t.Errorf("changes %v", changes)
+		t.Errorf("the new lock has the changes %v, want three", changes)
 	}
 	again := gatewaytest.ServeLocked(t, text(`lock = "enforce"`), approved)
 	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a", "p.b", "p.c"}, again.Modern("").List()); diff != "" || again.ReportNames() != "" {
@@ -58,7 +58,7 @@ func TestAdmission_LeavesOutWhatTheLockDoesNotApprove(t *testing.T) {
 	}
 	warned := gatewaytest.ServeLocked(t, text(`lock = "warn"`), lock)
 	if diff := cmp.Diff([]string{"free.x", "free.y", "p.a", "p.b", "p.c"}, warned.Modern("").List()); diff != "" {
-		t.Errorf("warn leaves out (-want +got):\n%s", diff)
+		t.Errorf("lock = \"warn\" leaves prompts out (-want +got):\n%s", diff)
 	}
 	if got, want := warned.ReportNames(), "drift p.b, drift p.c"; got != want {
 		t.Errorf("reports %q, want %q", got, want)
@@ -77,7 +77,7 @@ func TestAdmission_LogsEachFinding(t *testing.T) {
 	p.AwaitStream()
 	for i, a := range []string{"one", "two", "three"} {
 		p.Offer(fmt.Sprintf(`{"name":"a","title":%q}`, a), fmt.Sprintf(`{"name":"b","title":"DON'T %s"}`, a), a)
-		// What is screened drifts too, although it is not listed.
+		// A definition that a screen rejects drifts too.
 		upstreamtest.Eventually(t, a+" is logged", func() bool { return log.Count("kind=drift") == 3*(i+1) && log.Count("kind=screened") == i+1 })
 	}
 }
@@ -85,7 +85,7 @@ func TestAdmission_LogsEachFinding(t *testing.T) {
 func TestAdmission_AppliesTheLockToSavedLists(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "b")
 	folder := t.TempDir()
-	first, _ := keep(t, gatewaytest.Team("eng", "", "", p), folder)
+	first, _ := serveWithStateDir(t, gatewaytest.Team("eng", "", "", p), folder)
 	first.AwaitUpstreams()
 	lock := first.Lock()
 	first.Stop()
@@ -96,6 +96,6 @@ func TestAdmission_AppliesTheLockToSavedLists(t *testing.T) {
 		t.Errorf("%s (-want +got):\n%s", s.ReportNames(), diff)
 	}
 	if got := s.Lock(); len(got) != 2 {
-		t.Errorf("a new lock from kept lists has %d prompts, want 2", len(got))
+		t.Errorf("a new lock of saved lists has %d prompts, want 2", len(got))
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// reloading is a publisher whose configuration changes and whose upstreams are never contacted: saved lists stand in for
-// theirs. The test's goroutine takes the place of Run's.
+// reloading is a publisher whose configuration changes. It contacts no upstream, but has saved lists in their place. The
+// test's goroutine stands in for that of Run.
 type reloading struct {
 	*Publisher
 
@@ -153,14 +153,14 @@ func TestReplace_MakesAnotherPolicyIfARuleChanges(t *testing.T) {
 	r.reload(twoTeams("", `hide "x" { prompts = ["a.x"] }`, ""))
 	after := r.Current()
 	if after.Policy == before.Policy {
-		t.Error("the policy of before decides")
+		t.Error("the policy is still the previous one")
 	}
 	for _, entry := range after.Catalog.Entries() {
 		if entry == before.Catalog.Lookup(entry.Name) {
-			t.Errorf("the entry %s has its visibility from the policy of before", entry.Name)
+			t.Errorf("the entry %s still has its visibility from the previous policy", entry.Name)
 		}
 	}
 	if r.admittedOf("a") != a || r.admittedOf("b") != b {
-		t.Error("definitions were admitted again, although no rule has a part in that")
+		t.Error("definitions were admitted again, although a rule plays no part in that")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-// keep runs a gateway that keeps its lists in a folder; log is what it logs.
-func keep(t *testing.T, text, folder string) (s *gatewaytest.Server, log *bytes.Buffer) {
+// serveWithStateDir runs a gateway that saves its lists in a folder.
+func serveWithStateDir(t *testing.T, text, folder string) (s *gatewaytest.Server, log *bytes.Buffer) {
 	t.Helper()
 	log = &bytes.Buffer{}
 	s = gatewaytest.StartWith(t, text, gateway.Options{StateDir: folder, Logger: slog.New(slog.NewTextHandler(log, nil))})
@@ -26,12 +26,12 @@ func TestStateDir_KeepsTheListsOfUpstreamsThatAreDown(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
 	p := gatewaytest.NewPeer(t, "up", "one", `{"name":"two","x":12345678901234567890}`)
 	text := gatewaytest.Team("a", "", "", p)
-	first, _ := keep(t, text, folder)
+	first, _ := serveWithStateDir(t, text, folder)
 	want := first.Modern("").Call("prompts/list", "{}").Result(t, "prompts")
 	first.Stop()
 
 	p.Stop()
-	second, _ := keep(t, text, folder)
+	second, _ := serveWithStateDir(t, text, folder)
 	c := second.Modern("")
 	list := c.Call("prompts/list", "{}")
 	if got := list.Result(t, "prompts"); !bytes.Equal(got, want) {
@@ -40,18 +40,18 @@ func TestStateDir_KeepsTheListsOfUpstreamsThatAreDown(t *testing.T) {
 	list.Want(t, 200, `"promptweir/partial":[{"upstream":"up","reason":"unreachable"`, `"stale":true`, `"ttlMs":5000`)
 	c.Call("prompts/get", gatewaytest.GetParams("up.one")).Want(t, 200, `"code":-32603`, `"upstream":"up"`)
 
-	// What the upstream says when it is back counts, also where that is nothing.
+	// Once the upstream is back, its own list counts, even an empty one.
 	changes := c.Listen("1")
 	p.SetPrompts()
 	p.Restart()
 	changes.WantChange()
 	if names := c.List(); len(names) != 0 {
-		t.Errorf("the upstream is back with no prompts, the list is %q", names)
+		t.Errorf("the upstream is back without prompts, but the list is %q", names)
 	}
 	second.Stop()
-	third, _ := keep(t, text, folder)
+	third, _ := serveWithStateDir(t, text, folder)
 	if names := third.Modern("").List(); len(names) != 0 {
-		t.Errorf("the last good list was empty, after another restart it is %q", names)
+		t.Errorf("the last good list was empty, but after another restart the list is %q", names)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestStateDir_IgnoresUnusableFiles(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "one")
 	text := gatewaytest.Team("a", "", "", p)
 	folder := t.TempDir()
-	first, _ := keep(t, text, folder)
+	first, _ := serveWithStateDir(t, text, folder)
 	first.Stop()
 	p.Stop()
 	path := filepath.Join(folder, "up.json")
@@ -68,7 +68,7 @@ func TestStateDir_IgnoresUnusableFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
-		t.Errorf("in the folder are %v (%v), want only up.json", entries, err)
+		t.Errorf("the folder has %v (%v), want only up.json", entries, err)
 	}
 	for name, content := range map[string][]byte{
 		"cut off":        good[:len(good)/2],
@@ -80,18 +80,18 @@ func TestStateDir_IgnoresUnusableFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if bytes.Equal(content, good) {
-				t.Fatal("the file is not damaged")
+				t.Fatal("the test does not damage the file")
 			}
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, log := keep(t, text, folder)
+			s, log := serveWithStateDir(t, text, folder)
 			if entries := s.Entries(nil); len(entries) != 0 {
-				t.Errorf("%d prompts were taken from it", len(entries))
+				t.Errorf("%d prompts come from the damaged file", len(entries))
 			}
 			s.Stop()
 			if !strings.Contains(log.String(), "saved list ignored") {
-				t.Errorf("it was not reported:\n%s", log)
+				t.Errorf("the damaged file was not reported:\n%s", log)
 			}
 		})
 	}
@@ -105,15 +105,15 @@ func TestWhenDown_HidesAnUpstreamAfterItsGrace(t *testing.T) {
 	c := s.Modern("")
 	changes := c.Listen("1")
 	p.Stop()
-	c.Call("prompts/get", gatewaytest.GetParams("up.one")) // it is noticed at the latest when it is asked
+	c.Call("prompts/get", gatewaytest.GetParams("up.one")) // at the latest, this get shows that the upstream is down
 	changes.WantChange()
 	if names := c.List(); !slices.Equal(names, []string{"steady.two"}) {
-		t.Errorf("after the grace the list is %q", names)
+		t.Errorf("after the grace the list is %q, want only steady.two", names)
 	}
 	c.Call("prompts/get", gatewaytest.GetParams("up.one")).Want(t, 200, "Unknown prompt: up.one")
 	p.Restart()
 	changes.WantChange()
 	if names := c.List(); !slices.Equal(names, []string{"steady.two", "up.one"}) {
-		t.Errorf("with the upstream back the list is %q", names)
+		t.Errorf("with the upstream back the list is %q, want both prompts", names)
 	}
 }

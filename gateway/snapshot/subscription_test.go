@@ -26,7 +26,7 @@ func TestSubscription_NotifiesAfterTheNewListCanBeRead(t *testing.T) {
 		for c, stream := range streams {
 			stream.WantChange()
 			if diff := cmp.Diff([]string{"p." + name}, c.List()); diff != "" {
-				t.Fatalf("%s: listed on the notification (-want +got):\n%s", c.Revision, diff)
+				t.Fatalf("%s lists after the notification (-want +got):\n%s", c.Revision, diff)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func TestSubscription_NotifiesOncePerChange(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	p.Offer("e") // what comes next is about this
+	p.Offer("e") // the next notification is about this change
 	for c, stream := range streams {
 		stream.WantChange()
 		if diff := cmp.Diff([]string{"p.e"}, c.List()); diff != "" {
@@ -59,8 +59,8 @@ func TestSubscription_NotifiesOncePerChange(t *testing.T) {
 	}
 }
 
-// The changes of a burst arrive while the list that followed the first of them is on its way, so how fast the machine is
-// does not matter: the others share one more list.
+// The later changes of a burst arrive while the gateway lists because of the first one, however fast the machine is. They
+// share one more list.
 func TestSubscription_ChangesOfABurstShareOneMoreList(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
@@ -91,7 +91,7 @@ func TestSubscription_ChangesOfABurstShareOneMoreList(t *testing.T) {
 		last = c.List()[0]
 	}
 	if told > 2 {
-		t.Errorf("20 changes in a row were told %d times, want 2 at most", told)
+		t.Errorf("20 changes in a row caused %d notifications, want 2 at most", told)
 	}
 	p.Offer("end")
 	for last := ""; last != "p.end"; last = c.List()[0] {
@@ -99,7 +99,7 @@ func TestSubscription_ChangesOfABurstShareOneMoreList(t *testing.T) {
 	}
 	stream.WantSilence()
 	if more := len(listing); more != 2 {
-		t.Errorf("after the burst's first list, there were %d more, want one for the rest of it and one for what followed", more)
+		t.Errorf("%d lists after the first of the burst, want one for the rest of it and one for the last change", more)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestSubscription_NotifiesOfAChangedDefinition(t *testing.T) {
 	p.AwaitStream().Offer(`{"name":"a","description":"two","icons":[]}`)
 	stream.WantChange()
 	c.Call("prompts/list", "").Want(t, http.StatusOK, `"description":"two"`)
-	// The same definition in another spelling is not another definition; the following change is what is told.
+	// The same definition in another spelling is no change. Only the next definition is.
 	p.Offer(`{"icons":[ ],"name":"a","description":"tw\u006f"}`)
 	p.Offer(`{"name":"a","description":"three"}`)
 	stream.WantChange()
@@ -130,13 +130,13 @@ func TestSubscription_NotifiesOnlyAffectedAudiences(t *testing.T) {
 		stream.WantChange()
 	}
 	open.Offer("a", "wip_x") // hidden from everybody
-	upstreamtest.Eventually(t, "the hidden change is in", func() bool { return s.Ready().Upstreams[0].Prompts == 2 })
+	upstreamtest.Eventually(t, "the hidden prompt is listed", func() bool { return s.Ready().Upstreams[0].Prompts == 2 })
 	open.Offer("a", "d", "wip_x")
 	for _, streams := range []map[*gatewaytest.Client]*gatewaytest.Stream{ann, bob} {
 		for c, stream := range streams {
-			stream.WantChange() // for bob, the first that he hears
+			stream.WantChange() // for bob, the first notification
 			if names := c.List(); !slices.Contains(names, "open.d") {
-				t.Errorf("listed on the notification: %v", names)
+				t.Errorf("lists %v after the notification, want open.d in it", names)
 			}
 			stream.WantSilence()
 		}
@@ -150,9 +150,9 @@ func TestSubscription_FailingUpstreamIsNoChange(t *testing.T) {
 	stream := c.Listen("1")
 	stays.AwaitStream()
 	goes.Stop()
-	upstreamtest.Eventually(t, "it is noticed", func() bool { return strings.Contains(c.Call("prompts/list", "").Body, "partial") })
+	upstreamtest.Eventually(t, "the upstream is degraded", func() bool { return strings.Contains(c.Call("prompts/list", "").Body, "partial") })
 	goes.Restart()
-	upstreamtest.Eventually(t, "it is back", func() bool { return !strings.Contains(c.Call("prompts/list", "").Body, "partial") })
+	upstreamtest.Eventually(t, "the upstream is healthy again", func() bool { return !strings.Contains(c.Call("prompts/list", "").Body, "partial") })
 	stays.Offer("a", "c")
 	stream.WantChange()
 	if diff := cmp.Diff([]string{"goes.b", "stays.a", "stays.c"}, c.List()); diff != "" {
@@ -161,8 +161,8 @@ func TestSubscription_FailingUpstreamIsNoChange(t *testing.T) {
 	stream.WantSilence()
 }
 
-// TestSubscription_OpenedDuringChangesMissesNone opens streams while the catalog changes all the time: whatever a client
-// listed after its stream stood, it ends with the last list if it lists on each notification.
+// Clients open streams while the catalog changes. A client that lists after opening its stream, and again after each
+// notification, ends with the last list.
 func TestSubscription_OpenedDuringChangesMissesNone(t *testing.T) {
 	one, two := gatewaytest.NewPeer(t, "one", "a"), gatewaytest.NewPeer(t, "two", "a")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", one, two))

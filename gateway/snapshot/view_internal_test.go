@@ -16,7 +16,7 @@ func empty(tb testing.TB) *Snapshot {
 	return s
 }
 
-// A when may distinguish every token from every other, and there are new tokens all the time while the catalog stays.
+// A when expression may tell every token from every other one, so that audiences may come without end.
 func TestViews_AreBounded(t *testing.T) {
 	s := empty(t)
 	var last *policy.Audience
@@ -29,16 +29,16 @@ func TestViews_AreBounded(t *testing.T) {
 	}
 	next := s.next(s.Generation, s.Catalog, s.States)
 	if kept, ok := next.views.Peek(last); !ok || kept != s.view(last) || next.views.Len() != maxViews {
-		t.Errorf("of %d views the next snapshot has %d, and not that of the audience that asked last", maxViews, next.views.Len())
+		t.Errorf("of %d views the next snapshot has %d, or it lacks that of the latest audience", maxViews, next.views.Len())
 	}
 }
 
-// someone is a principal who is not everybody.
+// someone returns a principal with groups.
 func someone() policy.Principal {
 	return policy.Principal{Subject: "user:ann", Groups: []string{"group:eng", "group:staff"}}
 }
 
-// An audience that has asked before finds the view that was built then.
+// The view of an audience that asked before is built already.
 func TestView_LookupAllocatesNothing(t *testing.T) {
 	s, principal := empty(t), someone()
 	if got := testing.AllocsPerRun(100, func() { s.View(s.Policy.Audience(principal)) }); got > 0 {
@@ -46,7 +46,7 @@ func TestView_LookupAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkViewLookup finds a view that was built before: no allocations.
+// BenchmarkViewLookup looks up a view that is built already, without allocations.
 func BenchmarkViewLookup(b *testing.B) {
 	s, principal := empty(b), someone()
 	b.ReportAllocs()

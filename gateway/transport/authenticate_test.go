@@ -23,7 +23,7 @@ import (
 
 type claims = identitytest.Claims
 
-// jwtBlock is an auth block's jwt block of a provider, with other settings.
+// jwtBlock returns the jwt block of a provider with further attributes.
 func jwtBlock(p *identitytest.Provider, settings ...string) string {
 	return fmt.Sprintf("jwt \"corp\" {\n issuer = %q\n audience = %q\n %s\n}\n", p.Issuer, identitytest.Audience, strings.Join(settings, "\n "))
 }
@@ -47,7 +47,7 @@ func TestAuthenticate_TokensOfAnIssuerArePrincipals(t *testing.T) {
 			t.Errorf("%.20s… with a session (-want +got):\n%s", who, diff)
 		}
 	}
-	// A session is its principal's, whichever of their tokens comes with it, and nobody else's.
+	// A session belongs to its principal: any other token of the same principal may use it, and no other principal.
 	session := s.Legacy("2025-11-25", idp.Token("ann"))
 	for who, status := range map[string]int{
 		idp.Sign(idp.Claims("ann").With(claims{"jti": "2"})): http.StatusOK, idp.Token("bob"): http.StatusNotFound, "ann": http.StatusNotFound,
@@ -75,7 +75,7 @@ func TestAuthenticate_ClaimsReachPolicyAndLimits(t *testing.T) {
 	ann.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
 	signed("bob", claims{"tier": "gold"}).Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"Unknown prompt: p.a"`)
 
-	// Another token of hers is of the same caller: what she sees is that token's, what she used up is hers.
+	// Another token of ann is that of the same principal. Its claims decide what she sees; her limit goes on.
 	other := signed("ann", claims{"tier": "silver", "groups": "eng"})
 	other.Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)
 	other.Call("prompts/list", "").Want(t, http.StatusOK, `"reason":"rate_limited"`)
@@ -94,7 +94,7 @@ func TestAuthenticate_LongestSubjectHasSessionsAndCursors(t *testing.T) {
 	}
 	session := gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":`+gatewaytest.InitializeParams("2025-11-25")+`}`, gatewaytest.Bearer(idp.Sign(long)))
 	if n := len(session.Header.Get("Mcp-Session-Id")); n == 0 || n > 1024 {
-		t.Errorf("a session id of %d bytes, want at most 1024", n)
+		t.Errorf("the session token has %d bytes, want 1 to 1024", n)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestAuthenticate_RefusalNamesTheProvider(t *testing.T) {
 			}
 			a := gatewaytest.Send(t, http.MethodGet, target, "", append(gatewaytest.Headers{"Accept", "text/event-stream"}, gatewaytest.Bearer(test.token)...))
 			if got := a.Header.Get("WWW-Authenticate"); a.Status != test.status || got != test.challenge {
-				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s", test.name, target, a.Status, got)
+				t.Errorf("%s: GET %s: status %d, WWW-Authenticate %s\nwant %d, %s", test.name, target, a.Status, got, test.status, test.challenge)
 			}
 		}
 	}
@@ -155,15 +155,15 @@ func TestAuthenticate_UnreachableProviderIsNoRefusal(t *testing.T) {
 	a := s.Modern(idp.Token("ann")).Call("prompts/list", "")
 	a.Want(t, http.StatusServiceUnavailable, "the identity provider did not answer")
 	if a.Header.Get("Retry-After") == "" || a.Header.Get("WWW-Authenticate") != "" {
-		t.Errorf("headers %v", a.Header)
+		t.Errorf("headers %v, want Retry-After and no WWW-Authenticate", a.Header)
 	}
 	s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	if got := log.String(); strings.Count(got, "caller refused") != 2 || !strings.Contains(got, "client=127.0.0.1") {
-		t.Errorf("the log: %s\nwant the two bad credentials, and where they came from", got)
+		t.Errorf("got the log %s\nwant the two bad credentials in it, with their clients' addresses", got)
 	}
 	if got := log.String(); !strings.Contains(got, "identity provider's keys not fetched") || !strings.Contains(got, "500 Internal Server Error") || strings.Contains(got, idp.Token("ann")[:40]) {
-		t.Errorf("the log: %s", got)
+		t.Errorf("got the log %s\nwant the provider's status in it, and no part of the token", got)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestMetadata_DescribesTheProtectedResource(t *testing.T) {
 		}
 		at := base + "/.well-known/oauth-protected-resource"
 		for _, path := range test.paths {
-			// Nobody has to be known, and a page of any origin may read it.
+			// The metadata needs no credential, and a page of any origin may read it.
 			a := gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Origin", "https://app.example.com"})
 			a.Want(t, http.StatusOK)
 			var got map[string]any
@@ -203,7 +203,7 @@ func TestMetadata_DescribesTheProtectedResource(t *testing.T) {
 			}
 			preflight := gatewaytest.Send(t, http.MethodOptions, at+path, "", gatewaytest.Headers{"Origin", "https://app.example.com", "Access-Control-Request-Headers", "mcp-protocol-version"})
 			if preflight.Want(t, http.StatusNoContent); preflight.Header.Get("Access-Control-Allow-Headers") != "*" {
-				t.Errorf("preflight: %v", preflight.Header)
+				t.Errorf("preflight: headers %v, want all headers to be allowed", preflight.Header)
 			}
 			gatewaytest.Send(t, http.MethodPost, at+path, "{}", nil).Want(t, http.StatusMethodNotAllowed)
 			gatewaytest.Send(t, http.MethodGet, at+path, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden, "Forbidden: host")
@@ -225,7 +225,7 @@ func TestStream_EndsWhenItsTokenExpires(t *testing.T) {
 		c.TB = t
 		listen := c.Listen("7")
 		if last := listen.Next(); !strings.Contains(last.Data, `"resultType":"complete"`) {
-			t.Errorf("the last message is %s", last.Data)
+			t.Errorf("the last message is %s, want the result of the subscription", last.Data)
 		}
 		listen.WantEnd()
 		c.Call("prompts/list", "").Want(t, http.StatusUnauthorized)
@@ -283,7 +283,7 @@ func TestAuthenticate_CountsRefusedCredentials(t *testing.T) {
 	_, reader := gatewaytest.RecordTelemetry(t)
 	idp := identitytest.Serve(t)
 	s := gatewaytest.Serve(t, "auth {\n"+jwtBlock(idp, `scopes = ["read"]`)+"}")
-	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized) // which is no credential
+	s.Modern("").Call("prompts/list", "").Want(t, http.StatusUnauthorized) // without a credential, so not counted
 	for range 2 {
 		s.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 	}
@@ -330,7 +330,7 @@ func TestAuthenticate_RefusesMissingAndUnknownTokens(t *testing.T) {
 	open, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n anonymous = true\n"+gatewaytest.Token("ann", "payments")+"}")
 	open.Modern("").Call("prompts/list", "").Want(t, http.StatusOK)
 	open.Modern("eve").Call("prompts/list", "").Want(t, http.StatusUnauthorized)
-	// Without an auth block everybody is in every team, whatever they send.
+	// Without an auth block everybody is a member of every team, whatever credential they send.
 	all, _, _ := gatewaytest.ServeTwoTeams(t, "")
 	for _, token := range []string{"", "eve"} {
 		if diff := cmp.Diff([]string{"billing.ledger", "billing.review_pr", "find.query"}, all.Modern(token).List()); diff != "" {
@@ -351,7 +351,7 @@ func TestAuthenticate_RefusesTwoCredentials(t *testing.T) {
 		}
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%q is answered with %d", two, response.StatusCode)
+			t.Errorf("credentials %q: status %d, want 401", two, response.StatusCode)
 		}
 	}
 }

@@ -11,24 +11,25 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// one is a request as it stands in a batch.
+// one returns a request.
 func one(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`
 }
 
+// batch returns a batch of messages.
 func batch(messages ...string) string { return "[" + strings.Join(messages, ", ") + "]" }
 
 const (
-	aNotification = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	aResponse     = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	someNotification = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	someResponse     = `{"jsonrpc":"2.0","id":1,"result":{}}`
 )
 
-// holdsInOrder fails unless the answer is a batch whose responses hold the parts.
-func holdsInOrder(t *testing.T, body string, parts ...string) {
+// wantInOrder fails the test unless the body is a batch with a response for each part, in the same order.
+func wantInOrder(t *testing.T, body string, parts ...string) {
 	t.Helper()
 	var responses []json.RawMessage
 	if err := json.Unmarshal([]byte(body), &responses); err != nil || len(responses) != len(parts) {
-		t.Fatalf("got %s, want a batch of %d", body, len(parts))
+		t.Fatalf("got %s, want a batch of %d responses", body, len(parts))
 	}
 	for i, part := range parts {
 		if !strings.Contains(string(responses[i]), part) {
@@ -43,23 +44,23 @@ func holdsInOrder(t *testing.T, body string, parts ...string) {
 func TestBatch_RespondsInOrder(t *testing.T) {
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
 	c := s.Legacy("2025-03-26", "")
-	c.Headers = c.Headers[:2] // the header with the revision came later
+	c.Headers = c.Headers[:2] // 2025-03-26 has no header for the revision
 	answer := func(status int, messages ...string) string {
 		t.Helper()
 		a := gatewaytest.Send(t, http.MethodPost, c.URL, batch(messages...), c.Headers)
 		a.Want(t, status)
 		return a.Body
 	}
-	got := answer(http.StatusOK, one(`1`, "ping", ``), aNotification, one(`"b"`, "prompts/list", ``), aResponse,
+	got := answer(http.StatusOK, one(`1`, "ping", ``), someNotification, one(`"b"`, "prompts/list", ``), someResponse,
 		one(`3`, "prompts/get", `"name":"p.a"`), one(`4`, "prompts/get", `"name":"p.none"`), one(`5`, "tools/list", ``))
-	holdsInOrder(t, got, `"id":1,"result":{}`, `"id":"b"`, `from p`, `"id":4,"error":{"code":-32602`, `{"tools":[]}`)
+	wantInOrder(t, got, `"id":1,"result":{}`, `"id":"b"`, `from p`, `"id":4,"error":{"code":-32602`, `{"tools":[]}`)
 	got = answer(http.StatusOK, one(`1`, "initialize", `"protocolVersion":"2025-03-26"`), `{"jsonrpc":"1.0","id":2,"method":"ping"}`,
 		`7`, `{}`, batch(one(`8`, "ping", ``)), one(`9`, "prompts/list", gatewaytest.Meta), one(`10`, "ping", ``))
-	holdsInOrder(t, got, `"id":1,"error":{"code":-32600`, `"id":2,"error":{"code":-32600`, `"code":-32700`, `"code":-32600`, `"code":-32600`,
+	wantInOrder(t, got, `"id":1,"error":{"code":-32600`, `"id":2,"error":{"code":-32600`, `"code":-32700`, `"code":-32600`, `"code":-32600`,
 		`"id":9,"error":{"code":-32600`, `"id":10,"result":{}`)
-	for _, silent := range [][]string{{aNotification}, {aResponse, aResponse}, {aNotification, aResponse}} {
+	for _, silent := range [][]string{{someNotification}, {someResponse, someResponse}, {someNotification, someResponse}} {
 		if got := answer(http.StatusAccepted, silent...); got != "" {
-			t.Errorf("%s is answered %s", silent, got)
+			t.Errorf("%s: got the body %s, want none", silent, got)
 		}
 	}
 	full := make([]string, 101)
@@ -122,11 +123,11 @@ func TestBatch_RunsEightRequestsAtOnce(t *testing.T) {
 	c := s.Legacy("2025-03-26", "")
 	answered := make(chan gatewaytest.Response, 1)
 	go func() { answered <- gatewaytest.Send(t, http.MethodPost, c.URL, batch(gets...), c.Headers) }()
-	upstreamtest.Eventually(t, "eight are asked at once", func() bool { return now.Load() == 8 })
+	upstreamtest.Eventually(t, "eight gets run at once", func() bool { return now.Load() == 8 })
 	close(release)
 	a := <-answered
 	if n := strings.Count(a.Body, "from p"); n != 40 || most.Load() != 8 {
-		t.Errorf("%d answers, %d at once, want 40 and no more than 8", n, most.Load())
+		t.Errorf("%d results, at most %d gets at once, want 40 and 8", n, most.Load())
 	}
 }
 
@@ -144,9 +145,9 @@ func TestBatch_RequestsCanBeCancelled(t *testing.T) {
 	<-entered
 	gatewaytest.Send(t, http.MethodPost, c.URL, batch(cancel), c.Headers).Want(t, http.StatusAccepted)
 	<-gone
-	holdsInOrder(t, (<-answered).Body, `"id":"x","error"`, `"id":2`)
+	wantInOrder(t, (<-answered).Body, `"id":"x","error"`, `"id":2`)
 
-	// Over one connection, who cancels gets no response.
+	// Over a connection, a cancelled request gets no response.
 	pipes := s.Stdio("")
 	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
 	pipes.WantMessage(`"id":1`)
@@ -154,26 +155,26 @@ func TestBatch_RequestsCanBeCancelled(t *testing.T) {
 	<-entered
 	pipes.Send(cancel)
 	<-gone
-	holdsInOrder(t, pipes.Next(), `"id":2`)
+	wantInOrder(t, pipes.Next(), `"id":2`)
 }
 
 func TestBatch_WorksOverConnections(t *testing.T) {
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
-	ask := batch(one(`1`, "ping", ``), aNotification, one(`2`, "prompts/get", `"name":"p.a"`), one(`3`, "initialize", ``), `{"jsonrpc":"2.0"}`,
+	ask := batch(one(`1`, "ping", ``), someNotification, one(`2`, "prompts/get", `"name":"p.a"`), one(`3`, "initialize", ``), `{"jsonrpc":"2.0"}`,
 		one(`4`, "subscriptions/listen", gatewaytest.Meta), one(`5`, "no/such", ``))
 	want := []string{`"id":1,"result":{}`, "from p", `"id":3,"error":{"code":-32600`, `"code":-32600`, `"id":4,"error":{"code":-32600`, `"id":5,"error":{"code":-32601`}
 
 	pipes := s.Stdio("")
 	pipes.Send(ask)
-	pipes.WantMessage(`"code":-32600`, "Batches") // there is no revision yet
+	pipes.WantMessage(`"code":-32600`, "Batches") // before initialize there is no revision
 	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-03-26"`)
 	pipes.WantMessage(`"id":1`)
-	pipes.Send(batch(aNotification, aResponse))
+	pipes.Send(batch(someNotification, someResponse))
 	pipes.Send(ask)
-	holdsInOrder(t, pipes.Next(), want...)
+	wantInOrder(t, pipes.Next(), want...)
 	pipes.Send(`[]`)
 	pipes.WantMessage(`{"jsonrpc":"2.0","error":{"code":-32600`)
-	pipes.Request(`9`, "prompts/list", gatewaytest.Meta) // the modern era has none, whatever was settled on
+	pipes.Request(`9`, "prompts/list", gatewaytest.Meta) // a request of the modern era is served beside the legacy session
 	pipes.WantMessage(`"id":9`, `"resultType":"complete"`)
 	pipes.Request(`1`, "initialize", `"protocolVersion":"2025-06-18"`)
 	pipes.WantMessage(`"id":1`)
@@ -181,7 +182,7 @@ func TestBatch_WorksOverConnections(t *testing.T) {
 	pipes.WantMessage(`"code":-32600`, "Batches")
 
 	sse := s.SSESession("2025-03-26", "")
-	sse.Post(batch(aNotification, aResponse))
+	sse.Post(batch(someNotification, someResponse))
 	sse.Post(ask)
-	holdsInOrder(t, sse.WantMessage(), want...)
+	wantInOrder(t, sse.WantMessage(), want...)
 }

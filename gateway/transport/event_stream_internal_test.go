@@ -11,7 +11,7 @@ func (discard) Write(p []byte) (int, error)      { return len(p), nil }
 func (discard) SetWriteDeadline(time.Time) error { return nil }
 func (discard) Flush() error                     { return nil }
 
-// An event is written in one piece, for which room is made once.
+// An event is written at once, from one buffer.
 func TestEventStream_AllocatesOncePerEvent(t *testing.T) {
 	out, data := &eventStream{w: discard{}, control: discard{}}, make([]byte, 300)
 	if got := testing.AllocsPerRun(100, func() { out.event("0123456789abcdef.1.0123", data) }); got > 1 {
@@ -19,7 +19,7 @@ func TestEventStream_AllocatesOncePerEvent(t *testing.T) {
 	}
 }
 
-// BenchmarkEvent writes an event of a stream: 1 allocation.
+// BenchmarkEvent writes an event, with one allocation.
 func BenchmarkEvent(b *testing.B) {
 	out, data := &eventStream{w: discard{}, control: discard{}}, make([]byte, 300)
 	b.ReportAllocs()

@@ -20,7 +20,7 @@ func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
 		conn, client := net.Pipe()
 		defer client.Close()
 		if !h.hijacked.add(conn) {
-			t.Fatal("a stream is refused before the end")
+			t.Fatal("a stream is refused before wait")
 		}
 		go h.serveHijacked(t.Context(), conn, &eventStream{w: conn, control: chunked{conn}}, func(_ context.Context, out *eventStream) {
 			out.comment() // nobody reads it
@@ -28,10 +28,10 @@ func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
 		began := time.Now()
 		h.hijacked.wait()
 		if waited := time.Since(began); waited != closeBound {
-			t.Errorf("end returned after %v, want %v", waited, closeBound)
+			t.Errorf("wait returned after %v, want %v", waited, closeBound)
 		}
 		if late, _ := net.Pipe(); h.hijacked.add(late) {
-			t.Error("a stream is kept after the end")
+			t.Error("a stream is accepted after wait")
 		}
 	})
 }
@@ -45,11 +45,11 @@ func TestServeHijacked_PanicEndsOneStream(t *testing.T) {
 		panic("out of range")
 	})
 	if _, err := client.Read(make([]byte, 1)); err == nil {
-		t.Error("the stream goes on")
+		t.Error("the stream goes on after a panic")
 	}
 	h.hijacked.wait()
 	if !strings.Contains(log.String(), "out of range") {
-		t.Errorf("the log does not tell of the panic: %s", log.String())
+		t.Errorf("the panic is not in the log: %s", log.String())
 	}
 }
 
@@ -63,11 +63,11 @@ func TestFollow_KeepsQuietStreamsAlive(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*keepAlive+time.Second)
 		defer cancel()
 		caller := &snapshot.Caller{Generation: &snapshot.Generation{}}
-		if h.follow(ctx, caller, &snapshot.Subscription{}, func() { t.Error("a change is sent") }, outlet{keepAlive: out.comment}) {
-			t.Error("the stream ended before its client went")
+		if h.follow(ctx, caller, &snapshot.Subscription{}, func() { t.Error("a change was sent") }, outlet{keepAlive: out.comment}) {
+			t.Error("the stream ended although its client was still there")
 		}
 		if got := written.String(); got != strings.Repeat(": keep-alive\n\n", 3) {
-			t.Errorf("in %s it said %q", 3*keepAlive, got)
+			t.Errorf("within %s it sent %q, want three keep-alives", 3*keepAlive, got)
 		}
 	})
 }

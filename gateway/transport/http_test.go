@@ -44,7 +44,7 @@ func TestHTTP_ChecksHostAndOrigin(t *testing.T) {
 			t.Helper()
 			a := gatewaytest.Send(t, method, s.URL, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, h)
 			if got := a.Status == http.StatusForbidden; got != forbidden {
-				t.Errorf("%s with %q: status %d, forbidden should be %v", method, h, a.Status, forbidden)
+				t.Errorf("%s with %q: status %d, want forbidden: %t", method, h, a.Status, forbidden)
 			}
 		}
 		status(false)
@@ -80,7 +80,7 @@ func TestHTTP_ServesItsPathOnly(t *testing.T) {
 	}
 }
 
-// Any address of the gateway's own may come in by its number, since no name can be made to point there.
+// A request may name the address that it arrived at as its host: unlike a name, nobody can make an address point elsewhere.
 func TestHTTP_AcceptsItsOwnAddressAsHost(t *testing.T) {
 	g, err := gateway.New(gatewaytest.Load(t, ``), gateway.Options{})
 	if err != nil {
@@ -97,13 +97,13 @@ func TestHTTP_AcceptsItsOwnAddressAsHost(t *testing.T) {
 	}
 }
 
-// The server's bound is on how long a request may take to arrive, not on what is then answered.
+// ReadTimeout bounds the time that a request takes to arrive, and not the time that its response takes.
 func TestHTTP_ReadTimeoutBoundsOnlyTheArrivalOfARequest(t *testing.T) {
 	const bound = 50 * time.Millisecond
 	p := gatewaytest.NewPeer(t, "up", "p")
 	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 		if call.Method == "prompts/get" {
-			time.Sleep(3 * bound) // longer than the request may take
+			time.Sleep(3 * bound) // longer than the request may take to arrive
 		}
 		return false
 	})
@@ -137,6 +137,6 @@ func TestHTTP_ReadTimeoutBoundsOnlyTheArrivalOfARequest(t *testing.T) {
 	answer := make([]byte, 1000)
 	n, err := half.Read(answer)
 	if err != nil || !strings.Contains(string(answer[:n]), "did not arrive whole") {
-		t.Errorf("a request of which half arrived is answered %q, %v", answer[:n], err)
+		t.Errorf("half of a request: got %q, %v, want that it did not arrive whole", answer[:n], err)
 	}
 }

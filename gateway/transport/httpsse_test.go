@@ -21,7 +21,7 @@ func TestSSE_ServesEachLegacyRevision(t *testing.T) {
 		}
 		c.Request(`0`, "prompts/list", ``)
 		c.WantMessage(`"id":0`, `"code":-32600`, `"Begin with initialize"`)
-		c.Request(`0`, "server/discover", gatewaytest.Meta) // there is no modern era here
+		c.Request(`0`, "server/discover", gatewaytest.Meta) // HTTP+SSE has no modern era
 		c.WantMessage(`"id":0`, `"code":-32600`)
 		c.Request(`0`, "ping", ``)
 		c.WantMessage(`{"jsonrpc":"2.0","id":0,"result":{}}`)
@@ -38,7 +38,7 @@ func TestSSE_ServesEachLegacyRevision(t *testing.T) {
 		c.WantMessage(`{"tools":[]}`)
 		c.Request(`3`, "no/such", ``)
 		c.WantMessage(`"id":3`, `-32601`)
-		c.Post(`{"jsonrpc":"2.0","id":5,"result":{}}`) // an answer to nothing
+		c.Post(`{"jsonrpc":"2.0","id":5,"result":{}}`) // a reply to no server request
 		p.AwaitStream().Offer("a", "b")
 		if got := c.WantMessage(); got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
 			t.Errorf("got %s", got)
@@ -48,7 +48,7 @@ func TestSSE_ServesEachLegacyRevision(t *testing.T) {
 		c.WantSilence()
 		c.Close()
 		p.Offer("a")
-		upstreamtest.Eventually(t, "the list is as before", func() bool { return len(s.Modern("").List()) == 1 })
+		upstreamtest.Eventually(t, "the list is what it was at first", func() bool { return len(s.Modern("").List()) == 1 })
 	}
 }
 
@@ -57,7 +57,7 @@ func TestSSE_SessionBelongsToItsPrincipal(t *testing.T) {
 	gatewaytest.Send(t, http.MethodGet, s.SSEURL(), "", nil).Want(t, http.StatusUnauthorized)
 	ann, bob := s.SSESession("2024-11-05", "ann"), s.SSESession("2024-11-05", "bob")
 	if ann.Endpoint == bob.Endpoint {
-		t.Fatal("two sessions have one endpoint")
+		t.Fatal("two sessions have the same endpoint")
 	}
 	const list = `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`
 	post := func(token, endpoint string) gatewaytest.Response {
@@ -66,7 +66,7 @@ func TestSSE_SessionBelongsToItsPrincipal(t *testing.T) {
 	none := post("bob", s.SSEURL()+"?sessionId=none")
 	none.Want(t, http.StatusNotFound, `"id":1`, `"code":-32600`)
 	if stolen := post("bob", ann.Endpoint); stolen.Dump() != none.Dump() {
-		t.Errorf("another's session is answered %s, one that is not there %s", stolen.Dump(), none.Dump())
+		t.Errorf("another principal's session: got %s, want the same as for a session that does not exist: %s", stolen.Dump(), none.Dump())
 	}
 	post("", ann.Endpoint).Want(t, http.StatusUnauthorized)
 	post("nobody", ann.Endpoint).Want(t, http.StatusUnauthorized)
@@ -75,12 +75,12 @@ func TestSSE_SessionBelongsToItsPrincipal(t *testing.T) {
 	ann.WantMessage(`"billing.ledger"`)
 	bob.Post(list)
 	if got := bob.WantMessage(`"find.query"`); strings.Contains(got, "ledger") {
-		t.Errorf("bob sees %s", got)
+		t.Errorf("bob sees a prompt of payments: %s", got)
 	}
 	billing.AwaitStream().Offer("review_pr", "wip_x", "debug_y", "new")
 	ann.WantMessage("list_changed")
 	bob.Post(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-	bob.WantMessage(`"id":2`) // and nothing of what it cannot see before
+	bob.WantMessage(`"id":2`) // and before it no change that bob does not see
 	ann.Close()
 	upstreamtest.Eventually(t, "the session has ended with its stream", func() bool { return post("ann", ann.Endpoint).Status == http.StatusNotFound })
 }
@@ -128,8 +128,8 @@ func TestSSE_CancelsRequests(t *testing.T) {
 	c.Post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
 	<-gone
 	c.Request(`1`, "ping", ``)
-	c.WantMessage(`"id":1`) // and nothing about x before
-	// The end of the stream is the end of its requests.
+	c.WantMessage(`"id":1`) // and before it no response to x
+	// When the stream ends, its requests are cancelled.
 	c.Request(`2`, "prompts/get", `"name":"p.a"`)
 	<-entered
 	c.Close()
@@ -151,7 +151,7 @@ func TestSSE_DrainCompletesRequestsInFlight(t *testing.T) {
 	c.Request(`1`, "prompts/get", `"name":"p.a"`)
 	<-entered
 	s.Drain()
-	upstreamtest.Eventually(t, "nothing more is taken", func() bool {
+	upstreamtest.Eventually(t, "no more messages are accepted", func() bool {
 		a := gatewaytest.Send(t, http.MethodPost, c.Endpoint, `{"jsonrpc":"2.0","method":"notifications/x"}`, nil)
 		return a.Status == http.StatusNotFound
 	})

@@ -19,10 +19,10 @@ func TestInitialize_NegotiatesARevision(t *testing.T) {
 		a := c.Call("initialize", gatewaytest.InitializeParams(asked))
 		a.Want(t, http.StatusOK, `"protocolVersion":"`+want+`"`, `"prompts":{"listChanged":true}`, `"instructions":"Ask."`, `"serverInfo":{"name":"promptweir","version":"1.2.3"}`)
 		if has := strings.Contains(a.Body, `"completions":{}`); has != (want != "2024-11-05") {
-			t.Errorf("%s: completions declared: %v", want, has)
+			t.Errorf("%s: completions are declared: %t", want, has)
 		}
 		if id := a.Header.Get("Mcp-Session-Id"); id == "" || len(id) > 1024 || strings.Contains(id, want) {
-			t.Errorf("session id %q", id)
+			t.Errorf("session token %q, want one of at most 1024 bytes that does not show the revision", id)
 		}
 	}
 	for _, revision := range gatewaytest.LegacyRevisions {
@@ -65,7 +65,7 @@ func TestSession_HoldsForItsPrincipalOnEachReplica(t *testing.T) {
 		"too long":          with(one, "ann", "Mcp-Session-Id", strings.Repeat("A", 2000)),
 	} {
 		if refused.Status != http.StatusNotFound || strings.Contains(refused.Body, `"id"`) {
-			t.Errorf("%s: status %d: %s", name, refused.Status, refused.Body)
+			t.Errorf("%s: status %d, %s, want 404 and no id", name, refused.Status, refused.Body)
 		}
 	}
 	with(one, "ann").Want(t, http.StatusBadRequest, "Mcp-Session-Id is required")
@@ -97,7 +97,7 @@ func TestLegacy_AnswersEachMethod(t *testing.T) {
 		}
 		for _, message := range []string{`{"jsonrpc":"2.0","method":"notifications/x"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}`} {
 			if a := gatewaytest.Send(t, http.MethodPost, c.URL, message, c.Headers); a.Status != http.StatusAccepted || a.Body != "" {
-				t.Errorf("%s: status %d, body %q, want 202 and none", message, a.Status, a.Body)
+				t.Errorf("%s: status %d, body %q, want 202 and an empty body", message, a.Status, a.Body)
 			}
 		}
 	}
@@ -113,32 +113,31 @@ func TestStream_TellsAReturningClientWhetherItMissedAChange(t *testing.T) {
 	}
 	prime := first.Next()
 	if prime.LastEventID == "" || prime.Data != "" {
-		t.Fatalf("got %+v first, want an id without data", prime)
+		t.Fatalf("the first event is %+v, want an id without data", prime)
 	}
 	p.AwaitStream().Offer("a", "b")
 	news := first.WantChange()
 	if news.LastEventID == prime.LastEventID || !strings.HasPrefix(news.LastEventID, strings.SplitAfter(prime.LastEventID, ".")[0]) {
-		t.Errorf("event ids %q and %q", prime.LastEventID, news.LastEventID)
+		t.Errorf("event ids %q and %q, want different ones of the same stream", prime.LastEventID, news.LastEventID)
 	}
 	first.Close()
 
-	// A session has one stream, so each of these has a session of its own.
+	// A session has one stream, so each of these streams needs a session of its own.
 	current := s.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", news.LastEventID)
 	old := s.Legacy("2025-11-25", "").Listen("", "Last-Event-Id", prime.LastEventID)
 	made := s.Legacy("2025-06-18", "").Listen("", "Last-Event-Id", "made up")
 	current.Next()
 	old.Next()
 	if told := old.WantChange(); !strings.HasSuffix(told.LastEventID, news.LastEventID[strings.LastIndexByte(news.LastEventID, '.'):]) {
-		t.Errorf("told with id %q, want the fingerprint of %q", told.LastEventID, news.LastEventID)
+		t.Errorf("the change has the event id %q, want the view of %q", told.LastEventID, news.LastEventID)
 	}
 	made.WantChange()
-	// Silence is shown by the next change being the first thing said.
+	// The next change is the first event, so there was none before it.
 	p.Offer("a", "c")
 	for _, stream := range []*gatewaytest.Stream{current, old, made} {
 		stream.WantChange()
 		stream.WantSilence()
 	}
-	// A gateway that has just begun sees the same view, and says nothing either.
 	s.Drain()
 	current.WantEnd()
 	old.WantEnd()
@@ -174,7 +173,7 @@ func TestStream_ReconnectToAFreshReplicaIsNoChange(t *testing.T) {
 		t.Fatalf("got %q", prime.Data)
 	}
 	p.AwaitStream()
-	upstreamtest.Eventually(t, "the change arrives", func() bool {
+	upstreamtest.Eventually(t, "the change is in the list", func() bool {
 		p.Offer("a", "b")
 		return len(c.List()) == 2
 	})

@@ -23,21 +23,21 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// TestMatrix_AllClientsWithAllUpstreams plays a whole conversation between a client and an upstream of each revision, over
-// each transport that the revision has, and prints as a table what came of it.
+// A client of each revision, over each transport that the revision has, talks through the gateway to an upstream of each
+// revision, over each transport. The test logs the outcome as a table.
 func TestMatrix_AllClientsWithAllUpstreams(t *testing.T) {
 	var text strings.Builder
 	var ups []end
 	for _, e := range ends() {
 		if e.transport == "sse" && e.revision != "2024-11-05" {
-			continue // Streamable HTTP took its place with the revision after it
+			continue // the next revision replaced it by Streamable HTTP
 		}
 		ups = append(ups, e)
 		startActor(t, e, &text)
 	}
 	s := gatewaytest.Serve(t, "gateway { page_size = 5 }\n"+"team \"eng\" {\n"+text.String()+"}\n")
 	want := len(ups) * len(actorPrompts())
-	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == want })
+	upstreamtest.Eventually(t, "each upstream's prompts are listed", func() bool { return len(s.Modern("").List()) == want })
 	table := [][]string{{"client \\ upstream"}}
 	for _, up := range ups {
 		table[0] = append(table[0], up.String())
@@ -67,14 +67,14 @@ func aligned(table [][]string) string {
 	return b.String()
 }
 
-// end is how a client or an upstream speaks.
+// end is the revision and the transport of a client or an upstream.
 type end struct{ revision, transport string }
 
 func (e end) String() string { return e.revision + " " + e.transport }
 
 func (e end) name() string { return strings.ReplaceAll(e.transport+e.revision, "-", "") }
 
-// ends are all revisions over all transports that they have. A client may keep to HTTP+SSE in any legacy revision.
+// ends returns each revision over each of its transports. A client may use HTTP+SSE in any legacy revision.
 func ends() []end {
 	var all []end
 	for _, revision := range append(slices.Clone(gatewaytest.LegacyRevisions), gatewaytest.Latest) {
@@ -86,7 +86,7 @@ func ends() []end {
 	return all
 }
 
-// cell is one client before one upstream.
+// cell is one client with one upstream.
 type cell struct {
 	*caller
 
@@ -105,11 +105,11 @@ func (c *cell) play() {
 	c.change()
 	c.cancel()
 	if report := c.report(); report.Wrong != nil {
-		c.t.Errorf("said to the upstream against its schema: %s", report.Wrong)
+		c.t.Errorf("messages to the upstream violate its schema: %s", report.Wrong)
 	}
 }
 
-// ask calls a method with params about a prompt of the upstream, and fails where the answer is against the schema.
+// ask makes a request about a prompt of the upstream, and fails the test if the response violates the client's schema.
 func (c *cell) ask(method, params string) gatewaytest.Response {
 	c.t.Helper()
 	body := c.call(method, strings.ReplaceAll(params, "<up>", c.up.name()))
@@ -120,8 +120,8 @@ func (c *cell) ask(method, params string) gatewaytest.Response {
 	return a
 }
 
-// ahead reports whether params ask for content that came with a later revision than the client's, which its schema
-// therefore cannot know: it is passed on all the same.
+// ahead reports whether params ask for content that a later revision than the client's introduced. The gateway passes it
+// on all the same, but the client's schema does not know it.
 func (c *cell) ahead(params string) bool {
 	for content, since := range map[string]string{"audio": "2025-03-26", "resource_link": "2025-06-18", "hologram": "9999-99-99"} {
 		if strings.Contains(params, "<up>."+content) && c.end.revision < since {
@@ -144,7 +144,7 @@ func (c *cell) names() []string {
 		cursor := a.Result(c.t, "nextCursor")
 		if cursor == nil {
 			if pages < 2 {
-				c.t.Errorf("the list has %d page", pages)
+				c.t.Errorf("the list has %d page, want several", pages)
 			}
 			return names
 		}
@@ -183,7 +183,7 @@ func (c *cell) failures() {
 	c.ask("prompts/get", `{"name":"<up>.none"}`).Want(c.t, http.StatusOK, `"code":-32602`)
 }
 
-// change lets the upstream add or take away a prompt and say so: the client is told, and then finds it so.
+// change makes the upstream add or remove a prompt and announce it. The client is notified, and then lists the change.
 func (c *cell) change() {
 	before := slices.Contains(c.names(), "grown")
 	c.ask("prompts/get", `{"name":"<up>.grow"}`).Want(c.t, http.StatusOK, `"messages"`)
@@ -192,10 +192,10 @@ func (c *cell) change() {
 		case message := <-c.changes:
 			gatewaytest.CheckSchema(c.t, c.end.revision, "", message)
 		case <-time.After(gatewaytest.Patience):
-			c.t.Fatal("the client was not told of a change")
+			c.t.Fatal("the client was not notified of a change")
 		}
 		if slices.Contains(c.names(), "grown") != before {
-			return // else it was told of an earlier change of another upstream
+			return // else the notification was about an earlier change of another upstream
 		}
 	}
 }
@@ -203,15 +203,15 @@ func (c *cell) change() {
 func (c *cell) cancel() {
 	before := c.report()
 	cancel := c.start(`{"name":"` + c.up.name() + `.hold"}`)
-	upstreamtest.Eventually(c.t, "the upstream is asked", func() bool { return c.report().Holding == before.Holding+1 })
+	upstreamtest.Eventually(c.t, "the upstream holds the get", func() bool { return c.report().Holding == before.Holding+1 })
 	cancel()
-	upstreamtest.Eventually(c.t, "the upstream has heard of the end", func() bool {
+	upstreamtest.Eventually(c.t, "the upstream knows that the get is cancelled", func() bool {
 		now := c.report()
 		return now.Holding == before.Holding && now.Cancelled == before.Cancelled+1
 	})
 }
 
-// report asks the upstream how it has fared.
+// report gets the upstream's report.
 func (c *cell) report() (r report) {
 	c.t.Helper()
 	var result struct {
@@ -230,14 +230,14 @@ func (c *cell) report() (r report) {
 	return r
 }
 
-// caller is a client of a revision over a transport, in raw JSON.
+// caller is a client of a revision over a transport.
 type caller struct {
 	end end
 	// call sends a request and returns its response.
 	call func(method, params string) string
-	// start sends a prompts/get whose response is not waited for, and returns what takes it back.
+	// start sends a get without waiting for its response, and returns the function that cancels it.
 	start func(params string) (cancel func())
-	// changes are the notifications that the client got.
+	// changes has the notifications that the client received.
 	changes chan string
 }
 
@@ -311,7 +311,7 @@ func httpCaller(t *testing.T, s *gatewaytest.Server, e end) *caller {
 	}
 }
 
-// newDuplex is a caller whose one connection carries everything in both directions. Next returns what comes.
+// newDuplex returns a caller with one connection for both directions. Next returns the next message.
 func newDuplex(t *testing.T, e end, say func(string), next func() (string, bool)) *caller {
 	c := &caller{end: e, changes: make(chan string, 1000)}
 	answers := make(chan string, 100)
@@ -337,7 +337,7 @@ func newDuplex(t *testing.T, e end, say func(string), next func() (string, bool)
 		case answer := <-answers:
 			return answer
 		case <-time.After(gatewaytest.Patience):
-			t.Fatalf("no answer to %s %s", method, params)
+			t.Fatalf("no response to %s %s", method, params)
 			return ""
 		}
 	}
@@ -350,29 +350,29 @@ func newDuplex(t *testing.T, e end, say func(string), next func() (string, bool)
 	return c
 }
 
-// actor is an MCP server of one revision, written by hand, over whichever transport.
+// actor is an MCP server of one revision, for any transport.
 type actor struct {
 	revision string
-	// say says something that is no response.
+	// say sends a notification.
 	say func(method string)
-	// byResponse is set where a request is taken back by closing its response.
+	// byResponse says that a client cancels a request by closing its response.
 	byResponse bool
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	report
 	grown   bool
 	waiting map[string]chan struct{}
 }
 
-// report is what an actor has seen.
+// report is an actor's account of what it received.
 type report struct {
 	Holding, Cancelled int
-	// Wrong is what the gateway said against the schema of the revision.
+	// Wrong are the violations of the revision's schema by messages of the gateway.
 	Wrong []string
 }
 
-// contents are the contents that the revisions know, and one that none does, each the only message of the prompt of
-// that name.
+// contents are the kinds of content that the revisions know, and one that none knows. Each is the only message of the
+// prompt with its name.
 var contents = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"text":          `{"type":"text","text":"caf\u00e9 \u2028"}`,
 	"image":         `{"type":"image","data":"QUJD","mimeType":"image/png"}`,
@@ -393,7 +393,7 @@ func actorPrompts() []string {
 	return names
 }
 
-// take handles a message and returns the response, or "" where there is none. It may block until ctx ends.
+// take handles a message and returns its response, or "" if there is none. It may block until ctx ends.
 func (a *actor) take(ctx context.Context, body []byte) string {
 	var call struct {
 		ID     json.RawMessage
@@ -409,7 +409,7 @@ func (a *actor) take(ctx context.Context, body []byte) string {
 	err := json.Unmarshal(body, &call)
 	if err == nil {
 		revision := a.revision
-		if call.Method == "server/discover" { // asks which revision it is
+		if call.Method == "server/discover" { // finds out the server's revision
 			revision = gatewaytest.Latest
 		}
 		err = upstreamtest.Violation(revision, "", body)
@@ -452,7 +452,7 @@ func (a *actor) capabilities() string {
 	return `{"prompts":{"listChanged":true},"completions":{}}`
 }
 
-// response answers with a result, as the revision has it.
+// response returns a response with a result in the form of the actor's revision.
 func (a *actor) response(id, result string) string {
 	if a.revision == gatewaytest.Latest && !strings.Contains(result, "resultType") {
 		result = `{"resultType":"complete",` + result[1:]
@@ -461,7 +461,7 @@ func (a *actor) response(id, result string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-// page is one of several with four prompts each.
+// page returns one of several pages of four prompts each.
 func (a *actor) page(cursor string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -470,7 +470,7 @@ func (a *actor) page(cursor string) string {
 		names = append(names, "grown")
 	}
 	from := 0
-	_, _ = fmt.Sscanf(cursor, "from %d", &from) // none is the first page
+	_, _ = fmt.Sscanf(cursor, "from %d", &from) // an empty cursor means the first page
 	to := min(from+4, len(names))
 	var prompts []string
 	for _, name := range names[from:to] {
@@ -516,7 +516,7 @@ func (a *actor) get(ctx context.Context, id, name string, arguments map[string]a
 	return a.response(id, `{"messages":[{"role":"user","content":`+content+`}],"x-kept":2.50}`)
 }
 
-// hold leaves a request unanswered until it is taken back.
+// hold waits until a request is cancelled.
 func (a *actor) hold(ctx context.Context, id string) {
 	released := make(chan struct{})
 	a.mu.Lock()
@@ -541,12 +541,12 @@ func (a *actor) release(id string) {
 	}
 }
 
-// startActor starts an upstream and appends its block.
+// startActor starts an upstream and appends its upstream block to the text.
 func startActor(t *testing.T, e end, text *strings.Builder) {
 	t.Helper()
 	settings := fmt.Sprintf("protocol = %q\n timeout = \"60s\"\n", e.revision)
 	if e.revision == gatewaytest.Latest || e.revision == "2025-11-25" {
-		settings = "timeout = \"60s\"\n" // these are found out
+		settings = "timeout = \"60s\"\n" // the gateway finds out how to speak to it
 	}
 	if e.transport == "stdio" {
 		u := upstreamtest.Child(t, e.name(), "actor", e.revision)
@@ -573,7 +573,7 @@ func startActor(t *testing.T, e end, text *strings.Builder) {
 	fmt.Fprintf(text, "upstream %q {\n url = %q\n %s}\n", e.name(), url, settings)
 }
 
-// playActor is a child process.
+// playActor is the child process of an actor over stdio.
 func playActor(args []string) {
 	var mu sync.Mutex
 	var subscription atomic.Pointer[string]
@@ -601,7 +601,7 @@ func playActor(args []string) {
 	}
 }
 
-// listens reports whether a message is a subscription, and its id.
+// listens returns the id of a message that is a subscription.
 func listens(body []byte) (id json.RawMessage, ok bool) {
 	var call gatewaytest.Call
 	err := json.Unmarshal(body, &call)
@@ -612,7 +612,7 @@ func acknowledgment(id string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"promptsListChanged":true}}}`, id)
 }
 
-// notification is one without params, or of a subscription.
+// notification returns a notification without params, or one of a subscription.
 func notification(method, subscription string) string {
 	if subscription == "" {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, method)
@@ -620,8 +620,8 @@ func notification(method, subscription string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, subscription)
 }
 
-// overHTTP serves an actor over Streamable HTTP, with answers by event streams in revisions in which that is more
-// common, or over HTTP+SSE.
+// overHTTP serves an actor over HTTP+SSE or Streamable HTTP, with event streams as responses in the revisions where those
+// are more common.
 type overHTTP struct {
 	*actor
 
@@ -671,7 +671,7 @@ func (o *overHTTP) respond(w http.ResponseWriter, r *http.Request, body []byte) 
 		fmt.Fprintf(w, ": hi\n\nid: 1\ndata:\n\ndata: %s\n\n", response)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, response) // the gateway has gone
+		_, _ = io.WriteString(w, response) // an error means that the gateway has gone
 	}
 }
 
@@ -699,16 +699,16 @@ func (o *overHTTP) stream(w http.ResponseWriter, r *http.Request, first, id stri
 	}()
 	w.Header().Set("Content-Type", "text/event-stream")
 	if first == "" {
-		_, _ = io.WriteString(w, "event: endpoint\ndata: /messages\n\n") // noticed below
+		_, _ = io.WriteString(w, "event: endpoint\ndata: /messages\n\n") // if the gateway has gone, the context below has ended
 	} else {
 		fmt.Fprintf(w, "data: %s\n\n", first)
 	}
-	_ = http.NewResponseController(w).Flush() // noticed below
+	_ = http.NewResponseController(w).Flush() // if the gateway has gone, the context below has ended
 	for {
 		select {
 		case message := <-messages:
 			fmt.Fprintf(w, "data: %s\n\n", message)
-			_ = http.NewResponseController(w).Flush() // noticed next
+			_ = http.NewResponseController(w).Flush() // if the gateway has gone, the context has ended
 		case <-r.Context().Done():
 			return
 		}

@@ -23,7 +23,7 @@ func TestModern_RequestsStandForThemselves(t *testing.T) {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"é","method":%q,"params":{%s}}`, method, params)
 		a := gatewaytest.Send(t, http.MethodPost, s.URL, body, append(gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", method, "Mcp-Name", name}, h...))
 		if !strings.Contains(a.Body, `"id":"é"`) {
-			t.Errorf("the answer is not to the request: %s", a.Body)
+			t.Errorf("the response has another id: %s", a.Body)
 		}
 		gatewaytest.CheckSchema(t, gatewaytest.Latest, method, a.Body)
 		return a
@@ -66,11 +66,11 @@ func TestModern_RequestsStandForThemselves(t *testing.T) {
 	h := gatewaytest.Headers{"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", "notifications/x"}
 	gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","method":"notifications/x"}`, h).Want(t, http.StatusAccepted)
 	gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","id":1,"result":{}}`, h).Want(t, http.StatusBadRequest)
-	// A session id is ignored, and none is made.
+	// The gateway ignores a session id, and gives out none.
 	a := post("prompts/list", "", good+","+able, "Mcp-Name", "-", "Mcp-Session-Id", "garbage")
 	a.Want(t, http.StatusOK)
 	if got := a.Header.Get("Mcp-Session-Id"); got != "" {
-		t.Errorf("a session id in the modern era: %q", got)
+		t.Errorf("got the session id %q, want none", got)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestListen_SubscribesUntilTheGatewayDrains(t *testing.T) {
 	body, h := c.Encode(`8`, "subscriptions/listen", `{"notifications":{"toolsListChanged":true,"promptsListChanged":false}}`)
 	tools := c.OpenStream(http.MethodPost, body, h)
 	if ack := tools.Next(); !strings.Contains(ack.Data, `"notifications":{}`) {
-		t.Errorf("acknowledgment %s grants what was not asked for or is not there", ack.Data)
+		t.Errorf("acknowledgment %s, want no notifications in it", ack.Data)
 	}
 	p.AwaitStream().Offer("a", "b")
 	for id, stream := range map[string]*gatewaytest.Stream{`7`: one, `"s\u0041"`: two} {
@@ -109,7 +109,7 @@ func TestListen_SubscribesUntilTheGatewayDrains(t *testing.T) {
 			t.Errorf("got %s, want %s in it", event.Data, want)
 		}
 		if event.LastEventID != "" {
-			t.Errorf("a modern event has the id %q", event.LastEventID)
+			t.Errorf("the event has the id %q, want none", event.LastEventID)
 		}
 	}
 	s.Drain()
@@ -117,7 +117,7 @@ func TestListen_SubscribesUntilTheGatewayDrains(t *testing.T) {
 		last := stream.Next()
 		gatewaytest.CheckSchema(t, gatewaytest.Latest, "subscriptions/listen", last.Data)
 		if want := `"id":` + id + `,"result":{"resultType":"complete"`; !strings.Contains(last.Data, want) {
-			t.Errorf("got %s at the end, want %s in it", last.Data, want)
+			t.Errorf("the last event is %s, want %s in it", last.Data, want)
 		}
 		stream.WantEnd()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// code is that of a protocol's error, or 0.
+// code returns the code of a JSON-RPC error, or 0.
 func code(err error) int64 {
 	if refusal, ok := errors.AsType[*wire.Error](err); ok {
 		return refusal.Code
@@ -31,28 +31,28 @@ func TestReplies_AreBounded(t *testing.T) {
 		for range maxAwaited {
 			waiting.Go(func() {
 				if err := ask("a"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("an unanswered question ends with %v", err)
+					t.Errorf("a server request without a reply ends with %v", err)
 				}
 			})
 		}
 		synctest.Wait()
 		if err := ask("a"); code(err) != wire.InternalError {
-			t.Errorf("one more question of the session: %v", err)
+			t.Errorf("one more server request of the session: %v", err)
 		}
 		waiting.Go(func() {
 			if err := ask("b"); code(err) != wire.InternalError {
-				t.Errorf("a question to a session that ended: %v", err)
+				t.Errorf("a server request of a session that has ended: %v", err)
 			}
 		})
 		synctest.Wait()
 		q.end("b")
 		waiting.Wait()
 		if waited := time.Since(begun); waited != replyBound || len(q.awaited) != 0 {
-			t.Errorf("after %v, %d sessions have questions", waited, len(q.awaited))
+			t.Errorf("after %v, %d sessions await replies; want none after the bound", waited, len(q.awaited))
 		}
 		q.close()
 		if err := ask("a"); code(err) != wire.InternalError {
-			t.Errorf("a question after the end: %v", err)
+			t.Errorf("a server request after close: %v", err)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// newSDKServer starts a server of the official SDK with prompts: of the modern era, or of the legacy one.
+// newSDKServer starts a server of the official SDK, of the modern or of the legacy era.
 func newSDKServer(t *testing.T, modern bool, prompts ...string) (*mcp.Server, *gatewaytest.Peer) {
 	t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{
@@ -42,20 +42,20 @@ func addPrompt(s *mcp.Server, name string) {
 		})
 }
 
-// TestSDK_WorksOnBothSides drives the gateway with the official client at each revision over each transport, with
-// the official server behind it in both eras.
+// The official SDK's client, at each revision and over each transport, uses the gateway in front of the SDK's server in
+// both eras.
 func TestSDK_WorksOnBothSides(t *testing.T) {
 	old, legacy := newSDKServer(t, false, "a", "b", "c (with spaces)")
 	fresh, modern := newSDKServer(t, true, "a", "b", "c")
 	legacy.Name, modern.Name = "old", "fresh"
 	s := gatewaytest.Serve(t, `gateway { page_size = 2 }`+"\n"+gatewaytest.Team("eng", "", "", legacy, modern))
 	want := []string{"fresh.a", "fresh.b", "fresh.c", "old.a", "old.b", "old.c (with spaces)"}
-	upstreamtest.Eventually(t, "all is listed", func() bool { return len(s.Modern("").List()) == len(want) })
+	upstreamtest.Eventually(t, "all prompts are listed", func() bool { return len(s.Modern("").List()) == len(want) })
 	round := 0
 	for _, revision := range append([]string{gatewaytest.Latest}, gatewaytest.LegacyRevisions...) {
 		for _, transport := range []string{"http", "stdio", "sse"} {
 			if revision == gatewaytest.Latest && transport == "sse" {
-				continue // it has none
+				continue // the modern era has no HTTP+SSE
 			}
 			round++
 			t.Run(revision+" "+transport, func(t *testing.T) {
@@ -100,11 +100,11 @@ func TestSDK_WorksOnBothSides(t *testing.T) {
 					t.Errorf("completion: %+v, %v", completed, err)
 				}
 				if _, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "old.none"}); err == nil {
-					t.Error("an unknown prompt is no error")
+					t.Error("a get of an unknown prompt succeeds")
 				}
-				// The legacy client opens its stream in its own time: what it missed before is not told.
+				// The legacy client opens its stream some time after connecting, and is not notified of earlier changes.
 				var added []string
-				upstreamtest.Eventually(t, "the client is told, and lists what is new", func() bool {
+				upstreamtest.Eventually(t, "the client is notified and lists the change", func() bool {
 					added = append(added, fmt.Sprintf("x%d", len(added)))
 					addPrompt(old, added[len(added)-1])
 					addPrompt(fresh, added[len(added)-1])
@@ -117,8 +117,8 @@ func TestSDK_WorksOnBothSides(t *testing.T) {
 				})
 				old.RemovePrompts(added...)
 				fresh.RemovePrompts(added...)
-				// This client is not asked: of 2026-07-28, it may keep for a minute a list that a change overtook on its way.
-				upstreamtest.Eventually(t, "all is as before", func() bool { return cmp.Equal(want, s.Modern("").List()) })
+				// A raw client lists here: that of the SDK may cache, for a minute, a list that was on its way during the change.
+				upstreamtest.Eventually(t, "the list is what it was at first", func() bool { return cmp.Equal(want, s.Modern("").List()) })
 			})
 		}
 	}

@@ -46,7 +46,7 @@ func TestStdio_ServesEachLegacyRevision(t *testing.T) {
 		_ = c.In.Close()
 		c.WantEnd()
 		p.Offer("a")
-		upstreamtest.Eventually(t, "the list is as before", func() bool { return len(s.Modern("").List()) == 1 })
+		upstreamtest.Eventually(t, "the list is what it was at first", func() bool { return len(s.Modern("").List()) == 1 })
 	}
 }
 
@@ -77,11 +77,11 @@ func TestStdio_ServesTheModernEra(t *testing.T) {
 			t.Errorf("got %s, want %s once", both, want)
 		}
 	}
-	// The first is cancelled, the second goes on.
+	// Cancelling the first subscription does not end the second.
 	c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 	c.Request(`7`, "prompts/list", gatewaytest.Meta)
 	for line := c.Next(); strings.Contains(line, "in use"); line = c.Next() {
-		c.Request(`7`, "prompts/list", gatewaytest.Meta) // the end of the first is not ordered with what follows
+		c.Request(`7`, "prompts/list", gatewaytest.Meta) // the first may end after this request is read
 	}
 	p.Offer("a", "c")
 	c.WantMessage(`list_changed`, `"io.modelcontextprotocol/subscriptionId":"7"`)
@@ -90,7 +90,7 @@ func TestStdio_ServesTheModernEra(t *testing.T) {
 	c.Stop()
 	c.WantEnd()
 	if line, ok := <-c.Lines; ok {
-		t.Errorf("said at the end: %s", line)
+		t.Errorf("a line after the end: %s", line)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestStdio_ReadsMessagesStrictly(t *testing.T) {
 	c.WantMessage(`too large`)
 	c.Send("\t" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\r")
 	c.WantMessage(`"result":{}`)
-	c.Send(`{"jsonrpc":"2.0","id":5,"result":{}}`) // an answer to nothing
+	c.Send(`{"jsonrpc":"2.0","id":5,"result":{}}`) // a reply to no server request
 	c.Request(`2`, "ping", ``)
 	c.WantMessage(`"id":2`)
 }
@@ -141,7 +141,7 @@ func TestStdio_CancelsRequests(t *testing.T) {
 	c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
 	<-gone
 	c.Request(`1`, "ping", gatewaytest.Meta)
-	c.WantMessage(`"id":1`) // and nothing about x before
+	c.WantMessage(`"id":1`) // and before it no response to x
 	c.Request(`2`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
 	<-entered
 	c.Stop()
@@ -177,7 +177,7 @@ func TestStdio_SeesAsItsPrincipal(t *testing.T) {
 	}
 }
 
-// stuck is a client that never reads, broken one that has gone.
+// stuck is a client that never reads, and broken is one that has gone.
 type (
 	stuck  struct{ release chan struct{} }
 	broken struct{}
@@ -200,8 +200,8 @@ func TestStdio_EndsThoughItsClientDoesNotRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStdio(ctx, identity.Vouched(who), in, stuck{release}) }()
-	for range 3 { // the writer is stuck with the first, the reader with the second
-		go io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n") //nolint:errcheck // it may stay unread
+	for range 3 { // the writer blocks on the first response, the reader on the second
+		go io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n") //nolint:errcheck // the gateway may not read it
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -215,6 +215,6 @@ func TestStdio_EndsThoughItsClientDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("ServeStdio with a client that has gone: %v, want its error", err)
+		t.Errorf("ServeStdio with a client that has gone: %v, want the error of the pipe", err)
 	}
 }

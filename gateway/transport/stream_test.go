@@ -11,8 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// TestStream_OutlivesTheServersTimeouts serves with timeouts that are shorter than what goes on, and with
-// clients that use one connection for everything.
+// The HTTP server's timeouts are shorter than the streams and responses, and clients reuse their connections.
 func TestStream_OutlivesTheServersTimeouts(t *testing.T) {
 	const short = 500 * time.Millisecond
 	p := gatewaytest.NewPeer(t, "p", "a")
@@ -47,7 +46,7 @@ func TestStream_OutlivesTheServersTimeouts(t *testing.T) {
 	}
 	g.Drain()
 	if last := modern.Next(); !strings.Contains(last.Data, `"result"`) {
-		t.Errorf("got %s at the end", last.Data)
+		t.Errorf("the last event is %s, want the result", last.Data)
 	}
 	modern.WantEnd()
 	legacy.WantEnd()

@@ -48,7 +48,7 @@ func TestHTTP_ReadsMessagesStrictly(t *testing.T) {
 	gatewaytest.Send(t, http.MethodPost, c.URL, fits, c.Headers).Want(t, http.StatusOK)
 }
 
-// malformed is what no reader may guess the meaning of, each in the place of a value.
+// malformed are texts in the place of a JSON value whose meaning no reader may guess.
 var malformed = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"a duplicate member":              `{"a":1,"a":2}`,
 	"a duplicate in another spelling": `{"a":1,"\u0061":2}`,
@@ -74,7 +74,7 @@ var malformed = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"too deep":                        strings.Repeat("[", 127) + strings.Repeat("]", 127),
 }
 
-// deepest is as deep as a value may be where the malformed ones stand.
+// deepest is a value of the greatest depth allowed in the place of the malformed ones.
 var deepest = strings.Repeat("[", 125) + strings.Repeat("]", 125) //nolint:gochecknoglobals // a constant
 
 func TestHTTP_RefusesMalformedJSONInBothEras(t *testing.T) {
@@ -87,7 +87,7 @@ func TestHTTP_RefusesMalformedJSONInBothEras(t *testing.T) {
 		}
 		for name, value := range malformed {
 			if a := post(value); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"code":-32700`) {
-				t.Errorf("%s, %s: status %d, %s", c.Revision, name, a.Status, a.Body)
+				t.Errorf("%s, %s: status %d, %s, want 400 and -32700", c.Revision, name, a.Status, a.Body)
 			}
 		}
 		body, h := c.Encode("1", "prompts/get", `{"name":"p.a"}`)
@@ -95,14 +95,14 @@ func TestHTTP_RefusesMalformedJSONInBothEras(t *testing.T) {
 			gatewaytest.Send(t, http.MethodPost, c.URL, two, h).Want(t, http.StatusBadRequest, `"code":-32700`)
 		}
 		if n := len(p.Calls("prompts/get")); n != 0 {
-			t.Fatalf("%s: the upstream was asked %d times", c.Revision, n)
+			t.Fatalf("%s: %d malformed gets reached the upstream", c.Revision, n)
 		}
 		post(deepest).Want(t, http.StatusOK, "from p")
 		p.Forget()
 	}
 }
 
-// TestUpstream_MalformedResponseReachesNobody lets upstreams answer with what clients may not send: nobody gets to see it.
+// Upstreams respond with texts that clients may not send either. None reaches a client.
 func TestUpstream_MalformedResponseReachesNobody(t *testing.T) {
 	for _, p := range []*gatewaytest.Peer{gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewModernPeer(t, "p", "a")} {
 		p.Settings = `max_message = 100000`
@@ -144,14 +144,14 @@ func TestUpstream_MalformedResponseReachesNobody(t *testing.T) {
 					if contentType == "text/event-stream" {
 						text = "data: " + text + "\n\n"
 					}
-					_, _ = w.Write([]byte(text)) // the gateway may have seen enough
+					_, _ = w.Write([]byte(text)) // the gateway may have closed the response
 					return true
 				})
 				for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-06-18", "")} {
 					a := c.Call("prompts/get", gatewaytest.GetParams("p.a"))
 					explained := strings.Contains(a.Body, `"reason":"bad_response"`) || strings.Contains(a.Body, `"reason":"unreachable"`)
 					if a.Status != http.StatusOK || !strings.Contains(a.Body, `"code":-32603`) || !explained || strings.Contains(a.Body, "secret") {
-						t.Errorf("%s as %s to %s: status %d, %s", name, contentType, c.Revision, a.Status, a.Body)
+						t.Errorf("%s as %s to %s: status %d, %s, want -32603 with a reason", name, contentType, c.Revision, a.Status, a.Body)
 					}
 				}
 			}
@@ -162,7 +162,7 @@ func TestUpstream_MalformedResponseReachesNobody(t *testing.T) {
 	}
 }
 
-// A list that cannot be read leaves the last good one.
+// If a list cannot be read, the last good one stays.
 func TestUpstream_MalformedListKeepsTheLastGoodOne(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "good")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
@@ -180,8 +180,8 @@ func TestUpstream_MalformedListKeepsTheLastGoodOne(t *testing.T) {
 		p.Answer("prompts/list", list)
 		asked := len(p.Calls("prompts/list"))
 		p.Announce()
-		upstreamtest.Eventually(t, "it is listed again", func() bool { return len(p.Calls("prompts/list")) > asked })
-		upstreamtest.Eventually(t, name+": the list is known to be stale", func() bool {
+		upstreamtest.Eventually(t, "the gateway lists again", func() bool { return len(p.Calls("prompts/list")) > asked })
+		upstreamtest.Eventually(t, name+": the list is reported as stale", func() bool {
 			return strings.Contains(c.Call("prompts/list", "").Body, `"promptweir/partial"`)
 		})
 		if diff := cmp.Diff([]string{"p.good"}, c.List()); diff != "" {
@@ -190,7 +190,7 @@ func TestUpstream_MalformedListKeepsTheLastGoodOne(t *testing.T) {
 	}
 }
 
-// FuzzPost sends anything as a body: there is always an answer, and it is JSON.
+// FuzzPost sends any body. The response is always JSON, and never an internal error.
 func FuzzPost(f *testing.F) {
 	s := gatewaytest.Serve(f, ``)
 	legacy, modern := s.Legacy("2025-11-25", ""), s.Modern("")
@@ -204,7 +204,7 @@ func FuzzPost(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}`, "")
 	f.Fuzz(func(t *testing.T, body, method string) {
 		if method == "subscriptions/listen" || strings.Contains(body, "subscriptions") {
-			return // a stream has no end
+			return // the stream would not end
 		}
 		for _, h := range []gatewaytest.Headers{legacy.Headers, {"Mcp-Protocol-Version", gatewaytest.Latest, "Mcp-Method", method}} {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -221,7 +221,7 @@ func FuzzPost(f *testing.F) {
 				t.Errorf("%q: status %d, %s", body, w.Code, w.Body)
 			}
 			if w.Header().Get("Content-Type") == "application/json" && !json.Valid(w.Body.Bytes()) {
-				t.Errorf("%q: answered with %q", body, w.Body)
+				t.Errorf("%q: the response %q is not JSON", body, w.Body)
 			}
 		}
 	})

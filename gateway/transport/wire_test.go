@@ -20,8 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/wire") //nolint:gochecknoglobals // a flag
 
-// TestWire_MatchesTheTranscripts holds one session of each revision, over HTTP, against testdata/wire: what is said on the wire, header by
-// header, to be read as documentation.
+// The transcripts in testdata/wire have one session of each revision, header by header, and serve as documentation too.
 func TestWire_MatchesTheTranscripts(t *testing.T) {
 	for _, revision := range append([]string{gatewaytest.Latest}, gatewaytest.LegacyRevisions...) {
 		t.Run(revision, func(t *testing.T) {
@@ -34,7 +33,7 @@ func TestWire_MatchesTheTranscripts(t *testing.T) {
 	}
 }
 
-// TestWire_MatchesTheTranscriptOfSSE is TestWire_MatchesTheTranscripts for HTTP+SSE, where requests and responses travel apart.
+// Over HTTP+SSE, requests and responses travel apart.
 func TestWire_MatchesTheTranscriptOfSSE(t *testing.T) {
 	const revision = "2024-11-05"
 	p := gatewaytest.NewPeer(t, "reviews", "code", "prose")
@@ -67,7 +66,7 @@ func TestWire_MatchesTheTranscriptOfSSE(t *testing.T) {
 	tr.compare(filepath.Join("testdata", "wire", revision+"-sse.txtar"))
 }
 
-// overSSE writes down a POST, unless there is none, and the event that came for it on the stream.
+// overSSE records a POST, if there is a body, and the event that follows it on the stream.
 func (tr *transcript) overSSE(name, body, event string) {
 	var text string
 	if body != "" {
@@ -79,14 +78,14 @@ func (tr *transcript) overSSE(name, body, event string) {
 	tr.file(name, strings.TrimPrefix(text, "\n"))
 }
 
-// transcript writes down what is said.
+// transcript records messages.
 type transcript struct {
 	t             testing.TB
 	url, revision string
 	archive       txtar.Archive
 }
 
-// session is what the transcript is of.
+// session plays the session that is recorded.
 func (tr *transcript) session(s *gatewaytest.Server, p *gatewaytest.Peer) {
 	c := &gatewaytest.Client{Server: s, TB: tr.t, Revision: tr.revision}
 	if tr.revision == gatewaytest.Latest {
@@ -94,7 +93,7 @@ func (tr *transcript) session(s *gatewaytest.Server, p *gatewaytest.Peer) {
 	} else {
 		a := tr.say(c, "initialize", "initialize", gatewaytest.InitializeParams(tr.revision))
 		c.Headers = gatewaytest.Headers{"Mcp-Session-Id", a.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", tr.revision}
-		if tr.revision < "2025-06-18" { // the header came with that revision
+		if tr.revision < "2025-06-18" { // earlier revisions have no such header
 			c.Headers = c.Headers[:2]
 		}
 		tr.exchange("initialized", http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, c.Headers)
@@ -131,7 +130,7 @@ func (tr *transcript) exchange(name, method, body string, h gatewaytest.Headers)
 	return a
 }
 
-// listen writes down a stream with one change, until the gateway ends it.
+// listen records a stream with one change, until the gateway ends it.
 func (tr *transcript) listen(c *gatewaytest.Client, p *gatewaytest.Peer) {
 	method, body, h := http.MethodGet, "", append(gatewaytest.Headers{"Accept", "text/event-stream"}, c.Headers...)
 	if tr.revision == gatewaytest.Latest {
@@ -174,7 +173,7 @@ func (tr *transcript) file(name, text string) {
 	tr.archive.Files = append(tr.archive.Files, txtar.File{Name: name, Data: []byte(placeholders(text))})
 }
 
-// writeHeaders writes those that say something about the protocol.
+// writeHeaders writes the headers that belong to the protocol.
 func writeHeaders(b *strings.Builder, h http.Header) {
 	for _, name := range []string{"Accept", "Content-Type", "Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Cache-Control", "X-Accel-Buffering"} {
 		if value := h.Get(name); value != "" {
@@ -191,7 +190,7 @@ func pretty(text string) string {
 	return b.String()
 }
 
-// volatile is what differs from run to run, by the placeholder for it.
+// volatile are the texts that differ from run to run, by their placeholders.
 var volatile = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // a constant table
 	"Mcp-Session-Id: <session>": regexp.MustCompile(`Mcp-Session-Id: \S+`),
 	`ursor": "<cursor>"`:        regexp.MustCompile(`ursor": "[^"]+"`),
