@@ -339,7 +339,7 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 		"jwt.leeway":        fmt.Sprintf("to `\"%.0fm\"`", maxLeeway.Minutes()),
 		"jwt.algorithms":    "`" + strings.Join(asymmetricAlgorithms(), "`, `") + "`",
 		"prompt.name":       fmt.Sprintf("up to %d bytes", maxExposed),
-		"screen.patterns":   fmt.Sprintf("up to %d bytes", maxExpression),
+		"screen.patterns":   fmt.Sprintf("up to %d bytes", hclread.MaxExpression),
 	} {
 		blockType, name, _ := strings.Cut(attribute, ".")
 		found := false
@@ -350,6 +350,9 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 		if !found {
 			t.Errorf("README does not say %q of %s", bound, attribute)
 		}
+	}
+	if want := fmt.Sprintf("%d instructions", hclread.MaxInstructions); !strings.Contains(doc.text["Expressions and secrets"], want) {
+		t.Errorf("README, expressions: no %q", want)
 	}
 	for heading, bound := range map[string]int{"Conditions": maxCondition, "Patterns": maxPattern} {
 		if !strings.Contains(doc.text[heading], fmt.Sprintf("up to %d bytes", bound)) {

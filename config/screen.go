@@ -2,15 +2,11 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
-
-// maxExpression bounds a forbidden pattern, in bytes.
-const maxExpression = 1024
 
 // Screen is a screen block: what definitions and results must not contain.
 type Screen struct {
@@ -63,7 +59,7 @@ func decodeScreens(outer *hclread.Block) (screens []Screen) {
 func decodeScreen(b *hclread.Block) Screen {
 	s := Screen{Label: b.Label(), Action: ScreenReject, Place: placeOf(b.Range())}
 	s.Content = screenList(b, "content", hclread.OneOf("text", "image", "audio", "resource", "resource_link"))
-	s.Patterns = screenList(b, "patterns", parseForbidden)
+	s.Patterns = screenList(b, "patterns", func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) })
 	hclread.Int(b, "max_size", maxCount, &s.MaxSize)
 	hclread.Bool(b, "invisible", &s.Invisible)
 	hclread.Set(b, "action", &s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn))
@@ -87,13 +83,10 @@ func screenList[T any](b *hclread.Block, name string, parse func(string) (T, err
 }
 
 // parseForbidden compiles a pattern of texts that must not be there.
-func parseForbidden(s string) (*regexp.Regexp, error) {
-	if len(s) > maxExpression {
-		return nil, fmt.Errorf("is longer than %d bytes", maxExpression)
-	}
-	re, err := regexp.Compile(s)
+func parseForbidden(b *hclread.Block, s string) (*regexp.Regexp, error) {
+	re, err := b.Compile(s)
 	if err != nil {
-		return nil, errors.New("is not a regular expression (RE2): " + err.Error())
+		return nil, err
 	}
 	if re.MatchString("") { // "x*", most likely meant as "x"
 		return nil, errors.New("matches the empty text, and so every text; correct it")

@@ -3,7 +3,7 @@
 //
 //	ReadPath   files ──▶ tokens ──▶ blocks      each file is parsed by itself
 //	Check      blocks against the Schema        unknown, misplaced and duplicate names
-//	Blocks     attributes ──▶ values            Set, List, Int … evaluate, convert and check
+//	Blocks     attributes ──▶ values            Set, List, Int … evaluate within a budget, convert and check
 //	Report     diagnostics in order, with the sources that they quote
 //
 // What callers may rely on:
@@ -13,6 +13,8 @@
 //   - Everything that is wrong becomes a diagnostic; nothing panics and nothing is ignored, whatever the files contain.
 //   - No diagnostic contains a sensitive value, and the source that it quotes has a mask in place of each one.
 //   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one goroutine.
+//   - Evaluating the expressions of a file takes bounded memory and time, see [Budget]. The bound counts work and not time, so
+//     a file that is accepted is accepted on every machine.
 //
 // # Sensitive values
 //
@@ -21,5 +23,5 @@
 // them, a secret one is treated as sensitive even if it is written out. Besides, the source text of secret attributes is
 // masked by name, on tokens, so that it is masked in a file that does not parse, too.
 //
-// Reading order: reader.go, files.go, source.go, attribute.go, collection.go, evaluate.go, scope.go, functions.go, block.go, schema.go, report.go, mask.go, suggest.go, text.go
+// Reading order: reader.go, files.go, source.go, attribute.go, collection.go, evaluate.go, budget.go, metered.go, growth.go, program.go, scope.go, functions.go, block.go, schema.go, report.go, mask.go, suggest.go, text.go
 package hclread

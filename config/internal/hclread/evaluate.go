@@ -40,12 +40,17 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 
 // eval reports what goes wrong without showing anything sensitive.
 func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
+	if loop := nestedLoop(expr); loop != nil {
+		s.Error(loop.Range(), "Loop in a loop", "A for may not be inside another one; write the values out, or combine lists with concat, flatten or zipmap.")
+		return cty.NilVal, false
+	}
 	s.unset = nil // env appends to it during the evaluation
-	v, diags := expr.Value(s.context(isSecret))
+	v, diags := Evaluate(expr, s.context(isSecret), s.budget)
 	for _, d := range diags {
 		s.Report(Redact(d, isSecret || usesSensitive(expr)))
 	}
-	if s.options.AllowUnsetEnv {
+	// What could not be evaluated is not looked at, either: that takes evaluating parts of it.
+	if s.options.AllowUnsetEnv && s.budget.exceeded == nil {
 		s.warnUnset(expr)
 	}
 	return v, !diags.HasErrors()
@@ -107,7 +112,7 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	}
 	switch d.Summary {
 	case "Call to unknown function", "Error in function call", "Not enough function arguments", "Too many function arguments",
-		"Variables not allowed":
+		"Variables not allowed", summaryBudget, summaryResult:
 		return redacted
 	}
 	if isSensitive {

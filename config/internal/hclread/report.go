@@ -1,6 +1,7 @@
 package hclread
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -61,7 +62,39 @@ func (r *Reader) Finish() Report {
 			cmp.Compare(a.Detail, b.Detail),
 		)
 	})
-	return Report{r.diags, r.byPath}
+	return Report{fewOfEachFile(r.diags), r.byPath}
+}
+
+// Bounds of what is printed, since a file may have a mistake in every few bytes.
+const (
+	maxOfFile = 200  // mistakes, and as many warnings
+	maxQuoted = 4096 // bytes of a line
+)
+
+// fewOfEachFile leaves out what is beyond maxOfFile and says so.
+func fewOfEachFile(diags hcl.Diagnostics) hcl.Diagnostics {
+	type kind struct {
+		file     string
+		severity hcl.DiagnosticSeverity
+	}
+	seen := map[kind]int{}
+	var few hcl.Diagnostics
+	for _, d := range diags {
+		k := kind{severity: d.Severity}
+		if d.Subject != nil {
+			k.file = d.Subject.Filename
+		}
+		switch seen[k]++; {
+		case seen[k] == maxOfFile+1:
+			few = append(few, &hcl.Diagnostic{
+				Severity: d.Severity, Summary: "More of the same file", Subject: d.Subject,
+				Detail: fmt.Sprintf("Only the first %d are shown; correct them and see what is left.", maxOfFile),
+			})
+		case seen[k] <= maxOfFile:
+			few = append(few, d)
+		}
+	}
+	return few
 }
 
 // btoi orders false before true.
@@ -87,6 +120,9 @@ func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.F
 		return diag, nil
 	}
 	src := r.sources[diag.Subject.Filename]
+	if lineLength(src.file.Bytes, diag.Subject) > maxQuoted {
+		return diag, nil
+	}
 	m := maskSource(src.file.Bytes, src.secrets)
 	shown := *diag // the diagnostic itself is printed again, in logs
 	shown.Subject = m.shift(diag.Subject)
@@ -94,6 +130,16 @@ func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.F
 	// Masking moves the offsets, so the name of the surrounding block is looked up before.
 	nav := blockName(nameOfBlock(src.file, diag.Subject.Start.Byte))
 	return &shown, map[string]*hcl.File{src.path: {Bytes: m.text, Nav: nav}}
+}
+
+// lineLength returns the length of the lines of a range.
+func lineLength(content []byte, at *hcl.Range) int {
+	begin, end := min(at.Start.Byte, len(content)), min(at.End.Byte, len(content))
+	begin = bytes.LastIndexByte(content[:begin], '\n') + 1
+	if n := bytes.IndexByte(content[end:], '\n'); n >= 0 {
+		return end + n - begin
+	}
+	return len(content) - begin
 }
 
 // blockName answers hcl's writer when it asks in which block a diagnostic is.

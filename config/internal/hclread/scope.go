@@ -34,6 +34,7 @@ type scope struct {
 	// dir is the folder of the block's file.
 	dir    string
 	access Access // nil allows everything
+	budget *Budget
 	// unset are the variables that the last evaluation found unset.
 	unset []string
 
@@ -41,7 +42,11 @@ type scope struct {
 }
 
 func newScope(r *Reader, at hcl.Range) *scope {
-	return &scope{Reader: r, dir: filepath.Dir(at.Filename)}
+	s := &scope{Reader: r, dir: filepath.Dir(at.Filename)}
+	if src := r.byPath[at.Filename]; src != nil { // an absent block is in no file, and has no expressions
+		s.budget = src.budget
+	}
+	return s
 }
 
 // context returns the functions for an expression. There are no variables.
@@ -198,7 +203,8 @@ func Inputs(b *Block, name string) (env, files []string) {
 			files = append(files, Absolute(actual))
 		}
 	})
-	_, _ = attribute.Expr.Value(&hcl.EvalContext{Functions: functions}) // its mistakes were reported when it was decoded
+	// Its mistakes were reported when it was decoded.
+	_, _ = Evaluate(attribute.Expr, &hcl.EvalContext{Functions: functions}, NewBudget(maxFileSteps, nil))
 	return env, files
 }
 

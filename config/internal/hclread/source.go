@@ -18,11 +18,13 @@ type source struct {
 	// broken means that the file does not parse: blocks holds only those before the first mistake.
 	broken  bool
 	secrets []span
+	// budget is for the expressions of the file.
+	budget *Budget
 }
 
 func newSource(r *Reader, path string, content []byte) *source {
 	tokens, _ := hclsyntax.LexConfig(content, path, hcl.InitialPos) // the parser reports the same diagnostics
-	return &source{path: path, tokens: tokens, secrets: secretSpans(tokens, r.secrets), file: &hcl.File{Bytes: content}}
+	return &source{path: path, tokens: tokens, secrets: secretSpans(tokens, r.secrets), file: &hcl.File{Bytes: content}, budget: fileBudget(content)}
 }
 
 // parse fills in the blocks and reports syntax errors.

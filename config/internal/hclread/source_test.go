@@ -42,3 +42,20 @@ func TestParse_KeepsWhatStandsBeforeASyntaxError(t *testing.T) {
 		t.Error("the file is not broken")
 	}
 }
+
+func TestFinish_BoundsWhatIsPrintedOfOneFile(t *testing.T) {
+	r := New(testSchema(), Options{})
+	r.Parse("x.hcl", []byte("box {}\nbox { words = ["+strings.Repeat("1, ", 10_000)+"] }\n"))
+	b := r.Blocks("box")[1]
+	for range 10_000 {
+		b.Error(b.ValueRange("words"), "Wrong", "It is.")
+		b.Warning(b.ValueRange("words"), "Odd", "It is.")
+	}
+	report := r.Finish()
+	if got := len(report.Diagnostics); got != 2*(maxOfFile+1) {
+		t.Errorf("%d diagnostics, want the first %d of each severity and a word about the others", got, maxOfFile)
+	}
+	if _, files := report.Masked(report.Diagnostics[0]); files != nil {
+		t.Error("a diagnostic quotes a line of 30 000 bytes")
+	}
+}

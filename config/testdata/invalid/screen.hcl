@@ -17,6 +17,9 @@ team "a" {
     patterns = []                        # ERROR: Invalid patterns; An empty list could mean everything or nothing
     max_size = 0                         # ERROR: max_size must be a whole number
   }
+  screen "large" {
+    patterns = [".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}"] # ERROR: compiles to more than 10000 instructions
+  }
   screen "5" {
     invisible = "perhaps"                # ERROR: invisible must be true or false
     max_sise  = 5                        # ERROR: Did you mean "max_size"
