@@ -20,6 +20,8 @@ type Condition struct {
 	text      string
 	expr      hclsyntax.Expression
 	functions map[string]hclread.Function
+	// programs are the regular expressions that are written out, compiled once.
+	programs map[string]*hclread.Program
 
 	readsPrompt     bool
 	principalFields []string
@@ -28,7 +30,8 @@ type Condition struct {
 // ErrUnknown means that a condition depends on facts that are not known.
 var ErrUnknown = errors.New("it depends on facts that are not known here")
 
-// Holds evaluates the condition. The error says where the evaluation failed, without any value that it read.
+// Holds evaluates the condition within a budget of steps, which depends on nothing but the expression and the facts: the answer
+// is the same on every machine and under any load. The error says where the evaluation failed, without any value that it read.
 func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) {
 	// Facts that the condition does not read may be broken.
 	if c.readsPrompt && prompt.err != nil {
@@ -37,10 +40,10 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 	if len(c.principalFields) > 0 && who.err != nil {
 		return false, who.err
 	}
-	v, diags := c.expr.Value(&hcl.EvalContext{
+	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": prompt.value, "principal": who.value},
 		Functions: c.functions,
-	})
+	}, hclread.NewBudget(maxConditionSteps, c.programs))
 	if diags.HasErrors() {
 		if diag, ok := errors.AsType[*hcl.Diagnostic](diags.Errs()[0]); ok {
 			// The detail may quote a value, such as a claim; the summary never does.

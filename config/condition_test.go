@@ -109,3 +109,66 @@ func TestHolds_EndsSoonForTheWorstExpressions(t *testing.T) {
 		}
 	}
 }
+
+func TestHolds_EndsAtItsBudgetOfSteps(t *testing.T) {
+	nobody := NewPrincipalFacts("", nil, "")
+	for _, test := range []struct {
+		when string
+		// fits and exceeds are lengths of the description.
+		fits, exceeds int
+	}{
+		{`can(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description))`, 100, 1_000},
+		{`try(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description), "x") == "x"`, 50, 1_000},
+		{`!can(regex(join_pattern(prompt.title), prompt.description))`, 100, 40_000},
+		{`length([for a in prompt.arguments : lower(prompt.description)]) == 3`, 1_000, 60_000},
+	} {
+		when := strings.Replace(test.when, "join_pattern(prompt.title)", `"${prompt.title}.{0,99}c"`, 1)
+		c := condition(t, when)
+		for length, want := range map[int]bool{test.fits: true, test.exceeds: false} {
+			definition := fmt.Sprintf(`{"title":"x","description":%q,"arguments":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"},{"name":"e"},{"name":"f"}]}`,
+				strings.Repeat("x", length))
+			begun := time.Now()
+			_, err := c.Holds(NewPromptFacts("a", "b", "c", []byte(definition)), nobody)
+			if (err == nil) != want || err != nil && !strings.HasPrefix(err.Error(), "too much to evaluate in column ") {
+				t.Errorf("%s of %d bytes: %v, evaluated: want %t", when, length, err, want)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("%s of %d bytes took %v", when, length, took)
+			}
+		}
+	}
+}
+
+func TestHolds_ReadsGroupsOfACompiledPattern(t *testing.T) {
+	for _, when := range []string{
+		`regex("^(\\w+)\\.(\\w+)$", prompt.name)[1] == "invoice"`,
+		`regex("(?P<team>\\w+)\\.", prompt.name).team == "billing"`,
+		`regex("(x)|(b)", prompt.name)[0] == null`,
+		`regex(prompt.title, prompt.name) == "billing"`,
+		`try(regex("^x", prompt.name), "none") == "none"`,
+		`contains([for a in prompt.arguments : can(regex("^i", a.name))], true)`,
+	} {
+		facts := NewPromptFacts("billing.invoice", "billing", "payments", []byte(`{"title":"^[a-z]+","arguments":[{"name":"id"}]}`))
+		if holds, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, "")); !holds || err != nil {
+			t.Errorf("%s: %t, %v", when, holds, err)
+		}
+	}
+}
+
+func BenchmarkHolds(b *testing.B) {
+	facts := NewPromptFacts("billing.invoice", "billing", "payments", []byte(invoice))
+	for _, when := range []string{
+		`prompt.name == "billing.invoice" && prompt.upstream == "billing"`,
+		`can(regex("^bill[a-z]+\\.", prompt.name)) && contains([for a in prompt.arguments : a.name if a.required], "id")`,
+	} {
+		c := condition(b, when)
+		b.Run(when[:12], func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if holds, err := c.Holds(facts, PrincipalFacts{}); !holds || err != nil {
+					b.Fatal(holds, err)
+				}
+			}
+		})
+	}
+}

@@ -18,6 +18,9 @@ import (
 // reads: there is no loop in a loop, no arithmetic, and no function whose result is much larger than its arguments.
 const (
 	maxCondition = 4096 // bytes
+	// maxConditionSteps bounds one evaluation. A byte that is read is about one step, and a byte that a regular expression looks
+	// at is one for each of its instructions. It is a few milliseconds at most.
+	maxConditionSteps = 1 << 20
 	// maxParts bounds a template, each part of which may be all that an expression can read.
 	maxParts = 16
 )
@@ -33,13 +36,14 @@ func decodeWhen(b *hclread.Block) *Condition {
 		return nil
 	}
 	before := b.Reported()
-	w := whenWalker{Block: b, functions: whenFunctions(b)}
+	w := whenWalker{Block: b, functions: whenFunctions(b), programs: map[string]*hclread.Program{}}
+	w.functions["regex"] = hclread.RegexFunction(w.programs)
 	_ = hclsyntax.Walk(expr, &w)
 	if b.Reported() > before {
 		return nil // evaluating it may take forever
 	}
 	// One line, for logs and explain.
-	c := &Condition{text: strings.Join(strings.Fields(string(source)), " "), expr: expr, functions: w.functions}
+	c := &Condition{text: strings.Join(strings.Fields(string(source)), " "), expr: expr, functions: w.functions, programs: w.programs}
 	tryCondition(b, c)
 	c.findReads()
 	return c
@@ -61,10 +65,10 @@ func whenFunctions(b *hclread.Block) map[string]hclread.Function {
 // tryCondition evaluates a condition with only the types of its variables known. That finds every mistake that does not depend
 // on the prompt or the principal.
 func tryCondition(b *hclread.Block, c *Condition) {
-	v, diags := c.expr.Value(&hcl.EvalContext{
+	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": cty.UnknownVal(promptType()), "principal": cty.UnknownVal(principalType())},
 		Functions: c.functions,
-	})
+	}, hclread.NewBudget(maxConditionSteps, c.programs))
 	for _, d := range diags {
 		shown := hclread.Redact(d, false)
 		if d.Summary == "Unknown variable" {
@@ -85,6 +89,7 @@ type whenWalker struct {
 	*hclread.Block
 
 	functions map[string]hclread.Function
+	programs  map[string]*hclread.Program
 	loops     int
 }
 
@@ -129,8 +134,25 @@ func (w *whenWalker) template(n *hclsyntax.TemplateExpr) {
 	}
 }
 
+// compile compiles a pattern that is written out. Others are compiled whenever the condition is evaluated, at its cost.
+func (w *whenWalker) compile(arg hclsyntax.Expression) {
+	v, diags := hclread.Evaluate(arg, nil, hclread.NewBudget(maxConditionSteps, nil))
+	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
+		return
+	}
+	program, err := hclread.Compile(v.AsString())
+	if err != nil {
+		w.Error(arg.Range(), "Invalid pattern", "%q %s.", v.AsString(), err)
+		return
+	}
+	w.programs[v.AsString()] = program
+}
+
 func (w *whenWalker) call(n *hclsyntax.FunctionCallExpr) {
 	if _, ok := w.functions[n.Name]; ok {
+		if n.Name == "regex" && len(n.Args) > 0 {
+			w.compile(n.Args[0])
+		}
 		return
 	}
 	known := slices.Sorted(maps.Keys(w.functions))

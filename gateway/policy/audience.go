@@ -33,14 +33,16 @@ func (a *Audience) shownBy(v *Visibility) *rule {
 	if v == nil || a.policy != v.policy {
 		return nil
 	}
-	if v.conditional != nil && slices.ContainsFunc(v.conditional.hides, a.passes) {
-		return nil
-	}
 	for i, id := range v.rules {
 		// The gate last: only for rules that apply to the audience does it have the facts that the condition reads.
-		if a.has(int(id)) && (v.conditional == nil || a.passes(v.conditional.shows[i])) {
-			return &a.policy.rules[id]
+		if !a.has(int(id)) || v.conditional != nil && !a.passes(v.conditional.shows[i]) {
+			continue
 		}
+		// The hide blocks after that: what a team writes must cost nothing to those who would not see its prompts anyway.
+		if v.conditional != nil && slices.ContainsFunc(v.conditional.hides, a.passes) {
+			return nil
+		}
+		return &a.policy.rules[id]
 	}
 	return nil
 }

@@ -13,8 +13,9 @@
 // [Visibility] and halves of two different policies all end there.
 //
 // The condition of a block ("when") is evaluated together with the Visibility if it reads only the prompt, and once for
-// each audience if it reads the principal. If it cannot be evaluated, a hide block hides and an expose block does not
-// expose.
+// each audience if it reads the principal: an expose block's only where the block is for the audience, a hide block's only
+// where the audience would otherwise see the entry. If it cannot be evaluated, or not within its budget of steps, a hide
+// block hides and an expose block does not expose.
 //
 // Promises:
 //

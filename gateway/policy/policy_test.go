@@ -351,3 +351,24 @@ func BenchmarkVisibility(b *testing.B) {
 		p.Visibility("payments", "billing", "billing.invoice", nil)
 	}
 }
+
+func TestWhen_OfAHideIsAskedOnlyForThoseWhoWouldSeeThePrompt(t *testing.T) {
+	// It cannot be evaluated, and a failure shows that it was tried.
+	whens := conditions(t, `principal.claims.absent == prompt.name`)
+	cfg := &config.Config{Teams: []config.Team{{
+		Name: "payments", Members: selectors("user:alice"), Upstreams: []config.Upstream{{Name: "billing"}}, Place: place("p.hcl:1"),
+		Exposes: []config.Rule{rule("p.hcl:5", "for bob", "billing.a", "user:bob")},
+		Hides:   []config.Rule{rule("p.hcl:9", "costly", "*")},
+	}}}
+	cfg.Teams[0].Hides[0].When = whens[0]
+	for who, want := range map[string]int{"alice": 1, "bob": 1, "carol": 0, "anonymous": 0} {
+		failures := 0
+		p := policy.New(cfg).ReportFailures(func(policy.Failure) { failures++ })
+		if p.Audience(principal(who)).Sees(p.Visibility("payments", "billing", "billing.a", []byte(`{}`))) {
+			t.Errorf("%s sees what a hide block hides whose condition cannot be evaluated", who)
+		}
+		if failures != want {
+			t.Errorf("%s: %d failures, want %d", who, failures, want)
+		}
+	}
+}

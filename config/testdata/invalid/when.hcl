@@ -69,6 +69,11 @@ team "a" {
     when {                               # ERROR: Unexpected block; when is an attribute
     }
   }
+  expose "pattern" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    when    = can(regex(".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c", prompt.description)) || can(regex("(", prompt.name)) # ERROR: Invalid pattern; ".{0,999}b.{0,999}b.{0,999}b.{0,999}b.{0,999}c" compiles to more than 10000 instructions # ERROR: "(" is not a regular expression
+  }
   expose "put together" {
     prompts = ["u.*"]
     to      = ["*"]
