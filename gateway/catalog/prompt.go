@@ -14,12 +14,15 @@ import (
 type Prompt struct {
 	// Name is the upstream's own.
 	Name string
-	// Definition is the JSON object as it was sent, on a single line.
+	// Definition is the JSON object as it was sent, on a single line, but for [Prompt.Nulls].
 	Definition jsontext.Value
 	// Hash is that of the canonical definition (RFC 8785) without its name: equal for two definitions that mean the same.
 	Hash [sha256.Size]byte
 	// Arguments are those that the definition declares, in its order.
 	Arguments []Argument
+	// Nulls are the places of optional members that were null as sent, such as "arguments[0].title". Definition and Hash
+	// are without them.
+	Nulls []string
 
 	// Exposed is the exposed name that an override gives; if it is empty, the name follows from the upstream's prefix.
 	Exposed string
@@ -40,8 +43,9 @@ type Argument struct {
 
 // ParsePrompt reads one element of an upstream's prompts/list result, strictly. Members that the protocol's schemas
 // define must have the types that the schemas give them: a client that validates would refuse the whole list, other
-// teams' prompts included, for one bad definition. Unknown members may be anything. The prompt aliases raw, which must
-// not change afterwards.
+// teams' prompts included, for one bad definition. For the same reason an optional member that is null counts as absent:
+// many serializers write it for a member without a value, and no schema allows it. Unknown members may be anything. The
+// prompt aliases raw, which must not change afterwards.
 func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 	raw = wire.SingleLine(raw)
 	object, err := wire.ParseObject(raw)
@@ -59,6 +63,7 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		// A client that ignores case would read this member instead, which might be another team's name.
 		return Prompt{}, fmt.Errorf("prompt %q: member %q differs from a known member only in case", clip(name), odd)
 	}
+	object, nulls := dropNulls(object)
 	arguments, err := checkMembers(object)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("prompt %q: %w", clip(name), err)
@@ -77,6 +82,7 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		Definition: definition,
 		Hash:       hash,
 		Arguments:  arguments,
+		Nulls:      nulls,
 		nameStart:  start,
 		nameEnd:    end,
 	}, nil
@@ -150,12 +156,38 @@ func checkMembers(object wire.Object) (arguments []Argument, err error) {
 
 func checkIcons(member wire.Member) error {
 	icons, err := elements(member)
+	if err != nil {
+		return err
+	}
 	for i, icon := range icons {
-		if _, ok := icon.Text("src"); !ok {
-			return fmt.Errorf("icons[%d]: src must be a string", i)
+		if err := checkIcon(icon); err != nil {
+			return fmt.Errorf("icons[%d]: %w", i, err)
 		}
 	}
-	return err
+	return nil
+}
+
+func checkIcon(icon wire.Object) error {
+	if _, ok := icon.Text("src"); !ok {
+		return errors.New("src must be a string")
+	}
+	for _, member := range icon {
+		var err error
+		switch member.Name {
+		case "mimeType":
+			err = mustBe('"', member)
+		case "sizes":
+			err = mustBeStrings(member)
+		case "theme":
+			if theme, _ := wire.Text(member.Value); theme != "light" && theme != "dark" {
+				err = errors.New(`theme must be "light" or "dark"`)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readArguments(member wire.Member) ([]Argument, error) {
@@ -223,6 +255,19 @@ func mustBe(want jsontext.Kind, member wire.Member) error {
 		return fmt.Errorf("%s must be %s, not %s", member.Name, noun(want), noun(got))
 	}
 	return nil
+}
+
+func mustBeStrings(member wire.Member) error {
+	if err := mustBe('[', member); err != nil {
+		return err
+	}
+	values, err := wire.ParseArray(member.Value)
+	for i, value := range values {
+		if value.Kind() != '"' {
+			return fmt.Errorf("%s[%d] must be a string, not %s", member.Name, i, noun(value.Kind()))
+		}
+	}
+	return err
 }
 
 func noun(kind jsontext.Kind) string {

@@ -24,7 +24,7 @@ func parse(t testing.TB, raw string) catalog.Prompt {
 
 // everything is a definition with all that a careless gateway loses.
 const everything = `{"x-before":[12345678901234567890,2.50,1e3,-0,1E+2],"\u006eame":"re\u0076iew","title":"R\u00e9view \/ 😀",` +
-	`"description":"line\nline","icons":[{"src":"https://x/i.png","sizes":["48x48"],"theme":"neon"}],` +
+	`"description":"line\nline","icons":[{"src":"https://x/i.png","sizes":["48x48"],"theme":"dark"}],` +
 	`"arguments":[{"name":"code","required":true,"schema":{ "type" : "string" },"z":null},{"name":"style","required":false},` +
 	`{"name":"langu\u0061ge","required":true}],"includeContext":"thisServer","_meta":{"com.example/a":{"name":"inner"}},"unknown":null}`
 
@@ -94,12 +94,10 @@ func TestParsePrompt_RefusesWhatIsNoPrompt(t *testing.T) {
 
 	// What follows would make clients that check the schema refuse the whole list.
 	reject(`{"name":"a","title":7}`, `prompt "a": title must be a string, not a number`)
-	reject(`{"name":"a","description":null}`, "description must be a string, not null")
 	reject(`{"name":"a","_meta":[]}`, "_meta must be an object, not an array")
 	reject(`{"name":"a","icons":{}}`, "icons must be an array, not an object")
 	reject(`{"name":"a","icons":["i.png"]}`, "icons[0]: not a JSON object")
 	reject(`{"name":"a","icons":[{"src":"a"},{}]}`, "icons[1]: src must be a string")
-	reject(`{"name":"a","arguments":null}`, "arguments must be an array, not null")
 	reject(`{"name":"a","arguments":["x"]}`, "arguments[0]: not a JSON object")
 	reject(`{"name":"a","arguments":[{"name":"x"},{"required":true}]}`, "arguments[1]: name must be a string")
 	reject(`{"name":"a","arguments":[{"name":"x","required":"yes"}]}`, "arguments[0]: required must be a boolean, not a string")
@@ -140,6 +138,7 @@ func FuzzParsePrompt(f *testing.F) {
 		if p.Name == "" || bytes.ContainsAny(p.Definition, "\r\n") {
 			t.Fatalf("ParsePrompt(%q) = %q, %q", raw, p.Name, p.Definition)
 		}
+		p.Nulls = nil // they are not in the definition any more
 		if again := parse(t, string(p.Definition)); !cmp.Equal(p, again, cmp.AllowUnexported(catalog.Prompt{})) {
 			t.Errorf("ParsePrompt(%q) = %+v, read again %+v", raw, p, again)
 		}

@@ -26,6 +26,8 @@ const (
 	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt].
 	// This kind and those below are reported by the code that admits definitions, not by this package.
 	Unreadable Kind = "unreadable"
+	// NullMembers is optional members that are null, which no schema allows. They count as absent: nothing is left out.
+	NullMembers Kind = "null_members"
 	// Misfit is a prompt whose prompt block does not fit it.
 	Misfit Kind = "misfit"
 	// Unmatched is a prompt block for a prompt that no upstream offers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -56,10 +57,28 @@ func Read(raw []byte) (*Request, *wire.Error) {
 		return r, AsWireError(err)
 	}
 	if message.Params != nil {
-		r.Params = wire.Members(message.Params)
+		r.Params = withoutNulls(wire.Members(message.Params))
 		r.Meta = r.Params.Object("_meta")
 	}
 	return r, nil
+}
+
+// withoutNulls returns params without the optional members that are null: some clients' serializers write null for a
+// member without a value, and an upstream that validates would refuse it.
+func withoutNulls(params wire.Object) wire.Object {
+	isNull := func(m wire.Member) bool { return m.Value.Kind() == 'n' && optionalParam(m.Name) }
+	if !slices.ContainsFunc(params, isNull) {
+		return params
+	}
+	return slices.DeleteFunc(slices.Clone(params), isNull)
+}
+
+func optionalParam(name string) bool {
+	switch name {
+	case "cursor", "arguments", "context", "_meta", memberState, memberResponses:
+		return true
+	}
+	return false
 }
 
 // ClaimsModern reports whether the message itself says that it is of the modern era.

@@ -95,12 +95,14 @@ func (l *admitted) admits(definitions []jsontext.Value) bool {
 // admit reads one upstream's definitions. It leaves out and reports each that is not a prompt or may not be listed.
 func (a *admission) admit(source *catalog.Source, definitions []jsontext.Value) admitted {
 	list := admitted{definitions: definitions, prompts: make([]catalog.Prompt, 0, len(definitions)), overridden: map[string]bool{}}
+	var nulls nullMembers
 	for i, definition := range definitions {
 		prompt, err := catalog.ParsePrompt(definition)
 		if err != nil {
 			list.reports = append(list.reports, unreadable(source, i, err))
 			continue
 		}
+		nulls.add(&prompt)
 		if o := a.overrideOf(source, prompt.Name); o.Override != nil {
 			list.overridden[o.Prompt] = true
 		}
@@ -109,7 +111,37 @@ func (a *admission) admit(source *catalog.Source, definitions []jsontext.Value) 
 			list.prompts = append(list.prompts, prompt)
 		}
 	}
+	list.reports = append(list.reports, nulls.report(source)...)
 	return list
+}
+
+// nullMembers counts the prompts of a list with optional members that are null. A serializer that writes null does so in
+// every definition, so that one report for each of them would bury all others.
+type nullMembers struct {
+	prompts      int
+	first, place string // the first prompt's name, and its first place
+}
+
+func (n *nullMembers) add(prompt *catalog.Prompt) {
+	if len(prompt.Nulls) == 0 {
+		return
+	}
+	if n.prompts++; n.prompts == 1 {
+		n.first, n.place = prompt.Name, prompt.Nulls[0]
+	}
+}
+
+func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
+	if n.prompts == 0 {
+		return nil
+	}
+	return []catalog.Report{{
+		Kind: catalog.NullMembers, Name: source.Upstream,
+		Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
+		Text: fmt.Sprintf("upstream %q (%s) lists %d prompts with members that are null, which the protocol does not allow; "+
+			"the first is %s of prompt %s; they are taken for absent: leave them out on the server",
+			source.Upstream, source.Place, n.prompts, n.place, wire.Quote(n.first)),
+	}}
 }
 
 // admitPrompt returns the prompt as it is to be listed; kept is false where it is left out.

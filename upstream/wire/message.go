@@ -12,7 +12,7 @@ type Message struct {
 	// ID is a string or a number as it was sent; nil if there is none.
 	ID     jsontext.Value
 	Method string
-	// Params is an object, or nil.
+	// Params is an object, or nil where there are none or they are null.
 	Params jsontext.Value
 	// A response has either Result or Error, which is the raw error object, see [ReadError].
 	Result jsontext.Value
@@ -85,6 +85,9 @@ func (e *envelope) set(name, _, value []byte) {
 		e.Method, _ = Text(value)
 		ok, problem = e.Method != "", "method must be a string"
 	case "params":
+		if jsontext.Value(value).Kind() == 'n' { // how some serializers write a member without a value
+			return
+		}
 		e.Params = value
 		ok, problem = jsontext.Value(value).Kind() == '{', "params must be an object"
 	case "result":

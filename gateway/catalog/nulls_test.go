@@ -1,0 +1,50 @@
+package catalog_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+)
+
+func TestParsePrompt_TakesNullForAbsent(t *testing.T) {
+	for _, test := range []struct{ raw, want, places string }{
+		{`{"name":"a","description":null,"x":null}`, `{"name":"a","x":null}`, "description"},
+		{`{"title":null,"name":"a","arguments":null,"icons":null,"_meta":null}`, `{"name":"a"}`, "title arguments icons _meta"},
+		{`{"name":"a","arguments":[{"name":"x"},{"title":null,"name":"y","description":null,"required":null,"z":null}]}`,
+			`{"name":"a","arguments":[{"name":"x"},{"name":"y","z":null}]}`,
+			"arguments[1].title arguments[1].description arguments[1].required"},
+		{`{"name":"a","icons":[{"src":"s","mimeType":null,"sizes":null,"theme":null,"title":null}]}`,
+			`{"name":"a","icons":[{"src":"s","title":null}]}`, "icons[0].mimeType icons[0].sizes icons[0].theme"},
+		{`{"name":"a","_meta":{"title":null},"arguments":[{"name":"null"}]}`, `{"name":"a","_meta":{"title":null},"arguments":[{"name":"null"}]}`, ""},
+	} {
+		got, plain := parse(t, test.raw), parse(t, test.want)
+		if diff := cmp.Diff(test.want, string(got.Definition)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.raw, diff)
+		}
+		if got.Hash != plain.Hash {
+			t.Errorf("%s has not the hash of %s", test.raw, test.want)
+		}
+		if places := strings.Join(got.Nulls, " "); places != test.places {
+			t.Errorf("%s: null at %q, want %q", test.raw, places, test.places)
+		}
+	}
+}
+
+func TestParsePrompt_RefusesIconsThatNoSchemaAllows(t *testing.T) {
+	for raw, because := range map[string]string{
+		`{"src":null}`:                   "icons[0]: src must be a string",
+		`{"src":"a","mimeType":7}`:       "icons[0]: mimeType must be a string, not a number",
+		`{"src":"a","sizes":"48x48"}`:    "icons[0]: sizes must be an array, not a string",
+		`{"src":"a","sizes":["any",48]}`: "icons[0]: sizes[1] must be a string, not a number",
+		`{"src":"a","theme":"neon"}`:     `icons[0]: theme must be "light" or "dark"`,
+	} {
+		_, err := catalog.ParsePrompt(jsontext.Value(`{"name":"a","icons":[` + raw + `]}`))
+		if err == nil || !strings.Contains(err.Error(), because) {
+			t.Errorf("%s: error %v, want one with %q", raw, err, because)
+		}
+	}
+}
