@@ -45,6 +45,9 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &request, relay)
 		if err == nil || !unanswered(err) {
 			c.owner, c.result = owner.Upstream, result
+			if err == nil && c.method == wire.PromptsGet {
+				err = checkGot(owner.Upstream, result)
+			}
 			return err
 		}
 		if first == nil {
@@ -53,6 +56,18 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	}
 	return first
 }
+
+// checkGot refuses the result of a get that has no messages: clients that validate would fail on it, without a word about
+// whose fault it is. The circuit breaker does not hear of it, since the server did answer.
+func checkGot(owner string, result upstream.Result) error {
+	object := wire.Members(result.JSON)
+	if kind, _ := object.Text("resultType"); kind == wire.ResultInputRequired || object.Get("messages").Kind() == '[' {
+		return nil
+	}
+	return &upstream.Unavailable{Upstream: owner, Reason: upstream.BadResponse, Err: errNoMessages}
+}
+
+var errNoMessages = errors.New("the result of prompts/get has no array of messages")
 
 // healthyFirst returns the owners in configuration order, those without a session last.
 func (c *call) healthyFirst() []catalog.Owner {
