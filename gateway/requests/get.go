@@ -124,6 +124,9 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		return err
 	}
 	defer release()
+	if err := checkCompletion(r.Params); err != nil {
+		return err
+	}
 	params, err := completionParams(entry, r.Params)
 	if err != nil {
 		return err
@@ -148,6 +151,30 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		}
 	}
 	return out.appendResult(r, result, h.info, inputNotAllowed)
+}
+
+// checkCompletion refuses the params of a completion that no schema allows. Some servers do not answer them at all, which
+// would open the circuit breaker for everybody.
+func checkCompletion(params wire.Object) error {
+	argument := params.Object("argument")
+	_, named := argument.Text("name")
+	_, valued := argument.Text("value")
+	if !named || !valued {
+		return wire.NewError(wire.InvalidParams, "Invalid params: argument must be an object with the strings name and value")
+	}
+	context := params.Get("context")
+	if context == nil {
+		return nil
+	}
+	known := params.Object("context").Get("arguments")
+	if context.Kind() != '{' || known != nil && !allStrings(known) {
+		return wire.NewError(wire.InvalidParams, "Invalid params: context must be an object, and its arguments an object of strings")
+	}
+	return nil
+}
+
+func allStrings(value jsontext.Value) bool {
+	return value.Kind() == '{' && !slices.ContainsFunc(wire.Members(value), func(m wire.Member) bool { return m.Value.Kind() != '"' })
 }
 
 // GetDirectly gets a prompt for a caller in this process, such as a command: for a principal or, if it is nil, without
