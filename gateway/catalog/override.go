@@ -2,12 +2,15 @@ package catalog
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/schema"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -48,7 +51,7 @@ func contains(values []ArgumentValue, name string) bool {
 
 // Override returns the prompt as clients are to see it. Fixed arguments disappear from the definition, arguments with a
 // default become optional, and all else stays as the upstream sent it. The error means that the override does not fit
-// the prompt, such as one for an argument that the definition does not declare.
+// the prompt, such as one for an argument that the definition does not declare, or a value that breaks its schema.
 func (p *Prompt) Override(o *Override) (Prompt, error) {
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {
@@ -99,7 +102,11 @@ func (p *Prompt) fitValues(values []ArgumentValue) (fitting []ArgumentValue, err
 		switch kind := v.Value.Kind(); {
 		case at < 0:
 			return nil, fmt.Errorf("the prompt has no argument %q", clip(v.Name))
-		case p.Arguments[at].Schema != nil || kind == '"':
+		case p.Arguments[at].Schema != nil:
+			if err := checkValue(&p.Arguments[at], v.Value); err != nil {
+				return nil, err
+			}
+		case kind == '"':
 		case kind == '{' || kind == '[':
 			return nil, fmt.Errorf("argument %q takes a string, not %s", clip(v.Name), noun(kind))
 		default:
@@ -108,6 +115,19 @@ func (p *Prompt) fitValues(values []ArgumentValue) (fitting []ArgumentValue, err
 		fitting = append(fitting, v)
 	}
 	return fitting, nil
+}
+
+// checkValue refuses a value that breaks its argument's schema. Whether one fits that cannot be compiled or takes too long
+// is left to the server, as for clients' values.
+func checkValue(argument *Argument, value jsontext.Value) error {
+	compiled, err := schema.Compile(argument.Schema)
+	if err != nil {
+		return nil //nolint:nilerr // not the value's fault
+	}
+	if invalid, ok := errors.AsType[*schema.Invalid](compiled.Check(context.Background(), value)); ok {
+		return fmt.Errorf("argument %q breaks its schema: %w", clip(argument.Name), invalid)
+	}
+	return nil
 }
 
 // declare returns a definition's arguments without the fixed ones, and with those that have a default made optional.
