@@ -10,7 +10,7 @@ import (
 
 // maxFrames bounds the functions of this module between the entry of a get's HTTP handler and the RoundTrip to its
 // upstream, so that the road of a get stays short enough to be read.
-const maxFrames = 16
+const maxFrames = 14
 
 func TestGet_PassesFewFunctions(t *testing.T) {
 	for name, newPeer := range map[string]func(testing.TB, string, ...string) *gatewaytest.Peer{

@@ -25,7 +25,11 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	case c.parked != "":
 		c.outcome, err = h.parked.resume(ctx, r, c.parked)
 	case !r.Modern():
-		err = c.callInRounds(ctx, r)
+		relay := r.upstreamRelay(ctx)
+		for round, again := 0, true; again; round++ {
+			err = c.callOwners(ctx, relay)
+			again, err = c.anotherRound(ctx, r, round, err)
+		}
 	case r.Relay != nil && r.Capabilities != 0:
 		c.outcome, err = h.parked.begin(ctx, r, func(ctx context.Context, relay *upstream.Relay) (outcome, error) {
 			running := *c // it may go on after this request is over

@@ -42,23 +42,20 @@ const (
 	roundPause = 100 * time.Millisecond
 )
 
-// callInRounds makes the call of a legacy client's get. Each time a modern upstream requires input, the client is asked
-// and the upstream called again with its replies.
-func (c *call) callInRounds(ctx context.Context, r *Request) error {
-	relay := r.upstreamRelay(ctx)
-	for round := range maxRounds {
-		err := c.callOwners(ctx, relay)
-		if err != nil && round > 0 && errors.Is(err, upstream.ErrRetired) { // beginning again would repeat the server requests
-			err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: err}
-		}
-		if err != nil || !wire.Modern(c.result.Revision) {
-			return err
-		}
-		if again, err := c.collectInput(ctx, r); !again || err != nil {
-			return err
-		}
+// anotherRound reports whether the call of a legacy client's get, which ended in err, has to be made again: each time a
+// modern upstream requires input, the client is asked, and the upstream is called with its replies.
+func (c *call) anotherRound(ctx context.Context, r *Request, round int, err error) (again bool, _ error) {
+	if err != nil && round > 0 && errors.Is(err, upstream.ErrRetired) { // beginning again would repeat the server requests
+		err = &upstream.Unavailable{Upstream: c.owners[0].Upstream, Reason: snapshot.Starting, Err: err}
 	}
-	return wire.NewError(wire.InternalError, "The upstream requires input again and again")
+	if err != nil || !wire.Modern(c.result.Revision) {
+		return false, err
+	}
+	again, err = c.collectInput(ctx, r)
+	if again && round == maxRounds-1 {
+		return false, wire.NewError(wire.InternalError, "The upstream requires input again and again")
+	}
+	return again, err
 }
 
 // collectInput reports whether the call has to be repeated, with the replies to what a modern upstream requires.
