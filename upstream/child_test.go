@@ -317,3 +317,36 @@ func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts gorout
 	ending.Wait()
 	upstreamtest.Eventually(t, "as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 }
+
+// The server has answered, so that nobody should have to wait for the timeout, and no breaker should open.
+func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
+	t.Parallel()
+	u := upstreamtest.Child(t, "scripted", "script", "batches")
+	u.Breaker.Failures = 2
+	c := start(t, u, upstream.Options{})
+	waitForNames(t, c, "scripted")
+	ctx, cancel := context.WithCancel(t.Context())
+	hanging := make(chan error, 1)
+	go func() {
+		_, err := get(ctx, c, "hang")
+		hanging <- err
+	}()
+	for _, name := range []string{"surrogate", "duplicate", "truncated", "batch with a duplicate", "surrogate", "duplicate"} {
+		begun := time.Now()
+		_, err := get(t.Context(), c, name)
+		wantUnavailable(t, err, upstream.BadResponse)
+		if took := time.Since(begun); took > u.Timeout/2 {
+			t.Errorf("%s: it took %s", name, took)
+		}
+	}
+	if got, err := get(t.Context(), c, "x"); err != nil || !strings.Contains(got, "wéirs") {
+		t.Errorf("after that: %s, %v", got, err)
+	}
+	select {
+	case err := <-hanging:
+		t.Errorf("another call ended: %v", err)
+	default:
+	}
+	cancel()
+	<-hanging
+}

@@ -117,6 +117,10 @@ func (s script) take(m wire.Message) {
 			_ = os.Stdout.Close()
 			time.Sleep(time.Hour)
 		}
+		if s.has("lists-nonsense") {
+			result(`{"prompts":[{"name":"scripted"},{"name":"x","description":"\udc00"}]}`)
+			return
+		}
 		result(`{"prompts":[{"name":"scripted"}]}`)
 	case wire.PromptsGet:
 		s.get(m, result)
@@ -142,6 +146,14 @@ func (s script) get(m wire.Message, result func(string)) {
 		select {}
 	case "batch":
 		fmt.Printf(`[{"jsonrpc":"2.0","method":"notifications/progress"},{"jsonrpc":"2.0","id":%s,"result":{"from":"batch"}}]`+"\n", m.ID)
+	case "surrogate":
+		result(`{"description":"\ud800"}`)
+	case "duplicate":
+		result(`{"messages":[],"messages":[]}`)
+	case "truncated":
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"messages":[`+"\n", m.ID)
+	case "batch with a duplicate":
+		fmt.Printf(`[{"jsonrpc":"2.0","method":"notifications/progress"},{"jsonrpc":"2.0","id":%s,"result":{"a":1,"a":2}}]`+"\n", m.ID)
 	case "big":
 		result(`{"big":"` + strings.Repeat("x", 1<<20) + `"}`)
 	default:

@@ -482,3 +482,42 @@ func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
 		})
 	}
 }
+
+// Whoever admits definitions can leave one out and say so. Without a list there would be nothing to admit.
+func TestRefresh_HandsOnListWithInvalidDefinition(t *testing.T) {
+	t.Parallel()
+	const list = `{"prompts":[{"name":"before"},%s,{"name":"after"}]}`
+	for _, bad := range []string{`{"name":"x","description":"\ud800"}`, `{"name":"x","name":"y"}`, "{\"name\":\"\xff\"}"} {
+		for name, answer := range map[string]func(w http.ResponseWriter, r *upstreamtest.Request){
+			"JSON": func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, fmt.Sprintf(list, bad)) },
+			"stream": func(w http.ResponseWriter, r *upstreamtest.Request) {
+				w.Header().Set("Content-Type", wire.ContentSSE)
+				upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":`+list+`}`, r.Message.ID, bad))
+			},
+			"HTTP+SSE": nil,
+		} {
+			peer := upstreamtest.NewPeer(t)
+			u := anywhere()
+			switch {
+			case answer != nil:
+				peer.Handle(wire.PromptsList, answer)
+				u.URLs = []string{upstreamtest.Serve(t, peer).URL}
+			default:
+				peer.Result(wire.PromptsList, fmt.Sprintf(list, bad))
+				u = sseUpstream(upstreamtest.Serve(t, upstreamtest.SSE(peer)).URL, true)
+			}
+			c := start(t, u, upstream.Options{})
+			upstreamtest.Eventually(t, name+": a first try", func() bool { return c.State().Tried })
+			state := c.State()
+			if state.Problem != nil || len(state.Definitions) != 3 || string(state.Definitions[1]) != bad {
+				t.Errorf("%s: definitions %s, problem %+v", name, state.Definitions, state.Problem)
+			}
+		}
+	}
+	u := upstreamtest.Child(t, "scripted", "script", "lists-nonsense")
+	c := start(t, u, upstream.Options{})
+	upstreamtest.Eventually(t, "a first try of the child", func() bool { return c.State().Tried })
+	if state := c.State(); state.Problem != nil || len(state.Definitions) != 2 {
+		t.Errorf("child: definitions %s, problem %+v", state.Definitions, state.Problem)
+	}
+}

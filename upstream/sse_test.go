@@ -359,3 +359,26 @@ func TestSSE_GuardsDial(t *testing.T) {
 		t.Errorf("Connect() = %v", err)
 	}
 }
+
+// One stream carries all responses. An invalid one ends its own call, and neither the stream nor other calls.
+func TestSSE_InvalidResultEndsItsCallOnly(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer(t)
+	c := startSSE(t, peer, func(u *config.Upstream) { u.Breaker.Failures = 2 })
+	for _, result := range []string{`{"description":"\ud800"}`, `{"messages":[],"messages":[]}`, `{"a":"\udc00"}`} {
+		peer.Result(wire.PromptsGet, result)
+		begun := time.Now()
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.BadResponse)
+		if took := time.Since(begun); took > config.DefaultTimeout/2 {
+			t.Errorf("%s: it took %s", result, took)
+		}
+	}
+	peer.Result(wire.PromptsGet, `{"messages":[]}`)
+	if _, err := get(t.Context(), c, "p"); err != nil {
+		t.Error(err)
+	}
+	if n := len(peer.Seen(wire.Initialize)); n != 1 {
+		t.Errorf("%d sessions, want 1", n)
+	}
+}

@@ -13,7 +13,7 @@ type State struct {
 	Tried bool
 	// Listed is true after any endpoint has listed its prompts. Definitions is the union of the last good lists of all
 	// endpoints, up or not: the list of the first endpoint, then what the others add. It does not depend on who answered
-	// first.
+	// first. A definition may be invalid: [wire.ParseObject] tells.
 	Listed      bool
 	Definitions []jsontext.Value
 	// Lists changes whenever Definitions does: it counts them.

@@ -99,3 +99,21 @@ func TestAdmission_AppliesTheLockToSavedLists(t *testing.T) {
 		t.Errorf("a new lock of saved lists has %d prompts, want 2", len(got))
 	}
 }
+
+// One definition that no strict reader accepts costs its upstream that definition, and not its list.
+func TestAdmission_LeavesOutInvalidDefinitionOnly(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", `{"name":"b","description":"\ud800"}`, `{"name":"c","name":"d"}`, "e")
+	text := gatewaytest.Team("eng", "", "", p)
+	folder := t.TempDir()
+	s := gatewaytest.StartWith(t, text, gateway.Options{StateDir: folder})
+	s.AwaitUpstreams()
+	s.Legacy("2025-11-25", "").WantList("p.a", "p.e")
+	if got, want := s.ReportNames(), "unreadable p[1], unreadable p[2]"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
+	}
+	s.Stop()
+	p.Stop()
+	again := gatewaytest.StartWith(t, text, gateway.Options{StateDir: folder})
+	again.AwaitUpstreams()
+	again.Legacy("2025-11-25", "").WantList("p.a", "p.e")
+}

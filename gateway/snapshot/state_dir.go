@@ -101,8 +101,12 @@ func listPath(dir string, u config.Upstream) string { return filepath.Join(dir, 
 // save replaces the file of an upstream. At any moment there is either the old file or the new one, never a part.
 func (d *stateDir) save(u config.Upstream, definitions []jsontext.Value) error {
 	list := []byte{'['}
-	for i, definition := range definitions {
-		if i > 0 {
+	for _, definition := range definitions {
+		// A server may list an invalid definition among others. It would make the whole file unreadable.
+		if _, err := wire.ParseObject(definition); err != nil {
+			continue
+		}
+		if len(list) > 1 {
 			list = append(list, ',')
 		}
 		list = append(list, definition...)

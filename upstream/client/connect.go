@@ -131,7 +131,7 @@ func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 	case config.Stdio:
 		return startChild(server, d.logger)
 	case config.SSE:
-		return newSSETransport(d.http, server.Timeout), nil
+		return newSSETransport(d.http, server.Timeout, d.logger), nil
 	default:
 		return newHTTPTransport(d.http, server.Timeout), nil
 	}

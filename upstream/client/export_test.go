@@ -13,7 +13,7 @@ import (
 func StreamReader(maxMessage int) func(stream io.Reader, id string, onMessage func(wire.Message)) (wire.Message, error) {
 	t := newHTTPTransport(&httpClient{maxMessage: maxMessage}, time.Second)
 	return func(stream io.Reader, id string, onMessage func(wire.Message)) (wire.Message, error) {
-		response, err := t.readStream(stream, &streamPosition{}, id, func(m *wire.Message) { onMessage(*m) })
+		response, err := t.readStream(stream, &streamPosition{}, expected{id: id}, func(m *wire.Message) { onMessage(*m) })
 		if err != nil {
 			return wire.Message{}, err
 		}

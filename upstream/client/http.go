@@ -114,7 +114,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	if err == nil || r.position.lastEventID == "" || wire.Modern(r.revision) || ctx.Err() != nil || !isInterrupted(err) {
 		return err // the modern era resumes nothing
 	}
-	if r.response, err = t.resume(ctx, &r.position, string(wire.NumberID(r.id)), err); err != nil {
+	if r.response, err = t.resume(ctx, &r.position, expected{string(wire.NumberID(r.id)), r.method}, err); err != nil {
 		return &startedError{err}
 	}
 	return nil
@@ -164,9 +164,9 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 	}
 	switch contentType := came.contentType(); contentType {
 	case wire.ContentJSON:
-		r.response, err = t.readJSON(came, id, onMessage)
+		r.response, err = t.readJSON(came, expected{id, r.method}, onMessage)
 	case wire.ContentSSE:
-		r.response, err = t.readStream(came, &r.position, id, onMessage)
+		r.response, err = t.readStream(came, &r.position, expected{id, r.method}, onMessage)
 	default:
 		problem := fmt.Sprintf("content type is %q, want %s or %s", contentType, wire.ContentJSON, wire.ContentSSE)
 		err = &ProtocolError{problem: problem, foreign: true}
@@ -188,7 +188,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 		message = new(wire.Message)
 		answer  *wire.Error
 	)
-	if messages, err := t.readMessages(came); err == nil && len(messages) == 1 {
+	if messages, err := t.readMessages(came, ""); err == nil && len(messages) == 1 {
 		message = &messages[0]
 	}
 	if message.Error != nil {
@@ -211,13 +211,17 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	return nil, refusal
 }
 
-// readJSON reads the response with the id from a JSON body. Other messages in it go to onMessage.
-func (t *httpTransport) readJSON(came *httpResponse, id string, onMessage func(*wire.Message)) (*wire.Message, error) {
-	messages, err := t.readMessages(came)
+// expected is the response that a body or stream is read for: the id of its request, and the method. Both are empty if it is
+// read for none.
+type expected struct{ id, method string }
+
+// readJSON reads the expected response from a JSON body. Other messages in it go to onMessage.
+func (t *httpTransport) readJSON(came *httpResponse, want expected, onMessage func(*wire.Message)) (*wire.Message, error) {
+	messages, err := t.readMessages(came, want.method)
 	if err != nil {
 		return nil, err
 	}
-	if response := pickResponse(messages, id, onMessage); response != nil {
+	if response := pickResponse(messages, want.id, onMessage); response != nil {
 		return response, nil
 	}
 	if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only mean this request
@@ -226,23 +230,32 @@ func (t *httpTransport) readJSON(came *httpResponse, id string, onMessage func(*
 	return nil, &ProtocolError{problem: "the response has another id than the request"}
 }
 
-// readMessages reads a JSON body. Without an error there is at least one message.
-func (t *httpTransport) readMessages(came *httpResponse) ([]wire.Message, error) {
+// readMessages reads the JSON body of the response to a method. Without an error there is at least one message.
+func (t *httpTransport) readMessages(came *httpResponse, method string) ([]wire.Message, error) {
 	raw, err := came.readAll(t.http.maxMessage)
 	if err != nil {
 		return nil, err
 	}
-	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
+	messages, err := t.parse(raw, method)
 	if err != nil {
-		return nil, &ProtocolError{problem: "the response is not a JSON-RPC message: " + err.Error()}
+		return nil, notAMessage(err)
 	}
 	return messages, nil
 }
 
-// readStream reads an event stream until the response with the id has come; to its end if id is empty. Other messages go
-// to onMessage.
+// parse reads one JSON text that came in response to a method.
+func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error) {
+	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
+	if err != nil {
+		return parseTolerantly(raw, method, err)
+	}
+	return messages, nil
+}
+
+// readStream reads an event stream until the expected response has come; to its end if none is expected. Other messages go to
+// onMessage.
 func (t *httpTransport) readStream(
-	body io.Reader, p *streamPosition, id string, onMessage func(*wire.Message),
+	body io.Reader, p *streamPosition, want expected, onMessage func(*wire.Message),
 ) (*wire.Message, error) {
 	events := newEventReader(body, t.http.maxMessage, p)
 	defer events.close()
@@ -257,11 +270,11 @@ func (t *httpTransport) readStream(
 			continue
 		}
 		// The revision may have been agreed on since the stream began, and decides whether batches are allowed.
-		messages, err := wire.ParseAll(event.data, t.agreed.Load().revision)
+		messages, err := t.parse(event.data, want.method)
 		if err != nil {
 			return nil, &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
 		}
-		if response := pickResponse(messages, id, onMessage); response != nil {
+		if response := pickResponse(messages, want.id, onMessage); response != nil {
 			return response, nil
 		}
 	}
@@ -292,10 +305,10 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 	if err := t.position.pause(ctx, 0); err != nil {
 		return err
 	}
-	_, err := t.getStream(ctx, &t.position, "", ready)
+	_, err := t.getStream(ctx, &t.position, expected{}, ready)
 	if errors.Is(err, ErrNoStream) && t.position.lastEventID != "" { // perhaps it only cannot resume from there
 		t.position = streamPosition{}
-		_, err = t.getStream(ctx, &t.position, "", ready)
+		_, err = t.getStream(ctx, &t.position, expected{}, ready)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,7 +25,8 @@ import (
 // The session ends with the stream.
 type sseTransport struct {
 	mux
-	http *httpClient
+	http   *httpClient
+	logger *slog.Logger
 	// handshakeTimeout is how long the server may take to open the stream, and for each request of the handshake.
 	handshakeTimeout time.Duration
 
@@ -36,8 +38,8 @@ type sseTransport struct {
 	reading sync.WaitGroup
 }
 
-func newSSETransport(client *httpClient, handshakeTimeout time.Duration) *sseTransport {
-	return &sseTransport{http: client, mux: newMux(), handshakeTimeout: handshakeTimeout, opened: make(chan struct{})}
+func newSSETransport(client *httpClient, handshakeTimeout time.Duration, logger *slog.Logger) *sseTransport {
+	return &sseTransport{http: client, logger: logger, mux: newMux(), handshakeTimeout: handshakeTimeout, opened: make(chan struct{})}
 }
 
 func (t *sseTransport) start(receive func(*wire.Message)) {
@@ -93,8 +95,8 @@ func (t *sseTransport) readStream(body io.Reader) error {
 			}
 			close(t.opened)
 		case event.isMessage():
-			if err := t.dispatch(event.data); err != nil {
-				return &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
+			if err := t.dispatch(event.data); err != nil { // other calls have nothing to do with it
+				t.logger.Warn("event ignored", slog.Any("error", err))
 			}
 		}
 	}

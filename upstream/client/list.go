@@ -25,7 +25,7 @@ const (
 
 // List is a server's whole list of prompts.
 type List struct {
-	// Definitions are as they were sent.
+	// Definitions are as they were sent. One that [wire.ParseObject] refuses is among them.
 	Definitions []jsontext.Value
 	// TTL is how long the server says that the list lives; 0 if it does not say.
 	TTL time.Duration
@@ -96,10 +96,8 @@ func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	object, err := wire.ParseObject(result.JSON)
-	if err != nil {
-		return page{}, &ProtocolError{problem: err.Error()}
-	}
+	// Not ParseObject, because single definitions may be invalid: whoever reads them leaves them out.
+	object := wire.Members(result.JSON)
 	definitions, err := wire.ParseArray(object.Get("prompts"))
 	if err != nil {
 		return page{}, &ProtocolError{problem: "prompts is not an array"}

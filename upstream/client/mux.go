@@ -19,7 +19,13 @@ type mux struct {
 	agreed atomic.Pointer[string]
 
 	mu      sync.Mutex // guards pending
-	pending map[string]chan muxResponse
+	pending map[string]awaited
+}
+
+// awaited is a request that waits for its response.
+type awaited struct {
+	method   string
+	response chan muxResponse
 }
 
 // muxResponse is the response to a request, or the reason why it cannot be read.
@@ -29,7 +35,7 @@ type muxResponse struct {
 }
 
 func newMux() mux {
-	return mux{closed: make(chan struct{}), pending: map[string]chan muxResponse{}}
+	return mux{closed: make(chan struct{}), pending: map[string]awaited{}}
 }
 
 // await sends a request and waits for its response.
@@ -37,7 +43,7 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	id := string(wire.NumberID(r.id))
 	response := make(chan muxResponse, 1)
 	x.mu.Lock()
-	x.pending[id] = response
+	x.pending[id] = awaited{r.method, response}
 	x.mu.Unlock()
 	defer func() {
 		x.mu.Lock()
@@ -63,10 +69,14 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	return got.err
 }
 
-// dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything else to receive.
+// dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything else to receive. A text that
+// is not valid ends the requests that it claims to answer, and no others.
 func (x *mux) dispatch(raw []byte) error {
-	messages, err := wire.ParseAll(raw, x.revision())
+	messages, err := x.parse(raw)
 	if err != nil {
+		for _, id := range wire.ClaimedIDs(raw) {
+			x.resolve(id, muxResponse{err: notAMessage(err)})
+		}
 		return err
 	}
 	for i := range messages {
@@ -80,14 +90,44 @@ func (x *mux) dispatch(raw []byte) error {
 	return nil
 }
 
+// parse reads one JSON text from the stream.
+func (x *mux) parse(raw []byte) ([]wire.Message, error) {
+	messages, err := wire.ParseAll(raw, x.revision())
+	if err == nil {
+		return messages, nil
+	}
+	ids := wire.ClaimedIDs(raw)
+	if len(ids) != 1 { // no batch is the response to a list
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return parseTolerantly(raw, x.pending[string(ids[0])].method, err)
+}
+
+// parseTolerantly reads what ParseAll refused with an error, if it is the response to a request of the method, and that is one
+// for a list, of which the invalid definitions are left to whoever reads them.
+func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, error) {
+	if method != wire.PromptsList {
+		return nil, refusal
+	}
+	list, err := wire.ParseList(raw, "prompts")
+	return []wire.Message{list}, err
+}
+
+// notAMessage is the failure of a request whose response cannot be read.
+func notAMessage(err error) error {
+	return &ProtocolError{problem: "the response is not a JSON-RPC message: " + err.Error()}
+}
+
 // resolve hands a response to whoever awaits it. A response that nobody awaits is dropped.
 func (x *mux) resolve(id []byte, r muxResponse) {
 	x.mu.Lock()
 	waiting := x.pending[string(id)]
 	delete(x.pending, string(id))
 	x.mu.Unlock()
-	if waiting != nil {
-		waiting <- r
+	if waiting.response != nil {
+		waiting.response <- r
 	}
 }
 

@@ -31,19 +31,19 @@ func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	}
 }
 
-// resume goes on with a stream that ended or broke before the response with the id came: the server may have closed the
+// resume goes on with a stream that ended or broke before the expected response came: the server may have closed the
 // connection on purpose, for the client to come back. It tries until ctx ends, or returns why it cannot.
 //
 // Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET for one of its
 // standalone stream, and send there what belongs to any call.
-func (t *httpTransport) resume(ctx context.Context, p *streamPosition, id string, broken error) (*wire.Message, error) {
+func (t *httpTransport) resume(ctx context.Context, p *streamPosition, want expected, broken error) (*wire.Message, error) {
 	p.stopped = time.Now()
 	failed := 0
 	for range maxResumes {
 		if err := p.pause(ctx, min(firstResumePause<<failed, lastResumePause)); err != nil {
 			return nil, err
 		}
-		response, err := t.getStream(ctx, p, id, func() { failed = 0 })
+		response, err := t.getStream(ctx, p, want, func() { failed = 0 })
 		switch {
 		case err == nil:
 			return response, nil
@@ -65,9 +65,11 @@ func isInterrupted(err error) bool {
 	return !nonsense && !errors.Is(err, ErrSessionLost)
 }
 
-// getStream opens a stream by GET, from a position on, and reads it until the response with the id has come; to its end if
-// id is empty. It calls ready once the stream is open.
-func (t *httpTransport) getStream(ctx context.Context, p *streamPosition, id string, ready func()) (response *wire.Message, err error) {
+// getStream opens a stream by GET, from a position on, and reads it until the expected response has come; to its end if
+// none is expected. It calls ready once the stream is open.
+func (t *httpTransport) getStream(
+	ctx context.Context, p *streamPosition, want expected, ready func(),
+) (response *wire.Message, err error) {
 	r, err := t.http.newRequest(ctx, http.MethodGet, t.http.url)
 	if err != nil {
 		return nil, err
@@ -90,7 +92,7 @@ func (t *httpTransport) getStream(ctx context.Context, p *streamPosition, id str
 			return ErrNoStream
 		}
 		ready()
-		response, err = t.readStream(came, p, id, t.receive)
+		response, err = t.readStream(came, p, want, t.receive)
 		return err
 	})
 	return response, err

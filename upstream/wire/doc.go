@@ -7,10 +7,11 @@
 //   - Reading is strict: duplicate member names, invalid UTF-8, lone surrogates, nesting deeper than [MaxDepth], bytes after
 //     the value and members of the wrong type are errors, so that no two readers of the same bytes can disagree about what
 //     they say (RFC 8259 leaves those cases open).
+//     Only [ParseList] lets the elements of one list pass, for their readers to refuse.
 //   - Values that the caller does not change keep their bytes: number spelling, escapes, member order and unknown members
 //     go out as they came in.
 //   - Values returned by a Parse function alias its input, which must not change while they are in use.
 //
-// Reading order: batch.go, message.go, error.go, capabilities.go, object.go, scan.go, line.go, header.go, names.go,
+// Reading order: batch.go, message.go, error.go, capabilities.go, object.go, scan.go, tolerant.go, line.go, header.go, names.go,
 // level.go, revision.go.
 package wire

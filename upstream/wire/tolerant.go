@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ParseList reads the response to a request for a list like [Parse], but for the elements of the array that the named member
+// of the result has: those need only be delimited like JSON values. One definition with a lone surrogate or a duplicate
+// member would otherwise cost the whole list. Split the result with [Members] and [ParseArray], and read each element by
+// [ParseObject], which refuses what this function let pass.
+func ParseList(raw []byte, member string) (Message, error) {
+	message, err := Parse(raw)
+	if err == nil {
+		return message, nil
+	}
+	envelope, lax := parseObject(&scanner{raw: raw, trusted: true})
+	if lax != nil {
+		return Message{}, err
+	}
+	result := Members(envelope.Get("result"))
+	elements, lax := ParseArray(result.Get(member))
+	if lax != nil {
+		return Message{}, err
+	}
+	// Everything else is checked in a copy that has null in the place of the elements that are not valid.
+	masked := []byte{'['}
+	for i, element := range elements {
+		if i > 0 {
+			masked = append(masked, ',')
+		}
+		if !isStrict(element) {
+			element = jsontext.Value("null")
+		}
+		masked = append(masked, element...)
+	}
+	message, lax = Parse(envelope.With("result", result.With(member, append(masked, ']')).JSON()).JSON())
+	if lax != nil {
+		return Message{}, err
+	}
+	message.Result = envelope.Get("result")
+	return message, nil
+}
+
+// isStrict reports whether raw is one JSON value that [Parse] would accept as a part.
+func isStrict(raw []byte) bool {
+	s := scanner{raw: raw}
+	return s.value() == nil && s.end() == nil
+}
+
+// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses: one, or those of a batch. They only say who
+// need not wait any longer. It leaves out messages with a method, whose ids are the sender's own, and ids that are not unique.
+func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
+	if IsBatch(raw) {
+		messages, _ := parseArray(&scanner{raw: raw, trusted: true})
+		for _, message := range messages {
+			if id := claimedID(message); id != nil {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	if id := claimedID(raw); id != nil {
+		return []jsontext.Value{id}
+	}
+	return nil
+}
+
+func claimedID(raw []byte) (id jsontext.Value) {
+	ids, method := 0, false
+	s := scanner{raw: raw, trusted: true}
+	err := s.members(func(name, _, value []byte) {
+		switch string(name) {
+		case "id":
+			id, ids = value, ids+1
+		case "method":
+			method = true
+		}
+	})
+	// Of a text that breaks off, or is no JSON in between, only the part before is known. The method may be in the other.
+	method = method || (err != nil && bytes.Contains(raw, []byte(`"method"`)))
+	if ids != 1 || method || !isStrict(id) {
+		return nil
+	}
+	return id
+}
