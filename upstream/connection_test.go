@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,7 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 3, Cooldown: 7 * time.Second}
+	u.MaxMessage = 64 << 10
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		want := func(reason upstream.Reason) {
 			t.Helper()
@@ -102,10 +104,11 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 				})
 				want(upstream.BadResponse)
 			},
-			"401": func() { p.Status(wire.PromptsGet, 401); want(upstream.Denied) },
-			"403": func() { p.Status(wire.PromptsGet, 403); want(upstream.Denied) },
-			"429": func() { p.Status(wire.PromptsGet, 429); want(upstream.RateLimited) },
-			"413": func() { p.Status(wire.PromptsGet, 413); want(upstream.BadResponse) },
+			"duplicate member": func() { p.Result(wire.PromptsGet, `{"a":1,"a":2}`); want(upstream.BadResponse) },
+			"401":              func() { p.Status(wire.PromptsGet, 401); want(upstream.Denied) },
+			"403":              func() { p.Status(wire.PromptsGet, 403); want(upstream.Denied) },
+			"429":              func() { p.Status(wire.PromptsGet, 429); want(upstream.RateLimited) },
+			"413":              func() { p.Status(wire.PromptsGet, 413); want(upstream.BadResponse) },
 			"cancel": func() {
 				p.Handle(wire.PromptsGet, hang)
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -135,6 +138,17 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 			"408":     func() { p.Status(wire.PromptsGet, 408); want(upstream.BadResponse) },
 			"500":     func() { p.Status(wire.PromptsGet, 500); want(upstream.BadResponse) },
 			"502":     func() { p.Status(wire.PromptsGet, 502); want(upstream.Unreachable) },
+			"over max_message": func() {
+				p.Result(wire.PromptsGet, `{"text":"`+strings.Repeat("x", u.MaxMessage)+`"}`)
+				want(upstream.BadResponse)
+			},
+			"cut": func() {
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
+					w.Header().Set("Content-Type", "text/event-stream")
+					fmt.Fprint(w, "data: {\"json")
+				})
+				want(upstream.BadResponse)
+			},
 			"broken stream": func() {
 				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
 					w.Header().Set("Content-Type", "text/event-stream")

@@ -72,6 +72,8 @@ type ProtocolError struct {
 	problem string
 	// foreign means that no MCP server answered, but whatever else is there: a web page, say.
 	foreign bool
+	// oversized means that the answer was not read to its end, because it is larger than allowed.
+	oversized bool
 }
 
 func (e *ProtocolError) Error() string { return e.problem }
@@ -102,13 +104,13 @@ func replaceCause(err, cause error) error {
 	return cause
 }
 
-// Answered reports whether err shows that the server is there and said something, if only nonsense. Nil counts too.
+// Answered reports whether err shows that the server is there and gave a whole answer, if only nonsense. Nil counts too.
 func Answered(err error) bool {
 	if err == nil || errors.Is(err, ErrSessionLost) {
 		return true
 	}
 	if nonsense, ok := errors.AsType[*ProtocolError](err); ok {
-		return !nonsense.foreign
+		return !nonsense.foreign && !nonsense.oversized
 	}
 	if _, ok := errors.AsType[*wire.Error](err); ok {
 		return true

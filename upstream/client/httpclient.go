@@ -217,7 +217,8 @@ func (r *httpResponse) readAll(maxMessage int) ([]byte, error) {
 }
 
 func tooLarge(maxMessage int) error {
-	return &ProtocolError{problem: fmt.Sprintf("a message is larger than max_message = %d bytes", maxMessage)}
+	problem := fmt.Sprintf("a message is larger than max_message = %d bytes", maxMessage)
+	return &ProtocolError{problem: problem, oversized: true}
 }
 
 func (r *httpResponse) contentType() string {
