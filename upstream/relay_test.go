@@ -321,3 +321,47 @@ func TestSessionPool_FallsBackToPrimarySession(t *testing.T) {
 		}
 	})
 }
+
+// Callers without a credential are one caller: a client cannot get around its share by not saying who it is.
+func TestSessionPool_AnonymousCallersShareTheirPart(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer(t)
+	peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		if name, _ := r.Params.Text("name"); name == "anonymous" {
+			<-r.Context().Done()
+			return
+		}
+		r.Result(w, `{"messages":[]}`)
+	})
+	c := startSSE(t, peer, nil)
+	getAs := func(ctx context.Context, name, caller string) error {
+		relay := rooted(new(atomic.Int32), 0)
+		relay.Caller = caller
+		_, err := c.Call(ctx, &upstream.Request{Method: wire.PromptsGet, Name: name, Params: wire.Object{}.With("name", wire.Quote(name))}, relay)
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var hanging sync.WaitGroup
+	for range 6 {
+		hanging.Go(func() { _ = getAs(ctx, "anonymous", "") })
+	}
+	defer hanging.Wait()
+	defer cancel()
+	upstreamtest.Eventually(t, "two are at the server", func() bool { return len(peer.Seen(wire.PromptsGet)) >= 2 })
+	for range 3 {
+		if err := getAs(t.Context(), "ann's", "user:ann"); err != nil {
+			t.Errorf("get = %v", err)
+		}
+	}
+	sessions := map[string]int{}
+	for _, r := range peer.Seen(wire.PromptsGet) {
+		name, _ := r.Params.Text("name")
+		sessions[name]++
+		if r.Header.Get(wire.HeaderSessionID) == "s1" {
+			t.Errorf("the get %q was made on the primary session, which declares no roots", name)
+		}
+	}
+	if sessions["anonymous"] != 2 || sessions["ann's"] != 3 {
+		t.Errorf("gets at the server: %v, want 2 anonymous ones and 3 of ann", sessions)
+	}
+}

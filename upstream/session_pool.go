@@ -180,10 +180,11 @@ func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSe
 	return nil, pending > 0, p.changed
 }
 
-// heldLocked returns how many exclusive sessions of a set a caller holds.
+// heldLocked returns how many exclusive sessions of a set a caller holds. Those who are anonymous are one caller: else a
+// single client without a credential could hold all of them.
 func (p *sessionPool) heldLocked(set wire.Capabilities, caller string) (n int) {
 	for _, s := range p.all {
-		if caller != "" && s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {
+		if s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {
 			n++
 		}
 	}

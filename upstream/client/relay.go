@@ -19,7 +19,7 @@ type Relay struct {
 	// Capabilities is the object in which the client declares its capabilities; if nil, the one in _meta counts.
 	Capabilities jsontext.Value
 	// Caller identifies the client among others, so that one client cannot hold all sessions on which calls take turns.
-	// An empty Caller is not held to that.
+	// All with an empty Caller are one.
 	Caller string
 	// Reply passes a server request (elicitation, sampling, roots) to the client and returns its reply, or the
 	// [*wire.Error] with which it is refused. It must return soon after ctx has ended. If nil, all are refused.
