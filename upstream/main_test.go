@@ -66,6 +66,10 @@ func playScript(faults []string) {
 			panic(err)
 		}
 		fmt.Fprintln(os.Stderr, "grandchild", grandchild.Process.Pid)
+	case s.has("garbage"):
+		for i := 0; ; i++ {
+			fmt.Println("this is garbage, too: ", i)
+		}
 	case s.has("ignores-term"):
 		signal.Ignore(syscall.SIGTERM)
 	}

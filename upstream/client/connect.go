@@ -52,7 +52,7 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 		}
 		d := &Dialer{
 			server: single[i], address: address, implementation: opts.implementation(),
-			logger: logger.With(slog.String("upstream", server.Name)),
+			logger: limitLog(logger.With(slog.String("upstream", server.Name))),
 		}
 		if server.Transport != config.Stdio {
 			d.http = newHTTPClient(single[i], opts, tokens)

@@ -32,6 +32,11 @@ const (
 	writeQueue = 64
 	// maxLogLine bounds what the log shows of one line of a child's stderr, in bytes.
 	maxLogLine = 4 << 10
+	// maxGarbage is how many lines without a message a child may print in a row at full speed, and garbagePause the pause after
+	// each further one. If nothing else comes for garbageTimeout, the child is stopped.
+	maxGarbage     = 100
+	garbagePause   = time.Millisecond
+	garbageTimeout = 10 * time.Second
 	// minMasked is how long a value of a child's environment must be to be masked where the child prints it.
 	minMasked = 8
 )
@@ -185,10 +190,11 @@ func (c *child) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-c.command.Process.Pid, signal) // ESRCH means that the group is gone, as wanted
 }
 
-// readMessages reads the child's messages until its stdout ends. It skips lines that are too long or no messages.
+// readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips lines that are too long or no
+// messages.
 func (c *child) readMessages() {
 	reader := bufio.NewReaderSize(c.stdout, 64<<10)
-	for {
+	for garbage := (garbageCount{}); ; {
 		line, err := wire.ReadLine(reader, c.maxMessage)
 		switch {
 		case errors.Is(err, wire.ErrLineTooLong):
@@ -198,11 +204,37 @@ func (c *child) readMessages() {
 		case err != nil:
 			return
 		case len(bytes.TrimSpace(line)) > 0:
-			if err := c.dispatch(line); err != nil {
-				c.logger.Warn("line from child process ignored", slog.Any("error", err))
+			err := c.dispatch(line)
+			if err == nil {
+				garbage = garbageCount{}
+				continue
+			}
+			c.logger.Warn("line from child process ignored", slog.Any("error", err))
+			if garbage.add() {
+				c.logger.Error("child process stopped: it prints nothing but lines that are no messages")
+				c.signal(syscall.SIGKILL)
+				return
 			}
 		}
 	}
+}
+
+// garbageCount counts the lines without a message since the last one with a message.
+type garbageCount struct {
+	began time.Time
+	lines int
+}
+
+// add counts a line, and pauses if there were many, because a child may print faster than is worth reading. It reports whether
+// there is nothing more to expect of the child. A few stray lines over a long time are no reason.
+func (g *garbageCount) add() (hopeless bool) {
+	if g.lines++; g.lines == 1 {
+		g.began = time.Now()
+	}
+	if g.lines > maxGarbage {
+		time.Sleep(garbagePause)
+	}
+	return g.lines > 10*maxGarbage && time.Since(g.began) > garbageTimeout
 }
 
 // logStderr logs what the child writes to its stderr, line by line, until it ends. Of a long line it logs the beginning.
