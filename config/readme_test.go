@@ -357,6 +357,9 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 	if want := fmt.Sprintf("up to %d steps", maxConditionSteps); !strings.Contains(doc.text["Conditions"], want) {
 		t.Errorf("README, conditions: no %q", want)
 	}
+	if want := fmt.Sprintf("up to %d of them", hclread.MaxFiles); !strings.Contains(doc.text["Files"], want) {
+		t.Errorf("README, files: no %q", want)
+	}
 	for heading, bound := range map[string]int{"Conditions": maxCondition, "Patterns": maxPattern} {
 		if !strings.Contains(doc.text[heading], fmt.Sprintf("up to %d bytes", bound)) {
 			t.Errorf("README, %q: no bound of %d bytes", heading, bound)

@@ -2,6 +2,7 @@ package hclread
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,6 +111,39 @@ func TestReadFile_AsksForAccessTwice(t *testing.T) {
 	if len(access.files) != 2 {
 		t.Errorf("asked for %q, want the path as written and the resolved one", access.files)
 	}
+}
+
+func TestReadFile_ReadsWhatWasChecked(t *testing.T) {
+	for _, replaced := range []string{"value", "folder/value"} {
+		b := box(t, `path = "`+replaced+`"`, "value", "content", "folder/value", "content", "secret/value", "hunter2")
+		b.Restrict(&swapper{t: t, path: filepath.Join(b.scope.dir, strings.TrimSuffix(replaced, "/value")), to: b.scope.dir})
+		if content, _, ok := b.ReadFile("path"); ok || content != "" {
+			t.Errorf("ReadFile(%q) = %q, %t after a link took its place", replaced, content, ok)
+		}
+		if got := b.Finish().Diagnostics.Error(); !strings.Contains(got, "replaced while it was read") {
+			t.Errorf("ReadFile(%q): %s", replaced, got)
+		}
+	}
+}
+
+// swapper puts a link in the place of a file or folder once it has allowed it.
+type swapper struct {
+	recorder
+
+	t        *testing.T
+	path, to string
+}
+
+func (s *swapper) AllowResolvedFile(string, Text) error {
+	if err := os.Rename(s.path, s.path+"-old"); err != nil {
+		s.t.Fatal(err)
+	}
+	target := filepath.Join(s.to, "secret")
+	if filepath.Base(s.path) == "value" {
+		target = filepath.Join(target, "value")
+	}
+	link(s.t, target, s.path)
+	return nil
 }
 
 // recorder allows everything.

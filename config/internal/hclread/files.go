@@ -2,23 +2,39 @@ package hclread
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"github.com/hashicorp/hcl/v2"
 )
 
 // maxFileSize bounds a file, in bytes. With maxNesting, it keeps a hostile file from exhausting the parser's stack.
 const maxFileSize = 1 << 20
+
+// Bounds of a folder, far above what people write: everything in it is looked at on each load.
+const (
+	MaxFiles   = 10_000 // with configuration
+	maxEntries = 100_000
+)
 
 // finder finds the files of a configuration and hands them to the Reader.
 type finder struct {
 	*Reader
 	// seen holds the real paths of what was read, so that a loop of links ends and no file is loaded twice.
 	seen map[string]bool
+	// actual is the resolved folder that was named. Links may lead to what lies beneath it and nowhere else: whoever may add
+	// a file for one team must not make a load read, and print, other files of the machine.
+	actual  string
+	files   int
+	entries int
 }
 
-func (f finder) read(path string) {
+func (f *finder) read(path string) {
 	f.root = path
 	f.options.OnRead(path)
 	info, err := os.Stat(path)
@@ -32,6 +48,10 @@ func (f finder) read(path string) {
 		return
 	}
 	f.isFolder = true
+	if f.actual, err = filepath.EvalSymlinks(path); err != nil {
+		f.unreadable(path, err)
+		return
+	}
 	before := f.Reported()
 	f.folder(path)
 	if len(f.sources) == 0 && f.Reported() == before {
@@ -40,23 +60,29 @@ func (f finder) read(path string) {
 }
 
 // namedFile reads a file that the caller names, whatever its name ends in.
-func (f finder) namedFile(path string) {
+func (f *finder) namedFile(path string) {
 	if IsLockFile(path) {
 		f.Unplaced("Not a configuration file", "%s is a lock file; name the configuration or its folder.", path)
 		return
 	}
-	f.file(path)
+	f.options.OnRead(path)
+	content, err := readRegular(path, os.OpenFile)
+	f.add(path, content, err)
 }
 
-// folder reads what is below a folder, in the order of the names, following links.
-func (f finder) folder(path string) {
-	if !f.first(path) {
+// folder reads what is below a folder, in the order of the names, following links to what lies beneath the folder that was named.
+func (f *finder) folder(path string) {
+	if _, isFirst := f.first(path); !isFirst {
 		return
 	}
 	f.options.OnRead(path)
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		f.unreadable(path, err)
+		return
+	}
+	if f.entries += len(entries); f.entries > maxEntries {
+		f.Unplaced("Too many files", "There are more than %d files and folders in %s; keep other files elsewhere.", maxEntries, f.root)
 		return
 	}
 	for _, e := range entries {
@@ -67,7 +93,7 @@ func (f finder) folder(path string) {
 	}
 }
 
-func (f finder) entry(path string, entry fs.DirEntry) {
+func (f *finder) entry(path string, entry fs.DirEntry) {
 	isConfig := strings.HasSuffix(path, ".hcl") && !IsLockFile(path)
 	if !isConfig && !entry.IsDir() && entry.Type()&fs.ModeSymlink == 0 {
 		return
@@ -82,40 +108,116 @@ func (f finder) entry(path string, entry fs.DirEntry) {
 		f.folder(path)
 	case isConfig && !info.Mode().IsRegular(): // reading a pipe would block
 		f.Unplaced("Cannot read the configuration", "%s is not a regular file.", path)
-	case isConfig && f.first(path):
+	case isConfig:
 		f.file(path)
 	}
 }
 
-// first reports whether the file or folder at path has not been read yet, under this or another name.
-func (f finder) first(path string) bool {
+// first returns the real path of a file or folder that has not been read yet, under this or another name, and that lies
+// beneath the folder that was named.
+func (f *finder) first(path string) (actual string, ok bool) {
 	actual, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		f.unreadable(path, err)
-		return false
+		return "", false
+	}
+	if !isBeneath(f.actual, actual) {
+		d := &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: "Link out of the configuration",
+			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; put a copy in its place.", path, f.root),
+		}
+		if !strings.HasSuffix(path, ".hcl") { // a folder, of secrets perhaps
+			d.Severity = hcl.DiagWarning
+		}
+		f.Report(d)
+		return "", false
 	}
 	if f.seen[actual] { // a second name of the same file would make every block in it a duplicate
-		return false
+		return "", false
 	}
 	f.seen[actual] = true
-	return true
+	return actual, true
 }
 
-func (f finder) file(path string) {
+func isBeneath(root, path string) bool {
+	relative, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// file reads a file of a folder.
+func (f *finder) file(path string) {
+	actual, isFirst := f.first(path)
+	if !isFirst {
+		return
+	}
+	// A token beneath the folder is no configuration, either, and diagnostics quote lines.
+	if !strings.HasSuffix(actual, ".hcl") || IsLockFile(actual) {
+		f.Unplaced("Not a configuration file", "%s is a link to a file whose name does not end in .hcl, which is not read.", path)
+		return
+	}
+	if f.files++; f.files > MaxFiles {
+		if f.files == MaxFiles+1 {
+			f.Unplaced("Too many files", "There are more than %d .hcl files in %s; put several blocks into one file.", MaxFiles, f.root)
+		}
+		return
+	}
 	f.options.OnRead(path)
-	content, err := os.ReadFile(path)
-	if err != nil {
-		f.unreadable(path, err)
-		return
-	}
-	if len(content) > maxFileSize {
-		f.Unplaced("Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
-		return
-	}
-	f.Parse(path, content)
+	content, err := readWithin(f.actual, actual)
+	f.add(path, content, err)
 }
 
-func (f finder) unreadable(path string, err error) {
+// readWithin reads a resolved path. If a link has taken the place of the file or of a folder above it in the meantime, it is
+// not followed out of the root.
+func readWithin(root, actual string) ([]byte, error) {
+	relative, err := filepath.Rel(root, actual)
+	if err != nil {
+		return nil, err
+	}
+	within, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer within.Close()
+	return readRegular(relative, within.OpenFile)
+}
+
+// errTooLarge means that a file is larger than maxFileSize.
+var errTooLarge = errors.New("too large")
+
+// readRegular opens a file and looks at what it opened, which never blocks: pipes and devices are refused.
+func readRegular(path string, open func(string, int, fs.FileMode) (*os.File, error)) ([]byte, error) {
+	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
+	if err == nil && len(content) > maxFileSize {
+		err = errTooLarge
+	}
+	return content, err
+}
+
+// add parses what was read.
+func (f *finder) add(path string, content []byte, err error) {
+	switch {
+	case errors.Is(err, errTooLarge):
+		f.Unplaced("Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
+	case err != nil:
+		f.unreadable(path, err)
+	default:
+		f.Parse(path, content)
+	}
+}
+
+func (f *finder) unreadable(path string, err error) {
 	f.Unplaced("Cannot read the configuration", "%s: %s.", path, Cause(err))
 }
 

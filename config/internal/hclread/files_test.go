@@ -3,6 +3,7 @@ package hclread
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,14 +103,52 @@ func TestReadPath_LoadsAConfigMapOnce(t *testing.T) {
 }
 
 func TestReadPath_FollowsLinksOnce(t *testing.T) {
-	other := write(t, "o.hcl", team("o"))
-	dir := write(t, "a.hcl", team("a"))
+	dir := write(t, "a.hcl", team("a"), ".other/o.hcl", team("o"))
 	link(t, dir, filepath.Join(dir, "loop"))
 	link(t, "a.hcl", filepath.Join(dir, "again.hcl"))
-	link(t, other, filepath.Join(dir, "other"))
+	link(t, filepath.Join(dir, ".other"), filepath.Join(dir, "other"))
 	link(t, "nowhere", filepath.Join(dir, "dangling"))
 	if diff := cmp.Diff([]string{"a.hcl", "other/o.hcl"}, places(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadPath_ShowsNothingOfWhatIsNoConfiguration(t *testing.T) {
+	elsewhere := write(t, "token", "hunter2\n", "o.hcl", "hunter2\n")
+	for name, target := range map[string]string{
+		"x.hcl": filepath.Join(elsewhere, "token"), "y.hcl": filepath.Join(elsewhere, "o.hcl"), "folder": elsewhere,
+		"z.hcl": "secrets/token", "l.hcl": "promptweir.lock.hcl", "up": "../..",
+	} {
+		dir := write(t, "conf/a.hcl", team("a"), "conf/secrets/token", "hunter2\n", "conf/promptweir.lock.hcl", "hunter2\n")
+		link(t, target, filepath.Join(dir, "conf", name))
+		r := New(testSchema(), Options{})
+		r.ReadPath(filepath.Join(dir, "conf"))
+		if got := len(r.TopBlocks()); got != 1 {
+			t.Errorf("%s -> %s: %d blocks, want that of a.hcl", name, target, got)
+		}
+		report := r.Finish()
+		if err := report.Diagnostics; len(err) != 1 || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "which is not read") {
+			t.Errorf("%s -> %s: %v, want one diagnostic with the name", name, target, err)
+		}
+		for _, src := range report.sources {
+			if strings.Contains(string(src.file.Bytes), "hunter2") {
+				t.Errorf("%s -> %s: diagnostics may quote the file", name, target)
+			}
+		}
+	}
+}
+
+func TestReadPath_BoundsTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i := range MaxFiles + 2 {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)+".hcl"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := New(testSchema(), Options{})
+	r.ReadPath(dir)
+	if err := r.Finish().Diagnostics; len(err) != 1 || err[0].Summary != "Too many files" || len(r.sources) != MaxFiles {
+		t.Errorf("%d files are read, %v", len(r.sources), err)
 	}
 }
 

@@ -65,7 +65,7 @@ func New(schema Schema, options Options) *Reader {
 
 // ReadPath reads the file or the folder at path.
 func (r *Reader) ReadPath(path string) {
-	f := finder{r, map[string]bool{}}
+	f := &finder{Reader: r, seen: map[string]bool{}}
 	f.read(path)
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -129,7 +130,7 @@ func (s *scope) fileFunction() Function {
 	})
 }
 
-// read reads a file. It reads the resolved path that was checked, so a link that is swapped in between changes nothing.
+// read reads a file whose written path and whose resolved path the block may use.
 func (s *scope) read(written Text) (string, error) {
 	path := written.Value
 	if !filepath.IsAbs(path) {
@@ -165,20 +166,28 @@ func unreadable(written Text, err error) error {
 	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", written, Cause(err))}
 }
 
-// readValue reads a small file, and never a pipe or a device, which could block.
-func readValue(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a regular file")
-	}
-	f, err := os.Open(path)
+// readValue reads a small file, and never a pipe or a device, which could block. The path is resolved, and was checked: what is
+// opened must be what it names, without a link that has taken the place of the file or of a folder above it since.
+func readValue(actual string) (string, error) {
+	f, err := os.OpenFile(actual, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", errors.New("it is not a regular file")
+	}
+	again, err := filepath.EvalSymlinks(actual)
+	if err != nil {
+		return "", err
+	}
+	if named, err := os.Lstat(actual); err != nil || again != actual || !os.SameFile(info, named) {
+		return "", errors.New("it was replaced while it was read; try again")
+	}
 	content, err := io.ReadAll(io.LimitReader(f, maxValueFile+1))
 	switch {
 	case err != nil:
