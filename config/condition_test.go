@@ -52,6 +52,9 @@ func TestHolds_Evaluates(t *testing.T) {
 		{`length(keys(principal)) == 3`, "true", "claims groups subject"},
 		{`regex("^[a-z]+", prompt.name) == "billing"`, "true", ""},
 		{`regex("^x", prompt.name) == ""`, "error in function call in column 10", ""},
+		{`startswith(prompt.name, "billing.") && endswith(prompt.name, ".invoice")`, "true", ""},
+		{`startswith(prompt.name, "invoice") || endswith(prompt.name, "billing")`, "false", ""},
+		{`startswith(principal.subject, "user:")`, "true", "subject"},
 		{`true`, "true", ""},
 		{`"false"`, "false", ""},
 	} {

@@ -46,9 +46,12 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 
 // checkOneWay reports an upstream that is reached in no way or in several.
 func checkOneWay(b *hclread.Block) {
-	ways := slices.DeleteFunc([]string{"url", "urls", "command"}, b.Lacks)
+	all := []string{"url", "urls", "command"}
+	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
-		b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, or command to start it.")
+		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) { // a misspelt one was reported
+			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, or command to start it.")
+		}
 		return
 	}
 	for _, further := range ways[1:] {

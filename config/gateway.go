@@ -150,7 +150,11 @@ func parseKey(s string) (Key, error) {
 	if err != nil || len(b) != len(Key{}.bytes) {
 		return Key{}, errors.New("is not base64 of 32 bytes; make one with: openssl rand -base64 32")
 	}
-	return Key{[32]byte(b)}, nil
+	key := Key{[32]byte(b)}
+	if key == (Key{}) {
+		return Key{}, errors.New("is all zeros, which anyone can guess; make one with: openssl rand -base64 32")
+	}
+	return key, nil
 }
 
 // parseProxy reads an address or a network in CIDR notation.

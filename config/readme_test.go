@@ -360,6 +360,9 @@ func TestReadme_HasTheBoundsOfTheCode(t *testing.T) {
 	if want := fmt.Sprintf("up to %d of them", hclread.MaxFiles); !strings.Contains(doc.text["Files"], want) {
 		t.Errorf("README, files: no %q", want)
 	}
+	if want := fmt.Sprintf("up to %d bytes", maxExposed); !strings.Contains(doc.text["Names and who owns them"], want) {
+		t.Errorf("README, names: no %q", want)
+	}
 	for heading, bound := range map[string]int{"Conditions": maxCondition, "Patterns": maxPattern} {
 		if !strings.Contains(doc.text[heading], fmt.Sprintf("up to %d bytes", bound)) {
 			t.Errorf("README, %q: no bound of %d bytes", heading, bound)

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -58,8 +59,20 @@ func whenFunctions(b *hclread.Block) map[string]hclread.Function {
 	} {
 		functions[name] = all[name]
 	}
+	functions["startswith"], functions["endswith"] = affixFunction(strings.HasPrefix), affixFunction(strings.HasSuffix)
 	functions["can"], functions["try"] = tryfunc.CanFunc, tryfunc.TryFunc
 	return functions
+}
+
+// affixFunction makes a function of a text and of what it may start or end with.
+func affixFunction(has func(s, affix string) bool) hclread.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "str", Type: cty.String}, {Name: "affix", Type: cty.String}},
+		Type:   function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.BoolVal(has(args[0].AsString(), args[1].AsString())), nil
+		},
+	})
 }
 
 // tryCondition evaluates a condition with only the types of its variables known. That finds every mistake that does not depend

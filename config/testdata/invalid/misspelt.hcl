@@ -51,3 +51,9 @@ team "a" {
   expose "f" { zzz = ["u.*"] }                # ERROR: expose.zzz does not exist. # ERROR: Missing prompts # ERROR: Missing to
   hide "h" { promts = ["u.*"] }               # ERROR: hide.promts does not exist. Did you mean "prompts"?
 }
+team "arguments" {
+  upstream "args" {
+    command = ["npx"]
+    args    = ["-y", "x"]                # ERROR: upstream.args does not exist
+  }
+}
