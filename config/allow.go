@@ -25,6 +25,8 @@ type allowed struct {
 type grants struct {
 	team                        string
 	env, files, commands, hosts []Pattern
+	// The ceilings of attributes of the team's upstreams.
+	maxMessage, maxPrompts, concurrency int
 
 	root     string // paths below it are compared relative to it
 	reserved reserved
@@ -36,7 +38,7 @@ type reserved struct {
 }
 
 func allowSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts"}}
+	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts", "max_message", "max_prompts", "concurrency"}}
 }
 
 // decodeAllowed decodes all allow blocks.
@@ -70,12 +72,28 @@ func decodeAllow(b *hclread.Block, declared teamNames) *grants {
 			b.Error(b.LabelRange(), "Unknown team", "%q %s", team, hclread.Sentence(err))
 		}
 	}
-	return &grants{
-		team:     team,
-		env:      granted(b, "env", parsePattern),
-		files:    granted(b, "files", parsePattern),
-		commands: granted(b, "commands", parsePattern),
-		hosts:    granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) }),
+	g := newGrants(team)
+	g.env = granted(b, "env", parsePattern)
+	g.files = granted(b, "files", parsePattern)
+	g.commands = granted(b, "commands", parsePattern)
+	g.hosts = granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) })
+	grantedCount(b, "max_message", &g.maxMessage)
+	grantedCount(b, "max_prompts", &g.maxPrompts)
+	grantedCount(b, "concurrency", &g.concurrency)
+	return g
+}
+
+// newGrants grants nothing, with the ceilings of a team whose allow block raises none.
+func newGrants(team string) *grants {
+	return &grants{team: team, maxMessage: DefaultMaxMessage, maxPrompts: DefaultMaxPrompts, concurrency: DefaultConcurrency}
+}
+
+// grantedCount decodes a ceiling. Like [granted], it grants everything if there is a mistake.
+func grantedCount(b *hclread.Block, name string, dst *int) {
+	before := b.Reported()
+	hclread.Int(b, name, maxCount, dst)
+	if b.Reported() > before {
+		*dst = maxCount
 	}
 }
 
@@ -115,7 +133,9 @@ func (a allowed) team(name string) *grants {
 	if g, ok := a.grants[name]; ok {
 		return g
 	}
-	return &grants{team: name, root: a.root, reserved: a.reserved} // nothing: the team has no allow block and others do
+	g := newGrants(name) // the team has no allow block and others do
+	g.root, g.reserved = a.root, a.reserved
+	return g
 }
 
 // AllowEnv implements [hclread.Access].
@@ -176,6 +196,27 @@ func (g *grants) allowHost(host string, url hclread.Text) error {
 		name = masked
 	}
 	return g.refusal("host", name, "hosts")
+}
+
+// decodeCounts decodes the attributes of an upstream that cost the gateway memory. Where allow blocks exist, one team must not be
+// able to take what all need.
+func (g *grants) decodeCounts(b *hclread.Block, u *Upstream) {
+	ceilings := grants{maxMessage: maxCount, maxPrompts: maxCount, concurrency: maxCount}
+	if g != nil {
+		ceilings = *g
+	}
+	g.decodeCount(b, "max_message", ceilings.maxMessage, &u.MaxMessage)
+	g.decodeCount(b, "max_prompts", ceilings.maxPrompts, &u.MaxPrompts)
+	g.decodeCount(b, "concurrency", ceilings.concurrency, &u.Concurrency)
+}
+
+func (g *grants) decodeCount(b *hclread.Block, name string, ceiling int, dst *int) {
+	*dst = min(*dst, ceiling) // the default, too, stays below a ceiling that was lowered
+	hclread.Int(b, name, maxCount, dst)
+	if *dst > ceiling {
+		b.Error(b.ValueRange(name), "Not allowed for this team", "Team %q may set %s to at most %d; the platform team can raise that with %s in allow %q.",
+			g.team, name, ceiling, name, g.team)
+	}
 }
 
 // checkVariable checks one entry of env. A granted command runs its arguments, which are for the team to decide; a variable

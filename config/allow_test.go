@@ -99,3 +99,21 @@ func TestAllow_LooksThroughKubernetesMounts(t *testing.T) {
 		}
 	}
 }
+
+func TestAllow_BoundsTheDefaultsOfATeam(t *testing.T) {
+	cfg := load(t, write(t, "gateway.hcl", `
+allow "a" {
+  hosts       = ["*"]
+  max_prompts = 100
+  concurrency = 1000
+}
+`, "a.hcl", `
+team "a" {
+  upstream "u" { url = "https://u.example.com" }
+}
+`))
+	u := cfg.Teams[0].Upstreams[0]
+	if u.MaxPrompts != 100 || u.Concurrency != DefaultConcurrency || u.MaxMessage != DefaultMaxMessage {
+		t.Errorf("max_prompts = %d, concurrency = %d, max_message = %d, want 100 and the defaults", u.MaxPrompts, u.Concurrency, u.MaxMessage)
+	}
+}

@@ -193,10 +193,8 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	}
 	hclread.Set(b, "timeout", &u.Timeout, parseDuration)
 	hclread.Set(b, "refresh", &u.Refresh, parseRefresh)
-	hclread.Int(b, "concurrency", maxCount, &u.Concurrency)
+	r.decodeCounts(b, &u)
 	hclread.Float(b, "rate", minRate, maxRate, &u.Rate)
-	hclread.Int(b, "max_prompts", maxCount, &u.MaxPrompts)
-	hclread.Int(b, "max_message", maxCount, &u.MaxMessage)
 	decodeWhenDown(b, &u)
 	for _, inner := range b.Inner("breaker") {
 		hclread.Int(inner, "failures", maxCount, &u.Breaker.Failures)
