@@ -19,12 +19,19 @@ type allowed struct {
 	grants map[string]*grants
 	// reserved holds what the cursor keys are made of.
 	reserved reserved
+	// prefixesCount means that some allow block grants prefixes, so that no team may use others.
+	prefixesCount bool
 }
 
 // grants is what an allow block lets one team's file use. A nil *grants allows everything.
 type grants struct {
 	team                        string
 	env, files, commands, hosts []Pattern
+	// prefixes are those of the names that the team's prompts may have; bare is for names without one. They count once some
+	// allow block grants prefixes.
+	prefixes      []Pattern
+	bare          bool
+	prefixesCount bool
 	// The ceilings of attributes of the team's upstreams.
 	maxMessage, maxPrompts, concurrency int
 
@@ -38,7 +45,7 @@ type reserved struct {
 }
 
 func allowSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts", "max_message", "max_prompts", "concurrency"}}
+	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts", "prefixes", "max_message", "max_prompts", "concurrency"}}
 }
 
 // decodeAllowed decodes all allow blocks.
@@ -47,10 +54,11 @@ func decodeAllowed(r *hclread.Reader, declared teamNames) allowed {
 	if len(blocks) == 0 && len(teams) == 0 {
 		return allowed{}
 	}
-	a := allowed{r.Root(), map[string]*grants{}, reservedForCursorKeys(r)}
+	grantsPrefixes := slices.ContainsFunc(blocks, func(b *hclread.Block) bool { return b.Has("prefixes") })
+	a := allowed{r.Root(), map[string]*grants{}, reservedForCursorKeys(r), grantsPrefixes}
 	for _, b := range blocks {
 		g := decodeAllow(b, declared)
-		g.root, g.reserved = a.root, a.reserved
+		g.root, g.reserved, g.prefixesCount = a.root, a.reserved, a.prefixesCount
 		if a.grants[g.team] == nil { // a second block was reported as a duplicate
 			a.grants[g.team] = g
 		}
@@ -77,6 +85,13 @@ func decodeAllow(b *hclread.Block, declared teamNames) *grants {
 	g.files = granted(b, "files", parsePattern)
 	g.commands = granted(b, "commands", parsePattern)
 	g.hosts = granted(b, "hosts", func(s string) (Pattern, error) { return parsePattern(strings.ToLower(s)) })
+	g.prefixes = granted(b, "prefixes", func(s string) (Pattern, error) {
+		if s == "" {
+			g.bare = true
+			return Pattern{}, nil // which matches nothing
+		}
+		return parsePattern(s)
+	})
 	grantedCount(b, "max_message", &g.maxMessage)
 	grantedCount(b, "max_prompts", &g.maxPrompts)
 	grantedCount(b, "concurrency", &g.concurrency)
@@ -134,7 +149,7 @@ func (a allowed) team(name string) *grants {
 		return g
 	}
 	g := newGrants(name) // the team has no allow block and others do
-	g.root, g.reserved = a.root, a.reserved
+	g.root, g.reserved, g.prefixesCount = a.root, a.reserved, a.prefixesCount
 	return g
 }
 
@@ -196,6 +211,20 @@ func (g *grants) allowHost(host string, url hclread.Text) error {
 		name = masked
 	}
 	return g.refusal("host", name, "hosts")
+}
+
+// allowPrefix decides on the prefix of names, "" for names without one.
+func (g *grants) allowPrefix(prefix string) error {
+	switch {
+	case g == nil || !g.prefixesCount || prefix == "" && g.bare || prefix != "" && matchesAny(g.prefixes, prefix):
+		return nil
+	case prefix == "":
+		return &hclread.DiagnosticError{
+			Summary: "Not allowed for this team",
+			Detail:  fmt.Sprintf("Team %q may not have names without a prefix; the platform team can add \"\" to prefixes in allow %q.", g.team, g.team),
+		}
+	}
+	return g.refusal("prefix", fmt.Sprintf("%q", prefix), "prefixes")
 }
 
 // decodeCounts decodes the attributes of an upstream that cost the gateway memory. Where allow blocks exist, one team must not be

@@ -54,7 +54,7 @@ func (d *decoder) config() *Config {
 		cfg.Teams = append(cfg.Teams, d.team(b))
 	}
 	// A prompt block may name an upstream that is further down, in another file.
-	d.overrides.check(d.Reader, d.names)
+	d.overrides.check(d.Reader, d.names, d.allowed)
 	return cfg
 }
 

@@ -38,7 +38,7 @@ func (n namespace) owner(name string) (owner, bool) {
 }
 
 // decodePrefix decodes the prefix of an upstream and claims it for the team.
-func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream) {
+func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 	// A label that is not a name was reported; as a prefix it would be reported again.
 	if b.Has("prefix") && !hclread.Set(b, "prefix", &u.Prefix, hclread.Checked(checkPrefix)) || !isName(b.Label()) {
 		return
@@ -53,7 +53,25 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream) {
 		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to something else.", subject, n.separator)
 		return
 	}
+	if err := g.allowPrefix(u.Prefix); err != nil { // then it is not the team's, and nobody else's either
+		b.Invalid("prefix", hclread.Text{Value: u.Prefix, At: at}, err)
+		return
+	}
 	n.claim(b, at, u)
+}
+
+// prefixOf returns the prefix of a name that a prompt block gives: that of an upstream, else what stands before the separator.
+func (n namespace) prefixOf(name string) string {
+	longest := ""
+	for prefix := range n.owners {
+		if prefix != "" && strings.HasPrefix(name, prefix+n.separator) && len(prefix) > len(longest) {
+			longest = prefix
+		}
+	}
+	if before, _, found := strings.Cut(name, n.separator); longest == "" && found {
+		return before
+	}
+	return longest
 }
 
 // claim reports a prefix that another team owns.

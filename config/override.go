@@ -123,7 +123,7 @@ func encodeArgument(v cty.Value) (jsontext.Value, error) {
 }
 
 // check reports prompt blocks for prompts of other teams.
-func (all overrides) check(r *hclread.Reader, names namespace) {
+func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 	if names.separator == "" || r.Broken() {
 		return
 	}
@@ -136,6 +136,12 @@ func (all overrides) check(r *hclread.Reader, names namespace) {
 			r.Error(o.labelAt, "No such prompt", "%q does not begin with the prefix of any upstream; write the name as clients see it, like \"billing.review\".", prompt)
 		case owner.team != o.team:
 			r.Error(o.labelAt, "Prompt of another team", "%q has a prefix of team %q (%s); a team can change its own prompts only.", prompt, owner.team, owner.place)
+		}
+		if name != "" {
+			if err, ok := errors.AsType[*hclread.DiagnosticError](a.team(o.team).allowPrefix(names.prefixOf(name))); ok {
+				r.Error(o.nameAt, err.Summary, "%s", err.Detail)
+				continue
+			}
 		}
 		if owner, isOwned := names.owner(name); name != "" && isOwned && owner.team != o.team {
 			r.Warning(o.nameAt, "Name in another team's prefix", "%q has a prefix of team %q (%s), so the prompt will be left out; choose another name.", name, owner.team, owner.place)

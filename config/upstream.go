@@ -186,7 +186,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 		Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
 	}
 	decodeEndpoint(b, &u, r) // sets the transport, which protocol must fit
-	names.decodePrefix(b, &u)
+	names.decodePrefix(b, &u, r.grants)
 	hclread.Set(b, "protocol", &u.Protocol, hclread.OneOf("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"))
 	if u.Transport == SSE && u.Protocol == "2026-07-28" {
 		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no HTTP+SSE; change protocol or transport.")

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ func Diff(before, after *config.Config) []Change {
 	d.hides("", before.Hides, after.Hides)
 	d.screens("", before.Gateway.Screens, after.Gateway.Screens)
 	d.locks(before, after)
+	d.owners(before, after)
 	// A team that is in one configuration only is compared with an empty one.
 	was, is := byName(before.Teams), byName(after.Teams)
 	for _, name := range unionOfNames(before.Teams, after.Teams) {
@@ -105,6 +107,77 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 				now.Name, team, prefixed(now.Prefix), prefixed(old.Prefix))
 		}
 	}
+}
+
+// owners adds the names that begin to belong to another team.
+func (d *differ) owners(before, after *config.Config) {
+	was, is := namesOf(before), namesOf(after)
+	names := map[string]bool{}
+	for _, n := range []nameOwners{was, is} {
+		for name := range n.renamed {
+			names[name] = true
+		}
+		for prefix := range n.prefixes {
+			names[withSeparator(prefix, after)] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		old, now := was.owner(name, before), is.owner(name, after)
+		switch {
+		case old == "" || now == "" || old == now:
+		case name == "":
+			d.add(Other, config.Place{}, "names without a prefix belong to team %q instead of team %q", now, old)
+		case was.renamed[name] != "" || is.renamed[name] != "":
+			d.add(Other, config.Place{}, "the name %q belongs to team %q instead of team %q", name, now, old)
+		default:
+			d.add(Other, config.Place{}, "names that begin with %q belong to team %q instead of team %q", name, now, old)
+		}
+	}
+}
+
+// nameOwners has the team of each prefix, and of each name that a prompt block gives.
+type nameOwners struct{ prefixes, renamed map[string]string }
+
+func namesOf(cfg *config.Config) nameOwners {
+	n := nameOwners{map[string]string{}, map[string]string{}}
+	for _, t := range cfg.Teams {
+		for _, u := range t.Upstreams {
+			if owner, isOwned := n.prefixes[u.Prefix]; isOwned && owner != t.Name {
+				n.prefixes[u.Prefix] = "" // which no configuration that loads has
+				continue
+			}
+			n.prefixes[u.Prefix] = t.Name
+		}
+		for _, o := range t.Overrides {
+			if o.Name != "" {
+				n.renamed[o.Name] = t.Name
+			}
+		}
+	}
+	return n
+}
+
+// owner returns the team that a name belongs to, "" if none: that of its longest prefix, then that of a rename to it, then that
+// of names without a prefix.
+func (n nameOwners) owner(name string, cfg *config.Config) string {
+	longest := ""
+	for prefix := range n.prefixes {
+		if prefix != "" && len(prefix) > len(longest) && strings.HasPrefix(name, withSeparator(prefix, cfg)) {
+			longest = prefix
+		}
+	}
+	if longest != "" {
+		return n.prefixes[longest]
+	}
+	return cmp.Or(n.renamed[name], n.prefixes[""])
+}
+
+// withSeparator returns what the names with a prefix begin with.
+func withSeparator(prefix string, cfg *config.Config) string {
+	if prefix == "" {
+		return ""
+	}
+	return prefix + cfg.Gateway.Separator
 }
 
 // prefixed describes how an upstream names its prompts.

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,54 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
+
+func TestDiff_ReportsNamesThatChangeTheirOwner(t *testing.T) {
+	// a has a bare name, a rename and a prefix.
+	with := func(a, b config.Team) *config.Config {
+		a.Name, b.Name = "a", "b"
+		return &config.Config{Gateway: config.Gateway{Separator: "."}, Teams: []config.Team{a, b}}
+	}
+	upstream := func(prefixes ...string) (all []config.Upstream) {
+		for _, prefix := range prefixes {
+			all = append(all, config.Upstream{Name: "of " + prefix, Prefix: prefix})
+		}
+		return all
+	}
+	before := with(config.Team{
+		Upstreams: upstream("", "ledger"),
+		Overrides: []config.Override{{Prompt: "ledger.x", Name: "git.commit"}},
+	}, config.Team{Upstreams: upstream("web")})
+	for name, test := range map[string]struct {
+		after *config.Config
+		want  []string
+	}{
+		"nothing": {before, nil},
+		"a new prefix takes over bare names and a rename": {
+			with(before.Teams[0], config.Team{Upstreams: upstream("web", "git")}),
+			[]string{`the name "git.commit" belongs to team "b" instead of team "a"`, `names that begin with "git." belong to team "b" instead of team "a"`},
+		},
+		"a prefix and the bare names change hands": {
+			with(config.Team{Upstreams: upstream("web")}, config.Team{Upstreams: upstream("", "ledger")}),
+			[]string{
+				`names without a prefix belong to team "b" instead of team "a"`, `the name "git.commit" belongs to team "b" instead of team "a"`,
+				`names that begin with "ledger." belong to team "b" instead of team "a"`, `names that begin with "web." belong to team "a" instead of team "b"`,
+			},
+		},
+		"a prefix within the team": {with(config.Team{Upstreams: upstream("", "ledger", "new"), Overrides: before.Teams[0].Overrides}, before.Teams[1]), nil},
+	} {
+		var got []string
+		for _, change := range policy.Diff(before, test.after) {
+			if change.Sign == policy.Other && strings.Contains(change.Text, " instead of team ") {
+				got = append(got, change.Text)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(test.want)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
 
 func TestDiff_ReportsEachChange(t *testing.T) {
 	when := conditions(t, `prompt.title == "T"`)
