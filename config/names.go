@@ -91,7 +91,30 @@ func checkPrefix(s string) error {
 	if s != "" && (!isPrintable(s) || len(s) > maxPrefix) {
 		return fmt.Errorf("is not a prefix; use up to %d bytes without white space", maxPrefix)
 	}
+	return checkCharacters(s)
+}
+
+// checkCharacters refuses what people cannot see or tell from other characters: with it, one team could imitate the names of
+// another. HCL composes all strings (NFC).
+func checkCharacters(s string) error {
+	for _, r := range s {
+		// Of symbols, only those of ASCII: many others look like letters.
+		isPlain := r < unicode.MaxASCII && unicode.IsPrint(r) || unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.P)
+		if !isPlain || isInvisible(r) {
+			return fmt.Errorf("contains %U, which people cannot see or tell from other characters; use letters, marks, digits and punctuation", r)
+		}
+	}
 	return nil
+}
+
+// isInvisible reports whether a character shows nothing or changes how others are shown: controls, private use, unassigned, and
+// fillers, which Unicode counts as letters.
+func isInvisible(r rune) bool {
+	switch r {
+	case '\u034f', '\u115f', '\u1160', '\u17b4', '\u17b5', '\u2800', '\u3164', '\uffa0':
+		return true
+	}
+	return unicode.In(r, unicode.Cf, unicode.Cc, unicode.Co, unicode.Variation_Selector)
 }
 
 // teamNames are the labels of all team blocks, broken files included.

@@ -85,7 +85,7 @@ func checkExposed(s string) error {
 	if s == "" || len(s) > maxExposed || strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("is not a name; use 1 to %d bytes without control characters", maxExposed)
 	}
-	return nil
+	return checkCharacters(s)
 }
 
 // optionalText decodes a text that may be set to nothing.
