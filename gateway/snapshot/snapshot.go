@@ -82,11 +82,8 @@ func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
 // Lookup returns the entry that an audience sees under a name. It is nil both for a name that does not exist and for
 // one that the audience may not see.
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
-	entry := s.Catalog.Lookup(name)
-	if entry == nil || !entry.VisibleTo(audience) {
-		return nil
-	}
-	return entry
+	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name would differ from an unknown one.
+	return s.View(audience).Lookup(name)
 }
 
 // settled reports whether each upstream of which the caller may see anything has answered or failed once.
