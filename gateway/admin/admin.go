@@ -30,7 +30,7 @@ type Options struct {
 
 // New returns the handler of the admin listener: a page that says how everything is, /healthz, /readyz, /metrics, POST
 // /-/reload and what is under /debug/. Host and Origin are checked as on the MCP endpoint. The page, what /readyz says beyond
-// its status, reloading and debugging are for operators only.
+// its status, reloading and debugging are for operators only, and closed to pages of other origins in an operator's browser.
 func New(opts Options) http.Handler {
 	h := handler{opts}
 	mux := http.NewServeMux()
@@ -40,7 +40,7 @@ func New(opts Options) http.Handler {
 	mux.Handle("GET /metrics", opts.Metrics)
 	mux.HandleFunc("POST /-/reload", h.operatorsOnly(h.serveReload))
 	if opts.Debug != nil {
-		mux.HandleFunc("/debug/", h.operatorsOnly(opts.Debug.ServeHTTP))
+		mux.HandleFunc("/debug/", h.operatorsOnly(sameOriginOnly(opts.Debug.ServeHTTP)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := opts.Snapshot().AdminOrigins.Request(r); err != nil {
@@ -55,32 +55,70 @@ type handler struct{ Options }
 
 // operatorsOnly refuses everybody else.
 func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
+	// A page on another port of this machine is on the same site: the origin check lets it pass, this does not.
+	protection := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.isOperator(r) {
-			http.Error(w, "forbidden: call from this machine, or with the admin token", http.StatusForbidden)
-			return
+		switch err := protection.Check(r); {
+		case err != nil:
+			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
+		case !h.isOperator(r) && h.hasToken():
+			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
+		case !h.isOperator(r):
+			http.Error(w, "forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
+		default:
+			next(w, r)
 		}
-		next(w, r)
 	}
 }
 
-// isOperator reports whether a request comes from somebody who runs the gateway: from this machine, or with the admin token.
+// sameOriginOnly refuses requests by pages of other origins, GETs included: a profile costs time and memory. Programs
+// that are no browsers do not send the header.
+func sameOriginOnly(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "same-origin", "none":
+			next(w, r)
+		default:
+			http.Error(w, "forbidden: cross-origin request", http.StatusForbidden)
+		}
+	}
+}
+
+// isOperator reports whether a request comes from somebody who runs the gateway: with the admin token or, where none is
+// configured, from this machine.
 func (h handler) isOperator(r *http.Request) bool {
+	if !h.hasToken() {
+		return fromLoopback(r)
+	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sum, want := sha256.Sum256([]byte(token)), h.Snapshot().Config.Admin.TokenSHA256.Reveal()
-	known := want != [sha256.Size]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
-	return known || fromLoopback(r)
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
+}
+
+func (h handler) hasToken() bool {
+	return h.Snapshot().Config.Admin.TokenSHA256.Reveal() != [sha256.Size]byte{}
 }
 
 // fromLoopback reports whether a request comes from this machine. A forwarding proxy on this machine would hide where a
 // request comes from, so one that says that it forwards does not count.
 func fromLoopback(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+	if err != nil || isForwarded(r.Header) {
 		return false
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// isForwarded reports whether a header bears the mark of a proxy.
+func isForwarded(header http.Header) bool {
+	for name := range header {
+		switch {
+		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name, "X-Forwarded-"):
+			return true
+		}
+	}
+	return false
 }
 
 func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {

@@ -60,7 +60,7 @@ func TestPage_IsForOperators(t *testing.T) {
 	sum := sha256.Sum256([]byte("operator"))
 	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:]))+gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a")))
 	url := s.AdminURL + "/"
-	gatewaytest.Send(t, http.MethodHead, url, "", nil).Want(t, http.StatusOK)
+	gatewaytest.Send(t, http.MethodHead, url, "", gatewaytest.Bearer("operator")).Want(t, http.StatusOK)
 	gatewaytest.Send(t, http.MethodPost, url, "", nil).Want(t, http.StatusMethodNotAllowed)
 	gatewaytest.Send(t, http.MethodGet, url+"page.css", "", nil).Want(t, http.StatusNotFound)
 	gatewaytest.Send(t, http.MethodGet, url, "", gatewaytest.Headers{"Host", "evil.example.com"}).Want(t, http.StatusForbidden)

@@ -1,0 +1,70 @@
+package admin_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+func TestAdmin_RefusesOtherSites(t *testing.T) {
+	s := gatewaytest.StartWith(t, "", gateway.Options{Debug: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "profile") // a test's own client
+	})})
+	// Send what a browser sends; an address of the loopback passes the check of Host and Origin with any port.
+	post := func(status int, h ...string) {
+		t.Helper()
+		gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/-/reload", "", h).Want(t, status)
+	}
+	otherPort := "http://localhost:1"
+	post(http.StatusForbidden, "Origin", otherPort)
+	post(http.StatusForbidden, "Origin", otherPort, "Sec-Fetch-Site", "same-site")
+	post(http.StatusForbidden, "Sec-Fetch-Site", "cross-site")
+	for _, h := range []gatewaytest.Headers{nil, {"Origin", s.AdminURL}, {"Origin", s.AdminURL, "Sec-Fetch-Site", "same-origin"}} {
+		if r := gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/-/reload", "", h); r.Status == http.StatusForbidden {
+			t.Errorf("%v: %s", h, r.Body)
+		}
+	}
+	get := func(path string, status int, site string) {
+		t.Helper()
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+path, "", gatewaytest.Headers{"Sec-Fetch-Site", site}).Want(t, status)
+	}
+	for _, site := range []string{"cross-site", "same-site"} {
+		get("/debug/pprof/profile", http.StatusForbidden, site)
+		get("/", http.StatusOK, site) // a link leads here, and nothing happens
+		get("/healthz", http.StatusOK, site)
+	}
+	for _, site := range []string{"same-origin", "none", "-"} {
+		get("/debug/pprof/profile", http.StatusOK, site)
+	}
+}
+
+func TestAdmin_TokenIsForLoopbackToo(t *testing.T) {
+	sum := sha256.Sum256([]byte("open"))
+	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:])))
+	page := func(status int, h gatewaytest.Headers) {
+		t.Helper()
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", h).Want(t, status)
+	}
+	page(http.StatusForbidden, nil)
+	page(http.StatusForbidden, gatewaytest.Bearer("wrong"))
+	page(http.StatusOK, gatewaytest.Bearer("open"))
+	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/-/reload", "", nil).Want(t, http.StatusForbidden)
+	if r := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil); r.Status != http.StatusOK || strings.Contains(r.Body, "version") {
+		t.Errorf("/readyz without the token: %d, %s", r.Status, r.Body)
+	}
+}
+
+func TestAdmin_ForwardedRequestIsNotFromLoopback(t *testing.T) {
+	s := gatewaytest.Serve(t, "")
+	for _, header := range []string{"Via", "X-Real-IP", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server"} {
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", gatewaytest.Headers{header, "x"}).Want(t, http.StatusForbidden)
+	}
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK)
+}
