@@ -28,8 +28,13 @@ func (d *dialGuard) check(address string) error {
 		return err
 	}
 	ip := target.Addr().Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || isMetadata(ip) {
-		return fmt.Errorf("%s is link-local: no upstream may be there", ip)
+	for _, reached := range []netip.Addr{ip, embedded(ip)} {
+		switch {
+		case reached.IsLinkLocalUnicast(), reached.IsLinkLocalMulticast():
+			return fmt.Errorf("%s is link-local: no upstream may be there", ip)
+		case isMetadata(reached):
+			return fmt.Errorf("%s is where clouds serve a machine's credentials: no upstream may be there", ip)
+		}
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -45,7 +50,28 @@ func (d *dialGuard) check(address string) error {
 
 // isMetadata reports whether clouds serve a machine's credentials at an address that is not link-local.
 func isMetadata(ip netip.Addr) bool {
-	return ip == netip.AddrFrom4([4]byte{100, 100, 100, 200}) || ip == netip.MustParseAddr("fd00:ec2::254")
+	switch ip {
+	case netip.AddrFrom4([4]byte{100, 100, 100, 200}), netip.AddrFrom4([4]byte{168, 63, 129, 16}),
+		netip.AddrFrom4([4]byte{192, 0, 0, 192}), netip.MustParseAddr("fd00:ec2::254"):
+		return true
+	}
+	return false
+}
+
+// embedded returns the IPv4 address to which the network may translate an IPv6 address, or the zero Addr.
+func embedded(ip netip.Addr) netip.Addr {
+	if !ip.Is6() {
+		return netip.Addr{}
+	}
+	b := ip.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(ip), // NAT64 (RFC 6052)
+		netip.MustParsePrefix("::/96").Contains(ip): // IPv4-compatible (RFC 4291)
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case netip.MustParsePrefix("2002::/16").Contains(ip): // 6to4 (RFC 3056)
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return netip.Addr{}
 }
 
 // isLocal reports whether an address is one of this machine's.

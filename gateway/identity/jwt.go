@@ -86,7 +86,7 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 		return policy.Principal{}, errOtherIssuer
 	}
 	header := token.Headers[0]
-	if kind, ok := header.ExtraHeaders[jose.HeaderType].(string); ok && !isAccessToken(kind) {
+	if kind, stated := header.ExtraHeaders[jose.HeaderType]; stated && !isAccessToken(kind) {
 		return policy.Principal{}, i.refuse("the type (typ) is not that of an access token")
 	}
 	signed, keys, err := i.verify(ctx, token, header)
@@ -108,7 +108,11 @@ func (i *issuer) refuse(why string) error {
 
 // isAccessToken reports whether a typ header is that of a token for a resource server, or unspecific (RFC 9068, section
 // 2.1). Logout tokens and proofs of possession are signed with the same keys, and must not pass for access tokens.
-func isAccessToken(kind string) bool {
+func isAccessToken(header any) bool {
+	kind, ok := header.(string)
+	if !ok {
+		return false
+	}
 	kind = strings.TrimPrefix(strings.ToLower(kind), "application/")
 	return kind == "jwt" || strings.HasSuffix(kind, "at+jwt")
 }
