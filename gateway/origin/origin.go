@@ -55,6 +55,14 @@ func (c Check) Request(r *http.Request) error {
 	return nil
 }
 
+// Allowed returns the request's origin if the configuration lists it, and "" otherwise. Its pages may read responses.
+func (c Check) Allowed(r *http.Request) string {
+	if origins := r.Header["Origin"]; len(origins) == 1 && slices.Contains(c.origins, origins[0]) {
+		return origins[0]
+	}
+	return ""
+}
+
 // Host returns why a request whose answer any page may read must be refused, or nil: it ignores the origin.
 func (c Check) Host(r *http.Request) error {
 	if !c.names(hostname(r.Host), r) {

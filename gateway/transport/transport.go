@@ -113,5 +113,5 @@ func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchang
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false
 	}
-	return x, true
+	return x, !x.shareWithOrigin()
 }
