@@ -348,7 +348,9 @@ func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
 	default:
 	}
 	cancel()
-	<-hanging
+	if err := <-hanging; !errors.Is(err, context.Canceled) {
+		t.Errorf("the cancelled call: %v", err)
+	}
 }
 
 // A child decides how much it prints, and must not fill the log, nor keep a processor busy.

@@ -162,7 +162,7 @@ func TestUpstream_MalformedResponseReachesNobody(t *testing.T) {
 	}
 }
 
-// If a list cannot be read, the last good one stays.
+// If a list cannot be read, the last good one stays. What is wrong within one definition costs only that one.
 func TestUpstream_MalformedListKeepsTheLastGoodOne(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "good")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
@@ -174,8 +174,8 @@ func TestUpstream_MalformedListKeepsTheLastGoodOne(t *testing.T) {
 		"null":              `{"prompts":null}`,
 		"a cursor":          `{"prompts":[],"nextCursor":7}`,
 		"a duplicate":       `{"prompts":[],"prompts":[{"name":"bad"}]}`,
-		"a lone surrogate":  `{"prompts":[{"name":"bad","title":"\ud800"}]}`,
-		"a duplicate below": `{"prompts":[{"name":"bad","name":"worse"}]}`,
+		"a lone surrogate":  `{"prompts":[{"name":"bad"}],"title":"\ud800"}`,
+		"a duplicate below": `{"prompts":[{"name":"bad"}],"_meta":{"a":1,"a":2}}`,
 	} {
 		p.Answer("prompts/list", list)
 		asked := len(p.Calls("prompts/list"))
