@@ -32,9 +32,10 @@ func (x *exchange) serveBatch(batch []jsontext.Value) {
 		return
 	}
 	s := x.session(&sealed)
+	s.setLogLevel = x.logLevelSetter(&sealed)
 	responses := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot, request.Revision = caller, x.snapshot, sealed.Revision
-		return x.acceptBatched(s, request)
+		return x.acceptBatched(&s, request)
 	}))
 	if responses == nil {
 		x.w.WriteHeader(http.StatusAccepted)

@@ -38,7 +38,8 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	}
 	request.Revision = sealed.Revision
 	if !request.Message.IsRequest() {
-		x.session(&sealed).receive(request)
+		s := x.session(&sealed)
+		s.receive(request)
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, nil, false
 	}
@@ -46,21 +47,27 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	switch request.Message.Method {
 	case wire.PromptsGet, wire.Complete, wire.SetLogLevel: // everything else is answered at once, and needs no session
 		s := x.session(&sealed)
+		if request.Message.Method == wire.SetLogLevel {
+			s.setLogLevel = x.logLevelSetter(&sealed)
+		}
 		s.connect(request)
 		ctx, end, _ = s.begin(ctx, request.Message.ID)
 	}
 	return ctx, end, true
 }
 
-// session returns the driver's session for a sealed one.
-func (x *exchange) session(sealed *seal.Session) *session {
-	id, expires := sealed.ID, sealed.Expires
-	return &session{
-		key: string(id[:]), inFlight: &x.inFlight, replies: &x.replies,
+// session returns the driver's session for a sealed one. It cannot set its log level without [exchange.logLevelSetter].
+func (x *exchange) session(sealed *seal.Session) session {
+	return session{
+		key: string(sealed.ID[:]), inFlight: &x.inFlight, replies: &x.replies,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
-		logLevel:    x.sessions.logLevel(id),
-		setLogLevel: func(level string) { x.sessions.setLogLevel(id, expires, level) },
+		logLevel: x.sessions.logLevel(sealed.ID),
 	}
+}
+
+func (x *exchange) logLevelSetter(sealed *seal.Session) func(level string) {
+	sessions, id, expires := &x.sessions, sealed.ID, sealed.Expires
+	return func(level string) { sessions.setLogLevel(id, expires, level) }
 }
 
 // serveInitialize begins a session. Everything that is known of it travels in its sealed id.

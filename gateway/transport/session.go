@@ -48,10 +48,10 @@ func (s *session) connect(request *requests.Request) {
 	if !request.WantsRelay() {
 		return
 	}
-	relay := requests.NewRelayQueue()
+	relay, replies, key := requests.NewRelayQueue(), s.replies, s.key
 	request.Relay = relay
 	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-		return s.replies.request(ctx, s.key, relay.Send, method, params)
+		return replies.request(ctx, key, relay.Send, method, params)
 	}
 }
 
