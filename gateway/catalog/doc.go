@@ -17,5 +17,5 @@
 //   - What policy decided about an entry travels with it ([Entry.Visibility]), so that the decision is made once for
 //     each entry and not once for each request.
 //
-// Reading order: catalog.go, candidates.go, merge.go, view.go, override.go, report.go, prompt.go, names.go, sorted.go
+// Reading order: catalog.go, candidates.go, merge.go, view.go, override.go, report.go, prompt.go, nulls.go, names.go, sorted.go
 package catalog
