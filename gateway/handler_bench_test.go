@@ -57,8 +57,8 @@ func TestList_AllocatesItsRequestOnly(t *testing.T) {
 	c := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a", "b"))).Legacy("2025-11-25", "")
 	c.WantList("up.a", "up.b")
 	once, last := handled(t, c, "prompts/list", "")
-	if got := upstreamtest.Allocs(t, once); got > 5 || last.status != http.StatusOK {
-		t.Errorf("%v allocations, want 5 at most; status %d", got, last.status)
+	if got := upstreamtest.Allocs(t, once); got > 3 || last.status != http.StatusOK {
+		t.Errorf("%v allocations, want 3 at most; status %d", got, last.status)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,10 +50,23 @@ type Request struct {
 	operation operation
 }
 
+// free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short list.
+var free = sync.Pool{New: func() any { return new(Request) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// Release lets a request that has been answered be used again, if it is a list: nothing else can refer to that any more,
+// while an upstream may still refer to a get. The caller must not use it afterwards.
+func (r *Request) Release() {
+	if r.Message.Method == wire.PromptsList && r.Relay == nil {
+		*r = Request{}
+		free.Put(r)
+	}
+}
+
 // Read reads one message. Even beside an error the request has the message's id, if that much could be read.
 func Read(raw []byte) (*Request, *wire.Error) {
 	message, err := wire.Parse(raw)
-	r := &Request{Received: time.Now(), Message: message}
+	r, _ := free.Get().(*Request)
+	r.Received, r.Message = time.Now(), message
 	if err != nil {
 		return r, AsWireError(err)
 	}

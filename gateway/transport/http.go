@@ -85,6 +85,7 @@ func (x *exchange) servePost() {
 		end()
 	}
 	x.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
+	in.request.Release()
 }
 
 // receive reads the body of a POST, or answers why it cannot be read.
