@@ -60,8 +60,10 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 // checkGot refuses the result of a get that has no messages: clients that validate would fail on it, without a word about
 // whose fault it is. The circuit breaker does not hear of it, since the server did answer.
 func checkGot(owner string, result upstream.Result) error {
-	object := wire.Members(result.JSON)
-	if kind, _ := object.Text("resultType"); kind == wire.ResultInputRequired || object.Get("messages").Kind() == '[' {
+	if wire.KindOf(result.JSON, "messages") == '[' {
+		return nil
+	}
+	if kind, _ := wire.Members(result.JSON).Text("resultType"); kind == wire.ResultInputRequired {
 		return nil
 	}
 	return &upstream.Unavailable{Upstream: owner, Reason: upstream.BadResponse, Err: errNoMessages}

@@ -46,6 +46,34 @@ func Members(part jsontext.Value) Object {
 	return object
 }
 
+// KindOf returns the kind of a member's value in a JSON object that has been checked, as for [Members]; 0 if there is no such
+// member. It reads no further than the value's start, so a member near the start of a large object costs next to nothing.
+func KindOf(part jsontext.Value, name string) jsontext.Kind {
+	if part.Kind() != '{' {
+		return 0
+	}
+	s := &scanner{raw: part, trusted: true}
+	s.space()
+	empty, err := s.open('}')
+	for last := empty; !last && err == nil; last, err = s.next('}') {
+		start := s.at
+		if s.text() != nil {
+			return 0
+		}
+		quoted := s.raw[start:s.at]
+		s.space()
+		s.skip(':')
+		if string(unquote(quoted)) == name {
+			return jsontext.Value(s.raw[s.at:]).Kind()
+		}
+		s.space()
+		if s.value() != nil {
+			return 0
+		}
+	}
+	return 0
+}
+
 // usualMembers is the initial capacity of an object: most have no more members.
 const usualMembers = 4
 
@@ -114,6 +142,10 @@ func intern(text []byte) string {
 		return "description"
 	case "_meta":
 		return "_meta"
+	case "resultType":
+		return "resultType"
+	case ResultComplete:
+		return ResultComplete
 	case PromptsGet:
 		return PromptsGet
 	case PromptsList:

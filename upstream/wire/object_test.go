@@ -144,6 +144,23 @@ func TestWith_LeavesReceiver(t *testing.T) {
 	}
 }
 
+func TestKindOf_AgreesWithMembers(t *testing.T) {
+	for _, text := range []string{
+		`{"description":"a \"messages\": [","messages":[{"role":"user"}],"_meta":{}}`, ` { "m\u0065ssages" : {} } `, `{"a":{"messages":[]}}`,
+		`{"a":[1,{"b":"}"}],"messages":-1}`, `{"messages":null}`, `{}`, `[]`, `"messages"`, `7`,
+	} {
+		for _, name := range []string{"messages", "a", "b", "_meta"} {
+			want := jsontext.Kind(0)
+			if value := wire.Members(jsontext.Value(text)).Get(name); value != nil {
+				want = value.Kind()
+			}
+			if got := wire.KindOf(jsontext.Value(text), name); got != want {
+				t.Errorf("%s of %s: kind %q, want %q", name, text, got, want)
+			}
+		}
+	}
+}
+
 func TestMembers_SplitsCheckedObject(t *testing.T) {
 	object, err := wire.ParseObject([]byte(`{"text":"\u0061\"b","number":7,"null":null,"object":{"k":[1]},"array":[1, "two",{}]}`))
 	if err != nil {
