@@ -104,10 +104,13 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
 	}
-	post, body := t.newRequestPost(ctx, r)
+	traced, used := ctx, (*connection)(nil)
 	// A handshake is not repeated because it makes a session, and a relayed request because the client may have been asked.
-	repeat := r.method != wire.Initialize && r.onMessage == nil
-	came, err := t.http.send(post, body, repeat)
+	if r.method != wire.Initialize && r.onMessage == nil {
+		traced, used = traceConnection(ctx)
+	}
+	post, body := t.newRequestPost(traced, r)
+	came, err := t.http.send(post, body, used)
 	if err == nil {
 		err = t.readResponse(came, r)
 	}

@@ -82,7 +82,7 @@ func (c *httpClient) setHeaders(header http.Header) {
 
 // do sends a request and closes its response after read has looked at it.
 func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) error) error {
-	came, err := c.send(r, body, false)
+	came, err := c.send(r, body, nil)
 	if err != nil {
 		return err
 	}
@@ -98,33 +98,28 @@ func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) e
 // once each:
 //
 //   - The server refused the access token: another one may do.
-//   - With repeat, the connection broke that had been kept from an earlier request, before any byte came back. Servers
+//   - The connection that used notes broke, which had been kept from an earlier request, before any byte came back. Servers
 //     close idle connections at any moment, also while a request is on its way. The second try has a connection of its
-//     own, so that a server sees no request more than twice however many stale connections there are.
+//     own, so that a server sees no request more than twice however many stale connections there are. With used nil,
+//     nothing is sent again for this reason.
 //
 // Requests have no GetBody, without which net/http does not repeat a POST on its own account. Redirects are not followed:
 // that would take the server's credentials elsewhere.
-func (c *httpClient) send(r *http.Request, body []byte, repeat bool) (*httpResponse, error) {
+func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
 	ctx, network, begun := r.Context(), c.network, time.Now()
 	token, err := c.tokens.get(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	var (
-		used    connection
-		renewed bool
-	)
-	if repeat {
-		r = r.WithContext(httptrace.WithClientTrace(ctx, used.trace()))
-	}
+	renewed := false
 	for {
 		setBody(r, body)
 		setToken(r, token)
 		came, err := network.RoundTrip(r)
 		switch {
-		case err != nil && repeat && used.isStale() && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
+		case err != nil && used.isStale() && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
 			// Not from the pool: if the server restarted, all connections in it are stale.
-			network, repeat = c.fresh, false
+			network, used = c.fresh, nil
 			continue
 		case err != nil:
 			return nil, withoutURL(err)
@@ -159,18 +154,22 @@ func setToken(r *http.Request, token string) {
 }
 
 // connection notes on what a request went out. Some of its hooks are called by net/http's own goroutines.
-type connection struct{ reused, answered atomic.Bool }
-
-func (c *connection) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GotConn:              func(got httptrace.GotConnInfo) { c.reused.Store(got.Reused) },
-		GotFirstResponseByte: func() { c.answered.Store(true) },
-	}
+type connection struct {
+	trace            httptrace.ClientTrace
+	reused, answered atomic.Bool
 }
 
-// isStale reports whether a request failed on a connection that was kept from an earlier one, before a response began.
+// traceConnection returns a context for one request, and the connection that the request will go out on.
+func traceConnection(ctx context.Context) (context.Context, *connection) {
+	c := new(connection)
+	c.trace.GotConn = func(got httptrace.GotConnInfo) { c.reused.Store(got.Reused) }
+	c.trace.GotFirstResponseByte = func() { c.answered.Store(true) }
+	return httptrace.WithClientTrace(ctx, &c.trace), c
+}
+
+// isStale reports whether a request that failed was on a connection that was kept from an earlier one, before a response began.
 // What the error is says no more: net/http returns io.EOF, a reset or an error of its own, by who notices first.
-func (c *connection) isStale() bool { return c.reused.Load() && !c.answered.Load() }
+func (c *connection) isStale() bool { return c != nil && c.reused.Load() && !c.answered.Load() }
 
 // httpResponse is an HTTP response that counts how much of its body was read.
 type httpResponse struct {
