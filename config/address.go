@@ -128,8 +128,8 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// sameHost reports whether two hosts surely are the same address of the same machine: equal, or a wildcard and a loopback, or
-// localhost and a loopback. A zone is ignored, since it only says which interface leads there.
+// sameHost reports whether two hosts are certainly the same address of the same machine: equal, or a wildcard and a loopback,
+// or localhost and a loopback. A zone is ignored, since it only says which interface leads there.
 func sameHost(a, b string) bool {
 	a, _, _ = strings.Cut(a, "%")
 	b, _, _ = strings.Cut(b, "%")

@@ -27,8 +27,8 @@ type allowed struct {
 type grants struct {
 	team                        string
 	env, files, commands, hosts []Pattern
-	// prefixes are those of the names that the team's prompts may have; bare is for names without one. They count once some
-	// allow block grants prefixes.
+	// prefixes are those of the names that the team's prompts may have; bare allows names without one. They take effect once
+	// some allow block grants prefixes.
 	prefixes      []Pattern
 	bare          bool
 	prefixesCount bool

@@ -34,7 +34,7 @@ func (a *Auth) MayIssue(subject string) bool {
 	})
 }
 
-// RequiresClientCertificate reports whether a certificate is the only way for a client to be let in.
+// RequiresClientCertificate reports whether a certificate is the only way for a client to authenticate.
 func (a *Auth) RequiresClientCertificate() bool {
 	return a != nil && a.ClientCertificates != nil && !a.Anonymous && len(a.Tokens) == 0 && len(a.JWTs) == 0
 }

@@ -107,7 +107,7 @@ func decodeURLs(b *hclread.Block, u *Upstream, r reach) {
 func decodeAddresses(b *hclread.Block) []hclread.Text {
 	before := b.Reported()
 	addresses := b.Texts("urls")
-	if t, ok := b.Text("url"); ok { // both is an error by now, and each is checked all the same
+	if t, ok := b.Text("url"); ok { // having both was reported, and each is checked all the same
 		addresses = append(addresses, t)
 	}
 	name := "urls"
@@ -116,9 +116,9 @@ func decodeAddresses(b *hclread.Block) []hclread.Text {
 	}
 	switch {
 	case len(addresses) == 0 && b.Reported() == before:
-		b.Error(b.ValueRange(name), "Invalid "+name, `There is no address in it; write one like "https://mcp.example.com/mcp".`)
+		b.Error(b.ValueRange(name), "Invalid "+name, `No address is given; write one like "https://mcp.example.com/mcp".`)
 	case len(addresses) > maxEndpoints: // each would be checked, connected to, and probed
-		b.Error(b.ValueRange(name), "Invalid "+name, "An upstream has at most %d addresses, and these are %d; remove some.", maxEndpoints, len(addresses))
+		b.Error(b.ValueRange(name), "Invalid "+name, "An upstream can have at most %d addresses, and this one has %d; remove some.", maxEndpoints, len(addresses))
 		return nil
 	}
 	return addresses

@@ -22,7 +22,7 @@ const (
 )
 
 var (
-	errTooMuch    = errors.New("there is more to read than a condition may")
+	errTooMuch    = errors.New("its input is larger than a condition may read")
 	errUnreadable = errors.New("the JSON cannot be read")
 )
 
@@ -107,8 +107,8 @@ type PrincipalFacts struct {
 	err   error
 }
 
-// NewPrincipalFacts returns the facts about a principal. Claims are a JSON object; none are an empty one. Groups are sorted,
-// so that two principals do not differ by the order of their groups.
+// NewPrincipalFacts returns the facts about a principal. Claims are a JSON object; empty text counts as an empty object. Groups
+// are sorted, so that two principals do not differ by the order of their groups.
 func NewPrincipalFacts(subject string, groups []string, claims string) PrincipalFacts {
 	object, err := valueOf([]byte(claims))
 	if err != nil {
@@ -159,7 +159,7 @@ func (f PrincipalFacts) Value(field string) string {
 	return string(text)
 }
 
-// listOf makes a list, which cty does not do of no elements.
+// listOf makes a list; cty.ListVal panics without elements.
 func listOf(element cty.Type, values []cty.Value) cty.Value {
 	if len(values) == 0 {
 		return cty.ListValEmpty(element)
@@ -167,7 +167,7 @@ func listOf(element cty.Type, values []cty.Value) cty.Value {
 	return cty.ListVal(values)
 }
 
-// valueOf decodes any JSON value; nothing is an empty object.
+// valueOf decodes any JSON value; no bytes at all count as an empty object.
 func valueOf(raw []byte) (cty.Value, error) {
 	if len(raw) == 0 {
 		return cty.EmptyObjectVal, nil

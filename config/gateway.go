@@ -37,7 +37,7 @@ type Gateway struct {
 	PageSize int
 	// Separator stands between an upstream's prefix and the prompt's own name. No prefix contains it.
 	Separator string
-	// CursorKeys are 32 bytes each: the first seals, all open. Empty means a fresh random key per process.
+	// CursorKeys are 32 bytes each: the first seals, and each of them opens. Empty means a fresh random key per process.
 	CursorKeys []Key
 	// AllowedHosts and AllowedOrigins are what requests may have in Host and Origin, besides the gateway's own addresses.
 	AllowedHosts   []string
@@ -47,7 +47,7 @@ type Gateway struct {
 	// TLS is nil without a tls block: clients are served plain HTTP.
 	TLS      *ServerTLS
 	Conflict Conflict
-	// Instructions are told to every client when it connects.
+	// Instructions are sent to every client when it connects.
 	Instructions string
 	// StateDir is the folder in which the last good lists are kept, relative to the working directory; empty means that they
 	// are not kept. It may be below the configuration, of which only *.hcl files are read.

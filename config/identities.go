@@ -30,7 +30,7 @@ func (ids *identities) decodeAs(b *hclread.Block, source string) (as string) {
 	return as
 }
 
-// checkAs refuses a slash above all: with it, two sources could make the same subject.
+// checkAs refuses a slash in particular: with it, two sources could make the same subject.
 func checkAs(s string) error {
 	if !isName(s) {
 		return errors.New(`cannot go in front of a subject; use letters, digits, "-" and "_"`)

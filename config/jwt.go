@@ -26,11 +26,11 @@ const (
 type JWT struct {
 	// Name is the block's label, for logs.
 	Name string
-	// Issuer must equal the iss claim, to the letter. It is also where the server's metadata is discovered.
+	// Issuer must equal the iss claim exactly. It is also where the server's metadata is discovered.
 	Issuer string
 	// JWKSURL is where the server's keys are; empty means that discovery says where.
 	JWKSURL string
-	// Audience must be among the aud claim.
+	// Audience must be in the aud claim.
 	Audience string
 	// SubjectClaim and GroupsClaim name the claims that make the principal.
 	SubjectClaim, GroupsClaim string
@@ -99,11 +99,11 @@ func parseAlgorithm(s string) (string, error) {
 	return hclread.OneOf(asymmetricAlgorithms()...)(s)
 }
 
-// parseIssuer keeps the spelling of an issuer, since the iss claim must equal it to the letter.
+// parseIssuer keeps the spelling of an issuer, since the iss claim must equal it exactly.
 func parseIssuer(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
-		return "", errors.New("has a query, which no issuer has; leave it out")
+		return "", errors.New("has a query, which an issuer cannot have; leave it out")
 	}
 	return parseProvider(s)
 }

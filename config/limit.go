@@ -19,7 +19,7 @@ type Limit struct {
 	// Rate is requests per second, 0 for no bound, and Burst how many may come at once.
 	Rate  float64
 	Burst int
-	// Concurrency is requests at the same time, 0 for no bound.
+	// Concurrency is requests in flight, 0 for no bound.
 	Concurrency int
 	// Block identifies the limit in the configuration by the labels around it, not by lines, so that a reload recognises it.
 	Block string

@@ -14,7 +14,7 @@ type Options struct {
 	// SkipLockFile leaves the lock file unread, for the command that writes it.
 	SkipLockFile bool
 	// OnRead is called with each path just before Load reads it or looks for it: folders, configuration files, and the files
-	// that they name. Nil means no one.
+	// that they name. It may be nil.
 	OnRead func(path string)
 }
 
@@ -26,7 +26,7 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 	cfg.Lock = lock
 	diags := Diagnostics{d.Finish().Merge(lockReport)}
 	if diags.HasErrors() {
-		return nil, diags // half a configuration could show what a missing hide block was to hide
+		return nil, diags // half a configuration could show what a missing hide block was meant to hide
 	}
 	return cfg, diags
 }

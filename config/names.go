@@ -107,8 +107,8 @@ func checkCharacters(s string) error {
 	return nil
 }
 
-// isInvisible reports whether a character shows nothing or changes how others are shown: controls, private use, unassigned, and
-// fillers, which Unicode counts as letters.
+// isInvisible reports whether a character shows nothing or changes how others are shown: controls, format characters, private
+// use, variation selectors, and fillers, which Unicode counts as letters.
 func isInvisible(r rune) bool {
 	switch r {
 	case '\u034f', '\u115f', '\u1160', '\u17b4', '\u17b5', '\u2800', '\u3164', '\uffa0':

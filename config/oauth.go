@@ -49,7 +49,7 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	// The connector sets Authorization from the token; a second one would silently win or lose.
 	for name := range u.Headers {
 		if strings.EqualFold(name, "Authorization") {
-			b.Error(b.Range(), "Two credentials", "headers already has an %s, and a request can carry one; remove it or the oauth block.", name)
+			b.Error(b.Range(), "Two credentials", "headers already has an %s, and a request can carry only one; remove it or the oauth block.", name)
 		}
 	}
 	return o

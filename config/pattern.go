@@ -26,8 +26,8 @@ const maxPattern = 4096
 // HCL turns every string into Unicode's composed form (NFC), while servers choose the form of their names. So a name matches if
 // it does as it is or in its composed form: "secret_ü" hides the prompt in both spellings, and so does "secret_?". A class that
 // excludes characters also sees the decomposed spelling, where "ü" starts with a "u" that "[!ü]*" matches. That is the safe
-// reading for a hide block, which then hides rather too much. In an expose block, "[!ü]" keeps nothing back: hide what others
-// must not see.
+// reading for a hide block, which then hides too much rather than too little. In an expose block, "[!ü]" keeps nothing back:
+// hide what others must not see.
 type Pattern struct {
 	text string
 	// parts are the literal texts between the stars of a pattern without other wildcards, which nearly all are. They take a
@@ -219,7 +219,7 @@ func classRune(glob []rune) (char rune, n int, err error) {
 		glob, n = glob[1:], 1
 	}
 	if len(glob) == 0 {
-		return 0, 0, errors.New(`has a class without its "]"; write "\[" for a bracket`)
+		return 0, 0, errors.New(`has a class without a closing "]"; write "\[" for a bracket`)
 	}
 	return glob[0], n + 1, nil
 }

@@ -55,7 +55,7 @@ func isLinkLocal(host string) bool {
 	return err == nil && (ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast())
 }
 
-// newListeners reports listeners that leave the gateway open, or that collide, and returns those that are certain.
+// newListeners reports listeners that leave the gateway open, or that collide, and returns those that are known for certain.
 func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 	gatewayHost, gatewayPort, _ := net.SplitHostPort(cfg.Gateway.Listen)
 	adminHost, adminPort, _ := net.SplitHostPort(cfg.Admin.Listen)

@@ -89,7 +89,7 @@ func parseForbidden(b *hclread.Block, s string) (*regexp.Regexp, error) {
 		return nil, err
 	}
 	if re.MatchString("") { // "x*", most likely meant as "x"
-		return nil, errors.New("matches the empty text, and so every text; correct it")
+		return nil, errors.New("matches the empty text, and therefore every text; correct it")
 	}
 	return re, nil
 }

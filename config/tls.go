@@ -101,7 +101,7 @@ func checkCertificates(content string) error {
 			continue
 		}
 		if _, err := x509.ParseCertificate(b.Bytes); err != nil {
-			return fmt.Errorf("contains a certificate that does not parse, number %d in the file; replace or remove it", found+1)
+			return fmt.Errorf("contains a certificate that cannot be parsed, number %d in the file; replace or remove it", found+1)
 		}
 		found++
 	}

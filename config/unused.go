@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// warnUnused reports patterns that surely match none of a team's prompts, whatever its servers offer: a typo in a hide block
+// warnUnused reports patterns that cannot match any of a team's prompts, whatever its servers offer: a typo in a hide block
 // shows the prompts that it was meant to hide. Call it for a team without mistakes.
 func warnUnused(b *hclread.Block, t Team, separator string) {
 	if len(t.Upstreams) == 0 && len(t.Exposes)+len(t.Hides) > 0 {

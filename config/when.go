@@ -16,7 +16,7 @@ import (
 )
 
 // Bounds of a when expression. Within them, an evaluation takes time in proportion to the expression and to the facts that it
-// reads: there is no loop in a loop, no arithmetic, and no function whose result is much larger than its arguments.
+// reads: there is no nested loop, no arithmetic, and no function whose result is much larger than its arguments.
 const (
 	maxCondition = 4096 // bytes
 	// maxConditionSteps bounds one evaluation. A byte that is read is about one step, and a byte that a regular expression looks
@@ -50,7 +50,7 @@ func decodeWhen(b *hclread.Block) *Condition {
 	return c
 }
 
-// whenFunctions returns the functions of a when expression. None of them makes much out of little.
+// whenFunctions returns the functions of a when expression. The result of none is much larger than its arguments.
 func whenFunctions(b *hclread.Block) map[string]hclread.Function {
 	all, functions := b.Functions(), map[string]hclread.Function{}
 	for _, name := range []string{
@@ -111,7 +111,7 @@ func (w *whenWalker) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	switch n := node.(type) {
 	case *hclsyntax.ForExpr:
 		if w.loops++; w.loops > 1 {
-			w.Error(n.Range(), "Loop in a loop", "when may not have a for inside another one; use contains or a pattern.")
+			w.Error(n.Range(), "Nested for", "when must not have a for inside another one; use contains or a pattern.")
 		}
 	case *hclsyntax.TemplateExpr:
 		w.template(n)

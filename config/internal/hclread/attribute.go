@@ -86,7 +86,7 @@ func Float(b *Block, name string, least, most float64, dst *float64) {
 // decimal writes a number without an exponent.
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// Text returns the value of a string attribute. It is not ok if the attribute is absent, null or wrong; what is wrong was
+// Text returns the value of a string attribute. It is not ok if the attribute is absent, null or wrong; a wrong one was
 // reported.
 func (b *Block) Text(name string) (t Text, ok bool) {
 	v, ok := eval(b, name, cty.String)

@@ -16,7 +16,7 @@ const (
 	// maxResult bounds one result, in bytes of text and elementSteps for each other value.
 	maxResult = 1 << 20
 
-	// A step is about a byte that is copied; the others are in proportion.
+	// A step is about one byte copied; the costs below are in proportion.
 	nodeSteps    = 64 // of an expression, whatever its result
 	elementSteps = 16 // of each value
 	// maxNumberBits bounds the exponent of a number, which becomes text with all its digits.
@@ -83,7 +83,7 @@ const (
 	summaryResult = "Result too large"
 )
 
-// measure returns the size of a value, or something larger than most. It is done in proportion to the smaller of the two.
+// measure returns the size of a value, or something larger than most. It takes time in proportion to the smaller of the two.
 func measure(v cty.Value, most int) int {
 	v, _ = v.Unmark()
 	size := elementSteps

@@ -10,8 +10,8 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// eval returns the value of an attribute, converted to a type. It is not ok if the attribute is absent, null or wrong; what
-// is wrong was reported.
+// eval returns the value of an attribute, converted to a type. It is not ok if the attribute is absent, null or wrong; a wrong
+// one was reported.
 func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	attribute := b.hcl.Body.Attributes[name]
 	if attribute == nil {
@@ -41,7 +41,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 // eval reports what goes wrong without showing anything sensitive.
 func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
 	if loop := nestedLoop(expr); loop != nil {
-		s.Error(loop.Range(), "Loop in a loop", "A for may not be inside another one; write the values out, or combine lists with concat, flatten or zipmap.")
+		s.Error(loop.Range(), "Nested for", "A for must not be inside another one; write the values out, or combine lists with concat, flatten or zipmap.")
 		return cty.NilVal, false
 	}
 	s.unset = nil // env appends to it during the evaluation

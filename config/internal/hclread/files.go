@@ -123,7 +123,7 @@ func (f *finder) first(path string) (actual string, ok bool) {
 	}
 	if !isBeneath(f.actual, actual) {
 		d := &hcl.Diagnostic{
-			Severity: hcl.DiagError, Summary: "Link out of the configuration",
+			Severity: hcl.DiagError, Summary: "Link out of the folder",
 			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; put a copy in its place.", path, f.root),
 		}
 		if !strings.HasSuffix(path, ".hcl") { // a folder, of secrets perhaps
@@ -150,7 +150,7 @@ func (f *finder) file(path string) {
 	if !isFirst {
 		return
 	}
-	// A token beneath the folder is no configuration, either, and diagnostics quote lines.
+	// A secret beneath the folder is not configuration either, and diagnostics quote lines.
 	if !strings.HasSuffix(actual, ".hcl") || IsLockFile(actual) {
 		f.Unplaced("Not a configuration file", "%s is a link to a file whose name does not end in .hcl, which is not read.", path)
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// admit spends what a function call costs beyond its arguments and its result, and reports whether it may be made. Both were
-// charged to the budget, or will be; this is about functions that make much out of little, or take long for it.
+// admit spends what a function call costs beyond its arguments and its result, and reports whether it may be made. Those two
+// are charged to the budget elsewhere; this is for functions whose result is much larger than their arguments, or that are slow.
 func (b *Budget) admit(name string, args []cty.Value, at hcl.Range) bool {
 	size := 0
 	for _, v := range args {
@@ -82,8 +82,8 @@ func (b *Budget) match(name string, args []cty.Value, at hcl.Range) bool {
 	return b.spend(cost, at)
 }
 
-// growth returns a bound of a function's result, in bytes, for the functions that can make much out of little. It is 0 for
-// the others and for arguments that they do not accept.
+// growth returns an upper bound of a function's result, in bytes, for the functions whose result can be much larger than their
+// arguments. It is 0 for the others and for arguments that they do not accept.
 func growth(name string, args []cty.Value) int {
 	switch name {
 	case "indent":
@@ -184,7 +184,7 @@ func textAt(args []cty.Value, i int) (string, bool) {
 	return v.AsString(), true
 }
 
-// numberAt returns an argument that is a number, as HCL converts it; 0 if it is none.
+// numberAt returns an argument that is a number, as HCL converts it; 0 if it is not a number.
 func numberAt(args []cty.Value, i int) int {
 	if text, ok := textAt(args, i); ok {
 		n, err := cty.ParseNumberVal(text)

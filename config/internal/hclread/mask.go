@@ -85,7 +85,7 @@ func pieces(src []byte, secrets []span) []span {
 }
 
 // secretSpans finds the values of secret attributes. It works on tokens, so that it finds them in a file that does not parse,
-// and it masks rather too much: a name is secret in every block.
+// and it masks too much rather than too little: a name is secret in every block.
 func secretSpans(tokens hclsyntax.Tokens, names map[string]bool) []span {
 	var spans []span
 	for i := 0; i < len(tokens); i++ {

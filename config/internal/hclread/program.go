@@ -49,7 +49,7 @@ func Compile(pattern string) (*Program, error) {
 // size is what a regular expression will take when it is compiled: instructions, and memory in bytes.
 type size struct{ instructions, memory int }
 
-// programSize returns a bound of what a pattern takes; not ok if it is none.
+// programSize returns an upper bound of what a pattern takes; not ok if it is not a regular expression.
 func programSize(pattern string) (size, bool) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -87,7 +87,7 @@ func instructions(re *syntax.Regexp) size {
 func (b *Block) Compile(pattern string) (*regexp.Regexp, error) {
 	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
 		if b.scope.budget.left < size.memory {
-			return nil, errors.New("is one of too many large patterns in this file; remove some")
+			return nil, errors.New("would make the patterns of this file too large in all; remove or simplify some")
 		}
 		b.scope.budget.left -= size.memory
 	}

@@ -14,7 +14,7 @@ type Options struct {
 	LookupEnv func(string) (string, bool)
 	// AllowUnsetEnv makes an unset variable without a default a warning. What an expression computes from it is unset too.
 	AllowUnsetEnv bool
-	// OnRead is called with each path just before the Reader reads it or looks for it; nil means no one.
+	// OnRead is called with each path just before the Reader reads it or looks for it. It may be nil.
 	OnRead func(path string)
 	// NoFunctions refuses all function calls, for files that hold literals only.
 	NoFunctions bool

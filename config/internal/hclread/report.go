@@ -87,8 +87,8 @@ func fewOfEachFile(diags hcl.Diagnostics) hcl.Diagnostics {
 		switch seen[k]++; {
 		case seen[k] == maxOfFile+1:
 			few = append(few, &hcl.Diagnostic{
-				Severity: d.Severity, Summary: "More of the same file", Subject: d.Subject,
-				Detail: fmt.Sprintf("Only the first %d are shown; correct them and see what is left.", maxOfFile),
+				Severity: d.Severity, Summary: "More in this file", Subject: d.Subject,
+				Detail: fmt.Sprintf("Only the first %d are shown; correct them, then look at the rest.", maxOfFile),
 			})
 		case seen[k] <= maxOfFile:
 			few = append(few, d)

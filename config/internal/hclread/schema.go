@@ -19,7 +19,7 @@ type Schema struct {
 	Blocks []BlockSchema
 	// Unsupported names are planned and have no effect yet: they are refused rather than ignored.
 	Unsupported []string
-	// Elsewhere maps names that belong into other blocks to these.
+	// Elsewhere maps names that belong in other blocks to those blocks.
 	Elsewhere map[string]string
 }
 
@@ -96,7 +96,7 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 	}
 }
 
-// mayShow reports whether the value of an attribute that does not exist is surely not a secret under a misspelt name: the
+// mayShow reports whether the value of an attribute that does not exist is certainly not a secret under a misspelt name: the
 // nearest name is one whose value may be shown, and the value does not look like a secret.
 func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
 	meant := nearest(a.Name, s.names())

@@ -8,7 +8,7 @@ import (
 // maxNesting bounds the brackets that are open at one place of a file.
 const maxNesting = 100
 
-// source is one file, with what of it can be trusted.
+// source is one file, and the part of it that can be trusted.
 type source struct {
 	path       string
 	file       *hcl.File
@@ -44,8 +44,8 @@ func (s *source) parse(r *Reader) {
 	}
 }
 
-// keep takes from a body what surely means what it says. A parser that met a syntax error guesses at what follows, so
-// only the blocks before the error are kept.
+// keep takes from a body what was certainly parsed as it was meant. A parser that met a syntax error guesses at what follows,
+// so only the blocks before the error are kept.
 func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	limit := len(s.file.Bytes)
 	for _, d := range diags {

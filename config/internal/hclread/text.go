@@ -61,7 +61,7 @@ func hasCredentials(value string) bool {
 
 // DecodeBase64 reads the standard and the URL alphabet, padded or not.
 func DecodeBase64(s string) ([]byte, error) {
-	// Keys come from many tools, and the alphabets do not overlap.
+	// Keys come from many tools, and no character means different things in the two alphabets.
 	s = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(s, "="))
 	b, err := base64.RawStdEncoding.Strict().DecodeString(s)
 	if err != nil {

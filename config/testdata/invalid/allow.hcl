@@ -6,7 +6,7 @@ allow "a" {
   hosts    = ["*.internal.example.com", "Exact.example.com"]
 }
 allow "nobody" {}                        # ERROR: Unknown team
-allow "c" { env = ["["] }                # ERROR: has a class without its "]"
+allow "c" { env = ["["] }                # ERROR: has a class without a closing "]"
 team "a" {
   upstream "u1" {
     url     = "https://api.internal.example.com"

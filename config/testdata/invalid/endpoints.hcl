@@ -12,8 +12,8 @@ team "a" {
     urls    = ["https://b.example.com"]
     command = ["npx"]                    # ERROR: urls and command are mutually exclusive
   }
-  upstream "d" { urls = [] }             # ERROR: Invalid urls; There is no address in it
-  upstream "e" { url = null }            # ERROR: Invalid url; There is no address in it
+  upstream "d" { urls = [] }             # ERROR: Invalid urls; No address is given
+  upstream "e" { url = null }            # ERROR: Invalid url; No address is given
   upstream "f" { urls = "https://f.example.com" } # ERROR: urls must be a list of strings
   upstream "g" {
     urls = [
@@ -36,7 +36,7 @@ team "a" {
     urls = [for n in split("", env("SECRET")) : "https://i.example.com/${n}"] # ERROR: Duplicate upstream URL; (sensitive) is already in the list # ERROR: (sensitive) is already in the list
   }
   upstream "k" {
-    urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") : "https://k.example.com/${n}"] # ERROR: An upstream has at most 64 addresses, and these are 65
+    urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") : "https://k.example.com/${n}"] # ERROR: An upstream can have at most 64 addresses, and this one has 65
   }
   upstream "l" {
     urls = [for n in split("", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") : "https://k.example.com/${n}"]

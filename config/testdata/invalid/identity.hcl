@@ -41,7 +41,7 @@ auth {
     hmac_key   = "hunter2"               # ERROR: Unknown attribute
   }
   jwt "query" {
-    issuer   = "https://idp.example.com?tenant=1" # ERROR: has a query, which no issuer has
+    issuer   = "https://idp.example.com?tenant=1" # ERROR: has a query, which an issuer cannot have
     audience = env("SECRET")
     leeway   = "soon"                    # ERROR: "soon" is not a duration
     as       = "query"

@@ -1,5 +1,5 @@
 hide "nothing" {}                        # ERROR: Missing prompts
-hide "bad" { prompts = ["[ab", "[^a]", "[]", "[z-a]", "x\\", ""] } # ERROR: has a class that starts with "^"; write "[!a]" for all but "a" # ERROR: has a class without its "]" # ERROR: has an empty class # ERROR: runs backwards # ERROR: ends in a lone # ERROR: is empty and matches nothing
+hide "bad" { prompts = ["[ab", "[^a]", "[]", "[z-a]", "x\\", ""] } # ERROR: has a class that starts with "^"; write "[!a]" for all but "a" # ERROR: has a class without a closing "]" # ERROR: has an empty class # ERROR: runs backwards # ERROR: ends in a lone # ERROR: is empty and matches nothing
 hide { prompts = ["*"] }                 # ERROR: Write hide "NAME" { … }
 team "a b" {}                            # ERROR: Invalid team name; "a b" is not a name
 team "search" {

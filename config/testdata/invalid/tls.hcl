@@ -47,7 +47,7 @@ team "a" {
   upstream "i" {
     url = "https://i.example.com"
     tls {
-      ca_file   = "pem/half-good.crt"    # ERROR: Invalid ca_file; "pem/half-good.crt" contains a certificate that does not parse, number 2 in the file
+      ca_file   = "pem/half-good.crt"    # ERROR: Invalid ca_file; "pem/half-good.crt" contains a certificate that cannot be parsed, number 2 in the file
       cert_file = "pem/client.crt"
       key_file  = "pem/other.key"        # ERROR: Key does not match
     }
@@ -56,7 +56,7 @@ team "a" {
     url = "https://j.example.com"
     tls {
       ca_file   = "pem/cut.crt"          # ERROR: contains a truncated certificate
-      cert_file = "pem/garbage.crt"      # ERROR: contains a certificate that does not parse, number 1 in the file
+      cert_file = "pem/garbage.crt"      # ERROR: contains a certificate that cannot be parsed, number 1 in the file
       key_file  = "pem/encrypted.key"    # ERROR: Invalid key_file; "pem/encrypted.key" is encrypted
     }
   }

@@ -51,7 +51,7 @@ team "a" {
   expose "10" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = [for a in prompt.arguments : [for b in prompt.arguments : a]] == [] # ERROR: Loop in a loop
+    when    = [for a in prompt.arguments : [for b in prompt.arguments : a]] == [] # ERROR: Nested for
   }
   expose "11" {
     prompts = ["u.*"]
