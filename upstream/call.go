@@ -14,7 +14,7 @@ import (
 // breaker.
 const minShare = 5
 
-// call is a call in flight. Its attempts follow each other.
+// call is a call in flight. Its attempts are made one after another.
 type call struct {
 	connector *Connector
 	caller    context.Context //nolint:containedctx // ends when the caller gives up
@@ -70,7 +70,7 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 	}
 	// Measured only now: waiting for a session is not the server's time.
 	share := d.left()
-	err = errPanicked // for the breaker, which must hear of every call that it allowed, should this one not return
+	err = errPanicked // for the breaker, which must be told how every call ended that it allowed, even one that panics
 	result, err = session.Call(ctx, k.request, k.relayDuring(d))
 	if client.MayRefuseEra(err) && !client.Started(err) {
 		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
@@ -96,7 +96,7 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 }
 
 // relayDuring returns the call's relay such that, while a client is asked, other calls may have the slot and the deadlines
-// stand still: a person may take long to reply.
+// are paused: a person may take long to reply.
 func (k *call) relayDuring(d *deadline) *Relay {
 	if k.relay.Reply == nil {
 		return k.relay

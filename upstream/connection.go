@@ -21,11 +21,11 @@ type connection struct {
 	// opened is when the breaker opened, in Unix nanoseconds, and cooldown how long it then stays open.
 	opened   atomic.Int64
 	cooldown time.Duration
-	// suspect holds at most one mark: a call brought no answer, see whether the session still works.
+	// suspect holds at most one mark: a call got no answer, so check whether the session still works.
 	suspect chan struct{}
 	// retryAt is when the next attempt to connect is due, without a session.
 	retryAt time.Time
-	// renewing says that the server is there and a new session is being opened, so that calls had better wait for it.
+	// renewing says that the server is up and a new session is being opened, so that calls should wait for it.
 	renewing bool
 	// replaced is closed when another connection has taken the place of this one.
 	replaced chan struct{}

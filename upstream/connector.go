@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the backoff before an endpoint gets the same call again.
+	// firstRetry and lastRetry bound the backoff before an endpoint gets the same call again, without the jitter, which takes
+	// off up to half.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Second
 )
@@ -95,15 +96,16 @@ func (c *Connector) Retire(ctx context.Context) {
 	}
 }
 
-// Call sends a request to the upstream and returns its result, within the upstream's timeout, which stands still while a
+// Call sends a request to the upstream and returns its result, within the upstream's timeout, which is paused while a
 // client is asked by the relay. The relay may be nil. Errors are a [*wire.Error] if the upstream answered with one,
 // [*Unavailable] if it did not answer, the context's own if the caller gave up, and [ErrRetired], with nothing sent, if
 // another connector has taken over.
 //
 // It waits for the rate limit and for a slot, and picks the endpoints that list the prompt. They are tried in turn until
-// one answers, then as often as the retry attribute allows again, with a pause before each. What may have been processed in part,
-// or has asked the client, is not tried again. The first attempts leave time for others: as many as there are healthy
-// endpoints, or attempts configured. If all fail, the error is that of the first, which was the most likely to succeed.
+// one answers, then again with a pause before each attempt, up to the attempts that the retry block allows in all. What may
+// have been processed in part, or has asked the client, is not tried again. The first attempts leave time for others: as many
+// as there are healthy endpoints, or attempts configured. If all fail, the error is that of the first, which was the most
+// likely to succeed.
 func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (result Result, err error) {
 	if c.retired.Load() {
 		return Result{}, ErrRetired
@@ -125,7 +127,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	k := &call{connector: c, caller: caller, request: request, relay: relay, deadline: deadline, slot: slot}
 	k.late = deadline.left() < c.upstream.Timeout/2
 
-	// Going on to another endpoint needs no pause. Only from the second round on the same servers are asked again.
+	// Failing over to another endpoint needs no pause: only from the second round on are the same servers called again.
 	endpoints, healthy := c.pick(request)
 	tried, first := false, error(nil)
 	for i := range max(len(endpoints), c.upstream.Attempts) {
@@ -149,7 +151,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 
 // finish records how a call ended, and returns its error as callers see it.
 func (c *Connector) finish(caller context.Context, record func(string, error), result Result, err error) error {
-	// How attempts failed is of no interest once nobody waits for them, and says little: leaving made them fail.
+	// Once the caller has gone, how attempts failed says little: they failed because it left.
 	if gone := caller.Err(); gone != nil && !client.Answered(err) {
 		err = &callerGoneError{gone}
 	}
@@ -244,8 +246,8 @@ func (c *Connector) backOff(ctx context.Context, d *deadline, retry int) bool {
 	return wait < d.left() && sleep(ctx, wait) == nil && c.waitForRate(ctx, d) == nil
 }
 
-// Completes reports whether the server behind any present session declared completions. Without a session it is true:
-// then a call finds out.
+// Completes reports whether the server behind any present session declared completions. Without a session it is true, so
+// that a call is made and finds out.
 func (c *Connector) Completes() bool {
 	known := false
 	for _, e := range c.endpoints {
@@ -280,7 +282,7 @@ func (c *Connector) logDifferences(before, next *State) {
 	switch {
 	case slices.Equal(before.Differences, next.Differences):
 	case len(next.Differences) == 0:
-		c.logger.Info("endpoints define their prompts alike again")
+		c.logger.Info("endpoints define their prompts identically again")
 	default:
 		c.logger.Warn("endpoints define prompts differently, the definition of the first endpoint is listed",
 			slog.Any("prompts", next.Differences))

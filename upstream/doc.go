@@ -22,7 +22,7 @@
 //   - [New] contacts nothing and starts nothing. [Connector.Run] does, and returns when its context has ended and
 //     everything that it started has: goroutines, streams and the child process.
 //   - A server that is down is not an error of Run: it shows in [State] until the server is back. A server that only
-//     forgot its session, whose HTTP+SSE stream ended, or that is of another era by now, gets a new session, and calls wait
+//     forgot its session, whose HTTP+SSE stream ended, or that now speaks the other era, gets a new session, and calls wait
 //     for it.
 //   - The list in [State] is always complete. A refresh that fails, or that exceeds a bound, leaves the last good list in
 //     place and is repeated within half a minute. No change is lost, neither during a refresh nor while a stream was

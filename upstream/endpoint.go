@@ -70,8 +70,8 @@ func (e *endpoint) run(ctx context.Context) {
 			pause.Reset()
 		}
 		wait := pause.NextBackOff()
-		// A server that only lost its session is there. Its prompts stay healthy, and calls wait for the new session
-		// instead of failing; if that cannot be had either, the next round marks the endpoint as down.
+		// A server that only lost its session is still up. The endpoint stays healthy, and calls wait for the new session
+		// instead of failing; if none can be opened, the next round marks the endpoint as down.
 		if listed && errors.Is(err, client.ErrSessionLost) {
 			e.logger.InfoContext(ctx, "session lost, a new one is opened", slog.Any("error", err))
 			renewing := noConnection()
@@ -116,7 +116,7 @@ func (e *endpoint) breakerChanged(from, to gobreaker.State) {
 	e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()))
 }
 
-// checkHealth returns an error when the session's connection breaks, or a suspicion that it is broken proves true.
+// checkHealth returns an error when the session's connection breaks, or when a suspected session does not answer a ping.
 func (e *endpoint) checkHealth(ctx context.Context, conn *connection) error {
 	for {
 		select {
@@ -152,8 +152,8 @@ func (e *endpoint) replace(next *connection) {
 	close(e.connection.Swap(next).replaced)
 }
 
-// await returns the present connection, but not the lost one. While that is about to be replaced, it waits until it is, or
-// ctx ends.
+// await returns the present connection. If that is the lost one, or one that is being renewed, it waits until another takes
+// its place, or ctx ends.
 func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
 	for {
 		c := e.connection.Load()

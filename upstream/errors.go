@@ -21,7 +21,7 @@ const (
 	Unreachable Reason = "unreachable"  // no connection, or it broke
 	Timeout     Reason = "timeout"      // no answer in time
 	BreakerOpen Reason = "breaker_open" // too many calls failed in a row: not tried
-	Overloaded  Reason = "overloaded"   // more calls than concurrency or rate allow, for the whole timeout: not tried
+	Overloaded  Reason = "overloaded"   // concurrency or rate left the call no time, or hardly any
 	BadResponse Reason = "bad_response" // the answer is not MCP
 	Denied      Reason = "denied"       // HTTP 401 or 403
 	RateLimited Reason = "rate_limited" // HTTP 429
@@ -63,14 +63,14 @@ var ErrRetired = errors.New("connector retired")
 
 var (
 	errNoSession   = errors.New("no session")
-	errConcurrency = errors.New("as many calls as allowed are in flight")
-	errRate        = errors.New("more calls than the rate allows")
+	errConcurrency = errors.New("the maximum number of calls is in flight")
+	errRate        = errors.New("the rate of calls is exceeded")
 	// errPooledLost means that a session of the pool was lost, and another one may be had.
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
 	// errListUnknown is the refusal of a server that listed prompts before, and still declares that it has some.
-	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server does not know the method any more")
+	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server no longer knows the method")
 	errLostAgain         = errors.New("a new session was lost at once")
-	// errPanicked is what the circuit breaker hears of a call that panics.
+	// errPanicked is what the circuit breaker is told about a call that panics.
 	errPanicked = errors.New("call panicked")
 )
 
@@ -81,7 +81,7 @@ func (e *callerGoneError) Error() string { return e.cause.Error() }
 
 func (e *callerGoneError) Unwrap() error { return e.cause }
 
-// hurriedError is the timeout of an attempt that had too little time for this to mean anything.
+// hurriedError is the timeout of an attempt that had too little time for it to mean anything.
 type hurriedError struct{ error }
 
 func (e *hurriedError) Unwrap() error { return e.error }

@@ -67,7 +67,7 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 		}
 		w.silent.Store(true)
 		if errors.Is(err, client.ErrNoStream) {
-			// A server that had a stream before is not the same any more. The list shows whether it still knows the session.
+			// A server that had a stream before may have been replaced. The list shows whether it still knows the session.
 			if wasOpen {
 				signal(w.changed)
 			}
@@ -137,8 +137,8 @@ func (e *endpoint) waitForRefresh(ctx context.Context, w *watch) error {
 	}
 }
 
-// pollInterval is the TTL of the list or else the refresh attribute; after a list that was refused, that attribute but
-// maxListRetry at most. It is never less than [config.MinRefresh], and randomised upwards to avoid a thundering herd.
+// pollInterval is the TTL of the list, else the refresh attribute; after a list that was refused it is the attribute, but at
+// most maxListRetry. It is never less than [config.MinRefresh], and randomised upwards to avoid a thundering herd.
 func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 	interval := e.upstream.Refresh
 	switch {

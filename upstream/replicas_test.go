@@ -351,7 +351,7 @@ func TestReplicas_RollingDeployment(t *testing.T) {
 	want(before+`,{"name":"new"}`, "p")
 	define(peers[0], after)
 	want(after)
-	if n := strings.Count(log.String(), "differently"); n != 1 || strings.Count(log.String(), "alike again") != 1 {
+	if n := strings.Count(log.String(), "differently"); n != 1 || strings.Count(log.String(), "identically again") != 1 {
 		t.Errorf("a difference was reported %d times:\n%s", n, log.String())
 	}
 }

@@ -29,7 +29,7 @@ const (
 	pooledRetryPause = 30 * time.Second
 )
 
-var errPoolExhausted = fmt.Errorf("%w that may ask their clients for input, which takes a session each", errConcurrency)
+var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for input needs a session of its own", errConcurrency)
 
 // sessionPool has the sessions of an endpoint beside the primary one, for clients that can be asked for input or want log
 // messages. A legacy server learns the client's capabilities when a session begins, so each set of capabilities has sessions
@@ -41,9 +41,9 @@ var errPoolExhausted = fmt.Errorf("%w that may ask their clients for input, whic
 //	it does not, or no longer        up to maxPerSet sessions for each set, with one call at a time
 //
 // Where calls take turns, an untied message can only belong to the one call in flight. After a call that was given up the
-// session is closed, and before the next call its server must have answered a ping: whatever it still had to say about
-// the last call was received before the answer, and was refused. Calls that get no session use the primary one, whose
-// server knows of no capabilities.
+// session is closed, and before the next call its server must have answered a ping: whatever it still sent for the last call
+// was received before the answer, and was refused. Calls that get no session use the primary one, which declares no
+// capabilities.
 type sessionPool struct {
 	name    string // the upstream's
 	logger  *slog.Logger
@@ -180,8 +180,8 @@ func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSe
 	return nil, pending > 0, p.changed
 }
 
-// heldLocked returns how many exclusive sessions of a set a caller holds. Those who are anonymous are one caller: else a
-// single client without a credential could hold all of them.
+// heldLocked returns how many exclusive sessions of a set a caller holds. Anonymous callers count as one: otherwise a single
+// client without a credential could hold all of them.
 func (p *sessionPool) heldLocked(set wire.Capabilities, caller string) (n int) {
 	for _, s := range p.all {
 		if s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {
@@ -308,7 +308,7 @@ func (p *sessionPool) release(s *pooledSession, lost bool) {
 		}
 		p.idleLocked(s)
 	case p.closed:
-	default: // it stays in use until the server has shown that it has nothing more to say about the call
+	default: // it stays in use until the server has shown, by answering a ping, that nothing more comes for the call
 		p.work.Go(func() {
 			err := s.session.Ping(p.ctx)
 			p.mu.Lock()

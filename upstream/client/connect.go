@@ -88,7 +88,7 @@ func (d *Dialer) CloseIdleConnections() {
 	}
 }
 
-// Connect opens a session: it reaches the server, finds out its era and, over HTTP, the transport unless that is
+// Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport unless that is
 // configured, and agrees on a revision.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	server := d.server

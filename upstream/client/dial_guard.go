@@ -21,7 +21,7 @@ const (
 func newNetwork(connections int, block *config.TLS, dialGuard func(address string) error) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	if dialGuard != nil {
-		// Checked after resolution, on the address that is really dialled, so that no DNS name gets around it.
+		// Checked after resolution, on the address that is really dialed, so that no DNS name gets around it.
 		dialer.Control = func(_, address string, _ syscall.RawConn) error { return dialGuard(address) }
 	}
 	return &http.Transport{

@@ -1,6 +1,6 @@
 // Package client is an MCP client for one server address.
 //
-// A [Dialer] opens a [Session]: it reaches the server, finds out which era it is of, and agrees on a protocol revision.
+// A [Dialer] opens a [Session]: it reaches the server, detects its era, and agrees on a protocol revision.
 // After that the session hides era and transport:
 //
 //	Call ──▶ params with _meta ──▶ transport ─┬─ Streamable HTTP: a POST for each message, JSON or event stream back

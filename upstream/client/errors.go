@@ -20,7 +20,7 @@ var (
 	// ErrExited means that the child process has exited.
 	ErrExited = errors.New("child process exited")
 
-	// errProbeFatal means that a child process exited when it was asked which era it is of.
+	// errProbeFatal means that a child process exited when it got the probe for its era.
 	errProbeFatal  = errors.New("the server did not survive " + wire.Discover)
 	errStreamEnded = errors.New("stream ended without a response")
 )
@@ -61,7 +61,7 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// refusesCaller reports whether the server refused who asks, or how often, and not the request itself.
+// refusesCaller reports whether the server refused the caller, or its rate of requests, and not the request itself.
 func (e *StatusError) refusesCaller() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
 		e.Status == http.StatusTooManyRequests
@@ -70,7 +70,7 @@ func (e *StatusError) refusesCaller() bool {
 // ProtocolError is an answer that the protocol does not allow.
 type ProtocolError struct {
 	problem string
-	// foreign means that no MCP server answered, but whatever else is there: a web page, say.
+	// foreign means that the answer is not that of an MCP server: a web page, say.
 	foreign bool
 	// oversized means that the answer was not read to its end, because it is larger than allowed.
 	oversized bool
@@ -104,7 +104,7 @@ func replaceCause(err, cause error) error {
 	return cause
 }
 
-// Answered reports whether err shows that the server is there and gave a whole answer, if only nonsense. Nil counts too.
+// Answered reports whether err shows that the server is up and gave a complete answer, even an invalid one. Nil counts too.
 func Answered(err error) bool {
 	if err == nil || errors.Is(err, ErrSessionLost) {
 		return true
@@ -123,7 +123,7 @@ func Answered(err error) bool {
 }
 
 // Suspicious reports whether err is a reason to check with [Session.Ping] whether the session still works: there was no
-// answer, or none of an MCP server.
+// answer, or not a valid one.
 func Suspicious(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return !status.refusesCaller()

@@ -20,7 +20,7 @@ const (
 	maxEventID = 1 << 10
 	// maxReconnectionTime bounds the pause that a server may ask for.
 	maxReconnectionTime = time.Hour
-	// maxPooledData is up to which size the buffer of an event's data is kept for other events, in bytes.
+	// maxPooledData is the size of the largest buffer that is kept for the data of other events, in bytes.
 	maxPooledData = 4 << 20
 )
 

@@ -230,7 +230,7 @@ func (t *httpTransport) readJSON(came *httpResponse, want expected, onMessage fu
 	if only := &messages[0]; len(messages) == 1 && only.Error != nil && only.ID == nil { // it can only mean this request
 		return only, nil
 	}
-	return nil, &ProtocolError{problem: "the response has another id than the request"}
+	return nil, &ProtocolError{problem: "the id of the response is not that of the request"}
 }
 
 // readMessages reads the JSON body of the response to a method. Without an error there is at least one message.

@@ -98,12 +98,12 @@ func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) e
 // once each:
 //
 //   - The server refused the access token: another one may do.
-//   - The connection that used notes broke, which had been kept from an earlier request, before any byte came back. Servers
-//     close idle connections at any moment, also while a request is on its way. The second try has a connection of its
+//   - The connection that used records had been kept from an earlier request, and broke before any byte came back. Servers
+//     close idle connections at any moment, even while a request is on its way. The second try has a connection of its
 //     own, so that a server sees no request more than twice however many stale connections there are. With used nil,
 //     nothing is sent again for this reason.
 //
-// Requests have no GetBody, without which net/http does not repeat a POST on its own account. Redirects are not followed:
+// Requests have no GetBody, without which net/http does not repeat a POST by itself. Redirects are not followed:
 // that would take the server's credentials elsewhere.
 func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
 	ctx, network, begun := r.Context(), c.network, time.Now()
@@ -153,7 +153,7 @@ func setToken(r *http.Request, token string) {
 	}
 }
 
-// connection notes on what a request went out. Some of its hooks are called by net/http's own goroutines.
+// connection records what kind of connection a request was sent on. Some of its hooks are called by net/http's goroutines.
 type connection struct {
 	trace            httptrace.ClientTrace
 	reused, answered atomic.Bool
@@ -168,7 +168,7 @@ func traceConnection(ctx context.Context) (context.Context, *connection) {
 }
 
 // isStale reports whether a request that failed was on a connection that was kept from an earlier one, before a response began.
-// What the error is says no more: net/http returns io.EOF, a reset or an error of its own, by who notices first.
+// The error does not tell: net/http returns io.EOF, a reset or an error of its own, depending on who notices first.
 func (c *connection) isStale() bool { return c != nil && c.reused.Load() && !c.answered.Load() }
 
 // httpResponse is an HTTP response that counts how much of its body was read.

@@ -172,7 +172,7 @@ func (t *sseTransport) send(ctx context.Context, message []byte) error {
 	return err
 }
 
-// err tells a stream that ended from a server that cannot be reached: after the former a new session is likely to work.
+// err distinguishes a stream that ended from a server that cannot be reached: after the former a new session is likely to work.
 func (t *sseTransport) err() error {
 	if t.endpoint == "" || errors.Is(t.cause, ErrSessionLost) {
 		return t.cause

@@ -19,7 +19,7 @@ const (
 	maxListBytes = 64 << 20
 	// listTimeout is how long one list may take.
 	listTimeout = 2 * time.Minute
-	// maxTTL bounds, in milliseconds, how long a server may say that its list lives.
+	// maxTTL bounds the TTL that a server may give its list, in milliseconds.
 	maxTTL = 24 * 60 * 60 * 1000
 )
 
@@ -27,7 +27,7 @@ const (
 type List struct {
 	// Definitions are as they were sent. One that [wire.ParseObject] refuses is among them.
 	Definitions []jsontext.Value
-	// TTL is how long the server says that the list lives; 0 if it does not say.
+	// TTL is how long the server says that the list stays fresh; 0 if it does not say.
 	TTL time.Duration
 	// Unknown is set if the server declared prompts, but does not know the method that lists them. The list is empty then.
 	Unknown bool
@@ -116,8 +116,8 @@ func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
 	return p, nil
 }
 
-// ttl returns how long the server says that its result lives. Zero, which the schema wants from a server that does not
-// care, says nothing about when to come back.
+// ttl returns how long the server says that its result stays fresh. Zero, which the schema wants from a server that does not
+// care, says nothing about when to list again.
 func ttl(result wire.Object) time.Duration {
 	milliseconds, err := strconv.ParseFloat(string(result.Get("ttlMs")), 64)
 	if err != nil || milliseconds <= 0 {

@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxLogged bounds how often the same message is logged for one address within logWindow. A server decides how often it
-	// gives reason to, and could fill the disk.
+	// causes one, and could fill the disk.
 	maxLogged = 50
 	logWindow = 10 * time.Second
 )

@@ -27,10 +27,10 @@ const (
 // errLegacy is the probe's finding that the server knows nothing of the modern era.
 var errLegacy = errors.New("legacy era")
 
-// negotiator finds out which revision a server speaks and agrees on it:
+// negotiator detects which revisions a server speaks and agrees on one:
 //
 //	protocol = a revision      speak that one
-//	server/discover answered   modern: the newest revision that both know
+//	server/discover answered   modern: the newest revision that both support
 //	a modern error             modern; initialize only if the error lists no modern revision that is known here
 //	any other error, silence   legacy: initialize
 //	HTTP refuses that too      HTTP+SSE, unless the transport is configured, see [Dialer.Connect]
@@ -72,7 +72,7 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 	case !errors.Is(err, errLegacy):
 		return agreed, err
 	case pinned:
-		return agreement{}, &ProtocolError{problem: wire.Discover + ": the server does not speak " + protocol}
+		return agreement{}, &ProtocolError{problem: wire.Discover + ": the server does not support " + protocol}
 	}
 	return n.initialize(ctx, protocol)
 }
@@ -240,8 +240,8 @@ func newestModern(list jsontext.Value) string {
 	return ""
 }
 
-// mayBeSSE reports whether the error of a handshake leaves it possible that the server knows only HTTP+SSE: it is there,
-// has nothing against the caller, and says nothing of MCP to a POST.
+// mayBeSSE reports whether the error of a handshake leaves it possible that the server knows only HTTP+SSE: it is up, does not
+// refuse the caller, and does not answer a POST in terms of MCP.
 func mayBeSSE(err error) bool {
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok || status.unnamed != nil || status.refusesCaller() {

@@ -29,7 +29,7 @@ import (
 const (
 	// tokenTimeout is how long the token endpoint may take.
 	tokenTimeout = 10 * time.Second
-	// renewBefore is how long before it expires a token is renewed, unless a quarter of its life is less.
+	// renewBefore is how long before it expires a token is renewed, unless a quarter of its lifetime is less.
 	renewBefore = 30 * time.Second
 	// tokenRetryPause is how long a token endpoint that returned no token is not asked again.
 	tokenRetryPause = time.Second
@@ -49,7 +49,7 @@ type tokenSource struct {
 	// assert returns a signed client assertion; nil if the client has a secret.
 	assert func() (string, error)
 
-	// slot is held by whoever uses what follows, also while a token is being fetched, so that nobody fetches a second
+	// slot is held by whoever uses what follows, even while a token is being fetched, so that nobody fetches a second
 	// one. It is not a mutex because callers wait for it only until their context ends.
 	slot  chan struct{}
 	token *oauth2.Token // nil before the first
@@ -182,7 +182,7 @@ func (t *tokenSource) fetch(caller context.Context) error {
 	return nil
 }
 
-// request asks the token endpoint, if the client has a key with a new assertion each time.
+// request asks the token endpoint; a client with a key sends a new assertion each time.
 func (t *tokenSource) request(ctx context.Context) (*oauth2.Token, error) {
 	if t.assert == nil {
 		return t.config.Token(ctx)

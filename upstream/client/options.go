@@ -15,7 +15,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Name and Version identify the gateway to servers.
 	Name, Version string
-	// DialGuard returns an error for an address that must not be dialled. It gets an IP address and a port, after name
+	// DialGuard returns an error for an address that must not be dialed. It gets an IP address and a port, after name
 	// resolution. Nil allows every address.
 	DialGuard func(address string) error
 	// Transport carries HTTP requests in the place of a network transport. TLS settings and DialGuard do not apply to it.

@@ -63,7 +63,7 @@ func outgoingParams(
 	return params.JSON()
 }
 
-// appendModernMeta appends what each request of the modern era says of its sender.
+// appendModernMeta appends what each request of the modern era says about its sender.
 func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, relay *Relay, declared jsontext.Value) wire.Object {
 	if relay.Capabilities != nil {
 		declared = relay.Capabilities

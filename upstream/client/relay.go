@@ -50,7 +50,7 @@ type relays struct {
 	mu sync.Mutex // guards what follows, and the fields of calls
 	// calls are those in flight with a relay, by request id, which is the progress token as well.
 	calls map[int64]*relayedCall
-	// begun counts the calls that there ever were.
+	// begun counts all calls so far.
 	begun int
 	// pending has what cancels each server request that waits for a reply, by the server's id.
 	pending map[string]context.CancelFunc

@@ -31,11 +31,11 @@ func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	}
 }
 
-// resume goes on with a stream that ended or broke before the expected response came: the server may have closed the
+// resume continues a stream that ended or broke before the expected response came: the server may have closed the
 // connection on purpose, for the client to come back. It tries until ctx ends, or returns why it cannot.
 //
-// Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET for one of its
-// standalone stream, and send there what belongs to any call.
+// Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET for one that opens its
+// standalone stream, and send messages of any call there.
 func (t *httpTransport) resume(ctx context.Context, p *streamPosition, want expected, broken error) (*wire.Message, error) {
 	p.stopped = time.Now()
 	failed := 0
@@ -65,7 +65,7 @@ func isInterrupted(err error) bool {
 	return !nonsense && !errors.Is(err, ErrSessionLost)
 }
 
-// getStream opens a stream by GET, from a position on, and reads it until the expected response has come; to its end if
+// getStream opens a stream by GET, from a position, and reads it until the expected response has come; to its end if
 // none is expected. It calls ready once the stream is open.
 func (t *httpTransport) getStream(
 	ctx context.Context, p *streamPosition, want expected, ready func(),

@@ -149,7 +149,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	}
 	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
 	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
-	// Most calls relay nothing, and need not be found by what the server says.
+	// Most calls relay nothing, so that no message of the server has to be matched with them.
 	var call *relayedCall
 	if relay.relays() {
 		s.lowerLogLevel(ctx, relay.LogLevel)
@@ -194,8 +194,8 @@ func (s *Session) giveUp(id int64) {
 	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 }
 
-// Ping checks that the server still answers. Any answer is good enough, an error too, unless it shows that the server is of
-// another era by now: then the error is [ErrSessionLost].
+// Ping checks that the server still answers. Any answer will do, even an error, unless it shows that the server has changed
+// eras: then the error is [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
 	_, err := s.ping(ctx)
 	return err
@@ -213,7 +213,7 @@ func (s *Session) ping(ctx context.Context) (Result, error) {
 	result, err := s.Call(ctx, &Request{Method: method}, nil)
 	switch status, ok := errors.AsType[*StatusError](err); {
 	case s.isOtherEra(ctx, result, err):
-		return Result{}, errors.Join(fmt.Errorf("%s: %w: the server is of another era than the session", method, ErrSessionLost), err)
+		return Result{}, errors.Join(fmt.Errorf("%s: %w: the server has changed eras since the session began", method, ErrSessionLost), err)
 	case ok && status.Status == http.StatusBadRequest: // many servers answer so when they do not know the session
 		return Result{}, fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
 	case errors.Is(err, ErrSessionLost), Suspicious(err):
@@ -225,11 +225,11 @@ func (s *Session) ping(ctx context.Context) (Result, error) {
 // OffersPrompts reports whether the server declared prompts.
 func (s *Session) OffersPrompts() bool { return s.capabilities.prompts }
 
-// Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they are not those of the session
-// any more, so that a new one is needed, and otherwise that of a server that does not answer or refuses to.
+// Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they are no longer those of the
+// session, so that a new one is needed, and otherwise that of a server that does not answer or refuses to.
 //
-// A modern server is asked by server/discover. A legacy one says it only when a session begins, so that a second session is
-// opened; over stdio that would be a second process, whose answer would say nothing of the first, and a ping must do.
+// A modern server is asked by server/discover. A legacy one declares them only when a session begins, so a second session is
+// opened; over stdio that would be a second process, whose answer would say nothing about the first, and a ping must do.
 func (s *Session) Recheck(ctx context.Context) error {
 	declared := s.capabilities
 	switch {
@@ -251,11 +251,11 @@ func (s *Session) Recheck(ctx context.Context) error {
 		defer other.Close()
 		declared = other.capabilities
 		if wire.Modern(other.Revision) {
-			return fmt.Errorf("%w: the server is of another era than the session", ErrSessionLost)
+			return fmt.Errorf("%w: the server has changed eras since the session began", ErrSessionLost)
 		}
 	}
 	if declared != s.capabilities {
-		return fmt.Errorf("%w: the server declares other capabilities than when it began", ErrSessionLost)
+		return fmt.Errorf("%w: the server's capabilities have changed since the session began", ErrSessionLost)
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (s *Session) isOtherEra(ctx context.Context, result Result, err error) bool
 	switch {
 	case unnamed, err != nil && !refused:
 		return false
-	case wire.Modern(s.Revision) && refused: // an internal error may pass, and says nothing about the era
+	case wire.Modern(s.Revision) && refused: // an internal error may be temporary, and says nothing about the era
 		return refusal.Code != wire.InternalError && errors.Is(modernError(refusal), errLegacy)
 	case wire.Modern(s.Revision):
 		members, err := wire.ParseObject(result.JSON)
@@ -353,7 +353,7 @@ func (s *Session) lowerLogLevel(ctx context.Context, level string) {
 }
 
 // Close ends the session and waits until everything that belongs to it has ended. A child process is asked to exit, then
-// made to.
+// killed.
 func (s *Session) Close() {
 	// Messages on their way fail as soon as the transport is closed, so that waiting for them does not take long.
 	s.outbox.close()

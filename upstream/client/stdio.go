@@ -190,8 +190,8 @@ func (c *child) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-c.command.Process.Pid, signal) // ESRCH means that the group is gone, as wanted
 }
 
-// readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips lines that are too long or no
-// messages.
+// readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips lines that are too long or
+// not messages.
 func (c *child) readMessages() {
 	reader := bufio.NewReaderSize(c.stdout, 64<<10)
 	for garbage := (garbageCount{}); ; {
@@ -211,7 +211,7 @@ func (c *child) readMessages() {
 			}
 			c.logger.Warn("line from child process ignored", slog.Any("error", err))
 			if garbage.add() {
-				c.logger.Error("child process stopped: it prints nothing but lines that are no messages")
+				c.logger.Error("child process stopped: it prints nothing but lines that are not messages")
 				c.signal(syscall.SIGKILL)
 				return
 			}
@@ -225,8 +225,8 @@ type garbageCount struct {
 	lines int
 }
 
-// add counts a line, and pauses if there were many, because a child may print faster than is worth reading. It reports whether
-// there is nothing more to expect of the child. A few stray lines over a long time are no reason.
+// add counts a line, and pauses if there were many, because a child may print garbage faster than is worth reading. It reports
+// whether the child is to be stopped. A few stray lines over a long time are no reason to.
 func (g *garbageCount) add() (hopeless bool) {
 	if g.lines++; g.lines == 1 {
 		g.began = time.Now()

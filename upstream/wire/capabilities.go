@@ -106,7 +106,7 @@ func (c Capabilities) String() string {
 	return strings.Join(names, ", ")
 }
 
-// NeededCapability returns what a client must have declared to be sent a server request, or 0 for a method that is none.
+// NeededCapability returns what a client must have declared to be sent a server request, or 0 for a method of no server request.
 func NeededCapability(method string, params Object) Capabilities {
 	switch method {
 	case Elicit:

@@ -30,7 +30,7 @@ type Error struct {
 	raw jsontext.Value
 }
 
-// NewError returns an error of the gateway's own.
+// NewError returns an error that the gateway makes itself.
 func NewError(code int64, message string) *Error { return &Error{Code: code, Message: message} }
 
 // Label returns the code as an attribute of metrics: a code of the range that JSON-RPC reserves, or "_OTHER". Servers can

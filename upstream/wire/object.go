@@ -91,7 +91,7 @@ func parseObject(s *scanner) (Object, error) {
 	return object, nil
 }
 
-// members calls member for each member of the object that the scanner reads. It must be all there is to read.
+// members calls member for each member of the object that the scanner reads. Nothing but space may follow the object.
 func (s *scanner) members(member func(name, quoted, value []byte)) error {
 	s.space()
 	if s.peek() != '{' {

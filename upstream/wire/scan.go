@@ -360,7 +360,7 @@ func (s *scanner) plain() {
 	}
 }
 
-// escape reads an escape sequence. Half a surrogate pair alone is not Unicode.
+// escape reads an escape sequence. A lone surrogate is not Unicode.
 func (s *scanner) escape() error {
 	unit, size := s.unit(s.at)
 	if size == 0 {
@@ -369,11 +369,11 @@ func (s *scanner) escape() error {
 	switch {
 	case unit < 0xd800 || unit > 0xdfff:
 	case unit >= 0xdc00:
-		return s.errorAt("half a surrogate pair")
+		return s.errorAt("lone surrogate")
 	default:
 		low, lowSize := s.unit(s.at + size)
 		if lowSize == 0 || low < 0xdc00 || low > 0xdfff {
-			return s.errorAt("half a surrogate pair")
+			return s.errorAt("lone surrogate")
 		}
 		size += lowSize
 	}

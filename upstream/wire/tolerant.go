@@ -6,10 +6,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ParseList reads the response to a request for a list like [Parse], but for the elements of the array that the named member
+// ParseList reads the response to a request for a list like [Parse], except for the elements of the array that the named member
 // of the result has: those need only be delimited like JSON values. One definition with a lone surrogate or a duplicate
-// member would otherwise cost the whole list. Split the result with [Members] and [ParseArray], and read each element by
-// [ParseObject], which refuses what this function let pass.
+// member would otherwise invalidate the whole list. Split the result with [Members] and [ParseArray], and read each element
+// with [ParseObject], which refuses what this function let pass.
 func ParseList(raw []byte, member string) (Message, error) {
 	message, err := Parse(raw)
 	if err == nil {
@@ -49,8 +49,8 @@ func isStrict(raw []byte) bool {
 	return s.value() == nil && s.end() == nil
 }
 
-// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses: one, or those of a batch. They only say who
-// need not wait any longer. It leaves out messages with a method, whose ids are the sender's own, and ids that are not unique.
+// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses: one, or those of a batch. They only say which
+// requests need not wait any longer. It leaves out messages with a method, whose ids are the sender's, and ids that are not unique.
 func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 	if IsBatch(raw) {
 		messages, _ := parseArray(&scanner{raw: raw, trusted: true})
