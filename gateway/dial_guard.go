@@ -20,7 +20,7 @@ func (d *dialGuard) add(own netip.AddrPort) {
 	d.own = append(d.own, own)
 }
 
-// check returns why no upstream may be dialled at a resolved address, or nil. Under link-local addresses and some others,
+// check returns why no upstream may be dialed at a resolved address, or nil. Under link-local addresses and some others,
 // clouds serve the credentials of the machine; on its own listeners, the gateway would call itself.
 func (d *dialGuard) check(address string) error {
 	target, err := netip.ParseAddrPort(address)
@@ -39,7 +39,7 @@ func (d *dialGuard) check(address string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, own := range d.own {
-		// Dialling the unspecified address reaches this machine.
+		// Dialing the unspecified address reaches this machine.
 		same := own.Addr().Unmap().WithZone("") == ip || ip.IsUnspecified() || (own.Addr().IsUnspecified() && isLocal(ip))
 		if same && own.Port() == target.Port() {
 			return fmt.Errorf("%s is the gateway's own listener", address)

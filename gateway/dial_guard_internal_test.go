@@ -13,7 +13,7 @@ func TestDialGuard_RefusesMetadataInEveryForm(t *testing.T) {
 		"::169.254.169.254", "::100.100.100.200",
 	} {
 		if guard.check(net.JoinHostPort(refused, "80")) == nil {
-			t.Errorf("%s may be dialled", refused)
+			t.Errorf("%s may be dialed", refused)
 		}
 	}
 	for _, allowed := range []string{"127.0.0.1", "::1", "10.0.0.1", "64:ff9b::10.0.0.1", "2002:a00:1::1", "2001:db8::1", "192.0.0.191"} {

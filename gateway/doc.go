@@ -12,11 +12,11 @@
 //	                           catalog, policy, identity, screen, schema, seal, origin
 //
 // The rooms and their questions:
-//   - transport: how do messages come in, and responses and notifications go out?
+//   - transport: how are messages received, and responses and notifications sent?
 //   - requests: what is the response to a request?
 //   - snapshot: what is known at this moment, for one request to use?
-//   - inspect: what does a configuration make of the upstreams' lists, and why?
-//   - admin: how is the gateway, and what may its operators do?
+//   - inspect: what would a configuration make of the upstreams' lists, and why?
+//   - admin: what condition is the gateway in, and what may its operators do?
 //   - catalog: which prompts exist, under which names, and who owns each?
 //   - policy: who may see a prompt, and which rule says so?
 //   - identity: who is calling?
@@ -25,11 +25,11 @@
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
 //   - slotcache: what was computed for this key a moment ago?
-//   - httpconn: how does a connection of the HTTP server cost less?
+//   - httpconn: how is a connection of the HTTP server made cheaper?
 //
 // Promises:
-//   - A reload is all or nothing, and costs what it changes. Connectors whose block says the same keep their sessions and
-//     calls, others end their calls first, and streams go on unless their caller is not accepted any more.
+//   - A reload is all or nothing, and costs what it changes. Connectors whose block is unchanged keep their sessions and
+//     calls, others end their calls first, and streams continue unless their caller is no longer accepted.
 //   - A list that is empty because no upstream could be listed yet is an error.
 //   - When Run has returned, everything that the gateway started has ended.
 //
@@ -49,7 +49,7 @@
 //   - visibility: what the policy decided about an entry; grants: what an allow block lets a team use.
 //   - generation: everything that follows from one configuration.
 //   - snapshot: the immutable state that one request uses: a generation, a catalog, the upstreams' states.
-//   - publisher: makes snapshots, and is their only writer; subscription: a client's wish to hear when its view changes.
+//   - publisher: makes snapshots, and is their only writer; subscription: a client's wish to be told when its view changes.
 //   - admission: what a definition passes between a list and the catalog: lock, override, screens.
 //   - lock: the definitions that somebody has approved; drift: a definition that differs from it.
 //   - override: what a prompt block changes in a definition; argument overrides: its fixed and default arguments.

@@ -41,7 +41,7 @@ type Options struct {
 	Debug http.Handler
 }
 
-// Gateway is a configuration at work. Its methods are safe for concurrent use.
+// Gateway is a running configuration. Its methods are safe for concurrent use.
 type Gateway struct {
 	opts      Options
 	logger    *slog.Logger
@@ -53,7 +53,7 @@ type Gateway struct {
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
 	loaded  atomic.Pointer[admin.ConfigurationState]
-	// ready is set once the gateway was ready.
+	// ready is set once the gateway has been ready.
 	ready atomic.Bool
 }
 
@@ -82,7 +82,7 @@ func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Conn
 	}, changed)
 }
 
-// Own tells the gateway an address that it listens on itself, so that no upstream can point back at it. To be called
+// Own tells the gateway an address on which it listens itself, so that no upstream can point back at it. To be called
 // before Run.
 func (g *Gateway) Own(address netip.AddrPort) { g.guard.add(address) }
 
@@ -138,7 +138,7 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	})
 }
 
-// Ready says how the gateway is. It is ready once each upstream has been tried and at least one has been listed, or if
+// Ready returns the gateway's condition. It is ready once each upstream has been tried and at least one has been listed, or if
 // none is configured, and stays ready when a reload adds an upstream.
 func (g *Gateway) Ready() admin.Readiness {
 	s, started := g.Snapshot(), g.publisher.Started()

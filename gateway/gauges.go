@@ -18,7 +18,7 @@ const (
 	attrKind     = attribute.Key("promptweir.report.kind")
 )
 
-// gauges are the metrics that are read off a running gateway.
+// gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct{ entries, reports, healthy, subscribers, loaded, loadedAt metric.Int64ObservableGauge }
 
 // observe declares the gauges, until stop is called.

@@ -15,11 +15,11 @@ import (
 // errNoLoad means that [Options] has no Load.
 var errNoLoad = errors.New("the gateway cannot reload: it was started without a way to load its configuration")
 
-// Reload loads the configuration again and puts it to work. An error means that nothing has changed: its text says what
+// Reload loads the configuration again and puts it into use. An error means that nothing has changed: its text says what
 // is wrong with the configuration, and holds nothing sensitive. To be called while [Gateway.Run] runs; reloads happen one
 // after another.
 //
-// Connectors whose upstream block says the same as before stay, with their sessions and calls. The others are replaced, or
+// Connectors whose upstream block is unchanged stay, with their sessions and calls. The others are replaced, or
 // end, once their calls in flight are over.
 func (g *Gateway) Reload(ctx context.Context) error {
 	done := make(chan error, 1)
@@ -77,8 +77,8 @@ func changedFixed(before, after *config.Config) (names []string) {
 	return names
 }
 
-// sameTLS reports whether the endpoint's connections would be set up alike. The content of the certificate's files does
-// not count: it is read again while they are served.
+// sameTLS reports whether the endpoint's connections would be set up in the same way. The content of the certificate's files
+// does not count: it is read again while the gateway serves.
 func sameTLS(before, after *config.Config) bool {
 	was, is := before.Gateway.TLS, after.Gateway.TLS
 	if was == nil || is == nil {

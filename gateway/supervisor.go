@@ -51,7 +51,7 @@ func (s *supervisor) run(ctx context.Context) error {
 	}
 }
 
-// reload is all or nothing. Everything that can fail comes first, beside what is at work:
+// reload is all or nothing. Everything that can fail comes first, while the previous generation goes on serving:
 //
 //	load ▶ generation, with the connectors that stay ▶ start the others ▶ replace ▶ retire what is left over
 //	  └───────── errors end here, and nothing has changed ──────────┘
@@ -115,7 +115,7 @@ func (s *supervisor) retire(ctx context.Context, before, next *snapshot.Generati
 		delete(s.cancels, connector)
 		s.group.Go(func() error {
 			defer cancel()
-			bound, stop := context.WithTimeout(ctx, connector.Upstream().Timeout) // only calls that ask a person last longer
+			bound, stop := context.WithTimeout(ctx, connector.Upstream().Timeout) // only calls that ask a person take longer, and are cut off
 			defer stop()
 			connector.Retire(bound)
 			return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// A get's arguments are checked against the prompt's definition before they travel:
+// A get's arguments are checked against the prompt's definition before they are sent on:
 //
 //	required and absent                      refused
 //	without a schema, and not a string       refused: the protocol knows no other type
@@ -25,9 +25,9 @@ import (
 //	  that does not compile for another      logged, and the upstream decides
 //	    reason
 //	fixed by the configuration               refused: clients may not send it
-//	not in the definition                    travels unchanged, whatever its type: only the upstream can know it
+//	not in the definition                    sent on unchanged, whatever its type: only the upstream can know it
 //
-// Arguments that pass reach the upstream with the bytes that they came with. Absent arguments stay absent.
+// Arguments that pass reach the upstream byte for byte. Absent arguments stay absent.
 
 const (
 	// maxArguments bounds the arguments of one get.
@@ -118,7 +118,7 @@ func (s *schemas) checkSchema(ctx context.Context, prompt string, declared *cata
 	return err
 }
 
-// mustRefuse reports whether a schema that does not compile for this reason lets no value pass.
+// mustRefuse reports whether a schema that does not compile for this reason accepts no value.
 func mustRefuse(err error) bool {
 	return errors.Is(err, schema.ErrExternal) || errors.Is(err, schema.ErrDialect)
 }
@@ -150,7 +150,7 @@ func clip(name string) string {
 	return strings.ToValidUTF8(name[:maxQuoted], "") + "…"
 }
 
-// schemas are the compiled schemas of arguments that were used last. One that cannot be used is logged when it is compiled,
+// schemas caches the most recently used compiled schemas of arguments. One that cannot be used is logged when it is compiled,
 // and so not again with every get.
 type schemas struct {
 	logger *slog.Logger

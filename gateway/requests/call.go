@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// call is what a get or completion asks of the upstreams, and what it brought.
+// call is what a get or completion requests from the upstreams, and its outcome.
 type call struct {
 	// snapshot is the one in which the caller sees the entry.
 	snapshot *snapshot.Snapshot
@@ -23,8 +23,8 @@ type call struct {
 	outcome
 }
 
-// newGetCall returns the call of a get. A get that brings a requestState goes to the one owner that gave it out, or to
-// the parked get that waits for it.
+// newGetCall returns the call of a get. A get with a requestState goes to the one owner that issued it, or to the parked get
+// that waits for it.
 func newGetCall(r *Request, entry *catalog.Entry) (*call, error) {
 	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, owners: entry.Owners}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
@@ -57,8 +57,8 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	return first
 }
 
-// checkGot refuses the result of a get that has no messages: clients that validate would fail on it, without a word about
-// whose fault it is. The circuit breaker does not hear of it, since the server did answer.
+// checkGot refuses the result of a get that has no messages: clients that validate would fail on it, without saying whose
+// fault it is. It does not count in the circuit breaker, since the server did answer.
 func checkGot(owner string, result upstream.Result) error {
 	if wire.KindOf(result.JSON, "messages") == '[' {
 		return nil

@@ -1,7 +1,7 @@
 // Package requests answers: what is the response to one client's request, whatever transport it came by?
 //
 //	Request {snapshot, caller, message …} ──▶ Handler.Handle
-//	      list ──▶ settle ▶ limit ▶ cursor ▶ page of the caller's view            (no upstream is asked: memory only)
+//	      list ──▶ settle ▶ limit ▶ cursor ▶ page of the caller's view            (from memory: no upstream is called)
 //	      get  ──▶ settle ▶ visibility ▶ limits ▶ arguments ▶ owner's connector ▶ screens ▶ the raw result
 //	                                                              │      ▲
 //	                    Relay: progress, logs, server requests ◀──┘      └── replies to server requests
@@ -19,9 +19,9 @@
 //   - A request uses one snapshot from beginning to end. Where it has to move to a later one, because its upstream was
 //     replaced by a reload, its caller is authenticated anew, or the request fails.
 //   - What a server sends during a get reaches the client that made the get, and no other client.
-//   - A panic costs the request that it happened to, not the process.
-//   - Errors keep apart an upstream that answered no (its error passes through unchanged) from one that did not answer
-//     (-32603 with upstream, reason and retryAfterMs in data).
+//   - A panic ends the request in which it happened, not the process.
+//   - Errors distinguish an upstream that answered with an error, which is passed on unchanged, from one that did not give a
+//     usable answer (-32603 with upstream, reason and retryAfterMs in data).
 //
 // Reading order: handler.go, request.go, list.go, get.go, call.go, parked.go, input_required.go, relay.go, overrides.go, arguments.go, screening.go, limits.go, response.go, errors.go, telemetry.go
 package requests

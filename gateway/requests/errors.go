@@ -26,7 +26,7 @@ func AsWireError(err error) *wire.Error {
 
 // ErrLogLevel returns the error for a log level that the protocol does not know.
 func ErrLogLevel() *wire.Error {
-	return wire.NewError(wire.InvalidParams, "Invalid params: the log level is not one of the protocol's")
+	return wire.NewError(wire.InvalidParams, "Invalid params: unknown log level")
 }
 
 // UnsupportedVersion returns the error for a revision that the gateway does not serve.
@@ -51,8 +51,8 @@ func methodNotFound(method string) *wire.Error {
 	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
 }
 
-// wireError returns the error that the client gets: an upstream's own as it was sent, and for everything else its kind.
-// The cause goes to the log.
+// wireError returns the error that the client gets: an upstream's own as it was sent, and for anything else one that names
+// only the kind of failure. The cause goes to the log.
 func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
@@ -69,11 +69,11 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	if unavailable.Reason == upstream.BreakerOpen { // the breaker logged it when it opened
 		level = slog.LevelDebug
 	}
-	logger.Log(ctx, level, "upstream did not answer", slog.String("upstream", unavailable.Upstream),
+	logger.Log(ctx, level, "upstream unavailable", slog.String("upstream", unavailable.Upstream),
 		slog.String("reason", string(unavailable.Reason)), slog.Any("error", unavailable.Err))
-	message := fmt.Sprintf("Upstream %s did not answer: %s", unavailable.Upstream, unavailable.Reason)
+	message := fmt.Sprintf("Upstream %s is unavailable: %s", unavailable.Upstream, unavailable.Reason)
 	if unavailable.Upstream == "" {
-		message = fmt.Sprintf("No upstream has answered yet: %s", unavailable.Reason)
+		message = fmt.Sprintf("No upstream is available yet: %s", unavailable.Reason)
 	}
 	return wire.NewError(wire.InternalError, message).WithData(unavailableData(unavailable))
 }
@@ -90,7 +90,7 @@ func unavailableData(u *upstream.Unavailable) jsontext.Value {
 	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retry)).JSON()
 }
 
-// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines of the gateway's own, where
+// recovered, deferred, turns a panic into an error. Some requests are answered on goroutines that the gateway starts, where
 // net/http would not recover and a panic would end the process.
 func recovered(err *error) {
 	if broke := recover(); broke != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Name is the gateway's name towards clients and servers.
+// Name is the name by which the gateway identifies itself to clients and servers.
 const Name = "promptweir"
 
 // Options are what a [Handler] needs beside the snapshots.
@@ -67,7 +67,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 }
 
 // result appends the result of a request. If a reload replaces the upstream of a get or completion before it is called, the
-// request begins again, as whoever its caller is by then, and finds what the new configuration makes of it.
+// caller is authenticated again, and the request begins again under the new configuration.
 func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err error) {
 	defer recovered(&err)
 	if err := r.checkSpelling(); err != nil {
@@ -157,7 +157,7 @@ func capabilities(revision string) jsontext.Value {
 	return declared.JSON()
 }
 
-// Initialization returns the result of initialize for a client that settled on a revision.
+// Initialization returns the result of initialize for a client and the revision that was agreed on.
 func (h *Handler) Initialization(g *snapshot.Generation, revision string) jsontext.Value {
 	result := wire.Object{}.
 		With("protocolVersion", wire.Quote(revision)).

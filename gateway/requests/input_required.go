@@ -20,8 +20,8 @@ import (
 
 // A get may end in an input_required result, which the client answers by repeating the get with its replies (2026-07-28,
 // Multi Round-Trip Requests). Between a client and an upstream of that revision, server requests and replies pass
-// unchanged. The upstream's requestState does not: it is sealed, so that whatever comes back under that name was given
-// out here, to this caller, for this prompt and these arguments, and names the upstream to call again. A client of the
+// unchanged. The upstream's requestState does not: it is sealed, so that whatever comes back under that name was issued
+// here, to this caller, for this prompt and these arguments, and names the upstream to call again. A client of the
 // legacy era is sent the server requests during its get, and the gateway repeats the call; for a modern client and a
 // legacy upstream see parked.go.
 
@@ -53,7 +53,7 @@ func (c *call) anotherRound(ctx context.Context, r *Request, round int, err erro
 	}
 	again, err = c.collectInput(ctx, r)
 	if again && round == maxRounds-1 {
-		return false, wire.NewError(wire.InternalError, "The upstream requires input again and again")
+		return false, wire.NewError(wire.InternalError, "The upstream required input too many times")
 	}
 	return again, err
 }
@@ -122,18 +122,18 @@ type requestState struct {
 	Expires int64
 	// Own is the upstream's state as it was sent; nil where it sent none.
 	Own []byte
-	// Waiting names the parked get that goes on with the replies; empty where the upstream is called again.
+	// Waiting names the parked get that continues with the replies; empty where the upstream is called again.
 	Waiting string
 }
 
-// errState answers a get whose requestState was not given out for it.
+// errState answers a get whose requestState was not issued for it.
 func errState() *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote("state"))
 	return wire.NewError(wire.InvalidParams, "Invalid requestState: repeat the get without it").WithData(data.JSON())
 }
 
-// inputRequired returns the input_required result for the client, with its state sealed. It is an error where the client
-// cannot give what the upstream requires.
+// inputRequired returns the input_required result for the client, with its state sealed. It is an error if the client did not
+// declare what the upstream requires.
 func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error) {
 	if err := checkServerRequests(r, c.owner, result); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (c *call) inputRequired(r *Request, result wire.Object) (wire.Object, error
 	return result.With(memberState, wire.Quote(c.snapshot.RequestStates.Seal(state))), nil
 }
 
-// resumeFrom makes the call one that goes on from the get's requestState.
+// resumeFrom makes the call continue from the get's requestState.
 func (c *call) resumeFrom(r *Request) error {
 	token, _ := wire.Text(r.Params.Get(memberState))
 	var state requestState
@@ -172,7 +172,7 @@ func (c *call) resumeFrom(r *Request) error {
 	return nil
 }
 
-// fits reports whether a state was given out for this caller, prompt and arguments, and has not expired.
+// fits reports whether a state was issued for this caller, prompt and arguments, and has not expired.
 func (s *requestState) fits(r *Request, entry *catalog.Entry) bool {
 	return s.Principal == r.Caller.Principal.Key() && s.Prompt == entry.Name && s.Params == paramsDigest(r.Params) &&
 		time.Now().Unix() < s.Expires
@@ -215,7 +215,7 @@ func missingCapabilities(serverRequests wire.Object, declared wire.Capabilities)
 		method, _ := object.Text("method")
 		needed := wire.NeededCapability(method, object.Object("params"))
 		if needed == 0 {
-			return 0, fmt.Errorf("server request %q is unknown to every client", method)
+			return 0, fmt.Errorf("no client knows the server request %q", method)
 		}
 		if !declared.Has(needed) {
 			missing |= needed

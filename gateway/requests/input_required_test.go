@@ -134,7 +134,7 @@ func TestInputRequired_LegacyClientRepliesToAModernServer(t *testing.T) {
 	for range 8 {
 		c.Reply(asked.WantElicitation("2025-06-18"), `{"action":"decline"}`)
 	}
-	if data := asked.Next().Data; !strings.Contains(data, `"code":-32603`) || !strings.Contains(data, "again and again") {
+	if data := asked.Next().Data; !strings.Contains(data, `"code":-32603`) || !strings.Contains(data, "too many times") {
 		t.Errorf("got %s", data)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxBuckets bounds the principals whose use of a limit is remembered, to those seen last. A principal that comes back
-// after 10 000 others starts anew.
+// maxBuckets bounds the buckets that are kept, to the most recently used. A principal that comes back after 10 000 others
+// starts with a full bucket.
 const maxBuckets = 10_000
 
 // limits count each principal's requests against limit blocks.

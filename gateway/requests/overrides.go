@@ -41,7 +41,7 @@ func argumentIsFixed(name string) error {
 }
 
 // completionParams returns the params of a completion for the upstream, or refuses to complete a fixed argument. If the
-// client says which arguments it has already, the overrides are added to them.
+// client sends the arguments that it has so far, the overrides are added to them.
 func completionParams(entry *catalog.Entry, params wire.Object) (wire.Object, error) {
 	if argument, ok := params.Object("argument").Text("name"); ok && entry.Overrides.Fixes(argument) {
 		return nil, argumentIsFixed(argument)

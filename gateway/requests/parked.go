@@ -22,7 +22,7 @@ import (
 //	       ── get, replies ───▶ resume ── reply ─────────▶
 //	       ◀─ result ────────── await ◀── result ─────────
 //
-// The client's sealed requestState names the parked get. It is good once, and only for the principal that was asked.
+// The client's sealed requestState names the parked get. It can be used once, and only by the principal that was asked.
 // Another replica does not know the get.
 
 const (
@@ -38,7 +38,7 @@ type outcome struct {
 	// owner is the label of the upstream that answered.
 	owner  string
 	result upstream.Result
-	// parked names the parked get that goes on with the client's replies; empty for a get that is over.
+	// parked names the parked get that continues with the client's replies; empty for a get that is over.
 	parked string
 }
 
@@ -99,7 +99,7 @@ func (p *parked) begin(
 	relay.Notify = func(method string, params jsontext.Value) { g.relayNotification(detached, method, params) }
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		if !p.reserve(g) {
-			return nil, wire.NewError(wire.InternalError, "Too many requests to clients wait for a reply")
+			return nil, wire.NewError(wire.InternalError, "Too many requests to clients are waiting for a reply")
 		}
 		return g.sendServerRequest(ctx, method, params)
 	}
@@ -182,7 +182,7 @@ func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 	}
 }
 
-// detach returns the server requests for the client and lets go of the request that waited. Without any, that one stays.
+// detach returns the server requests for the client, and detaches the request that waited if there are any.
 func (g *parkedGet) detach() wire.Object {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -222,7 +222,7 @@ func (p *parked) take(name, principal string) *parkedGet {
 	return g
 }
 
-// abandon ends a parked get that its client will not come back to. The empty name is no get's.
+// abandon ends a parked get that its client will not come back to. No get has the empty name.
 func (p *parked) abandon(name, principal string) {
 	if g := p.take(name, principal); g != nil {
 		p.remove(g)
@@ -236,7 +236,7 @@ func (p *parked) len() int {
 	return len(p.byName)
 }
 
-// resume hands the client's replies to the parked get with a name, and goes on with it.
+// resume hands the client's replies to the parked get with a name, and waits for it again.
 func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, error) {
 	replies := r.Params.Object(memberResponses)
 	for _, reply := range replies {
@@ -252,7 +252,7 @@ func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, 
 	return p.await(ctx, g)
 }
 
-// reply delivers the replies of a client that has come back. What it did not reply to is asked again.
+// reply delivers the replies of a client that has come back. Server requests that it did not reply to are sent again.
 func (g *parkedGet) reply(r *Request, replies wire.Object) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

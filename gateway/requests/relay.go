@@ -75,7 +75,7 @@ func (q *RelayQueue) add(message []byte, must bool) bool {
 	return true
 }
 
-// upstreamRelay returns the ways from an upstream to the request's client.
+// upstreamRelay returns the relay by which an upstream reaches the request's client.
 func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
 	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities)}
 	if !r.Modern() {
@@ -147,7 +147,7 @@ func (r *Request) serverRequestParams(ctx context.Context, method string, params
 	needed := wire.NeededCapability(method, object)
 	switch {
 	case needed == 0, !r.Capabilities.Has(needed & (wire.Elicitation | wire.Sampling | wire.Roots)):
-		return nil, wire.NewError(wire.MethodNotFound, "Method not found: the client did not declare it")
+		return nil, wire.NewError(wire.MethodNotFound, "Method not found: the client did not declare this capability")
 	case !r.Capabilities.Has(needed):
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: the client did not declare "+needed.String())
 	}

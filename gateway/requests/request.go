@@ -42,7 +42,7 @@ type Request struct {
 	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
 	// ClientAddress returns where the request came from, for spans; nil where that is unknown or nobody receives spans.
 	ClientAddress func() string
-	// InParts says that the transport can write a large result from where it lies, see [Response.Parts].
+	// InParts says that the transport can write a large result without a copy, see [Response.Parts].
 	InParts bool
 
 	// screening checks what the upstream sends during the request.
@@ -62,7 +62,7 @@ func (r *Request) Release() {
 	}
 }
 
-// Read reads one message. Even beside an error the request has the message's id, if that much could be read.
+// Read reads one message. Even with an error the request has the message's id, if that much could be read.
 func Read(raw []byte) (*Request, *wire.Error) {
 	message, err := wire.Parse(raw)
 	r, _ := free.Get().(*Request)
@@ -124,8 +124,8 @@ func (r *Request) progressToken() jsontext.Value {
 // maxParams bounds the members of a request's params.
 const maxParams = 1000
 
-// checkSpelling refuses params in which a member differs only in case from one that decides something: a server that
-// ignores case would read that member instead.
+// checkSpelling refuses params in which a member differs only in case from one that matters: a server that ignores case
+// would read that member instead.
 func (r *Request) checkSpelling() error {
 	if len(r.Params) > maxParams {
 		return wire.NewError(wire.InvalidParams, "Invalid params: too many members")

@@ -7,7 +7,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// minLarge is the size in bytes from which writing a result from where it lies is cheaper than copying it.
+// minLarge is the size in bytes from which writing a result in a piece of its own is cheaper than copying it.
 const minLarge = 32 << 10
 
 // Response is the JSON-RPC response to one request.
@@ -18,7 +18,7 @@ type Response struct {
 	Code int64
 
 	inParts bool
-	// large belongs into JSON before the offset at; nil where JSON is whole.
+	// large belongs in JSON before the offset at; nil where JSON is complete.
 	large jsontext.Value
 	at    int
 }
@@ -33,7 +33,7 @@ func (out *Response) Parts() [][]byte {
 
 func (out *Response) append(json []byte) { out.JSON = append(out.JSON, json...) }
 
-// appendValue appends part of a result to dst, which is the response so far, or only notes where a large one belongs.
+// appendValue appends part of a result to dst, which is the response so far, or only records where a large one belongs.
 func (out *Response) appendValue(dst []byte, value jsontext.Value) []byte {
 	if !out.inParts || out.large != nil || len(value) < minLarge {
 		return append(dst, value...)

@@ -107,7 +107,7 @@ func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 	return ctx
 }
 
-// errRefused stands for the reason why a transport refused a request: its headers, its credential or its session.
+// errRefused stands for any reason why a transport refused a request: its headers, its credential or its session.
 var errRefused = errors.New("refused")
 
 // Record records a request that its transport answered by itself. Err is nil where it succeeded.

@@ -139,7 +139,7 @@ func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
 		Kind: catalog.NullMembers, Name: source.Upstream,
 		Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
 		Text: fmt.Sprintf("upstream %q (%s) lists %d prompts with members that are null, which the protocol does not allow; "+
-			"the first is %s of prompt %s; they are taken for absent: leave them out on the server",
+			"the first is %s of prompt %s; they are treated as absent: remove them on the server",
 			source.Upstream, source.Place, n.prompts, n.place, wire.Quote(n.first)),
 	}}
 }

@@ -51,8 +51,8 @@ func (p *Publisher) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed 
 	return s, changed, nil
 }
 
-// Retain is [Publisher.Renew] for a connection that is open already: an issuer that cannot be asked has not said no, so
-// the caller then stays who it was.
+// Retain is [Publisher.Renew] for a connection that is open already: an issuer that cannot be reached has not refused the
+// caller, who then stays the same principal.
 func (p *Publisher) Retain(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
 	s, changed, err = p.Renew(ctx, c)
 	if errors.Is(err, identity.ErrUnavailable) {
@@ -66,7 +66,7 @@ func (p *Publisher) Retain(ctx context.Context, c *Caller) (s *Snapshot, changed
 // seconds after the start or until ctx ends. It returns the snapshot to use from then on. The error is that of
 // [Publisher.Renew].
 func (p *Publisher) Settle(ctx context.Context, c *Caller, s *Snapshot) (*Snapshot, error) {
-	if s.AllTried() || s.settled(c) { // as nearly always: it needs no timer
+	if s.AllTried() || s.settled(c) { // nearly always: no timer is needed
 		return s, nil
 	}
 	bound := time.NewTimer(time.Until(p.started.Add(startupBound)))

@@ -13,8 +13,8 @@
 //   - Snapshots and generations are immutable and swapped atomically. A request loads one and uses it to the end, so
 //     that identity, sealer, policy and catalog belong to one configuration.
 //   - The [Publisher] is the only writer. Its goroutine runs in [Publisher.Run]; everything else only reads.
-//   - A subscription wakes after the snapshot that it is about can be read, and only if the view of its own principal
-//     changed. A slow subscriber costs nothing: one bit is pending for it at most.
+//   - A subscription wakes once the changed snapshot can be read, and only if the view of its own principal
+//     changed. A slow subscriber costs nothing: at most one bit is pending for it.
 //   - A new configuration costs what it changes. Definitions stay admitted unless their list, lock, override or screens
 //     changed; entries and views stay unless the policy or a name changed.
 //   - With a state_dir, the last good list of each upstream survives a restart.

@@ -75,7 +75,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 	return g, nil
 }
 
-// newSealer keeps the sealer for as long as the keys stay: without configured keys its own cannot be recovered.
+// newSealer keeps the sealer for as long as the keys stay: without configured keys, its random key cannot be made again.
 func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	if before != nil && slices.Equal(before.Config.Gateway.CursorKeys, cfg.Gateway.CursorKeys) {
 		return before.Sealer, nil
@@ -201,7 +201,7 @@ func (g *Generation) catalogOptions() catalog.Options {
 	}
 }
 
-// mergesLike reports whether both generations make the same catalog of the same lists.
+// mergesLike reports whether both generations make the same catalog from the same lists.
 func (g *Generation) mergesLike(other *Generation) bool {
 	return g.Policy == other.Policy && g.Config.Gateway.Separator == other.Config.Gateway.Separator &&
 		g.Config.Gateway.Conflict == other.Config.Gateway.Conflict &&

@@ -108,7 +108,7 @@ func (l Lists) add(cfg *config.Config, prompt wire.Object, name string) (problem
 	block := promptBlock(cfg, name)
 	candidates := catalog.Candidates(sourcesOf(cfg), cfg.Gateway.Separator, cmp.Or(block.Prompt, name))
 	if len(candidates) == 0 {
-		problems = append(problems, fmt.Sprintf("no upstream's prefix fits %q", name))
+		problems = append(problems, fmt.Sprintf("no upstream has a prefix that matches %q", name))
 	}
 	if block.Redefines() {
 		problems = append(problems, fmt.Sprintf(

@@ -27,7 +27,7 @@ func TestReadLists_ReportsUnusableLists(t *testing.T) {
 		`{"prompts":{}}`:               "no array of prompts",
 		`{"prompts":[{}]}`:             "prompt 0 has no name",
 		`{"prompts":[1]}`:              "prompt 0 has no name",
-		`{"prompts":[{"name":"x.y"}]}`: `no upstream's prefix fits "x.y"`,
+		`{"prompts":[{"name":"x.y"}]}`: `no upstream has a prefix that matches "x.y"`,
 	} {
 		_, problems, err := snapshot.ReadLists(cfg, write("listed.json", text))
 		if got := fmt.Sprint(problems, err); !strings.Contains(got, want) {

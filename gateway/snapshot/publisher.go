@@ -48,7 +48,7 @@ type Publisher struct {
 	subscriptions subscriptions
 	// changed holds at most one mark: some upstream's state is not in the current snapshot yet.
 	changed chan struct{}
-	// generations hands another generation to Run.
+	// generations passes a new generation to Run.
 	generations chan *Generation
 	// stopped is closed when Run has returned.
 	stopped chan struct{}
@@ -227,7 +227,7 @@ func (p *Publisher) carryOver(before, next *Generation) {
 // manyStale is the number of stale lists up to which each is merged by itself; for more, a full merge is cheaper.
 const manyStale = 8
 
-// publish takes up all states, swaps in the new snapshot, and only then wakes subscriptions.
+// publish makes a snapshot of all current states, swaps it in, and only then wakes subscriptions.
 func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	before, states := p.Current(), g.states()
 	stale := p.admitStale(g, states)

@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Starting is why an upstream is not listed that has neither answered nor failed yet.
+// Starting is the reason of an upstream that has neither answered nor failed yet.
 const Starting upstream.Reason = "starting"
 
 // Snapshot is all that a request needs to know: what follows from the configuration, the catalog, and how each upstream
@@ -32,7 +32,7 @@ type Snapshot struct {
 	untried, unhealthy []int
 	started            time.Time
 
-	// views are those of the audiences that asked last.
+	// views are those of the most recent audiences.
 	views *lru.Cache[*policy.Audience, *view]
 	// superseded is closed when the next snapshot has replaced this one.
 	superseded chan struct{}
@@ -82,7 +82,7 @@ func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
 // Lookup returns the entry that an audience sees under a name. It is nil both for a name that does not exist and for
 // one that the audience may not see.
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
-	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name would differ from an unknown one.
+	// In the view, not in the catalog: evaluating an entry's conditions takes time, which would tell a hidden name from an unknown one.
 	return s.View(audience).Lookup(name)
 }
 

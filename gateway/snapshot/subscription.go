@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Subscription is one client's stream of changes to its view. What is pending for it is one bit, however slow the
+// Subscription is one client's wish to be told when its view changes. At most one bit is pending for it, however slow the
 // client is.
 type Subscription struct {
 	publisher *Publisher

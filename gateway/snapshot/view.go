@@ -8,7 +8,7 @@ import (
 )
 
 // maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An audience that the policy
-// has evicted comes back as another pointer, so without a bound the views would grow for ever.
+// has evicted comes back as another pointer, so without a bound the views would grow forever.
 const maxViews = 10_000
 
 // view is what one audience sees of a snapshot. Its parts are built on first use, outside of the cache's lock.

@@ -80,7 +80,7 @@ func (x *exchange) countRefused(err error, reason string) {
 	x.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.clientAddress()))
 }
 
-// credentialOf returns what a request brings: its token or, without one, the certificate of its connection. It retains
+// credentialOf returns the credential of a request: its token or, without one, the certificate of its connection. It retains
 // nothing else of the request.
 func credentialOf(r *http.Request) identity.Credential {
 	values := r.Header["Authorization"]
@@ -112,8 +112,8 @@ func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context
 	return context.WithDeadline(ctx, expiry)
 }
 
-// clientAddress returns where the request comes from, for logs and spans. What a proxy says about that counts if the proxy
-// is trusted, then what the one before it says, back to the first that is not.
+// clientAddress returns where the request comes from, for logs and spans. It follows X-Forwarded-For from hop to hop, for as
+// long as the hop that added an address is a trusted proxy.
 func (x *exchange) clientAddress() string {
 	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 // batchWidth is how many requests of a batch run concurrently.
 const batchWidth = 8
 
-// job carries out one request and returns its response, or nil where the client wants none any more.
+// job carries out one request and returns its response, or nil if the client no longer wants one.
 type job func() []byte
 
-// serveBatch handles a batch over Streamable HTTP, each message as if it had come alone.
+// serveBatch handles a batch over Streamable HTTP, each message as if it had come by itself.
 func (x *exchange) serveBatch(batch []jsontext.Value) {
 	caller, ok := x.authenticate(nil)
 	if !ok {

@@ -32,7 +32,7 @@ type connection struct {
 	replies  replies
 	// out hands messages to the one goroutine that writes them.
 	out chan []byte
-	// ending is closed when streams are to end, abandoned when there is no hope that the client still reads.
+	// ending is closed when streams are to end, abandoned when the client is taken to have stopped reading.
 	ending, abandoned chan struct{}
 }
 
@@ -57,8 +57,8 @@ func (t *Transport) newConnection(caller snapshot.Caller) *connection {
 	return c
 }
 
-// retain returns the current snapshot, by whose configuration it finds out who the client is. An error says why the client
-// is not to be served any more. To be called from receive's goroutine.
+// retain returns the current snapshot, and authenticates the client again if its configuration is another one. An error says
+// why the client is not to be served any more. To be called from receive's goroutine.
 func (c *connection) retain(ctx context.Context) (*snapshot.Snapshot, error) {
 	s, _, err := c.publisher.Retain(ctx, &c.caller)
 	return s, err
@@ -72,7 +72,7 @@ func (c *connection) finish() {
 	close(c.out)
 }
 
-// send hands a message to the writer; nil is none. It waits for a client that is slow to read.
+// send hands a message to the writer; it ignores nil. It waits for a client that is slow to read.
 func (c *connection) send(message []byte) {
 	if message == nil {
 		return
@@ -83,8 +83,8 @@ func (c *connection) send(message []byte) {
 	}
 }
 
-// receive handles what the client sent at once, by the snapshot. Requests run concurrently; changes of the session's own
-// state do not. An error says why the client is not to be served any more.
+// receive handles a message or batch of the client with the current snapshot. Requests run concurrently; changes of the
+// session's own state do not. An error says why the client is not to be served any more.
 func (c *connection) receive(ctx context.Context, in incoming) error {
 	s, err := c.retain(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 	c.work.Go(func() { c.send(runBatch(jobs)) })
 }
 
-// accept handles one message. The response to a request is either returned, or what run returns.
+// accept handles one message. The response to a request is either returned at once, or what run returns.
 func (c *connection) accept(ctx context.Context, s *snapshot.Snapshot, request *requests.Request) (response []byte, run job) {
 	request.Snapshot, request.Caller, request.Revision = s, c.caller, c.session.revision
 	if request.Message.IsRequest() {
@@ -181,7 +181,7 @@ func (c *connection) acceptInitialize(ctx context.Context, request *requests.Req
 	return wire.AppendResult(nil, request.Message.ID, result)
 }
 
-// begin makes a request one that the client can cancel, and returns the job that carries it out.
+// begin registers a request, so that the client can cancel it, and returns the job that carries it out.
 func (c *connection) begin(ctx context.Context, request *requests.Request) (response []byte, run job) {
 	ctx = requests.ExtractTrace(ctx, request.Meta, nil)
 	respond := c.respond
@@ -191,7 +191,7 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	}
 	ctx, end, ok := c.session.begin(ctx, request.Message.ID)
 	if !ok {
-		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use")), nil
+		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
 	}
 	return nil, func() []byte {
 		defer end()

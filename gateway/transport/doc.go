@@ -1,4 +1,4 @@
-// Package transport answers: how do clients' messages come in, and how do responses and notifications go out?
+// Package transport answers: how are clients' messages received, and how are responses and notifications sent?
 //
 //	Streamable HTTP ── POST ──▶ exchange: origin ▶ JSON ▶ headers ▶ caller ──┐
 //	                                                                        ├─▶ requests.Request ─▶ requests.Handler
@@ -7,14 +7,14 @@
 //	                               relayed messages, then the response ◀── HTTP body, event stream, or line
 //	snapshot.Subscription ──▶ follow: the view changed ──▶ list_changed on the client's stream
 //
-// Over Streamable HTTP each message stands for itself and brings its session, or none. Over HTTP+SSE and stdio all
+// Over Streamable HTTP each message stands alone and carries its session token, if any. Over HTTP+SSE and stdio all
 // messages of a client share a connection, and the connection is the session. One driver serves all of them: session.go
 // has what a session of the legacy era does, stream.go what a stream of changes does, relay.go how messages precede a
 // response.
 //
 // Promises:
 //   - A request takes the current snapshot once, and is checked, authenticated and answered by that snapshot.
-//   - No state is kept for a client that another replica with the same keys would need. Tied to this process are: streams,
+//   - No state is kept for a client that a replica with the same keys would need. Tied to this process are: streams,
 //     connections, requests in flight and their cancellation, replies that a server request waits for, log levels, and
 //     which sessions have ended.
 //   - A reply counts once, and only from the session that the server request was sent to.

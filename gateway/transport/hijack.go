@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// closeBound is how long hijacked streams may take to say goodbye when the gateway stops.
+// closeBound is how long hijacked streams may take to send their last message when the gateway stops.
 const closeBound = 5 * time.Second
 
-// hijacked are the streams whose connections have left the HTTP server, which neither waits for them nor ends them any
-// more. The zero value is ready.
+// hijacked are the streams whose connections were taken from the HTTP server, which no longer waits for them or ends them.
+// The zero value is ready.
 type hijacked struct {
 	mu      sync.Mutex // guards what follows
 	conns   map[net.Conn]struct{}

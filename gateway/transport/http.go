@@ -70,7 +70,7 @@ func (x *exchange) servePost() {
 		end    func()
 		status int
 	)
-	// The message decides its era: by its _meta, else by the header. The legacy era begins with an initialize that has
+	// The message determines its era: by its _meta, else by the header. A legacy session begins with an initialize that has
 	// neither.
 	if in.request.ClaimsModern() || modernHeader {
 		ctx, status, ok = x.admitModern(in.request)
@@ -96,7 +96,7 @@ func (x *exchange) receive() (incoming, bool) {
 	}
 	body, err := x.readBody()
 	if err != nil {
-		status, refusal := http.StatusBadRequest, wire.NewError(wire.ParseError, "The message did not arrive whole")
+		status, refusal := http.StatusBadRequest, wire.NewError(wire.ParseError, "The message did not arrive in full")
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			status, refusal = http.StatusRequestEntityTooLarge, wire.NewError(wire.InvalidRequest, "The message is too large")
 		}
@@ -122,7 +122,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	return body, err
 }
 
-// setClientAddress tells a request where it came from, in case anybody receives spans.
+// setClientAddress records where a request came from, if spans are exported.
 func (x *exchange) setClientAddress(request *requests.Request) {
 	if x.requests.Traced() {
 		request.ClientAddress = x.clientAddress

@@ -136,7 +136,7 @@ func TestHTTP_ReadTimeoutBoundsOnlyTheArrivalOfARequest(t *testing.T) {
 	_ = half.SetReadDeadline(time.Now().Add(gatewaytest.Patience))
 	answer := make([]byte, 1000)
 	n, err := half.Read(answer)
-	if err != nil || !strings.Contains(string(answer[:n]), "did not arrive whole") {
-		t.Errorf("half of a request: got %q, %v, want that it did not arrive whole", answer[:n], err)
+	if err != nil || !strings.Contains(string(answer[:n]), "did not arrive in full") {
+		t.Errorf("half of a request: got %q, %v, want that it did not arrive in full", answer[:n], err)
 	}
 }

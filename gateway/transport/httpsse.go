@@ -89,7 +89,7 @@ func (x *exchange) serveSSEStream() {
 	s.legacyOnly = true
 	id := x.sseSessions.add(s)
 	defer x.sseSessions.remove(id)
-	x.snapshot = nil // or it would stay in memory as long as the stream
+	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)
 	defer out.end()
 	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
@@ -164,5 +164,5 @@ func (x *exchange) serveSSEPost() {
 			return
 		}
 	}
-	x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: begin with the stream"))
+	x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: open a new stream"))
 }

@@ -70,7 +70,7 @@ func (x *exchange) logLevelSetter(sealed *seal.Session) func(level string) {
 	return func(level string) { sessions.setLogLevel(id, expires, level) }
 }
 
-// serveInitialize begins a session. Everything that is known of it travels in its sealed id.
+// serveInitialize begins a session. All that a replica needs to know of it is in its sealed token.
 func (x *exchange) serveInitialize(request *requests.Request) {
 	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	result, refusal := x.initialize(request)
@@ -94,8 +94,8 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 	_ = writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, request.Message.ID, result)) // an error means that the client has gone
 }
 
-// openSession opens the session of a legacy request, or answers: 400 without one, 404 for one that has ended, is not the
-// caller's or was made up (2025-11-25, Transports, "Session Management").
+// openSession opens the session token of a legacy request, or answers: 400 without one, 404 for one that has ended, is not the
+// caller's or was not made by the gateway (2025-11-25, Transports, "Session Management").
 func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Session, bool) {
 	if header := wire.Header(x.r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		x.refuse(http.StatusBadRequest, nil, requests.UnsupportedVersion(header))
@@ -117,7 +117,7 @@ func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Ses
 // serveDelete ends a session on this replica.
 func (x *exchange) serveDelete() {
 	if wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)) {
-		x.refuseMethod("POST", "There are no sessions in this revision")
+		x.refuseMethod("POST", "This revision has no sessions")
 		return
 	}
 	caller, ok := x.authenticate(nil)
@@ -138,7 +138,7 @@ func (x *exchange) serveDelete() {
 func (x *exchange) serveLegacyStream() {
 	switch {
 	case wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)):
-		x.refuseMethod("POST", "This revision listens by subscriptions/listen")
+		x.refuseMethod("POST", "In this revision, clients listen with subscriptions/listen")
 		return
 	case !x.acceptsStream():
 		return

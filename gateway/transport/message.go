@@ -13,7 +13,7 @@ import (
 // maxBatch bounds the messages of a batch.
 const maxBatch = 100
 
-// incoming is what a client sent at once: one message, or a batch of them.
+// incoming is one message, or one batch of messages.
 type incoming struct {
 	request *requests.Request
 	// batch holds the messages of a batch, each still to be read; nil for a single message.
@@ -22,8 +22,8 @@ type incoming struct {
 	header http.Header
 }
 
-// readIncoming reads what a client sent at once. Even beside an error the request has the message's id, if that much
-// could be read. Whether the client's revision has batches is for the caller to check.
+// readIncoming reads a message or batch. Even with an error the request has the message's id, if that much could be read.
+// Whether the client's revision has batches is for the caller to check.
 func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 	if !wire.IsBatch(raw) {
 		in.request, refusal = requests.Read(raw)

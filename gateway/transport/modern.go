@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// admitModern checks a message of the modern era, in which each request stands for itself. It returns the context of a
+// admitModern checks a message of the modern era, in which each request stands alone. It returns the context of a
 // request that is to be carried out and the status of its response, and answers everything else.
 func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, status int, ok bool) {
 	id := request.Message.ID

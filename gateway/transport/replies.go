@@ -14,13 +14,13 @@ import (
 const (
 	// replyBound is how long a client may take to reply to a server request.
 	replyBound = 10 * time.Minute
-	// maxAwaited bounds the replies that one session owes at a time.
+	// maxAwaited bounds the replies that are awaited from one session at a time.
 	maxAwaited = 16
 )
 
-// replies are those that clients of the legacy era owe to server requests. A reply counts only from the session that the
-// server request was sent to, and once. Ids are random, so that a reply that reaches another replica matches nothing
-// there. The zero value is ready.
+// replies are those awaited from clients of the legacy era. A reply counts only from the session that the server request was
+// sent to, and once. Ids are random, so that a reply that reaches another replica matches nothing there. The zero value is
+// ready.
 type replies struct {
 	mu      sync.Mutex // guards what follows
 	awaited map[string]map[string]chan<- wire.Message
@@ -34,12 +34,12 @@ func (q *replies) request(
 ) (jsontext.Value, error) {
 	id, reply := rand.Text(), make(chan wire.Message, 1)
 	if !q.add(session, id, reply) {
-		return nil, wire.NewError(wire.InternalError, "Too many requests to the client wait for a reply")
+		return nil, wire.NewError(wire.InternalError, "Too many requests to the client are waiting for a reply")
 	}
 	defer q.remove(session, id)
 	quoted := wire.Quote(id)
 	if !send(wire.AppendCall(nil, quoted, method, params)) {
-		return nil, wire.NewError(wire.InternalError, "The request that this belongs to is over")
+		return nil, wire.NewError(wire.InternalError, "The request that this belongs to has ended")
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyBound)
 	defer cancel()
@@ -104,7 +104,7 @@ func (q *replies) len() int {
 	return n
 }
 
-// deliver takes a session's reply. One that nothing waits for is dropped.
+// deliver passes a session's reply to whoever awaits it. One that nobody awaits is dropped.
 func (q *replies) deliver(session string, m *wire.Message) {
 	id, ok := wire.Text(m.ID)
 	q.mu.Lock()

@@ -25,7 +25,7 @@ type session struct {
 	setLogLevel  func(level string)
 }
 
-// initialize settles the revision and capabilities of a session, which it stores in the request, and returns the result.
+// initialize determines the revision and capabilities of a session, stores them in the request, and returns the result.
 func (t *Transport) initialize(request *requests.Request) (jsontext.Value, *wire.Error) {
 	requested, ok := request.Params.Text("protocolVersion")
 	if !ok {
@@ -39,7 +39,7 @@ func (t *Transport) initialize(request *requests.Request) (jsontext.Value, *wire
 	return t.requests.Initialization(request.Snapshot.Generation, request.Revision), nil
 }
 
-// connect gives a request the ways to its client.
+// connect gives a request what it needs to reach its client: a relay, and a way to send server requests.
 func (s *session) connect(request *requests.Request) {
 	request.Capabilities, request.LogLevel = s.capabilities, s.logLevel
 	if request.Message.Method == wire.SetLogLevel {
@@ -55,7 +55,7 @@ func (s *session) connect(request *requests.Request) {
 	}
 }
 
-// begin makes a request one that the client can cancel. End must be called when it is over. Ok is false where the id is in
+// begin registers a request, so that the client can cancel it. End must be called when it is over. Ok is false if the id is in
 // use already.
 func (s *session) begin(ctx context.Context, id jsontext.Value) (_ context.Context, end func(), ok bool) {
 	return s.inFlight.begin(ctx, s.key+string(id))

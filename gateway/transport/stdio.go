@@ -114,7 +114,7 @@ func (c *connection) receiveLine(ctx context.Context, line []byte) error {
 	return c.receive(ctx, in)
 }
 
-// writeLines writes messages until there are no more. After an error it goes on taking them, so that no sender waits.
+// writeLines writes messages until there are no more. After an error it discards them, so that no sender waits.
 func writeLines(out io.Writer, messages <-chan []byte) error {
 	for message := range messages {
 		if _, err := out.Write(append(wire.SingleLine(message), '\n')); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// keepAlive is how often a quiet stream shows that it is alive, so that no intermediary times it out.
+// keepAlive is how often a comment is sent on a quiet stream, so that no intermediary times it out.
 const keepAlive = 15 * time.Second
 
 // outlet is where messages to one client go. Only one goroutine uses it.
@@ -69,7 +69,7 @@ type listener struct {
 	caller snapshot.Caller
 	sub    *snapshot.Subscription
 	id     jsontext.Value
-	// wanted says that the client wants to hear of changes of the list of prompts.
+	// wanted says that the client wants to be told of changes of the list of prompts.
 	wanted bool
 }
 

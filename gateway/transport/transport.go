@@ -22,7 +22,7 @@ type Transport struct {
 	// refused is promptweir.identity.refused: credentials that were not accepted.
 	refused metric.Int64Counter
 
-	// Of Streamable HTTP's legacy sessions, whose connections come and go:
+	// For the legacy sessions of Streamable HTTP, which outlast their connections:
 	inFlight inFlight
 	replies  replies
 	sessions legacySessions
@@ -54,7 +54,7 @@ func (t *Transport) Drain() { t.drain.Do(func() { close(t.closing) }) }
 // after five seconds. To be called after [Transport.Drain].
 func (t *Transport) Wait() { t.hijacked.wait() }
 
-// AwaitedReplies returns how many server requests to clients of Streamable HTTP wait for a reply.
+// AwaitedReplies returns how many server requests to clients of Streamable HTTP are waiting for a reply.
 func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 
 // Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request. Mounted at the root, it
@@ -68,7 +68,7 @@ func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 // The server's ReadTimeout should bound how long a request may take to arrive. It does not bound the response: the
 // timeout is over once the body has been read.
 //
-// Where access tokens are accepted, the handler also tells anybody who issues them, below /.well-known.
+// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known.
 func (t *Transport) Handler() http.Handler {
 	e := &endpoint{transport: t, path: t.publisher.Current().Config.Gateway.Path} // a reload that changes the path is refused
 	e.others.Handle(e.path, t.handle((*exchange).serve))                          // which may be a subtree
@@ -78,7 +78,7 @@ func (t *Transport) Handler() http.Handler {
 	return e
 }
 
-// endpoint is the MCP endpoint. It sends nearly all requests on their way without the mux, which takes 3 % of a short list.
+// endpoint is the MCP endpoint. It serves nearly all requests without the mux, which takes 3 % of a short list.
 type endpoint struct {
 	transport *Transport
 	path      string
@@ -96,7 +96,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// handle returns a handler of requests that mean this gateway.
+// handle returns a handler of the requests that pass the origin check.
 func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if x, ok := t.exchange(w, r); ok {
@@ -105,8 +105,7 @@ func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	}
 }
 
-// exchange begins to serve a request, or refuses one that does not mean this gateway. It is here that a request takes its
-// snapshot.
+// exchange begins to serve a request, or refuses one that fails the origin check. It is here that a request takes its snapshot.
 func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x = &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {

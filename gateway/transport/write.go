@@ -40,7 +40,7 @@ func writeAt(now time.Time, w http.ResponseWriter, status int, parts ...[]byte) 
 	return nil
 }
 
-// writeHeader sets the header of a JSON response of a length, and the time by which the client must have taken it.
+// writeHeader writes the header of a JSON response of a length, and sets the time by which the client must have read it.
 func writeHeader(now time.Time, w http.ResponseWriter, status, length int) {
 	header := w.Header()
 	header["Content-Type"] = contentJSON
