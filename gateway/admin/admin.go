@@ -28,7 +28,7 @@ type Options struct {
 	Metrics, Debug http.Handler
 }
 
-// New returns the handler of the admin listener: a page that says how everything is, /healthz, /readyz, /metrics, POST
+// New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, POST
 // /-/reload and what is under /debug/. Host and Origin are checked as on the MCP endpoint. The page, what /readyz says beyond
 // its status, reloading and debugging are for operators only, and closed to pages of other origins in an operator's browser.
 func New(opts Options) http.Handler {
@@ -72,7 +72,7 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // sameOriginOnly refuses requests by pages of other origins, GETs included: a profile costs time and memory. Programs
-// that are no browsers do not send the header.
+// other than browsers do not send the header.
 func sameOriginOnly(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {
@@ -110,7 +110,7 @@ func fromLoopback(r *http.Request) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// isForwarded reports whether a header bears the mark of a proxy.
+// isForwarded reports whether a header shows that a proxy forwarded the request.
 func isForwarded(header http.Header) bool {
 	for name := range header {
 		switch {

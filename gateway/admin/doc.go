@@ -1,4 +1,4 @@
-// Package admin answers: how is the gateway, and what may its operators do?
+// Package admin answers: what condition is the gateway in, and what may its operators do?
 //
 // It serves the admin listener: liveness, readiness, metrics, reloading, and a page for whoever was woken up. What it shows
 // holds no addresses, no causes that may hold any, and nothing secret.

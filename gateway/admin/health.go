@@ -32,7 +32,7 @@ type ConfigurationState struct {
 	Problems []string   `json:"problems,omitempty"`
 }
 
-// UpstreamHealth is how one upstream is.
+// UpstreamHealth is the condition of one upstream.
 type UpstreamHealth struct {
 	Name      string `json:"name"`
 	Team      string `json:"team"`
@@ -49,7 +49,7 @@ type UpstreamHealth struct {
 	Differences []string         `json:"differences,omitempty"`
 }
 
-// EndpointHealth is how one replica of an upstream is.
+// EndpointHealth is the condition of one replica of an upstream.
 type EndpointHealth struct {
 	Address   string     `json:"address"`
 	Connected bool       `json:"connected"`
@@ -63,7 +63,7 @@ func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationS
 	return &ConfigurationState{Loaded: inUse.Loaded, Refused: &at, Problems: strings.Split(err.Error(), "\n")}
 }
 
-// Health returns what a snapshot says of the gateway. Ready is true if each upstream has been tried and at least one has
+// Health returns what a snapshot says about the gateway. Ready is true if each upstream has been tried and at least one has
 // been listed, or if none is configured.
 func Health(s *snapshot.Snapshot) Readiness {
 	r := Readiness{Entries: len(s.Catalog.Entries())}

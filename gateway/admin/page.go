@@ -123,7 +123,7 @@ func (p *page) Attention() string {
 func (p *page) Advice(reason string) string {
 	switch upstream.Reason(reason) {
 	case upstream.Unreachable:
-		return "Nothing answers there: does the server run, and can this machine reach it?"
+		return "Nothing answers there: is the server running, and can this machine reach it?"
 	case upstream.Timeout:
 		return "It is too slow: is the server overloaded or stuck? The limit is timeout in its block."
 	case upstream.BreakerOpen:

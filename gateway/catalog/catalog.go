@@ -126,7 +126,7 @@ func compareFolded(a, b *Entry) int {
 // Change is the difference between two catalogs under one exposed name.
 type Change struct {
 	// Before is nil for a new entry, After for one that is gone. Both are set where the definition or the owners
-	// changed; if only owners or spelling did, the fingerprints are equal and no client needs to hear of it.
+	// changed; if only owners or spelling did, the fingerprints are equal and no client needs to be told.
 	Before, After *Entry
 }
 

@@ -23,7 +23,7 @@ type Source struct {
 	Prompts []Prompt
 }
 
-// Options are the gateway settings that decide over names.
+// Options are the gateway settings that decide about names.
 type Options struct {
 	// Separator stands between an upstream's prefix and the prompt's name.
 	Separator string
@@ -73,8 +73,8 @@ func Merge(sources []Source, opts Options) *Catalog {
 }
 
 // With returns the catalog after one upstream's list was refreshed: the same as a full [Merge], at a cost in
-// proportion to that list plus the copy of a sorted slice. Unchanged entries keep their pointers, and a list without
-// news returns the catalog itself. See [Diff] for the changes.
+// proportion to that list plus the copy of a sorted slice. Unchanged entries keep their pointers, and an unchanged list
+// returns the catalog itself. See [Diff] for the changes.
 func (c *Catalog) With(source Source) *Catalog {
 	at := slices.IndexFunc(c.sources, func(old Source) bool { return old.Upstream == source.Upstream })
 	if at < 0 {
@@ -152,7 +152,7 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	return claims, reports
 }
 
-// resolve decides over one name: given all of its claims, it returns the entry, if the name gets one.
+// resolve decides about one name: given all of its claims, it returns the entry, if the name gets one.
 func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	if len(claims) == 0 {
 		return nil, nil

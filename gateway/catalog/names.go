@@ -17,7 +17,7 @@ func ExposedName(prefix, separator, own string) string {
 	return prefix + separator + own
 }
 
-// fold returns the name as the least careful clients know it: in lower case, with "_" for each character outside
+// fold returns the name as the least careful clients turn it into a command: in lower case, with "_" for each character outside
 // A–Z a–z 0–9 _ - and the dot.
 func fold(name string) string {
 	return strings.Map(func(c rune) rune {

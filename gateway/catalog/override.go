@@ -117,8 +117,8 @@ func (p *Prompt) fitValues(values []ArgumentValue) (fitting []ArgumentValue, err
 	return fitting, nil
 }
 
-// checkValue refuses a value that breaks its argument's schema. Whether one fits that cannot be compiled or takes too long
-// is left to the server, as for clients' values.
+// checkValue refuses a value that breaks its argument's schema. If the schema cannot be compiled or the check takes too long,
+// the server decides, as it does for clients' values.
 func checkValue(argument *Argument, value jsontext.Value) error {
 	compiled, err := schema.Compile(argument.Schema)
 	if err != nil {

@@ -102,7 +102,7 @@ func nameless(object wire.Object) jsontext.Value {
 }
 
 // hashDefinition keeps integers as they are written. RFC 8785 would round those beyond 2⁵³, and two definitions that
-// differ there would be taken for one.
+// differ only there would have the same hash.
 func hashDefinition(object wire.Object) ([sha256.Size]byte, error) {
 	canonical := nameless(object)
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {

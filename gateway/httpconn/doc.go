@@ -1,4 +1,4 @@
-// Package httpconn makes the connections of an HTTP/1.1 server cheaper, without a change in what they do:
+// Package httpconn answers: how are the connections of an HTTP/1.1 server made cheaper, without a change in what they do?
 //
 //   - [Write] sends a large response in one system call. Package net/http writes through a buffer of a few KiB: a response that
 //     does not fit leaves in two calls, and the first wakes up the client for a fraction of it. Write gathers the header and the

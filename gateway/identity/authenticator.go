@@ -14,11 +14,11 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Authenticator authenticates callers as one configuration says. Make it with [New].
+// Authenticator authenticates callers by one configuration. Make it with [New].
 type Authenticator struct {
 	// required is set if there is an auth block.
 	required bool
-	// noCredential is who calls without a credential; nil if one is required.
+	// noCredential is the principal of callers without a credential; nil if one is required.
 	noCredential *policy.Principal
 	tokens       []token
 	issuers      []*issuer

@@ -12,7 +12,7 @@ var (
 	ErrNoCredential = errors.New("no credential")
 	// ErrBadCredential means that there is a credential, and that it is not valid.
 	ErrBadCredential = errors.New("bad credential")
-	// ErrUnavailable means that the issuer of the credential could not be asked whether it is valid.
+	// ErrUnavailable means that the keys that would verify the credential could not be fetched from its issuer.
 	ErrUnavailable = errors.New("identity provider not available")
 )
 

@@ -61,7 +61,7 @@ func (a *Authenticator) fromJWT(ctx context.Context, credential string, sum [sha
 		if err == nil {
 			return who, nil
 		}
-		// A missing scope or an unavailable provider says more about the token than that it is bad elsewhere.
+		// A missing scope or an unavailable provider is a better answer than that another block refuses the token.
 		if errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) {
 			refusal = err
 		}
@@ -138,7 +138,7 @@ func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jos
 	case tried:
 		return nil, nil, i.refuse("the signature is not valid")
 	}
-	return nil, nil, i.refuse("the issuer has no key that the token may be signed with")
+	return nil, nil, i.refuse("none of the issuer's keys can have signed the token")
 }
 
 // read turns verified claims into a principal, and returns when the token expires.
@@ -148,7 +148,7 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	if json.Unmarshal(signed, &registered) != nil || json.Unmarshal(signed, &claims) != nil {
 		return who, expiry, i.refuse("the claims are malformed")
 	}
-	// The library accepts a token without exp. We do not: a token that leaks would be good for ever.
+	// The library accepts a token without exp. We do not: a token that leaks would stay valid forever.
 	if registered.Expiry == nil {
 		return who, expiry, i.refuse("the claim exp is missing")
 	}

@@ -161,7 +161,7 @@ func (k *keyring) get(ctx context.Context) (*keySet, error) {
 }
 
 // newer returns keys that are newer than a set that lacks one, or the same set if the issuer has no others. It is an error
-// if the issuer cannot be asked: then nobody knows.
+// if they cannot be fetched: whether the token is valid is then unknown.
 func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	k.refresh(ctx, true)
 	k.mu.Lock()
@@ -180,8 +180,8 @@ func (k *keyring) unavailable() error {
 	return fmt.Errorf("%w: the keys of jwt %q are unknown", ErrUnavailable, k.cfg.Name)
 }
 
-// refresh fetches the issuer's keys, unless that was done a moment ago. One caller fetches at a time; the others go on with
-// the keys at hand or, with wait, until the fetch has ended.
+// refresh fetches the issuer's keys, unless that was done a moment ago. One caller fetches at a time; the others continue with
+// the present keys or, with wait, wait until the fetch has ended.
 func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.mu.Lock()
 	if fetching := k.fetching; fetching != nil {
@@ -220,7 +220,7 @@ func (k *keyring) refresh(ctx context.Context, wait bool) {
 	close(ended)
 }
 
-// fetch replaces the key set with the issuer's present one.
+// fetch replaces the key set with the one that the issuer has now.
 func (k *keyring) fetch(ctx context.Context) error {
 	from := k.cfg.JWKSURL
 	if from == "" {

@@ -31,7 +31,7 @@ const (
 	Renamed = "renamed"
 )
 
-// PromptChange is what becomes of one upstream's prompt.
+// PromptChange is what changes for one prompt of an upstream.
 type PromptChange struct {
 	Kind string `json:"kind"`
 	// Name is the exposed name: the later one, except for a prompt that is hidden.
@@ -99,7 +99,7 @@ func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
 	return all
 }
 
-// changes returns what becomes of one prompt in the later snapshot.
+// changes returns what changes for one prompt in the later snapshot.
 func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes []PromptChange) {
 	if was.name != "" && is.name != "" && was.name != is.name {
 		changes = append(changes, PromptChange{Kind: Renamed, Name: is.name, Before: was.name, Upstream: key.upstream})

@@ -1,4 +1,4 @@
-// Package inspect answers: what does a configuration make of the upstreams' lists, and why?
+// Package inspect answers: what would a configuration make of the upstreams' lists, and why?
 //
 // It is for people: the commands list, explain, diff and lock. Every function evaluates snapshots and contacts nothing, so it
 // works on saved lists as well as on a running gateway.

@@ -164,7 +164,7 @@ func (c *admissionChain) addLock() {
 	case !known:
 		c.add(lock.Place, enforced, "lock = %q: it is not in %s, so %s", lock.Mode, config.LockFile, outcome)
 	case c.prompt == nil:
-		c.add(lock.Place, false, "lock = %q: with another definition than in %s %s", lock.Mode, config.LockFile, outcome)
+		c.add(lock.Place, false, "lock = %q: if its definition differs from that in %s, %s", lock.Mode, config.LockFile, outcome)
 	case approved.SHA256 != c.prompt.Hash:
 		c.add(lock.Place, enforced, "lock = %q: its definition differs from that in %s, so %s", lock.Mode, config.LockFile, outcome)
 	default:

@@ -129,7 +129,7 @@ func TestExplain_GivesEachReason(t *testing.T) {
   gateway.hcl:4: upstream "p" of team "eng" owns it
   gateway.hcl:2: user:bob is not a member of team "eng"
   gateway.hcl:18: expose "small" of team "eng" is for user:bob, and when = length(prompt.arguments) == 0 depends on the prompt's definition, which is not known here
-  gateway.hcl:2: lock = "enforce": with another definition than in promptweir.lock.hcl it is left out
+  gateway.hcl:2: lock = "enforce": if its definition differs from that in promptweir.lock.hcl, it is left out
   gateway.hcl:17: screen "orders" (reject) checks its definition and its results
 `},
 	} {

@@ -109,7 +109,7 @@ func (d *differ) upstreams(team string, before, after []config.Upstream) {
 	}
 }
 
-// owners adds the names that begin to belong to another team.
+// owners adds the names that now belong to another team.
 func (d *differ) owners(before, after *config.Config) {
 	was, is := namesOf(before), namesOf(after)
 	names := map[string]bool{}
@@ -188,7 +188,7 @@ func prefixed(prefix string) string {
 	return fmt.Sprintf("with the prefix %q", prefix)
 }
 
-// members adds who joined and who left a team.
+// members adds the principals that joined or left a team.
 func (d *differ) members(before, after config.Team) {
 	for _, who := range before.Members {
 		if !slices.Contains(after.Members, who) {

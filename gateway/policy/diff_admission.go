@@ -6,7 +6,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// locks adds where an enforced lock file begins or ceases to leave prompts out, and whether it approves other definitions.
+// locks adds where the lock begins or ceases to leave prompts out, and whether the lock file approves other definitions.
 func (d *differ) locks(before, after *config.Config) {
 	d.lock(ownerOf(""), before.Gateway.Lock, after.Gateway.Lock)
 	// A lock of the gateway holds for every team, so those of teams change nothing while it is there.

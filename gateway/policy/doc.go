@@ -1,6 +1,6 @@
 // Package policy answers: which prompts may a principal see, and which rule says so?
 //
-// A decision has two halves, each computed where that is rarely necessary:
+// A decision has two halves, each computed as rarely as possible:
 //
 //	                       when the entry or the policy changes
 //	team, upstream, name ─────── Visibility ───▶ the rules that show the entry ──────┐
@@ -19,9 +19,9 @@
 //
 // Promises:
 //
-//   - Decisions follow the owner. A name is only ever matched against the patterns of the owner's team and of the
-//     gateway; it is never taken apart.
-//   - List, get, completion and notifications all ask [Audience.Sees]; [Policy.Explain] and [Policy.Readers] give the
+//   - Decisions depend on the owner. A name is only ever matched against the patterns of the owner's team and of the
+//     gateway; it is never parsed.
+//   - List, get, completion and notifications all call [Audience.Sees]; [Policy.Explain] and [Policy.Readers] give the
 //     same answer with its reasons.
 //   - A [Policy] never changes after its construction, is safe for concurrent use, and never blocks.
 //

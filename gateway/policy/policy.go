@@ -17,8 +17,8 @@ type Policy struct {
 	// rules are all rules that can show an entry. A rule is identified by its index.
 	rules []rule
 
-	// The rules by whom they apply to: directly, through membership of a team, and through membership of every team. A
-	// principal's rules are looked up here rather than found by going through all rules.
+	// The rules, indexed by those to whom they apply: directly, through membership of a team, and through membership of every
+	// team. A principal's rules are looked up here rather than found by going through all rules.
 	direct     map[config.Selector][]int
 	membership map[config.Selector][]int
 	everyTeam  []int
@@ -74,7 +74,7 @@ func New(cfg *config.Config) *Policy {
 	return p
 }
 
-// addHideReads notes what hide blocks read of principals. Those blocks concern everybody, whatever rules apply to them.
+// addHideReads records what hide blocks read of principals. Those blocks concern everybody, whatever rules apply to them.
 func (p *Policy) addHideReads(hides []*block) {
 	for _, hide := range hides {
 		p.hideReads = append(p.hideReads, hide.reads()...)
@@ -213,7 +213,7 @@ func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.Principal
 }
 
 // Audience returns the audience of a principal: the same pointer for all principals of the audience, as long as it is one
-// of the 10 000 used last.
+// of the 10 000 most recently used.
 func (p *Policy) Audience(who Principal) *Audience {
 	// Principals that share a slot displace each other, which costs time but never changes the answer.
 	known, ok := p.placements.Get(who.Subject)

@@ -90,7 +90,7 @@ func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) string
 		return ""
 	}
 	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
-	// Only blocks that hide from everybody count: what others hide depends on who asks.
+	// Only blocks that hide from everybody count: what others hide depends on who is calling.
 	for _, hide := range slices.Concat(p.hides, t.hides) {
 		if !hide.Matches(name) {
 			continue

@@ -1,6 +1,6 @@
 package policy
 
-// Visibility is what a policy decides about one entry, apart from who asks: the rules that show it. It stays valid until
+// Visibility is what a policy decides about one entry, whoever is calling: the rules that show it. It stays valid until
 // the entry or the policy changes. A nil *Visibility shows the entry to nobody.
 type Visibility struct {
 	policy *Policy

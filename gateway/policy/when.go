@@ -15,7 +15,7 @@ const failureInterval = time.Minute
 type Failure struct {
 	// Rule is where the block begins, as PATH:LINE.
 	Rule string
-	// Prompt is the exposed name of the prompt that it happened with, possibly one of many. It is empty if the condition
+	// Prompt is the exposed name of the prompt for which it failed, possibly one of many. It is empty if the condition
 	// does not read the prompt.
 	Prompt string
 	Err    error

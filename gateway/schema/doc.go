@@ -1,7 +1,7 @@
-// Package schema answers: does a JSON value satisfy a JSON Schema that a stranger wrote?
+// Package schema answers: does a JSON value satisfy a JSON Schema that is not trusted?
 //
 // The validator is github.com/santhosh-tekuri/jsonschema. This package adds bounds, because both the schema, which comes from
-// an upstream, and the value, which comes from a client, may be made to keep a validator busy for ever.
+// an upstream, and the value, which comes from a client, may be made to keep a validator busy forever.
 //
 // Promises:
 //

@@ -25,7 +25,7 @@ const (
 // Schema is a compiled schema. It is safe for concurrent use, but checks against one schema take turns.
 type Schema struct {
 	root *jsonschema.Schema
-	// turn is held by the check that the meter measures.
+	// turn is held by the check that runs, whose deadline the meter has.
 	turn  chan struct{}
 	meter *meter
 }

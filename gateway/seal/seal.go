@@ -20,8 +20,8 @@ type Sealer struct {
 	opened   *slotcache.Cache[Session] // by token
 }
 
-// New returns a sealer. The first key seals, and all of them open. Without any key it makes one up, so that no token
-// outlives the process. A key of zeros only is an error.
+// New returns a sealer. The first key seals, and all of them open. Without any key it makes a random one, so that no token
+// outlives the process. A key that is all zeros is an error.
 func New(keys [][32]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		keys = [][keySize]byte{freshKey()}

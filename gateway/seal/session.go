@@ -12,7 +12,7 @@ const maxSession = 1024
 
 // Session is what the gateway needs to know about a client that opened a legacy session.
 type Session struct {
-	// ID is random. It tells sessions of one client apart.
+	// ID is random. It distinguishes the sessions of one client.
 	ID [16]byte
 	// Revision is the negotiated protocol revision.
 	Revision string

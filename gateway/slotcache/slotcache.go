@@ -1,6 +1,6 @@
 // Package slotcache answers: what was computed for this key a moment ago?
 //
-// A [Cache] is a table of slots with one value each. Where two keys share a slot, the later value stays, so that the cache
+// A [Cache] is a table of slots with one value each. If two keys share a slot, the later value stays, so that the cache
 // never grows, never locks, and costs one hash and one comparison. It is for values that are cheap enough to compute again
 // and too expensive to compute for each request: with it, opening a session token takes a tenth of the time, and finding a
 // principal's audience does not depend on the number of rules.

@@ -61,7 +61,7 @@ type getting struct {
 	modern              bool // the client speaks 2026-07-28
 	unlike              bool // the upstream speaks the other era than the client, which a plain proxy cannot translate
 	withSDK, withDirect bool
-	directLast          bool // the baseline is the upstream without anything before it
+	directLast          bool // the baseline is the upstream with nothing in front of it
 	// http is the version of HTTP that the upstream speaks over TLS; empty means no TLS.
 	http string
 }
