@@ -27,7 +27,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// usageError is a mistake in the command line.
+// usageError is an error in the command line.
 type usageError struct{ problem string }
 
 func (e *usageError) Error() string { return e.problem }

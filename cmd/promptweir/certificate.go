@@ -68,8 +68,8 @@ func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return &c.current.Load().Certificate, nil
 }
 
-// renew loads the files if they have changed. While only one of the two has been replaced, they do not fit each other, and
-// the next check tries again.
+// renew loads the files if they have changed. While only one of the two has been replaced, the key does not match, and the
+// next check tries again.
 func (c *serverCertificate) renew() error {
 	var files [2]fileStamp
 	for i, path := range []string{c.cfg.CertFile, c.cfg.KeyFile} {
@@ -88,7 +88,7 @@ func (c *serverCertificate) renew() error {
 		return err
 	}
 	c.current.Store(&loadedCertificate{pair, files})
-	if before.files != [2]fileStamp{} { // the first check only learns the stamps
+	if before.files != [2]fileStamp{} { // the first check only records the stamps
 		c.logger.Info("certificate renewed", slog.String("cert_file", c.cfg.CertFile))
 	}
 	return nil

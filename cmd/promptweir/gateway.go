@@ -61,7 +61,7 @@ func withGateway(ctx context.Context, cfg *config.Config, opts gateway.Options, 
 			g.Own(own)
 		}
 	}
-	// Not a child of ctx: use may end its requests in order before the upstreams go away.
+	// Not a child of ctx: use may end its requests in order before the upstreams are closed.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group errgroup.Group
 	group.Go(func() error { return g.Run(running) })

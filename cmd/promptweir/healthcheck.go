@@ -61,7 +61,7 @@ func checkHealth(ctx context.Context, url string) error {
 }
 
 // adminAddress returns the address at which the gateway of --config has its admin listener. It reads no more of the
-// configuration than it needs, because a running gateway outlives mistakes in its files.
+// configuration than it needs, because a running gateway is not affected by later errors in its files.
 func (a *app) adminAddress() (string, error) {
 	if a.config == "" {
 		return config.DefaultAdminListen, nil

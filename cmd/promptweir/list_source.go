@@ -15,7 +15,7 @@ import (
 const chooseSource = "use --state PATH to read saved lists, or --live to connect to the upstreams"
 
 // listSource are the flags that say where a command gets the upstreams' lists from. Without them there are no lists: the
-// configuration may be a stranger's pull request, so nothing is started or contacted unasked.
+// configuration may be an untrusted pull request, so nothing is started or contacted unless a flag says so.
 type listSource struct {
 	*app
 

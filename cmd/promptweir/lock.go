@@ -99,7 +99,7 @@ func (l *lockFlags) approved(path string) (config.Lock, error) {
 }
 
 // merged returns the lock for the present lists. Where a list is not known, or lacks prompts because it was printed with
-// prompt blocks in force, the approved definitions stay: not to know a prompt is no reason to withdraw its approval.
+// prompt blocks in force, the approved definitions stay: that a prompt is not known is no reason to withdraw its approval.
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {

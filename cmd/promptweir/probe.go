@@ -144,8 +144,8 @@ func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err er
 	return nil, fmt.Errorf("%s: more than %d pages", wire.PromptsList, maxProbedPages)
 }
 
-// promptsOf returns the definitions of a page, and a description of them. No prompts member is no error: a server that has not
-// declared prompts need not send it.
+// promptsOf returns the definitions of a page, and a description of them. A missing prompts member is not an error: a server
+// that has not declared prompts need not send it.
 func promptsOf(page wire.Object) (definitions []jsontext.Value, description string, err error) {
 	prompts := page.Get("prompts")
 	if prompts == nil {

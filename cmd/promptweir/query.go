@@ -38,7 +38,7 @@ func (q *query) check() error {
 	case q.url != "" && q.configGiven():
 		return &usageError{"--config and --url are mutually exclusive: use the upstreams of a configuration, or a running gateway"}
 	case q.url != "" && q.as != "":
-		return &usageError{"--as requires --config: a running gateway knows its caller by --token"}
+		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
 	case q.claims != "" && q.as == "":
 		return errClaimsWithoutAs
 	case q.url != "" && q.given():

@@ -90,7 +90,7 @@ func serveUntilDone(ctx context.Context, logger *slog.Logger, g *gateway.Gateway
 	defer signal.Stop(hangups)
 	upstreams, stopUpstreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopUpstreams()
-	endpoint.server.RegisterOnShutdown(g.Drain) // streams would keep their connections busy for ever
+	endpoint.server.RegisterOnShutdown(g.Drain) // otherwise streams would keep their connections busy forever
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.Run(upstreams) })

@@ -35,8 +35,8 @@ func listen(ctx context.Context, address string, g *gateway.Gateway) (net.Listen
 	return listener, nil
 }
 
-// newServer returns a server without a bound on the duration of a response, because streams last. Each write has a bound of
-// its own, see package httpconn.
+// newServer returns a server without a bound on the duration of a response, because streams last. Package transport bounds
+// each write instead.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerBound, ReadTimeout: readBound, IdleTimeout: idleBound, MaxHeaderBytes: maxHeaderBytes,

@@ -28,7 +28,7 @@ const flushBound = 5 * time.Second
 
 // telemetry is the OpenTelemetry SDK. The other packages use the API only.
 type telemetry struct {
-	// metrics serves all metrics in Prometheus' format.
+	// metrics serves all metrics in the Prometheus format.
 	metrics http.Handler
 	stops   []func(context.Context) error
 }

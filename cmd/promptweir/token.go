@@ -38,7 +38,7 @@ func (a *app) token(t config.Token) error {
 	if err != nil {
 		return &usageError{"token: " + err.Error()}
 	}
-	fmt.Fprintf(a.err, "Token, shown only this once: %s\n", token)
+	fmt.Fprintf(a.err, "Token, shown only once: %s\n", token)
 	_, err = fmt.Fprint(a.out, block)
 	return err
 }

@@ -10,7 +10,7 @@ func (a *app) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate", Short: "Check a configuration without starting or contacting anything", Args: takes(cobra.NoArgs),
 		Long: "Check a configuration without starting or contacting anything.\n\n" +
-			"All mistakes are reported in one run, each with its place and a remedy. Unset environment variables are warnings.",
+			"All errors are reported in one run, each with its place and a remedy. Unset environment variables are warnings.",
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := a.load(true)
 			if err != nil {
