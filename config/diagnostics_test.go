@@ -85,7 +85,7 @@ func spread(content string) string {
 	return strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(content)
 }
 
-func TestWrite_ShowsAMisspeltAttributeOnlyIfItIsNoSecret(t *testing.T) {
+func TestWrite_ShowsAMisspeltAttributeOnlyIfItIsNotASecret(t *testing.T) {
 	const secret = "hunter2"
 	for content, shows := range map[string]bool{
 		`team "a" { membres = ["user:hunter2@example.com"] }`:                        true,

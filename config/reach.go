@@ -21,7 +21,7 @@ type reach struct {
 }
 
 // checkHost reports an address that no upstream may have, and returns an error for one that the team was not granted. Names
-// are resolved and checked again when they are dialled; only what is certain from the text is decided here.
+// are resolved and checked again when they are dialed; only what is certain from the text is decided here.
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
 	// Reported rather than returned, since a grant of the host does not help.

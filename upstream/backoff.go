@@ -13,7 +13,7 @@ const (
 	lastBackoff  = 10 * time.Second
 	// backoffJitter randomises that time by ±50 % to avoid a thundering herd.
 	backoffJitter = 0.5
-	// steadyTime is how long a session or a stream must have lasted for the backoff to start anew.
+	// steadyTime is how long a session or a stream must have lasted for the backoff to start again.
 	steadyTime = 3 * time.Second
 )
 

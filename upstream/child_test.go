@@ -228,7 +228,7 @@ func TestChild_IsKilledAfterClosingStdout(t *testing.T) {
 }
 
 // The pipe to a child that does not read is full. Neither calls nor Run's end may be delayed by that.
-func TestChild_ThatDoesNotReadDelaysNobody(t *testing.T) {
+func TestChild_ThatDoesNotReadStdinDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "deaf", "script")
 	u.Timeout = time.Second

@@ -15,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-func TestProbe_OverHTTP(t *testing.T) {
+func TestProbe_DecidesTheEraOverHTTP(t *testing.T) {
 	t.Parallel()
 	unsupported := func(supported string) string {
 		return `{"code":-32022,"message":"unsupported","data":{"supported":` + supported + `,"requested":"2026-07-28"}}`

@@ -123,7 +123,7 @@ func TestReplicas_TakeTurns(t *testing.T) {
 	}, some, all, some)
 }
 
-func TestReplicas_CompleteWhereDeclared(t *testing.T) {
+func TestReplicas_CompleteWhereItIsDeclared(t *testing.T) {
 	t.Parallel()
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		if c.Completes() {
@@ -286,7 +286,7 @@ func TestReplicas_DegradeOnlyIfPromptIsOutOfReach(t *testing.T) {
 	}, []string{"p"}, []string{"p", "own"})
 }
 
-func TestReplicas_OneNeverReachable(t *testing.T) {
+func TestReplicas_WorkWhileOneIsUnreachable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gone := &replica{Peer: upstreamtest.NewPeer(t)}
@@ -310,7 +310,7 @@ func TestReplicas_OneNeverReachable(t *testing.T) {
 	})
 }
 
-func TestReplicas_RollingDeployment(t *testing.T) {
+func TestReplicas_ReportDifferencesOfARollingDeployment(t *testing.T) {
 	t.Parallel()
 	define := func(p *upstreamtest.Peer, list string) {
 		p.Result(wire.PromptsList, `{"prompts":[`+list+`]}`)
@@ -357,7 +357,7 @@ func TestReplicas_RollingDeployment(t *testing.T) {
 }
 
 // One of three servers of the official SDK is killed under load, and comes back.
-func TestReplicas_HideAKillUnderLoad(t *testing.T) {
+func TestReplicas_KeepServingWhenOneIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]mcp.StreamableHTTPOptions{
 		"sessions, SSE": {}, "sessions, JSON": {JSONResponse: true}, "modern": {Stateless: true},

@@ -66,7 +66,7 @@ func response(id *atomic.Value) string {
 
 const progress = `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}` + "\n\n"
 
-func TestResume_StreamThatEndedBeforeResponse(t *testing.T) {
+func TestResume_ContinuesStreamThatEndedBeforeResponse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -110,7 +110,7 @@ func TestResume_StreamThatEndedBeforeResponse(t *testing.T) {
 }
 
 // A server may send a request and hang up: it gets the reply, and the caller its response, however long a person took.
-func TestResume_StreamThatEndedDuringReply(t *testing.T) {
+func TestResume_ContinuesStreamThatEndedDuringReply(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -249,7 +249,7 @@ func TestResume_EndsWithCaller(t *testing.T) {
 }
 
 // The modern era has no resumption (2026-07-28, Transports): a stream that breaks is a failed call.
-func TestResume_NotInModernEra(t *testing.T) {
+func TestResume_IsNotTriedInTheModernEra(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewModernPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
@@ -262,7 +262,7 @@ func TestResume_NotInModernEra(t *testing.T) {
 	})
 }
 
-func TestResume_StandaloneStream(t *testing.T) {
+func TestResume_ContinuesStandaloneStream(t *testing.T) {
 	t.Parallel()
 	var purged atomic.Bool
 	peer := func(t testing.TB) *upstreamtest.Peer {

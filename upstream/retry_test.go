@@ -100,7 +100,7 @@ func TestRate_CountsAllReplicas(t *testing.T) {
 	}, one, one, one)
 }
 
-func TestRetry_SameEndpoint(t *testing.T) {
+func TestRetry_RepeatsTheCallAtTheSameEndpoint(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Attempts = 3

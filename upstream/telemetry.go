@@ -43,7 +43,7 @@ type instruments struct {
 	// transitions counts the breaker's changes of state.
 	transitions metric.Int64Counter
 	common      []attribute.KeyValue
-	// succeeded has the attributes of a successful call, by method: making them anew for each call would cost more than
+	// succeeded has the attributes of a successful call, by method: making them again for each call would cost more than
 	// the rest of the measurement.
 	succeeded map[string]metric.MeasurementOption
 }

@@ -55,7 +55,7 @@ func (w *Watcher) Record(read func(visit func(path string))) {
 }
 
 // Run calls changed when something that was recorded last has changed, until ctx ends. It calls it again for the next change,
-// whether or not changed records anew.
+// whether or not changed records again.
 func (w *Watcher) Run(ctx context.Context, changed func()) error {
 	rounds := time.NewTicker(round)
 	defer rounds.Stop()

@@ -81,7 +81,7 @@ func spoil(t *testing.T, file, admin string) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusUnprocessableEntity {
-		t.Fatalf("a reload of a mistake: %s", response.Status)
+		t.Fatalf("a reload of a broken configuration: %s", response.Status)
 	}
 }
 

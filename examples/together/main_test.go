@@ -81,7 +81,7 @@ func TestRun_FirstToEndStopsTheOthers(t *testing.T) {
 	}
 }
 
-func TestRun_StoppingIsNoError(t *testing.T) {
+func TestRun_StoppingIsNotAnError(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := run(ctx, [][]string{{"sleep", "60"}, {"sleep", "60"}}); err != nil {

@@ -57,7 +57,7 @@ func show(s *catalog.Catalog) []string {
 	return shown
 }
 
-func TestMerge_Rules(t *testing.T) {
+func TestMerge_DecidesWhoOwnsEachName(t *testing.T) {
 	long := strings.Repeat("n", catalog.MaxName-len("b.")+1)
 	first := catalog.Options{Separator: ".", KeepFirst: true}
 	for _, test := range []struct {
@@ -287,7 +287,7 @@ func TestWith_EqualsMergeInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestWith_NewAndMovedUpstreams(t *testing.T) {
+func TestWith_AcceptsNewAndMovedUpstreams(t *testing.T) {
 	one, two := upstream(t, "a/one", "x"), upstream(t, "a/two", "y")
 	base := catalog.Merge([]catalog.Source{one}, options())
 	if diff := diffContents(catalog.Merge([]catalog.Source{one, two}, options()), base.With(two)); diff != "" {
@@ -303,12 +303,12 @@ func TestWith_KeepsUnchangedEntries(t *testing.T) {
 	one, two := upstream(t, "a/one", "x=1", "y=1"), upstream(t, "a/two", "z=1")
 	before := catalog.Merge([]catalog.Source{one, two}, options())
 	if got := before.With(upstream(t, "a/one", "x=1", "y=1")); got != before {
-		t.Error("a list that says nothing new makes a new catalog")
+		t.Error("an unchanged list makes a new catalog")
 	}
 	after := before.With(upstream(t, "a/one", "x=2", "y=1"))
 	for _, name := range []string{"one.y", "two.z"} {
 		if before.Lookup(name) != after.Lookup(name) {
-			t.Errorf("entry %q was made anew", name)
+			t.Errorf("entry %q was made again", name)
 		}
 	}
 	if text(before.Lookup("one.x"), "title") != "1" || text(after.Lookup("one.x"), "title") != "2" {
@@ -316,7 +316,7 @@ func TestWith_KeepsUnchangedEntries(t *testing.T) {
 	}
 }
 
-// Apart from what is left out, an entry of one source looks the same in whatever company.
+// Apart from what is left out, an entry of one source looks the same whatever the other sources are.
 func TestExposedName_DependsOnItsOwnUpstreamOnly(t *testing.T) {
 	r := random(t)
 	for range 200 {
@@ -326,7 +326,7 @@ func TestExposedName_DependsOnItsOwnUpstreamOnly(t *testing.T) {
 		for _, e := range s.Entries() {
 			for _, o := range e.Owners {
 				if o.Upstream == mine.Upstream && alone.Lookup(e.Name) == nil {
-					t.Fatalf("%q is %q only in company", o.Name, e.Name)
+					t.Fatalf("%q is exposed as %q only beside other sources", o.Name, e.Name)
 				}
 			}
 		}

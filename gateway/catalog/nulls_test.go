@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/catalog"
 )
 
-func TestParsePrompt_TakesNullForAbsent(t *testing.T) {
+func TestParsePrompt_TreatsNullAsAbsent(t *testing.T) {
 	for _, test := range []struct{ raw, want, places string }{
 		{`{"name":"a","description":null,"x":null}`, `{"name":"a","x":null}`, "description"},
 		{`{"title":null,"name":"a","arguments":null,"icons":null,"_meta":null}`, `{"name":"a"}`, "title arguments icons _meta"},
@@ -30,7 +30,7 @@ func TestParsePrompt_TakesNullForAbsent(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.raw, diff)
 		}
 		if got.Hash != plain.Hash {
-			t.Errorf("%s has not the hash of %s", test.raw, test.want)
+			t.Errorf("%s does not have the hash of %s", test.raw, test.want)
 		}
 		if places := strings.Join(got.Nulls, " "); places != test.places {
 			t.Errorf("%s: null at %q, want %q", test.raw, places, test.places)

@@ -74,7 +74,7 @@ func compact(t *testing.T, text string) string {
 	return string(value)
 }
 
-func TestOverride_Renames(t *testing.T) {
+func TestOverride_RenamesThePrompt(t *testing.T) {
 	renamed := func(p catalog.Prompt, name string, fixed ...catalog.ArgumentValue) catalog.Prompt {
 		t.Helper()
 		overridden, err := p.Override(&catalog.Override{Name: name, Arguments: catalog.ArgumentOverrides{Fixed: fixed}})

@@ -69,7 +69,7 @@ func TestParsePrompt_ReadsTheDefinition(t *testing.T) {
 	}
 }
 
-func TestParsePrompt_RefusesWhatIsNoPrompt(t *testing.T) {
+func TestParsePrompt_RefusesWhatIsNotAPrompt(t *testing.T) {
 	reject := func(raw, because string) {
 		t.Helper()
 		_, err := catalog.ParsePrompt(jsontext.Value(raw))

@@ -21,7 +21,7 @@ func names(entries []*catalog.Entry) []string {
 	return list
 }
 
-func TestPage_Table(t *testing.T) {
+func TestPage_ReturnsEntriesAfterAName(t *testing.T) {
 	v := catalog.Merge([]catalog.Source{upstream(t, "a/u prefix=", "a", "b", "c", "d", "e")}, options()).View(everybody)
 	for _, test := range []struct {
 		after string
@@ -113,8 +113,8 @@ func TestAppendPrompts_IsJSON(t *testing.T) {
 	}
 }
 
-// Whoever drains pages while upstreams change meets each entry that was there throughout exactly once, in order, and
-// gets to the end.
+// A client that walks all pages while upstreams change meets each entry that was there throughout exactly once, in order, and
+// reaches the end.
 func TestPage_WalkingAllPagesWhileTheCatalogChanges(t *testing.T) {
 	r := random(t)
 	for range 300 {
@@ -155,11 +155,11 @@ func drainWhileChanging(t *testing.T, r *rand.Rand) {
 		}
 	}
 	if !slices.IsSorted(drained) || len(slices.Compact(slices.Clone(drained))) != len(drained) {
-		t.Fatalf("drained %v: out of order or twice", drained)
+		t.Fatalf("the pages have %v: out of order or twice", drained)
 	}
 	for _, p := range stable.Prompts {
 		if !slices.Contains(drained, p.Name) {
-			t.Fatalf("drained %v without %q", drained, p.Name)
+			t.Fatalf("the pages have %v without %q", drained, p.Name)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (p *Peer) Synchronize() {
 	})
 }
 
-// AwaitStream waits until the gateway has a stream on which it would hear of a change.
+// AwaitStream waits until the gateway has a stream on which it would be told of a change.
 func (p *Peer) AwaitStream() *Peer {
 	p.TB.Helper()
 	upstreamtest.Eventually(p.TB, p.Name+" has a stream", func() bool { return p.openStreams() > 0 })
@@ -266,7 +266,7 @@ func (p *Peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // checkSchema checks a message of the gateway. It leaves out gets with arguments that are not strings: no revision allows
-// them, and they travel as the client sent them.
+// them, and they are passed on as the client sent them.
 func (p *Peer) checkSchema(call Call, body []byte) {
 	var params struct{ Arguments map[string]json.RawMessage }
 	if call.Method == "prompts/get" && json.Unmarshal(call.Params, &params) == nil {

@@ -55,7 +55,7 @@ func ServeLocked(tb testing.TB, text string, lock config.Lock) *Server {
 }
 
 // ServeTwoTeams runs a gateway with the team payments of ann, whose upstream is billing, and the team search of bob,
-// whose upstream is find. Everybody sees the reviews of payments. Nobody sees its prompts wip_*, which it hides itself, and
+// whose upstream is find. Everybody sees the reviews of payments. Nobody sees its prompts wip_*, which the team hides, and
 // debug_*, which the gateway hides.
 func ServeTwoTeams(tb testing.TB, auth string) (s *Server, billing, find *Peer) {
 	tb.Helper()

@@ -47,7 +47,7 @@ func RecordTelemetry(tb testing.TB) (*tracetest.SpanRecorder, *metric.ManualRead
 	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
 	tb.Cleanup(func() {
-		// Not the providers from before: the global ones delegate to the first that is set, for ever.
+		// Not the providers from before: the global ones delegate to the first that is set, forever.
 		otel.SetTracerProvider(tracenoop.NewTracerProvider())
 		otel.SetMeterProvider(metricnoop.NewMeterProvider())
 	})

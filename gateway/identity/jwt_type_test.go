@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 )
 
-func TestJWT_RefusesTypesThatAreNoStrings(t *testing.T) {
+func TestJWT_RefusesTypesThatAreNotStrings(t *testing.T) {
 	p := identitytest.Serve(t)
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

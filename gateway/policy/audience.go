@@ -103,7 +103,7 @@ type decision struct {
 	audience *Audience
 }
 
-// maxPlacements bounds the principals whose audience is remembered. Finding the rules of a principal anew for each request
+// maxPlacements bounds the principals whose audience is remembered. Finding the rules of a principal again for each request
 // would cost more than the rest of the decision.
 const maxPlacements = 1024
 

@@ -352,7 +352,7 @@ func BenchmarkVisibility(b *testing.B) {
 	}
 }
 
-func TestWhen_OfAHideIsAskedOnlyForThoseWhoWouldSeeThePrompt(t *testing.T) {
+func TestWhen_OfAHideIsEvaluatedOnlyForThoseWhoWouldSeeThePrompt(t *testing.T) {
 	// It cannot be evaluated, and a failure shows that it was tried.
 	whens := conditions(t, `principal.claims.absent == prompt.name`)
 	cfg := &config.Config{Teams: []config.Team{{

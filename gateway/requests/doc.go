@@ -17,7 +17,7 @@
 //
 // Promises:
 //   - A request uses one snapshot from beginning to end. Where it has to move to a later one, because its upstream was
-//     replaced by a reload, its caller is authenticated anew, or the request fails.
+//     replaced by a reload, its caller is authenticated again, or the request fails.
 //   - What a server sends during a get reaches the client that made the get, and no other client.
 //   - A panic ends the request in which it happened, not the process.
 //   - Errors distinguish an upstream that answered with an error, which is passed on unchanged, from one that did not give a

@@ -95,7 +95,7 @@ func TestList_LeavesOutInvalidDefinitions(t *testing.T) {
 	s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.bad")).Want(t, http.StatusOK, "Unknown prompt: p.bad")
 }
 
-func TestList_EmptyIsNoError(t *testing.T) {
+func TestList_EmptyIsNotAnError(t *testing.T) {
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p")))
 	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-11-25", "")} {
 		c.Call("prompts/list", "").Want(t, http.StatusOK, `"prompts":[]`)

@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-func TestList_TakesNullForAbsent(t *testing.T) {
+func TestList_TreatsNullAsAbsent(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", `{"name":"a","title":null,"arguments":[{"name":"x","description":null}]}`, `{"name":"b","icons":null}`)
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
 	for _, revision := range gatewaytest.LegacyRevisions {

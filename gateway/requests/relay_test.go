@@ -394,7 +394,7 @@ func TestRelay_PassesProgressAndLogMessages(t *testing.T) {
 						upstreamtest.Eventually(t, name+" received the progress", func() bool { return strings.Contains(p.notes(), "progress for "+name+" as same") })
 						for note := range strings.SplitSeq(p.notes(), "; ") {
 							if !strings.Contains(note, " for "+name) {
-								t.Errorf("%s received %q, a note of somebody else", name, note)
+								t.Errorf("%s received %q, which is for another client", name, note)
 							}
 						}
 						if got := strings.Count(p.notes(), "log for"); got != want {

@@ -144,7 +144,7 @@ func (r *Request) checkSpelling() error {
 }
 
 // renew moves a request to the current snapshot. If a reload has replaced the configuration, the caller is authenticated
-// anew, and the request fails where it is not accepted any more.
+// again, and the request fails where it is not accepted any more.
 func (h *Handler) renew(ctx context.Context, r *Request) error {
 	s, _, err := h.publisher.Renew(ctx, &r.Caller)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestReply_PassesTheClientsErrorToTheServer(t *testing.T) {
 	}
 }
 
-func TestElicitation_ByURL(t *testing.T) {
+func TestElicitation_ByURLIsRelayed(t *testing.T) {
 	p := gatewaytest.NewRequestingPeer(t, gatewaytest.URLElicitation)
 	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", p.Peer))
 	form := s.LegacyWith("2025-11-25", "", `{"elicitation":{}}`) // without elicitation by URL

@@ -32,7 +32,7 @@ func (s *Snapshot) Authenticate(ctx context.Context, credential identity.Credent
 }
 
 // Renew returns the current snapshot. If a reload has replaced the caller's generation, it authenticates the caller
-// anew, and changed reports whether anything about the principal differs. On an error the caller is as it was, and must
+// again, and changed reports whether anything about the principal differs. On an error the caller is as it was, and must
 // not be served any more.
 func (p *Publisher) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
 	s = p.Current()

@@ -57,7 +57,7 @@ func (r *reloading) load(text string) *config.Config {
 	return cfg
 }
 
-// reload puts another configuration to work.
+// reload puts another configuration into use.
 func (r *reloading) reload(text string) {
 	r.t.Helper()
 	g, err := r.NewGeneration(r.load(text))

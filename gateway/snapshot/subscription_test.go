@@ -143,7 +143,7 @@ func TestSubscription_NotifiesOnlyAffectedAudiences(t *testing.T) {
 	}
 }
 
-func TestSubscription_FailingUpstreamIsNoChange(t *testing.T) {
+func TestSubscription_FailingUpstreamIsNotAChange(t *testing.T) {
 	stays, goes := gatewaytest.NewPeer(t, "stays", "a"), gatewaytest.NewPeer(t, "goes", "b")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", stays, goes))
 	c := s.Modern("")

@@ -140,7 +140,7 @@ func TestAuthenticate_RefusalNamesTheProvider(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_UnreachableProviderIsNoRefusal(t *testing.T) {
+func TestAuthenticate_UnreachableProviderIsNotARefusal(t *testing.T) {
 	idp := identitytest.Serve(t)
 	idp.Answer(http.StatusInternalServerError)
 	var log gatewaytest.Log

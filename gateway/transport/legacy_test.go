@@ -162,7 +162,7 @@ func TestSession_HasOneStream(t *testing.T) {
 	bystander.WantChange()
 }
 
-func TestStream_ReconnectToAFreshReplicaIsNoChange(t *testing.T) {
+func TestStream_ReconnectingToAFreshReplicaIsNotAChange(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	text := `gateway { cursor_keys = ["%KEY%"] }` + "\n" + gatewaytest.Team("eng", "", "", p)
 	c := gatewaytest.Serve(t, text).Legacy("2025-11-25", "")

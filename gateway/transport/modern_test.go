@@ -9,7 +9,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-func TestModern_RequestsStandForThemselves(t *testing.T) {
+func TestModern_EachRequestStandsAlone(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", "grüße")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
 	const good = `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`

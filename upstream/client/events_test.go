@@ -253,7 +253,7 @@ func TestEventReader_KeepsStreamsApart(t *testing.T) {
 				want = append(want, fmt.Sprintf(`{"a":%q}`, text), strconv.Quote(text))
 			}
 			if !slices.EqualFunc(got, want, func(value jsontext.Value, text string) bool { return string(value) == text }) {
-				t.Error("an answer is another one's")
+				t.Error("a stream returned the response of another stream")
 			}
 		})
 	}

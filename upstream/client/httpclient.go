@@ -138,7 +138,7 @@ func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*http
 	}
 }
 
-// setBody gives a request its body anew.
+// setBody gives a request its body again.
 func setBody(r *http.Request, body []byte) {
 	if body != nil {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

@@ -55,7 +55,7 @@ func refuses(after time.Duration) answer {
 	return answer{after: after, message: wire.Message{Error: jsontext.Value(`{"code":-32601,"message":"no"}`)}}
 }
 
-func TestNegotiate_WithSilentServer(t *testing.T) {
+func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 	t.Parallel()
 	const (
 		modern = `{"supportedVersions":["2026-07-28"],"capabilities":{}}`

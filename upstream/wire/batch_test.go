@@ -58,7 +58,7 @@ func TestParseAll_AcceptsBatchInItsRevisionOnly(t *testing.T) {
 	}
 }
 
-// What ParseBatch takes apart is, put together again, what was read; and it takes apart exactly strict JSON arrays.
+// Joined again, the messages that ParseBatch splits are what was read; and it splits exactly strict JSON arrays.
 func FuzzParseBatch(f *testing.F) {
 	for _, seed := range []string{`[]`, `[1]`, ` [ {"jsonrpc":"2.0","method":"a"} , {"a":[1,2]} ] `, `[{}]x`, `[{"a":1,"a":2}]`, `{}`, `[`, `[1,]`} {
 		f.Add([]byte(seed))
@@ -77,7 +77,7 @@ func FuzzParseBatch(f *testing.F) {
 			return
 		}
 		if !strict {
-			t.Fatalf("ParseBatch(%q) takes apart what is no array in strict JSON", raw)
+			t.Fatalf("ParseBatch(%q) splits what is not an array in strict JSON", raw)
 		}
 		joined := jsontext.Value("[" + string(bytes.Join(toBytes(batch), []byte(","))) + "]")
 		if joined.Compact() != nil || value.Compact() != nil || !bytes.Equal(joined, value) {

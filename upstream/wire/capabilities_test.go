@@ -6,7 +6,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-func TestCapabilities_InRevision(t *testing.T) {
+func TestCapabilities_KeepWhatARevisionKnows(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ declared, revision, want string }{
 		{`{}`, wire.Rev20251125, `{}`},
@@ -28,7 +28,7 @@ func TestCapabilities_InRevision(t *testing.T) {
 	}
 }
 
-func TestCapabilities_NeededForServerRequest(t *testing.T) {
+func TestNeededCapability_FollowsMethodAndParams(t *testing.T) {
 	t.Parallel()
 	all := wire.Elicitation | wire.ElicitationForm | wire.ElicitationURL | wire.Sampling | wire.SamplingTools | wire.Roots
 	for _, test := range []struct {

@@ -135,7 +135,7 @@ func TestReadError_KeepsBytes(t *testing.T) {
 	}
 }
 
-func TestRevisions_Eras(t *testing.T) {
+func TestRevisions_BelongToTheirEra(t *testing.T) {
 	for revision, modern := range map[string]bool{
 		wire.Rev20241105: false, wire.LatestLegacy: false, wire.Rev20260728: true, "2027-01-01": true, "": false,
 	} {

@@ -198,7 +198,7 @@ func TestMembers_SplitsCheckedObject(t *testing.T) {
 	}
 }
 
-func TestSingleLine(t *testing.T) {
+func TestSingleLine_RemovesLineBreaksBetweenTokens(t *testing.T) {
 	for _, test := range []struct{ value, want string }{
 		{`{ "a" : 1 }`, `{ "a" : 1 }`},
 		{"{\n  \"a\": 2.50,\r\n  \"b\": \"\\n\\u00e9\\/\",\n  \"c\": 12345678901234567890\n}\n", `{"a":2.50,"b":"\n\u00e9\/","c":12345678901234567890}`},
@@ -214,7 +214,7 @@ func TestSingleLine(t *testing.T) {
 	}
 }
 
-func TestQuote(t *testing.T) {
+func TestQuote_EscapesAndReplacesInvalidUTF8(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{``, `""`}, {`a"b\`, `"a\"b\\"`}, {"\n\x00", `"\n\u0000"`}, {"é😀", `"é😀"`}, {"\xff", `"` + "\ufffd" + `"`},
 	} {

@@ -113,7 +113,7 @@ func TestReadPath_FollowsLinksOnce(t *testing.T) {
 	}
 }
 
-func TestReadPath_ShowsNothingOfWhatIsNoConfiguration(t *testing.T) {
+func TestReadPath_ShowsNothingOfOtherFiles(t *testing.T) {
 	elsewhere := write(t, "token", "hunter2\n", "o.hcl", "hunter2\n")
 	for name, target := range map[string]string{
 		"x.hcl": filepath.Join(elsewhere, "token"), "y.hcl": filepath.Join(elsewhere, "o.hcl"), "folder": elsewhere,

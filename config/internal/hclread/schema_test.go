@@ -31,9 +31,9 @@ func TestCheck_SaysWhyANameIsWrong(t *testing.T) {
 func TestLacks_IsFalseForAMisspeltAttribute(t *testing.T) {
 	b := box(t, `nam = "x"`)
 	if b.Lacks("name") {
-		t.Error("name is lacking, though it is misspelt")
+		t.Error("Lacks is true for name, which is only misspelt")
 	}
 	if !b.Lacks("size") {
-		t.Error("size is not lacking")
+		t.Error("Lacks is false for size, which is absent")
 	}
 }
