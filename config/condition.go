@@ -94,7 +94,7 @@ func (c *Config) ReadsClaims() bool {
 	})
 }
 
-// findReads sets what the condition depends on. Claims are told apart by name, not by what is inside them.
+// findReads sets what the condition depends on. Claims are distinguished by name, not by what is inside them.
 func (c *Condition) findReads() {
 	for _, traversal := range c.expr.Variables() {
 		switch traversal.RootName() {

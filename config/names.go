@@ -147,7 +147,7 @@ func isName(s string) bool {
 	})
 }
 
-// isPrintable reports whether s is a name that can be told from the text around it: not empty, without white space.
+// isPrintable reports whether s is a name that stands out from the text around it: not empty, without white space.
 func isPrintable(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar

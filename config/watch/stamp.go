@@ -59,6 +59,7 @@ func foldersOf(path string) (folders []string) {
 		return nil
 	}
 	at, rest := filepath.VolumeName(path)+string(filepath.Separator), strings.TrimPrefix(path, filepath.VolumeName(path))
+	// One name at a time, as the system resolves a path: at is a folder that was reached, and rest is what is left of the path.
 	for links := 0; links <= maxLinks; {
 		name, after, more := strings.Cut(strings.TrimLeft(rest, string(filepath.Separator)), string(filepath.Separator))
 		if name == "" {
@@ -76,7 +77,7 @@ func foldersOf(path string) (folders []string) {
 				folders = append(folders, at)
 			}
 			at, rest = next, after
-		default:
+		default: // a link: the walk goes on at its target
 			folders = append(folders, at)
 			target, err := os.Readlink(next)
 			if err != nil {

@@ -125,7 +125,7 @@ func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jos
 		return nil, nil, err
 	}
 	claims, tried := keys.verify(token, header)
-	// Without a key ID, a failure does not tell a forged signature from one by a key that is new.
+	// Without a key ID, a failure does not distinguish a forged signature from one by a new key.
 	if claims == nil && (!tried || header.KeyID == "") {
 		if keys, err = i.keys.newer(ctx, keys); err != nil {
 			return nil, nil, err

@@ -22,15 +22,15 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	}
 	defer release()
 	switch {
-	case c.parked != "":
+	case c.parked != "": // the client has come back with its replies
 		c.outcome, err = h.parked.resume(ctx, r, c.parked)
-	case !r.Modern():
+	case !r.Modern(): // a modern upstream may require input, and is then called again with the client's replies
 		relay := r.upstreamRelay(ctx)
 		for round, again := 0, true; again; round++ {
 			err = c.callOwners(ctx, relay)
 			again, err = c.anotherRound(ctx, r, round, err)
 		}
-	case r.Relay != nil && r.Capabilities != 0:
+	case r.Relay != nil && r.Capabilities != 0: // a legacy upstream may send server requests in the middle of the call
 		c.outcome, err = h.parked.begin(ctx, r, func(ctx context.Context, relay *upstream.Relay) (outcome, error) {
 			running := *c // it may go on after this request is over
 			err := running.callOwners(ctx, relay)

@@ -171,7 +171,7 @@ func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 			return outcome{}, ctx.Err()
 		}
 		select {
-		case <-g.done:
+		case <-g.done: // the outcome counts, even if a server request came at the same moment
 			p.remove(g)
 			return g.outcome, g.err
 		default:

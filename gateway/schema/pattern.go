@@ -35,7 +35,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	// regexp.Compile does the same again below, but does not tell how large the program is.
+	// regexp.Compile does the same again below, but does not say how large the program is.
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func (p *Publisher) Started() time.Time { return p.started }
 func (p *Publisher) Stopped() <-chan struct{} { return p.stopped }
 
 // NewGeneration returns the generation of a configuration that is to replace the current one. Connectors whose upstream
-// block says the same as before are shared with it; the others have to be run. Nothing is published yet.
+// block is unchanged are shared with it; the others have to be run. Nothing is published yet.
 func (p *Publisher) NewGeneration(cfg *config.Config) (*Generation, error) {
 	return p.generation(cfg, p.Current().Generation)
 }

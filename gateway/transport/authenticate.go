@@ -20,11 +20,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// retryIdentity is when to try again after an issuer could not be asked, in seconds.
+// retryIdentity is when to try again after an issuer could not be reached, in seconds.
 const retryIdentity = "5"
 
 // authenticate returns who sends the request, or answers it: 401 without a valid credential, 403 for a token that lacks a
-// scope, and 503 if an issuer cannot be asked.
+// scope, and 503 if an issuer cannot be reached.
 func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 	if x.r.URL.RawQuery != "" && x.r.URL.Query().Has("access_token") { // it would appear in the logs of every intermediary
 		x.refuse(http.StatusBadRequest, id, wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))

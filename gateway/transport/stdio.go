@@ -32,6 +32,7 @@ func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credenti
 	outside := ctx
 	ctx, stop := withExpiry(ctx, c.caller.Principal.Expires)
 	defer stop()
+	// Once ctx has ended, a client that does not read its output must not delay the return for long.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushBound, func() { close(c.abandoned) }) })()
 	lines, written, failed := make(chan []byte), make(chan struct{}), make(chan error, 2)
 	go func() { failed <- readLines(ctx, in, lines) }()
@@ -43,7 +44,7 @@ func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credenti
 	}()
 	err = c.receiveLines(ctx, lines, failed)
 	if err != nil {
-		stop()
+		stop() // nobody receives lines any more, and the client may have stopped reading
 	}
 	c.finish()
 	select {

@@ -18,7 +18,7 @@
 //
 // # Sensitive values
 //
-// The results of env and file are sensitive, and so is whatever an expression computes from them. The [Schema] says of
+// The results of env and file are sensitive, and so is whatever an expression computes from them. The [Schema] says for
 // each attribute where its value goes: a plain attribute is logged and refuses sensitive values, an external one accepts
 // them, a secret one is treated as sensitive even if it is written out. Besides, the source text of secret attributes is
 // masked by name, on tokens, so that it is masked in a file that does not parse, too.
