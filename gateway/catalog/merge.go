@@ -99,6 +99,7 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	var stale []claim
 	next.claims, stale = exchange(c.claims, at, fresh)
 
+	// Only a name that the source claimed before or claims now can have another entry.
 	names := newSet(slices.Concat(stale, fresh), func(c claim) string { return c.name })
 	var changes []Change
 	for _, name := range names.sorted() {
@@ -110,6 +111,7 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	}
 	next.entries = splice(c.entries, changes, compareNames)
 
+	// Likewise, only what these names fold to can be shared by other entries than before.
 	slices.SortFunc(changes, func(a, b Change) int { return compareFolded(a.either(), b.either()) })
 	next.folded = splice(c.folded, changes, compareFolded)
 	folds := newSet(changes, func(c Change) string { return c.either().fold })
