@@ -147,7 +147,7 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 	})
 }
 
-// replace puts a connection in the place of another. Only run's goroutine may call it.
+// replace puts a connection in place of another. Only run's goroutine may call it.
 func (e *endpoint) replace(next *connection) {
 	close(e.connection.Swap(next).replaced)
 }

@@ -120,7 +120,7 @@ func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes
 }
 
 // beyond returns the later readers that are not among the earlier ones, by the rule that shows the prompt to them. If these
-// are everybody, but holds those for whom that is no news.
+// are everybody, but holds those for whom nothing changes.
 func beyond(before, after []policy.Reader) (more map[string][]string, but []string) {
 	more = map[string][]string{}
 	if slices.ContainsFunc(before, policy.Reader.Everybody) {

@@ -48,7 +48,7 @@ func TestHTTP_ReadsMessagesStrictly(t *testing.T) {
 	gatewaytest.Send(t, http.MethodPost, c.URL, fits, c.Headers).Want(t, http.StatusOK)
 }
 
-// malformed are texts in the place of a JSON value whose meaning no reader may guess.
+// malformed are texts in place of a JSON value whose meaning no reader may guess.
 var malformed = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"a duplicate member":              `{"a":1,"a":2}`,
 	"a duplicate in another spelling": `{"a":1,"\u0061":2}`,
@@ -74,7 +74,7 @@ var malformed = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"too deep":                        strings.Repeat("[", 127) + strings.Repeat("]", 127),
 }
 
-// deepest is a value of the greatest depth allowed in the place of the malformed ones.
+// deepest is a value of the greatest depth allowed in place of the malformed ones.
 var deepest = strings.Repeat("[", 125) + strings.Repeat("]", 125) //nolint:gochecknoglobals // a constant
 
 func TestHTTP_RefusesMalformedJSONInBothEras(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// signpost serves documents by path, with its own address in the place of URL, and refuses everything else.
+// signpost serves documents by path, with its own address in place of URL, and refuses everything else.
 type signpost struct {
 	challenge string
 	documents map[string]string

@@ -96,7 +96,7 @@ func Started(err error) bool {
 	return ok
 }
 
-// replaceCause returns cause in the place of err, and keeps what [Started] says of err.
+// replaceCause returns cause in place of err, and keeps what [Started] says of err.
 func replaceCause(err, cause error) error {
 	if Started(err) {
 		return &startedError{cause}

@@ -20,7 +20,7 @@ const (
 	probeSilence = 3 * time.Second
 	// handshakeTimeout is how long a server may take to start and to agree on a revision.
 	handshakeTimeout = time.Minute
-	// anyLegacy in the place of a revision skips the probe.
+	// anyLegacy in place of a revision skips the probe.
 	anyLegacy = "legacy"
 )
 
@@ -249,7 +249,7 @@ func mayBeSSE(err error) bool {
 	}
 	switch status.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return false // a proxy answered in the place of a server that is down
+		return false // a proxy answered in place of a server that is down
 	}
 	return status.Status >= http.StatusBadRequest
 }

@@ -18,7 +18,7 @@ type Options struct {
 	// DialGuard returns an error for an address that must not be dialed. It gets an IP address and a port, after name
 	// resolution. Nil allows every address.
 	DialGuard func(address string) error
-	// Transport carries HTTP requests in the place of a network transport. TLS settings and DialGuard do not apply to it.
+	// Transport carries HTTP requests in place of a network transport. TLS settings and DialGuard do not apply to it.
 	Transport http.RoundTripper
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Forgotten in the place of a method stands for any request of a session that the peer has forgotten.
+// Forgotten in place of a method stands for any request of a session that the peer has forgotten.
 const Forgotten = "session not found"
 
 // Peer is an MCP server over Streamable HTTP. By default it is a legacy one with sessions, notifications and one prompt, "p".

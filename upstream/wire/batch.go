@@ -4,7 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Batches reports whether a revision has batches: an array of messages in the place of one message.
+// Batches reports whether a revision has batches: an array of messages in place of one message.
 func Batches(revision string) bool { return revision == Rev20250326 }
 
 // NoBatches returns the error for a batch in any other revision.

@@ -24,7 +24,7 @@ func ParseList(raw []byte, member string) (Message, error) {
 	if lax != nil {
 		return Message{}, err
 	}
-	// Everything else is checked in a copy that has null in the place of the elements that are not valid.
+	// Everything else is checked in a copy that has null in place of the elements that are not valid.
 	masked := []byte{'['}
 	for i, element := range elements {
 		if i > 0 {

@@ -126,7 +126,7 @@ func TestReadFile_ReadsWhatWasChecked(t *testing.T) {
 	}
 }
 
-// swapper puts a link in the place of a file or folder once it has allowed it.
+// swapper puts a link in place of a file or folder once it has allowed it.
 type swapper struct {
 	recorder
 
