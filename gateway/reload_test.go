@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -458,6 +461,45 @@ func TestReload_ChangesTheCallerOfRequestsThatWaitToBeRead(t *testing.T) {
 }
 
 // A reply is for the server that required the input.
+func TestReload_RefusesACallerWhoseRequestIsStillArriving(t *testing.T) {
+	team := gatewaytest.Team("eng", `"user:ann", "user:bob"`, "", gatewaytest.NewPeer(t, "up", "a"))
+	ann, bob := gatewaytest.Token("ann"), gatewaytest.Token("bob")
+	r := gatewaytest.ServeReloadable(t, "auth {\n"+ann+bob+"}\n"+team, gateway.Options{})
+	body, headers := r.Modern("ann").Encode("1", "prompts/list", "")
+	request := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, r.URL, body, append(headers, "Expect", "100-continue"))
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", request.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
+	var whole bytes.Buffer
+	if err := request.Write(&whole); err != nil {
+		t.Fatal(err)
+	}
+	header := whole.Len() - len(body)
+	if _, err := conn.Write(whole.Next(header)); err != nil {
+		t.Fatal(err)
+	}
+	// The server writes this when the gateway begins to read the body.
+	proceed := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
+	if _, err := io.ReadFull(conn, proceed); err != nil || !strings.Contains(string(proceed), " 100 ") {
+		t.Fatalf("got %q, %v, want status 100", proceed, err)
+	}
+	r.MustReload("auth {\n" + bob + "}\n" + team)
+	if _, err := conn.Write(whole.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("status %d, want %d", response.StatusCode, http.StatusUnauthorized)
+	}
+}
+
 func TestReload_KeepsRepliesFromAnotherServer(t *testing.T) {
 	one, two := gatewaytest.NewInputRequiredPeer(t, `"state"`), gatewaytest.NewInputRequiredPeer(t, `"state"`)
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", one), gateway.Options{})

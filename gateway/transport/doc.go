@@ -13,7 +13,8 @@
 // response.
 //
 // Promises:
-//   - A request takes the current snapshot once, and is checked, authenticated and answered by that snapshot.
+//   - A request that has arrived in full takes the current snapshot once, and is authenticated and answered by that snapshot.
+//     Only its origin is checked before its body is read.
 //   - No state is kept for a client that a replica with the same keys would need. Tied to this process are: streams,
 //     connections, requests in flight and their cancellation, replies that a server request waits for, log levels, and
 //     which sessions have ended.

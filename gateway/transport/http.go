@@ -22,12 +22,14 @@ const (
 	maxPrealloc = 64 << 10
 )
 
-// exchange is one HTTP request and its response, under one snapshot.
+// exchange is one HTTP request and its response.
 type exchange struct {
 	*Transport
 
-	w        http.ResponseWriter
-	r        *http.Request
+	w http.ResponseWriter
+	r *http.Request
+	// snapshot is the one that was current when the request had arrived in full. Until then it is that of the header, by which
+	// its origin is checked.
 	snapshot *snapshot.Snapshot
 }
 
@@ -103,6 +105,7 @@ func (x *exchange) receive() (incoming, bool) {
 		x.refuse(status, nil, refusal)
 		return incoming{}, false
 	}
+	x.snapshot = x.publisher.Current() // the body may have taken long to arrive, and a reload may have revoked the credential
 	in, refusal := readIncoming(body)
 	if refusal != nil {
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)

@@ -105,7 +105,7 @@ func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	}
 }
 
-// exchange begins to serve a request, or refuses one that fails the origin check. It is here that a request takes its snapshot.
+// exchange begins to serve a request whose header has arrived, or refuses one that fails the origin check.
 func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x = &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {
