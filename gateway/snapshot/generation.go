@@ -193,10 +193,11 @@ func (g *Generation) NamesWithoutBlock(name string) (names []string) {
 }
 
 func (g *Generation) catalogOptions() catalog.Options {
+	p := g.Policy // not g: a catalog may outlive many generations, and keeps these options
 	return catalog.Options{
 		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
 		Visibility: func(e *catalog.Entry) *policy.Visibility {
-			return g.Policy.Visibility(e.Team, e.Owners[0].Upstream, e.Name, e.JSON)
+			return p.Visibility(e.Team, e.Owners[0].Upstream, e.Name, e.JSON)
 		},
 	}
 }

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
+	"weak"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // reloading is a publisher whose configuration changes. It contacts no upstream, but has saved lists in their place. The
@@ -124,6 +127,22 @@ func TestReplace_KeepsTheCatalogIfNothingAboutPromptsChanges(t *testing.T) {
 	if !slices.Equal(after.Connectors, before.Connectors) {
 		t.Error("connectors were made again")
 	}
+}
+
+func TestReplace_LetsGoOfTheGenerationThatTheCatalogWasMergedFor(t *testing.T) {
+	r := reloadingTwoTeams(t)
+	merged, before := r.Current().Catalog, weak.Make(r.Current().Generation)
+	for i := range 3 {
+		r.reload(twoTeams(fmt.Sprintf("page_size = %d", i+1), "", ""))
+	}
+	if r.Current().Catalog != merged {
+		t.Fatal("the catalog was built again")
+	}
+	upstreamtest.Eventually(t, "the generation is gone", func() bool {
+		runtime.GC()
+		return before.Value() == nil
+	})
+	runtime.KeepAlive(r) // which has the catalog
 }
 
 func TestReplace_AdmitsOnlyTheListsOfTheTeamThatChanges(t *testing.T) {
