@@ -213,14 +213,13 @@ func (c *connection) respond(ctx context.Context, request *requests.Request) []b
 	return response.JSON
 }
 
-// respondListen serves one of possibly several subscriptions. It returns the response to a request that is refused;
-// otherwise the subscription has sent its own.
+// respondListen serves one of possibly several subscriptions. It returns the response to a request that is refused, or
+// the closing result, to be sent when the id is free again.
 func (c *connection) respondListen(ctx context.Context, request *requests.Request) []byte {
 	wanted, refusal := c.readListen(ctx, request)
 	if refusal != nil {
 		return wire.AppendError(nil, request.Message.ID, refusal)
 	}
 	sub := c.publisher.Subscribe(request.Caller.Principal)
-	c.listen(ctx, &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}, outlet{send: c.send, ending: c.ending})
-	return nil
+	return c.listen(ctx, &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}, outlet{send: c.send, ending: c.ending})
 }

@@ -137,10 +137,13 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	l := &listener{caller: caller, sub: x.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
 	t := x.Transport // the stream must not keep the exchange in memory
 	x.serveStream(caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
-		t.listen(ctx, l, outlet{
+		closing := t.listen(ctx, l, outlet{
 			send:      func(message []byte) { out.event("", message) },
 			keepAlive: out.comment,
 			broken:    func() bool { return out.err != nil },
 		})
+		if closing != nil {
+			out.event("", closing)
+		}
 	})
 }

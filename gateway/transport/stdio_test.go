@@ -111,6 +111,18 @@ func TestStdio_CompletesSubscriptionsAtTheEnd(t *testing.T) {
 	}
 }
 
+func TestStdio_ClosingResultFreesItsID(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", "a")))
+	s.Drain() // ends each subscription at once
+	c := s.Stdio("")
+	listen, _ := s.Modern("").Encode("1", "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`)
+	for range 1000 { // each would find the id in use only if it is faster than the end of the one before
+		c.Send(listen)
+		c.WantMessage("notifications/subscriptions/acknowledged")
+		c.WantMessage(`"id":1`, `"result"`)
+	}
+}
+
 func TestStdio_ReadsMessagesStrictly(t *testing.T) {
 	c := gatewaytest.Serve(t, ``).Stdio("")
 	c.Send(`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`)

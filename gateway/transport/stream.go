@@ -85,9 +85,9 @@ func (t *Transport) readListen(ctx context.Context, request *requests.Request) (
 	return request.Params.Object("notifications").Get("promptsListChanged").Kind() == 't', nil
 }
 
-// listen serves a subscription until it ends: the acknowledgment, each change and, if the gateway or the credential's expiry
-// ends it, the closing result. It closes the subscription.
-func (t *Transport) listen(ctx context.Context, l *listener, out outlet) {
+// listen serves a subscription until it ends: the acknowledgment, then each change. It closes the subscription. The closing
+// result is for the caller to send, nil unless the gateway or the credential's expiry ended the subscription.
+func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closing []byte) {
 	defer l.sub.Close()
 	granted := wire.Object{}
 	if l.wanted {
@@ -101,8 +101,9 @@ func (t *Transport) listen(ctx context.Context, l *listener, out outlet) {
 		}
 	}, out)
 	if ended || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		out.send(l.closingResult(t.requests.ServerInfo()))
+		return l.closingResult(t.requests.ServerInfo())
 	}
+	return nil
 }
 
 // notification returns a notification that belongs to the subscription.
