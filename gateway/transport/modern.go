@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -135,7 +136,9 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 		return
 	}
 	l := &listener{caller: caller, sub: x.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
-	t := x.Transport // the stream must not keep the exchange in memory
+	t := x.Transport
+	// An idle stream must not keep in memory what later reloads replace.
+	x.snapshot, request.Snapshot, request.Caller = nil, nil, snapshot.Caller{}
 	x.serveStream(caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{
 			send:      func(message []byte) { out.event("", message) },
