@@ -3,13 +3,16 @@ package requests_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -109,31 +112,55 @@ func TestList_FailsWhileNoUpstreamHasListed(t *testing.T) {
 	for _, c := range []*gatewaytest.Client{s.Modern(""), s.Legacy("2025-06-18", "")} {
 		c.Call("prompts/list", "").Want(t, http.StatusOK, `"code":-32603`, `"data":{"upstream":"gone","reason":"unreachable","retryAfterMs":`)
 	}
-	begun := time.Now()
-	slow := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewSilentPeer(t, "slow"))).Modern("")
-	slow.Call("prompts/list", "").Want(t, http.StatusOK, `"code":-32603`, `"upstream":"slow","reason":"starting"`)
-	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("the first list took %v, want it to wait for the start only", took)
+}
+
+// newGateway returns a gateway that does not run yet. In a bubble of package synctest, the clock stands still while messages
+// travel between its upstreams and peers outside of the bubble.
+func newGateway(t *testing.T, peers ...*gatewaytest.Peer) *gateway.Gateway {
+	t.Helper()
+	g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", peers...)), gateway.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	begun = time.Now()
-	slow.Call("prompts/list", "")
-	if took := time.Since(begun); took >= 2*time.Second {
-		t.Errorf("a list after the start took %v, want no wait", took)
-	}
+	return g
+}
+
+// timeList returns the response to prompts/list and the time that it took.
+func timeList(t *testing.T, g *gateway.Gateway) (gatewaytest.Response, time.Duration) {
+	t.Helper()
+	body, headers := (&gatewaytest.Client{Revision: gatewaytest.Latest}).Encode("1", "prompts/list", "")
+	begun, w := time.Now(), httptest.NewRecorder()
+	g.Handler().ServeHTTP(w, gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/mcp", body, headers))
+	return gatewaytest.Response{Status: w.Code, Header: w.Header(), Body: w.Body.String()}, time.Since(begun)
+}
+
+func TestList_WaitsForStartingUpstreamsForTwoSeconds(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "slow", "a")
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, p)
+		for _, want := range []time.Duration{2 * time.Second, 0} { // since the start, not since the request
+			a, took := timeList(t, g)
+			a.Want(t, http.StatusOK, `"code":-32603`, `"upstream":"slow","reason":"starting"`)
+			if took != want {
+				t.Errorf("the list took %v, want %v", took, want)
+			}
+		}
+	})
 }
 
 func TestList_WaitsForStartingUpstreams(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
-	release := make(chan struct{})
-	p.Intercept(func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
-		<-release
-		return false
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, p)
+		time.AfterFunc(time.Second, func() { gatewaytest.Run(t, g) })
+		a, took := timeList(t, g)
+		if diff := cmp.Diff([]string{"p.a"}, a.Names(t)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if took != time.Second {
+			t.Errorf("the list took %v, want it to be there with the upstream", took)
+		}
 	})
-	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", p))
-	time.AfterFunc(100*time.Millisecond, func() { close(release) })
-	if diff := cmp.Diff([]string{"p.a"}, s.Modern("").List()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }
 
 func TestList_NamesDegradedUpstreams(t *testing.T) {
