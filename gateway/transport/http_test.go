@@ -1,16 +1,21 @@
 package transport_test
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/httpconn"
 )
 
 func TestHTTP_NegotiatesContentTypes(t *testing.T) {
@@ -97,46 +102,117 @@ func TestHTTP_AcceptsItsOwnAddressAsHost(t *testing.T) {
 	}
 }
 
-// ReadTimeout bounds the time that a request takes to arrive, and not the time that its response takes.
-func TestHTTP_ReadTimeoutBoundsOnlyTheArrivalOfARequest(t *testing.T) {
-	const bound = 50 * time.Millisecond
-	p := gatewaytest.NewPeer(t, "up", "p")
-	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
-		if call.Method == "prompts/get" {
-			time.Sleep(3 * bound) // longer than the request may take to arrive
-		}
-		return false
-	})
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
-	bounded := gatewaytest.NewUnstartedServer(s.Gateway)
-	bounded.Config.ReadTimeout = bound
-	bounded.Start()
-	t.Cleanup(func() {
-		s.Drain()
-		bounded.CloseClientConnections()
-		bounded.Close()
-	})
-	s.URL = bounded.URL + "/mcp"
+// pipes is a listener whose connections are pipes, on which the clock of package synctest's bubbles counts.
+type pipes chan net.Conn
 
-	c := s.Legacy("2025-06-18", "")
-	stream := c.Listen("s")
-	c.Call("prompts/get", gatewaytest.GetParams("up.p")).Want(t, http.StatusOK, "from up")
-	s.Modern("").Call("prompts/get", gatewaytest.GetParams("up.p")).Want(t, http.StatusOK, "from up")
-	p.AwaitStream().Offer("p", "q")
-	stream.WantChange()
+// dial has the signature of [http.Transport.DialContext].
+func (l pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	l <- far
+	return near, nil
+}
 
-	half, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(bounded.URL, "http://"))
+// Accept implements [net.Listener].
+func (l pipes) Accept() (net.Conn, error) {
+	if c, ok := <-l; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements [net.Listener].
+func (l pipes) Close() error {
+	close(l)
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (l pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// readTimeout is that of [serveOverPipes].
+const readTimeout = 500 * time.Millisecond
+
+// serveOverPipes serves a gateway with an upstream that has not started, which the first requests wait for.
+func serveOverPipes(t *testing.T, p *gatewaytest.Peer) (*gateway.Gateway, pipes) {
+	t.Helper()
+	g, err := gateway.New(gatewaytest.Load(t, gatewaytest.Team("eng", "", "", p)), gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer half.Close()
-	if _, err := half.Write([]byte("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")); err != nil {
-		t.Fatal(err)
-	}
-	_ = half.SetReadDeadline(time.Now().Add(gatewaytest.Patience))
-	answer := make([]byte, 1000)
-	n, err := half.Read(answer)
-	if err != nil || !strings.Contains(string(answer[:n]), "did not arrive in full") {
-		t.Errorf("half of a request: got %q, %v, want that it did not arrive in full", answer[:n], err)
-	}
+	server, listener := &http.Server{Handler: g.Handler(), ReadTimeout: readTimeout}, make(pipes)
+	go func() { _ = server.Serve(httpconn.Listen(server, listener)) }()
+	t.Cleanup(func() {
+		g.Drain()
+		_ = server.Close()
+	})
+	return g, listener
+}
+
+func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "p")
+	synctest.Test(t, func(t *testing.T) {
+		_, listener := serveOverPipes(t, p)
+		half, _ := listener.dial(t.Context(), "", "")
+		defer half.Close()
+		begun := time.Now()
+		if _, err := half.Write([]byte("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 1000)
+		n, err := half.Read(answer)
+		if err != nil || !strings.Contains(string(answer[:n]), "did not arrive in full") {
+			t.Errorf("half of a request: got %q, %v, want that it did not arrive in full", answer[:n], err)
+		}
+		if took := time.Since(begun); took != readTimeout {
+			t.Errorf("it was answered after %v, want %v", took, readTimeout)
+		}
+	})
+}
+
+func TestHTTP_ReadTimeoutDoesNotBoundResponses(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "p")
+	synctest.Test(t, func(t *testing.T) {
+		g, listener := serveOverPipes(t, p)
+		client := &http.Client{Transport: &http.Transport{DialContext: listener.dial}}
+		send := func(method, body string, h gatewaytest.Headers) (http.Header, io.Reader) {
+			response, err := client.Do(gatewaytest.NewRequest(t.Context(), t, method, "http://localhost/mcp", body, h))
+			if err != nil {
+				t.Error(err)
+				return nil, http.NoBody
+			}
+			t.Cleanup(func() { _ = response.Body.Close() })
+			return response.Header, response.Body
+		}
+		legacy, modern := &gatewaytest.Client{TB: t, Revision: "2025-11-25"}, &gatewaytest.Client{TB: t, Revision: gatewaytest.Latest}
+		initialize, _ := legacy.Encode("1", "initialize", gatewaytest.InitializeParams(legacy.Revision))
+		initialized, _ := send(http.MethodPost, initialize, nil)
+		legacy.Headers = gatewaytest.Headers{"Mcp-Session-Id", initialized.Get("Mcp-Session-Id")}
+
+		begun := time.Now()
+		var slow sync.WaitGroup
+		for _, c := range []*gatewaytest.Client{legacy, modern} {
+			get, h := c.Encode("1", "prompts/get", gatewaytest.GetParams("up.p"))
+			slow.Go(func() {
+				_, got := send(http.MethodPost, get, h)
+				body, err := io.ReadAll(got)
+				if err != nil || !strings.Contains(string(body), "Unknown prompt: up.p") {
+					t.Errorf("%s: got %q, %v, want that the prompt is unknown", c.Revision, body, err)
+				}
+			})
+		}
+		_, events := send(http.MethodGet, "", legacy.Headers)
+		stream := bufio.NewReader(events)
+		slow.Wait()
+		if took := time.Since(begun); took < 3*readTimeout {
+			t.Errorf("the responses took %v, want more than %v", took, 3*readTimeout)
+		}
+		time.Sleep(3 * readTimeout)
+		gatewaytest.Run(t, g)
+		for line := ""; !strings.Contains(line, "list_changed"); {
+			var err error
+			if line, err = stream.ReadString('\n'); err != nil {
+				t.Fatalf("the stream has ended: %v", err)
+			}
+		}
+	})
 }
