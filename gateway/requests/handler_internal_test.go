@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -83,6 +84,35 @@ func TestGet_PanicReleasesItsLimit(t *testing.T) {
 		r.Caller, r.Snapshot = caller, s
 		if response := h.Handle(t.Context(), r, nil); !strings.Contains(string(response.JSON), "Internal error") {
 			t.Errorf("got %s, want the response after a panic", response.JSON)
+		}
+	}
+}
+
+func TestRenew_DistinguishesARefusalFromAnIssuerThatCannotBeAsked(t *testing.T) {
+	before, err := snapshot.Evaluate(&config.Config{}, nil, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher, err := snapshot.NewPublisher(&config.Config{}, snapshot.Options{}) // its generation has replaced that of before
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(publisher, Options{Logger: slog.New(slog.DiscardHandler)})
+	for after, want := range map[error]string{
+		identity.ErrBadCredential: `"code":-32600,"message":"Unauthorized`,
+		identity.ErrUnavailable:   `"code":-32603,"message":"Service unavailable`,
+	} {
+		var outcome error
+		caller, err := before.Authenticate(t.Context(), func(context.Context, *identity.Authenticator) (policy.Principal, error) {
+			return policy.Principal{Subject: "user:ann"}, outcome
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome = fmt.Errorf("reading the token: %w", after)
+		err = h.renew(t.Context(), &Request{Snapshot: before, Caller: caller})
+		if got := string(wireError(t.Context(), h.logger, err).JSON()); !strings.Contains(got, want) {
+			t.Errorf("%v: got %s, want %s in it", after, got, want)
 		}
 	}
 }

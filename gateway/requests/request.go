@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -164,6 +165,10 @@ func (h *Handler) settle(ctx context.Context, r *Request) error {
 	return nil
 }
 
+// refusedAfterReload returns the error for a client that a reload does not accept, or whose issuer could not be asked.
 func refusedAfterReload(err error) error {
+	if errors.Is(err, identity.ErrUnavailable) {
+		return errors.Join(wire.NewError(wire.InternalError, "Service unavailable: the identity provider did not answer"), err)
+	}
 	return errors.Join(wire.NewError(wire.InvalidRequest, "Unauthorized: the configuration was reloaded and does not accept the credential"), err)
 }
