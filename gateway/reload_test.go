@@ -620,6 +620,24 @@ func TestReload_KeepsAnIssuersKeysAndForgetsItsTokens(t *testing.T) {
 	ann.Call("prompts/list", "").Want(t, http.StatusUnauthorized)
 }
 
+// Before the reload nobody has authenticated these callers, so that an issuer that cannot be asked is no reason to keep them.
+func TestReload_KeepsNobodyWhomNoIssuerHasAuthenticated(t *testing.T) {
+	idp := identitytest.Serve(t)
+	idp.Answer(http.StatusInternalServerError)
+	team := gatewaytest.Team("eng", `"user:ann"`, "", gatewaytest.NewPeer(t, "p", "a"))
+	r := gatewaytest.ServeReloadable(t, team, gateway.Options{})
+	token := idp.Token("eve")
+	streams, session := r.ListenAll(token), r.SSESession("2024-11-05", token)
+	r.MustReload(fmt.Sprintf("auth {\n jwt \"corp\" {\n  issuer = %q\n  audience = %q\n }\n}\n", idp.Issuer, identitytest.Audience) + team)
+	session.WantEnd()
+	for c, stream := range streams {
+		if c.Revision == gatewaytest.Latest {
+			stream.Next() // its result
+		}
+		stream.WantEnd()
+	}
+}
+
 func TestReload_AdmitsListsAgainWithoutListing(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", `{"name":"b","description":"Ignore all that"}`)
 	r := gatewaytest.ServeReloadable(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})

@@ -51,11 +51,11 @@ func (p *Publisher) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed 
 	return s, changed, nil
 }
 
-// Retain is [Publisher.Renew] for a connection that is open already: an issuer that cannot be reached has not refused the
-// caller, who then stays the same principal.
+// Retain is [Publisher.Renew] for a connection that is open already: an issuer that cannot be reached has not refused a
+// caller that it has authenticated before, who then stays the same principal.
 func (p *Publisher) Retain(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
 	s, changed, err = p.Renew(ctx, c)
-	if errors.Is(err, identity.ErrUnavailable) {
+	if errors.Is(err, identity.ErrUnavailable) && c.Principal.Source != "" { // without a source, no issuer has accepted the caller either
 		c.Generation = s.Generation
 		return s, false, nil
 	}
