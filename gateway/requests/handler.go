@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -37,9 +38,10 @@ type Handler struct {
 
 // New returns a handler of requests whose snapshots come from a publisher.
 func New(publisher *snapshot.Publisher, opts Options) *Handler {
+	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt") // each failed get could log a line
 	return &Handler{
-		publisher: publisher, logger: opts.Logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(opts.Logger), limits: newLimits(),
+		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
+		schemas: newSchemas(logger), limits: newLimits(),
 	}
 }
 

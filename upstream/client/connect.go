@@ -9,8 +9,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
+
+// maxLogged bounds how often the same message is logged for one address within ten seconds.
+const maxLogged = 50
 
 // Connect opens a single session with the first address of a server. See [Dialer.Connect].
 func Connect(ctx context.Context, server config.Upstream, opts Options) (*Session, error) {
@@ -52,7 +56,7 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 		}
 		d := &Dialer{
 			server: single[i], address: address, implementation: opts.implementation(),
-			logger: limitLog(logger.With(slog.String("upstream", server.Name))),
+			logger: loglimit.New(logger.With(slog.String("upstream", server.Name)), maxLogged),
 		}
 		if server.Transport != config.Stdio {
 			d.http = newHTTPClient(single[i], opts, tokens)

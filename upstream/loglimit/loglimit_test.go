@@ -1,0 +1,113 @@
+package loglimit_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/upstream/loglimit"
+)
+
+// recorder is what a logger wrote. Timers write too.
+type recorder struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.Write(p)
+}
+
+// lines returns what was written so far, within synctest.Test.
+func (r *recorder) lines() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Split(strings.TrimSpace(r.b.String()), "\n")
+}
+
+// logger returns a logger that writes no times.
+func (r *recorder) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func TestNew_CountsWhatItWithholds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log recorder
+		limited := loglimit.New(log.logger(), 2)
+		derived := limited.With("upstream", "git")
+		for i := range 1000 {
+			derived.Warn("line ignored", "line", i)
+		}
+		limited.Warn("another message")
+		time.Sleep(11 * time.Second)
+		derived.Warn("line ignored", "line", 1000)
+		want := []string{
+			`msg="line ignored" upstream=git line=0`,
+			`msg="line ignored" upstream=git line=1`,
+			`msg="another message"`,
+			`msg="line ignored" upstream=git line=999 more=997`,
+			`msg="line ignored" upstream=git line=1000`,
+		}
+		if diff := cmp.Diff(want, log.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNew_CountsKindsByTheirKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log recorder
+		limited := loglimit.New(log.logger(), 1, "upstream", "reason")
+		for i := range 3 {
+			limited.Warn("no answer", "upstream", "a", "reason", "timeout", "took", i)
+			limited.Warn("no answer", "upstream", "b", "reason", "timeout", "took", i)
+		}
+		limited.Warn("no answer", "upstream", "a", "reason", "overloaded")
+		limited.Warn("no answer", "upstream", "a", "reason", "overloaded")
+		limited.Warn("no answer")
+		first := len(log.lines())
+		time.Sleep(11 * time.Second)
+		want := map[string]bool{
+			`msg="no answer" upstream=a reason=timeout took=0`: true, `msg="no answer" upstream=b reason=timeout took=0`: true,
+			`msg="no answer" upstream=a reason=overloaded`: true, `msg="no answer"`: true,
+			`msg="no answer" upstream=a reason=timeout took=2 more=1`: true, `msg="no answer" upstream=b reason=timeout took=2 more=1`: true,
+		}
+		got := map[string]bool{}
+		for _, line := range log.lines() {
+			got[line] = true
+		}
+		if diff := cmp.Diff(want, got); diff != "" || first != 4 || len(log.lines()) != 7 { // the second "overloaded" is the same line
+			t.Errorf("log, %d lines at once, %d in all (-want +got):\n%s", first, len(log.lines()), diff)
+		}
+	})
+}
+
+func TestNew_ForgetsOldKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log recorder
+		limited := loglimit.New(log.logger(), 1, "prompt")
+		for range 3 {
+			for i := range 2000 {
+				limited.Warn("screen", "prompt", i)
+			}
+			time.Sleep(11 * time.Second)
+		}
+		if got := len(log.lines()); got != 6000 {
+			t.Errorf("%d lines, want each once in each window", got)
+		}
+	})
+}
