@@ -2,9 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,28 +41,4 @@ func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// logger returns a logger that writes to standard error, because standard output belongs to results and to stdio clients.
-func (a *app) logger() (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error", a.logLevel)}
-	}
-	options := &slog.HandlerOptions{Level: level}
-	switch a.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(a.err, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(a.err, options)), nil
-	}
-	return nil, &usageError{fmt.Sprintf("--log-format %q: use text or json", a.logFormat)}
-}
-
-// quietLogger is logger for commands that print a result and end: it logs errors only, unless --log-level is set.
-func (a *app) quietLogger() (*slog.Logger, error) {
-	if !a.flags.Changed("log-level") {
-		a.logLevel = "error"
-	}
-	return a.logger()
 }

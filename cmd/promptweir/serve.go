@@ -33,10 +33,12 @@ func (a *app) serveCommand() *cobra.Command {
 
 // serve listens, logs the bound addresses, and serves until ctx ends.
 func (a *app) serve(ctx context.Context, profiled bool) error {
-	logger, err := a.logger()
+	logger, flush, err := a.servingLogger()
 	if err != nil {
 		return err
 	}
+	defer flush()
+	surviveBrokenPipes()
 	files := watch.New()
 	cfg, err := a.loadWatched(files)
 	if err != nil {

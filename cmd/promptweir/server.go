@@ -8,6 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway"
@@ -70,3 +73,7 @@ func (s boundServer) stop(ctx context.Context, logger *slog.Logger) {
 		_ = s.server.Close()
 	}
 }
+
+// surviveBrokenPipes makes a write to standard output or error fail where nobody reads it any more, instead of ending the process
+// there and then. The signal is caught and not ignored, because child processes would inherit that.
+func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -29,12 +31,16 @@ func (a *app) stdioCommand() *cobra.Command {
 	return command
 }
 
-// stdio serves until the client closes standard input or ctx ends.
+// stdio serves until the client closes standard input or output, SIGHUP, or ctx ends.
 func (a *app) stdio(ctx context.Context, as string) error {
-	logger, err := a.logger()
+	logger, flush, err := a.servingLogger()
 	if err != nil {
 		return err
 	}
+	defer flush()
+	surviveBrokenPipes()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the client's terminal has gone
+	defer stop()
 	files := watch.New()
 	cfg, err := a.loadWatched(files)
 	if err != nil {
@@ -58,6 +64,9 @@ func (a *app) stdio(ctx context.Context, as string) error {
 		group.Go(func() error { return reloadOnChange(watching, g, files, nil) })
 		err := g.ServeStdio(ctx, credential, a.in, a.out)
 		stop()
+		if errors.Is(err, syscall.EPIPE) { // the client has left, which is how its session ends
+			err = nil
+		}
 		return errors.Join(err, group.Wait())
 	})
 }
