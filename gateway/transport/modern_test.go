@@ -3,10 +3,13 @@ package transport_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestModern_EachRequestStandsAlone(t *testing.T) {
@@ -88,6 +91,32 @@ func TestHTTP_ServesBothErasOnOneConnection(t *testing.T) {
 	for range 3 {
 		legacy.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, "from p")
 		modern.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, "from p", `"resultType":"complete"`)
+	}
+}
+
+func TestListen_AnnouncesChangesOfABusyServerTogether(t *testing.T) {
+	const pause = 500 * time.Millisecond
+	p := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	streams := s.ListenAll("")
+	p.AwaitStream()
+	began := time.Now()
+	const changes = 20
+	for i := range changes {
+		name := fmt.Sprintf("b%d", i)
+		p.Offer("a", name)
+		for client := range streams {
+			upstreamtest.Eventually(t, "the change is listed", func() bool { return slices.Contains(client.List(), "p."+name) })
+		}
+	}
+	for client, stream := range streams {
+		announced := len(stream.Events)
+		// A stream announces a first change at once, and then one in each pause.
+		if most := int(time.Since(began)/pause) + 1; announced > most {
+			t.Errorf("%s: %d changes in %v were announced %d times, want %d at most", client.Revision, changes, time.Since(began), announced, most)
+		}
+		stream.WantChange()
+		stream.WantChange() // those that were held back
 	}
 }
 

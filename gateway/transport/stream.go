@@ -15,6 +15,10 @@ import (
 // keepAlive is how often a comment is sent on a quiet stream, so that no intermediary times it out.
 const keepAlive = 15 * time.Second
 
+// minPause is the least time between two changes that one stream announces. Busy servers would otherwise have each client list
+// again for each of their changes.
+const minPause = 500 * time.Millisecond
+
 // outlet is where messages to one client go. Only one goroutine uses it.
 type outlet struct {
 	// send sends a message.
@@ -36,17 +40,22 @@ func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 	return ticker.C, ticker.Stop
 }
 
-// follow calls changed whenever the view of a subscription has changed, until the client goes, ctx ends, the gateway drains
-// or a reload does not accept the caller any more. It reports whether it was the gateway that ended it.
+// follow calls changed whenever the view of a subscription has changed, once for all changes within minPause, until the
+// client goes, ctx ends, the gateway drains or a reload does not accept the caller any more. It reports whether it was the
+// gateway that ended it.
 func (t *Transport) follow(
 	ctx context.Context, caller *snapshot.Caller, sub *snapshot.Subscription, changed func(), out outlet,
 ) (ended bool) {
 	ticks, stop := out.ticks()
 	defer stop()
+	changes, pause := sub.Changed(), (<-chan time.Time)(nil)
 	for out.broken == nil || !out.broken() {
 		select {
-		case <-sub.Changed():
+		case <-changes: // which keeps one change for later
 			changed()
+			changes, pause = nil, time.After(minPause)
+		case <-pause:
+			changes, pause = sub.Changed(), nil
 		case <-ticks:
 			out.keepAlive()
 		case <-caller.Generation.Replaced():

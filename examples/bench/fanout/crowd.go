@@ -17,9 +17,9 @@ const (
 	// openers is how many streams are opened at a time.
 	openers = 64
 	// patience bounds how long a change may take to reach all clients. During silence, which follows, no more notifications may
-	// arrive.
+	// arrive: the gateway holds back a repeated one for 500 ms.
 	patience = 20 * time.Second
-	silence  = 500 * time.Millisecond
+	silence  = 800 * time.Millisecond
 )
 
 // crowd is many clients, each listening on its own connection.
