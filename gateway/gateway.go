@@ -138,11 +138,10 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	})
 }
 
-// Ready returns the gateway's condition. It is ready once each upstream has been tried and at least one has been listed, or if
-// none is configured, and stays ready when a reload adds an upstream.
+// Ready returns the gateway's condition. It is ready as [admin.Health] says, and stays ready when a reload adds an upstream.
 func (g *Gateway) Ready() admin.Readiness {
 	s, started := g.Snapshot(), g.publisher.Started()
-	readiness := admin.Health(s)
+	readiness := admin.Health(s, time.Since(started))
 	if readiness.Ready {
 		g.ready.Store(true)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/inspect"
 )
 
@@ -96,7 +97,8 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
 		fmt.Fprintf(a.err, "promptweir: cannot list upstream %s: %s\n", name, problems[name])
 	}
-	if !g.Ready().Ready {
+	upstreams := g.Ready().Upstreams
+	if len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u admin.UpstreamHealth) bool { return u.Listed }) {
 		return errors.New("no upstream could be listed")
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/admin"
@@ -30,8 +31,7 @@ func TestReadyz_ReportsUpstreams(t *testing.T) {
 		return r
 	}
 	ready(gatewaytest.Serve(t, ``), http.StatusOK)
-	ready(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t))), http.StatusServiceUnavailable)
-	ready(gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"), gatewaytest.NewSilentPeer(t, "slow"))), http.StatusServiceUnavailable)
+	ready(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t))), http.StatusOK) // its errors say why
 	up := gatewaytest.NewPeer(t, "up", "a", "a")
 	up.Settings = `prefix = ""`
 	r := ready(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", up, gatewaytest.NewDownPeer(t), gatewaytest.NewPeer(t, "b"))), http.StatusOK)
@@ -43,6 +43,32 @@ func TestReadyz_ReportsUpstreams(t *testing.T) {
 	}
 	if h := r.Upstreams[1]; h.Name != "gone" || h.Connected || h.Listed || h.Reason != "unreachable" || h.Since == nil {
 		t.Errorf("got %+v", h)
+	}
+}
+
+func TestHealth_WaitsForUpstreamsThatNeitherAnswerNorFail(t *testing.T) {
+	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"), gatewaytest.NewSilentPeer(t, "slow")))
+	for running, want := range map[time.Duration]bool{0: false, 4 * time.Second: false, 5 * time.Second: true, time.Hour: true} {
+		if r := admin.Health(s.Snapshot(), running); r.Ready != want {
+			t.Errorf("after %v: ready %t, want %t", running, r.Ready, want)
+		}
+	}
+}
+
+func TestReadyz_IsReadyAtOnceWithKeptLists(t *testing.T) {
+	state := t.TempDir()
+	text := func(p *gatewaytest.Peer) string { return gatewaytest.Team("eng", "", "", p) }
+	p := gatewaytest.NewPeer(t, "up", "a")
+	s := gatewaytest.StartWith(t, text(p), gateway.Options{StateDir: state})
+	s.AwaitUpstreams()
+	s.Stop()
+	p.Intercept(func(w http.ResponseWriter, r *http.Request, _ gatewaytest.Call) bool { // from now on it does not answer
+		<-r.Context().Done()
+		return true
+	})
+	s = gatewaytest.StartWith(t, text(p), gateway.Options{StateDir: state})
+	if r := admin.Health(s.Snapshot(), 0); !r.Ready {
+		t.Errorf("got %+v, want it to be ready with the list of the earlier process", r)
 	}
 }
 

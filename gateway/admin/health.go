@@ -63,14 +63,18 @@ func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationS
 	return &ConfigurationState{Loaded: inUse.Loaded, Refused: &at, Problems: strings.Split(err.Error(), "\n")}
 }
 
-// Health returns what a snapshot says about the gateway. Ready is true if each upstream has been tried and at least one has
-// been listed, or if none is configured.
-func Health(s *snapshot.Snapshot) Readiness {
+// startingBound is how long after the start a gateway waits for upstreams that neither answer nor fail before it is ready.
+const startingBound = 5 * time.Second
+
+// Health returns what a snapshot says of a gateway that has run for a time. Ready is true once each upstream has answered, failed
+// or had five seconds, or its list is known from an earlier process. That all of them failed does not keep a gateway from being
+// ready: restarting it, or leaving its clients without errors that say why, would help nobody.
+func Health(s *snapshot.Snapshot, running time.Duration) Readiness {
 	r := Readiness{Entries: len(s.Catalog.Entries())}
 	for _, report := range s.Reports() {
 		r.Reports = append(r.Reports, report.Text)
 	}
-	listed := false
+	r.Ready = true
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
 		health := UpstreamHealth{
@@ -87,9 +91,10 @@ func Health(s *snapshot.Snapshot) Readiness {
 			}
 		}
 		r.Upstreams = append(r.Upstreams, health)
-		listed = listed || state.Listed
+		if !state.Tried && !s.Listed(i) && running < startingBound {
+			r.Ready = false
+		}
 	}
-	r.Ready = len(s.Upstreams) == 0 || (s.AllTried() && listed)
 	return r
 }
 
