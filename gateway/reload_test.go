@@ -286,12 +286,12 @@ func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
 		waiting = append(waiting, get(c))
 	}
 	upstreamtest.Eventually(t, "both gets wait for their turn", func() bool {
-		return goroutinesIn("upstream.(*Connector).acquireSlot(", "semaphore.(*Weighted).Acquire(") == len(waiting)
+		return goroutinesIn("upstream.(*Connector).acquireSlot(", "upstream.(*queue).acquire(") == len(waiting)
 	})
 
 	r.MustReload("auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("eng", `"user:ann"`, "", next))
 	upstreamtest.Eventually(t, "the old upstream takes no more calls", func() bool {
-		return goroutinesIn("upstream.(*Connector).Retire(", "semaphore.(*Weighted).Acquire(") == 1
+		return goroutinesIn("upstream.(*Connector).Retire(") == 1
 	})
 	close(release)
 	(<-first).Want(t, http.StatusOK, `"from p"`) // the old upstream had it already

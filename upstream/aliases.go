@@ -8,6 +8,8 @@ type (
 	Options = client.Options
 	// Request is a request for a server.
 	Request = client.Request
+	// Caller identifies a caller by a key.
+	Caller = client.Caller
 	// Result is the result of a request.
 	Result = client.Result
 	// Relay passes on what a server says during a call.

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
@@ -35,9 +34,8 @@ type Connector struct {
 	onChange  func()
 	logger    *slog.Logger
 	metrics   *instruments
-	// slots limits the calls in flight, and limiter the requests per second; it is nil without a limit.
-	slots   *semaphore.Weighted
-	limiter *rate.Limiter
+	// queue limits the calls in flight and the requests per second.
+	queue   *queue
 	retired atomic.Bool
 
 	turns sync.Mutex // guards turn, and each endpoint's lastTurn
@@ -59,12 +57,13 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 		upstream: u, onChange: onChange,
 		logger:  opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 		metrics: newInstruments(u),
-		slots:   semaphore.NewWeighted(int64(u.Concurrency)),
 	}
+	var limiter *rate.Limiter
 	if u.Rate > 0 {
 		// The burst is what the rate allows in a second, so that a few calls at once do not wait for each other.
-		c.limiter = rate.NewLimiter(rate.Limit(u.Rate), int(math.Ceil(u.Rate)))
+		limiter = rate.NewLimiter(rate.Limit(u.Rate), int(math.Ceil(u.Rate)))
 	}
+	c.queue = newQueue(u.Concurrency, u.Timeout, limiter)
 	c.endpoints = newEndpoints(u, opts, c.metrics, c.mergeStatuses)
 	c.state.Store(summarize(&State{}, c.statuses()))
 	return c
@@ -90,9 +89,9 @@ func (c *Connector) Run(ctx context.Context) error {
 // stay open until Run's context ends.
 func (c *Connector) Retire(ctx context.Context) {
 	c.retired.Store(true)
-	// A semaphore serves in order, so that all slots are free only after whoever waited before has had its turn.
-	if c.slots.Acquire(ctx, int64(c.upstream.Concurrency)) == nil {
-		c.slots.Release(int64(c.upstream.Concurrency))
+	select {
+	case <-c.queue.close():
+	case <-ctx.Done():
 	}
 }
 
@@ -115,11 +114,11 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	defer func() { err = c.finish(caller, finish, result, err) }()
 	ctx, deadline := withDeadline(caller, c.upstream.Timeout, nil)
 	defer deadline.stop()
-	slot, err := c.acquireSlot(ctx, deadline)
+	slot, err := c.acquireSlot(ctx, request.Caller, deadline)
 	if err != nil {
 		return Result{}, err
 	}
-	defer slot.release()
+	defer func() { slot.release(isMeasured(err)) }()
 	if relay == nil {
 		relay = &Relay{}
 	}
@@ -176,33 +175,16 @@ func (c *Connector) finish(caller context.Context, record func(string, error), r
 	return unavailable(c.upstream.Name, reasonOf(err), retryAfter, err)
 }
 
-// acquireSlot waits, until ctx ends, for the rate limit and then for a slot.
-func (c *Connector) acquireSlot(ctx context.Context, d *deadline) (*slot, error) {
-	if err := c.waitForRate(ctx, d); err != nil {
+// acquireSlot waits for a slot and the rate limit.
+func (c *Connector) acquireSlot(ctx context.Context, caller Caller, d *deadline) (*slot, error) {
+	err := c.queue.acquire(ctx, caller, d.left())
+	if refused, ok := errors.AsType[*queueError](err); ok {
+		return nil, unavailable(c.upstream.Name, Overloaded, refused.retryAfter, refused.error)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if c.slots.Acquire(ctx, 1) != nil {
-		return nil, unavailable(c.upstream.Name, Overloaded, 0, errConcurrency)
-	}
-	if c.retired.Load() { // while it waited
-		c.slots.Release(1)
-		return nil, ErrRetired
-	}
-	return &slot{slots: c.slots, held: true}, nil
-}
-
-// waitForRate waits until the rate limit allows one more request. It fails at once if that is after the deadline.
-func (c *Connector) waitForRate(ctx context.Context, d *deadline) error {
-	if c.limiter == nil {
-		return nil
-	}
-	turn := c.limiter.Reserve()
-	wait := turn.Delay()
-	if wait == 0 || (wait < d.left() && sleep(ctx, wait) == nil) {
-		return nil
-	}
-	turn.Cancel() // so that the next call may have it
-	return unavailable(c.upstream.Name, Overloaded, wait, errRate)
+	return &slot{queue: c.queue, begun: time.Now(), held: true}, nil
 }
 
 // pick returns the endpoints to try for a request, best first, and how many of them are healthy. Among those, the one goes
@@ -243,7 +225,7 @@ func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 func (c *Connector) backOff(ctx context.Context, d *deadline, retry int) bool {
 	wait := min(firstRetry<<min(retry, 10), lastRetry)
 	wait = time.Duration(float64(wait) * (1 - backoffJitter*rand.Float64())) //nolint:gosec // jitter
-	return wait < d.left() && sleep(ctx, wait) == nil && c.waitForRate(ctx, d) == nil
+	return wait < d.left() && sleep(ctx, wait) == nil && c.queue.awaitRate(ctx, d.left())
 }
 
 // Completes reports whether the server behind any present session declared completions. Without a session it is true, so

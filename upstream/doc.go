@@ -13,10 +13,10 @@
 //	        status of endpoint 2 ─┼─▶ union of the lists, differences, problem
 //	        status of endpoint 3 ─┘
 //
-//	Call: rate limit ──▶ slot ──▶ endpoint that lists the prompt ──▶ circuit breaker ──▶ session ──▶ transport
-//	                                ▲                                                        │
-//	                                └── no byte of a response: next endpoint, then ──────────┘
-//	                                    after a pause the first again
+//	Call: slot and rate ──▶ endpoint that lists the prompt ──▶ circuit breaker ──▶ session ──▶ transport
+//	                           ▲                                                        │
+//	                           └── no byte of a response: next endpoint, then ──────────┘
+//	                               after a pause the first again
 //
 // Promises:
 //   - [New] contacts nothing and starts nothing. [Connector.Run] does, and returns when its context has ended and
@@ -31,6 +31,7 @@
 //     if none of them answers within its timeout.
 //   - A request is never repeated once any byte of its response has arrived, or its client was asked something. See package
 //     client for the one exception below the level of responses.
+//   - Callers take turns where calls have to wait. What could not be answered in its time is refused and not sent.
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not answer
 //     ([*Unavailable]). Only the latter count in the circuit breaker, and only those that are the server's fault: not a
 //     caller that gave up, not the wait for a slot, not an attempt that had hardly any time.
@@ -39,6 +40,6 @@
 //
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
-// Reading order: connector.go, call.go, slot.go, deadline.go, refresh.go, endpoint.go, connection.go, session_pool.go,
-// merge.go, state.go, telemetry.go, errors.go, backoff.go, aliases.go.
+// Reading order: connector.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, refresh.go, endpoint.go,
+// connection.go, session_pool.go, merge.go, state.go, telemetry.go, errors.go, backoff.go, aliases.go.
 package upstream

@@ -62,9 +62,7 @@ func unavailable(upstream string, reason Reason, retryAfter time.Duration, err e
 var ErrRetired = errors.New("connector retired")
 
 var (
-	errNoSession   = errors.New("no session")
-	errConcurrency = errors.New("the maximum number of calls is in flight")
-	errRate        = errors.New("the rate of calls is exceeded")
+	errNoSession = errors.New("no session")
 	// errPooledLost means that a session of the pool was lost, and another one may be had.
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
 	// errListUnknown is the refusal of a server that listed prompts before, and still declares that it has some.
@@ -96,6 +94,11 @@ func isCancelled(err error) bool {
 func isExcused(err error) bool {
 	_, hurried := errors.AsType[*hurriedError](err)
 	return hurried || isCancelled(err) || errors.Is(err, errConcurrency)
+}
+
+// isMeasured reports whether the time that a call took is the server's: it answered, or did not within the call's time.
+func isMeasured(err error) bool {
+	return err == nil || client.Answered(err) || reasonOf(err) == Timeout
 }
 
 // isSuspicious reports whether err is a reason to check whether the session still works.

@@ -2,17 +2,19 @@ package upstream
 
 import (
 	"sync"
-
-	"golang.org/x/sync/semaphore"
+	"time"
 )
 
 // slot is a call's place among those in flight. Other calls may have it while the call's client is asked.
 type slot struct {
-	slots *semaphore.Weighted
+	queue *queue
+	begun time.Time
 
 	mu      sync.Mutex // guards what follows
 	held    bool
 	lending int
+	// lent is set once the slot was lent: the call then took a person's time too.
+	lent bool
 }
 
 // lend frees the slot until the returned function is called. Afterwards the call goes on even if no slot is free: a person
@@ -21,25 +23,31 @@ func (s *slot) lend() (takeBack func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lending++
-	s.freeLocked()
+	s.lent = true
+	s.freeLocked(time.Time{})
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.lending--; s.lending == 0 {
-			s.held = s.slots.TryAcquire(1)
+			s.held = s.queue.tryTake()
 		}
 	}
 }
 
-func (s *slot) release() {
+// release frees the slot. Measured says that the time since it was taken is how long the server takes.
+func (s *slot) release(measured bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.freeLocked()
+	begun := s.begun
+	if !measured || s.lent {
+		begun = time.Time{}
+	}
+	s.freeLocked(begun)
 }
 
-func (s *slot) freeLocked() {
+func (s *slot) freeLocked(begun time.Time) {
 	if s.held {
 		s.held = false
-		s.slots.Release(1)
+		s.queue.release(begun)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -18,6 +19,7 @@ type call struct {
 	entry    *catalog.Entry
 	method   string
 	params   wire.Object
+	caller   *policy.Principal
 	owners   []catalog.Owner // those that may be called
 
 	outcome
@@ -26,7 +28,7 @@ type call struct {
 // newGetCall returns the call of a get. A get with a requestState goes to the one owner that issued it, or to the parked get
 // that waits for it.
 func newGetCall(r *Request, entry *catalog.Entry) (*call, error) {
-	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, owners: entry.Owners}
+	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, caller: &r.Caller.Principal, owners: entry.Owners}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
 		return c, c.resumeFrom(r)
 	}
@@ -38,7 +40,7 @@ func newGetCall(r *Request, entry *catalog.Entry) (*call, error) {
 func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	var first error
 	for _, owner := range c.healthyFirst() {
-		request := upstream.Request{Method: c.method, Params: c.paramsFor(&owner)}
+		request := upstream.Request{Method: c.method, Params: c.paramsFor(&owner), Caller: c.caller}
 		if c.method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
 			request.Name = owner.Name
 		}

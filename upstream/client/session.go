@@ -130,7 +130,12 @@ type Request struct {
 	Name string
 	// Params may be nil.
 	Params wire.Object
+	// Caller is who asks, for those who let callers take turns; nil for a caller like any other.
+	Caller Caller
 }
+
+// Caller identifies a caller by a key.
+type Caller interface{ Key() string }
 
 // Result is the result of a request.
 type Result struct {

@@ -1,0 +1,190 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// serial makes a peer work on one get at a time, each for a time, and on every get that it has received: it does not notice
+// that a client has gone.
+func serial(p *upstreamtest.Peer, each time.Duration) {
+	working := make(chan struct{}, 1) // not a mutex, for which the clock of a bubble does not go on
+	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		working <- struct{}{}
+		time.Sleep(each)
+		<-working
+		r.Result(w, `{}`)
+	})
+}
+
+// caller is who asks.
+type caller string
+
+func (c caller) Key() string { return string(c) }
+
+// outcome is how a call ended.
+type outcome struct {
+	begun time.Time
+	took  time.Duration
+	err   error
+}
+
+// offer makes calls at a steady rate for a time and returns their outcomes.
+func offer(t *testing.T, c *upstream.Connector, who caller, perSecond int, length time.Duration) []outcome {
+	t.Helper()
+	var (
+		mu       sync.Mutex
+		outcomes []outcome
+		calls    sync.WaitGroup
+	)
+	ticks := time.NewTicker(time.Second / time.Duration(perSecond))
+	defer ticks.Stop()
+	for range int(length.Seconds() * float64(perSecond)) {
+		<-ticks.C
+		calls.Go(func() {
+			begun := time.Now()
+			_, err := c.Call(context.WithoutCancel(t.Context()), &upstream.Request{
+				Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p")), Caller: who,
+			}, nil)
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes = append(outcomes, outcome{begun, time.Since(begun), err})
+		})
+	}
+	calls.Wait()
+	return outcomes
+}
+
+func TestCall_GoodputHoldsUnderOverload(t *testing.T) {
+	t.Parallel()
+	const (
+		capacity = 10 // per second
+		warmUp   = 20 * time.Second
+		length   = 80 * time.Second
+	)
+	for _, load := range []int{1, 2, 10} {
+		for _, concurrency := range []int{1, 16, 64, 256} {
+			t.Run(fmt.Sprintf("%d times the capacity, %d at once", load, concurrency), func(t *testing.T) {
+				t.Parallel()
+				u := anywhere()
+				u.Concurrency, u.Timeout = concurrency, 10*time.Second
+				u.Breaker.Failures = 5
+				inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+					serial(p, time.Second/capacity)
+					began := time.Now()
+					good, refused := 0, 0
+					var slowest time.Duration
+					for _, o := range offer(t, c, "ann", load*capacity, length) {
+						done := o.begun.Add(o.took).Sub(began)
+						switch {
+						case done < warmUp || done >= length:
+						case o.err == nil:
+							good++
+						default:
+							wantUnavailable(t, o.err, upstream.Overloaded)
+							refused++
+							slowest = max(slowest, o.took)
+						}
+					}
+					if want := int((length - warmUp).Seconds()) * capacity * 9 / 10; good < want {
+						t.Errorf("%d answered, want at least %d", good, want)
+					}
+					if load > 1 && (refused == 0 || slowest > 50*time.Millisecond) {
+						t.Errorf("%d refused, the last of them after %v, want some, and each within 50ms", refused, slowest)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestCall_SlowServerKeepsItsConcurrency(t *testing.T) {
+	t.Parallel()
+	for name, quick := range map[string]int{"slow with all": 0, "slow with one in three": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := anywhere()
+			u.Concurrency, u.Timeout = 256, 10*time.Second
+			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				var gets atomic.Int64
+				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+					if int(gets.Add(1))%(quick+1) == 0 {
+						time.Sleep(6 * time.Second)
+					}
+					r.Result(w, `{}`)
+				})
+				began := time.Now()
+				for _, o := range offer(t, c, "ann", 30*(quick+1), time.Minute) { // 180 calls are in flight
+					if begun := o.begun.Sub(began); begun > 30*time.Second && (o.err != nil || o.took > 7*time.Second) {
+						t.Fatalf("a call %v after the start took %v: %v", begun, o.took, o.err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestCall_FloodDelaysItsCallerOnly(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Concurrency, u.Timeout = 4, 10*time.Second
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		serial(p, time.Second/10)
+		var flood sync.WaitGroup
+		flood.Go(func() { offer(t, c, "ann", 100, 40*time.Second) })
+		time.Sleep(5 * time.Second)
+		outcomes := offer(t, c, "bob", 2, 30*time.Second)
+		flood.Wait()
+		for _, o := range outcomes {
+			// Four of ann's calls may be at the server, and one of them goes first.
+			if o.err != nil || o.took > time.Second {
+				t.Errorf("a call of the other caller took %v: %v", o.took, o.err)
+			}
+		}
+	})
+}
+
+func TestCall_FullQueueRefusesTheLongestLine(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Concurrency, u.Timeout = 1, time.Hour
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		release := make(chan struct{})
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			<-release
+			r.Result(w, `{}`)
+		})
+		flood := make(chan []outcome)
+		go func() { flood <- offer(t, c, "ann", 1000, 2*time.Second) }()
+		time.Sleep(3 * time.Second)
+		other := make(chan []outcome)
+		go func() { other <- offer(t, c, "bob", 10, time.Second) }()
+		time.Sleep(2 * time.Second)
+		close(release)
+		if refused := slices.IndexFunc(<-other, func(o outcome) bool { return o.err != nil }); refused >= 0 {
+			t.Error("a caller with few calls was refused for another's flood")
+		}
+		answered := 0
+		for _, o := range <-flood {
+			if o.err == nil {
+				answered++
+			} else if _, ok := errors.AsType[*upstream.Unavailable](o.err); !ok {
+				t.Error(o.err)
+			}
+		}
+		if want := 1 + 1024 - 10; answered != want {
+			t.Errorf("%d of the flood answered, want %d", answered, want)
+		}
+	})
+}
