@@ -110,6 +110,11 @@ func TestDiff_ReportsEachChange(t *testing.T) {
 			{policy.More, "payments.hcl:8", `upstream "ledger" of team "payments" is new: the team's members see its prompts, with the prefix "ledger"`},
 			{policy.Other, "", `upstream "web" of team "search" points to another server: https://web.example.com/mcp instead of `},
 		}},
+		"a transport": {func(c *config.Config) {
+			c.Teams[1].Upstreams[0].Transport = config.SSE
+		}, []policy.Change{
+			{policy.Other, "", `upstream "web" of team "search" uses another transport: sse instead of `},
+		}},
 		"a team removed": {func(c *config.Config) { c.Teams = slices.Delete(c.Teams, 3, 4) }, []policy.Change{
 			{policy.Less, "", `upstream "door" of team "open" is removed`},
 			{policy.Less, "open.hcl:1", `user:eve is no longer a member of team "open"`},
