@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -184,7 +185,8 @@ func paramsDigest(params wire.Object) string {
 	salient := params.Without(func(name string) bool {
 		return name == memberState || name == memberResponses || name == "_meta"
 	}).JSON()
-	if err := salient.Canonicalize(); err != nil {
+	// Raw integers: as floating point numbers, those beyond 2^53 would equal others.
+	if err := salient.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
 		return "" // unreachable: the params were parsed before
 	}
 	sum := sha256.Sum256(salient)
