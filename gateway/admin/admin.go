@@ -43,12 +43,21 @@ func New(opts Options) http.Handler {
 		mux.HandleFunc("/debug/", h.operatorsOnly(sameOriginOnly(opts.Debug.ServeHTTP)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isPlainCheck(r) {
+			mux.ServeHTTP(w, r)
+			return
+		}
 		if err := opts.Snapshot().AdminOrigins.Request(r); err != nil {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// isPlainCheck reports whether a request is a load balancer's health check in HTTP/1.0, which names no host. Browsers always do.
+func isPlainCheck(r *http.Request) bool {
+	return r.Host == "" && r.Header.Get("Origin") == "" && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
 }
 
 type handler struct{ Options }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,6 +44,33 @@ func TestReadyz_ReportsUpstreams(t *testing.T) {
 	}
 	if h := r.Upstreams[1]; h.Name != "gone" || h.Connected || h.Listed || h.Reason != "unreachable" || h.Since == nil {
 		t.Errorf("got %+v", h)
+	}
+}
+
+// HAProxy's option httpchk sends HTTP/1.0 without a Host header unless it is told otherwise.
+func TestAdmin_AnswersHealthChecksWithoutHost(t *testing.T) {
+	s := gatewaytest.Serve(t, ``)
+	address := strings.TrimPrefix(s.AdminURL, "http://")
+	for request, want := range map[string]string{
+		"GET /healthz HTTP/1.0\r\n\r\n":                                   "200",
+		"GET /readyz HTTP/1.0\r\n\r\n":                                    "200",
+		"GET /metrics HTTP/1.0\r\n\r\n":                                   "403",
+		"GET / HTTP/1.0\r\n\r\n":                                          "403",
+		"GET /readyz HTTP/1.0\r\nHost: evil.example.com\r\n\r\n":          "403",
+		"GET /readyz HTTP/1.0\r\nOrigin: http://evil.example.com\r\n\r\n": "403",
+	} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn)
+		_ = conn.Close()
+		if status := strings.Fields(string(answer)); err != nil || len(status) < 2 || status[1] != want {
+			t.Errorf("%q is answered with %.80q, want status %s (%v)", request, answer, want, err)
+		}
 	}
 }
 
