@@ -24,6 +24,8 @@ const (
 	// idleBound is how long a connection may wait for its next request.
 	idleBound      = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
+	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection.
+	maxHTTP2Streams = 250
 )
 
 // listen binds an address, and tells the gateway that it is its own.
@@ -43,6 +45,7 @@ func listen(ctx context.Context, address string, g *gateway.Gateway) (net.Listen
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerBound, ReadTimeout: readBound, IdleTimeout: idleBound, MaxHeaderBytes: maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
 		// Anybody can cause these errors, any number of times.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}

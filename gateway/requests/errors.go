@@ -47,6 +47,12 @@ func supportedVersions() jsontext.Value {
 	return append(list, ']')
 }
 
+// Overloaded returns the error for a request that the gateway has no room for.
+func Overloaded(problem string) *wire.Error {
+	data := wire.Object{}.With("reason", wire.Quote("overloaded")).With("retryAfterMs", wire.NumberID(defaultRetryMs))
+	return wire.NewError(wire.InternalError, problem).WithData(data.JSON())
+}
+
 func methodNotFound(method string) *wire.Error {
 	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
 }

@@ -16,11 +16,10 @@ import (
 
 // get appends the result of prompts/get.
 func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
-	c, release, err := h.authorizeGet(ctx, r)
+	c, err := h.authorizeGet(ctx, r, out)
 	if err != nil {
 		return err
 	}
-	defer release()
 	switch {
 	case c.parked != "": // the client has come back with its replies
 		c.outcome, err = h.parked.resume(ctx, r, c.parked)
@@ -49,51 +48,48 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	return nil
 }
 
-// authorizeGet returns the upstream call of a get that its caller may make. Release must be called when the get is over.
-func (h *Handler) authorizeGet(ctx context.Context, r *Request) (c *call, release func(), err error) {
+// authorizeGet returns the upstream call of a get that its caller may make.
+func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (*call, error) {
 	name, ok := r.Params.Text("name")
 	if !ok {
-		return nil, nil, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
 	}
-	entry, acquired, err := h.authorize(ctx, r, name)
+	entry, err := h.authorize(ctx, r, out, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer func() {
-		if c == nil { // refused, or a panic
-			acquired()
-		}
-	}()
 	if err := h.schemas.checkArguments(ctx, entry, r.Params.Get("arguments")); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	authorized, err := newGetCall(r, entry)
+	c, err := newGetCall(r, entry)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	authorized.params = withOverrides(entry, authorized.params)
-	return authorized, acquired, nil
+	c.params = withOverrides(entry, c.params)
+	return c, nil
 }
 
-// authorize returns the entry that a get or completion is about, if its caller may see it and is within its limits.
-// Release must be called when the request is over.
-func (h *Handler) authorize(ctx context.Context, r *Request, name string) (entry *catalog.Entry, release func(), err error) {
+// authorize returns the entry that a get or completion is about, if its caller may see it and is within its limits, which
+// count the request until its response is written.
+func (h *Handler) authorize(ctx context.Context, r *Request, out *Response, name string) (*catalog.Entry, error) {
 	if err := h.settle(ctx, r); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s := r.Snapshot
 	audience := s.Policy.Audience(r.Caller.Principal)
-	if entry = s.Lookup(audience, name); entry == nil {
-		return nil, nil, unknownPrompt(name)
+	entry := s.Lookup(audience, name)
+	if entry == nil {
+		return nil, unknownPrompt(name)
 	}
 	r.operation.target(entry.Name)
-	release, err = h.limits.acquire(&r.Caller.Principal,
+	var err error
+	out.release, err = h.limits.acquire(&r.Caller.Principal,
 		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), audience.Limit(entry.Visibility))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r.screening = newScreening(h.logger, entry, s.Screen(entry.Team))
-	return entry, release, nil
+	return entry, nil
 }
 
 // unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may not see.
@@ -123,11 +119,10 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	if !ok {
 		return wire.NewError(wire.InvalidParams, "Invalid params: ref.name must be a string")
 	}
-	entry, release, err := h.authorize(ctx, r, name)
+	entry, err := h.authorize(ctx, r, out, name)
 	if err != nil {
 		return err
 	}
-	defer release()
 	if err := checkCompletion(r.Params); err != nil {
 		return err
 	}

@@ -54,7 +54,8 @@ func (h *Handler) Parked() int { return h.parked.len() }
 // Traced reports whether anyone receives spans.
 func (h *Handler) Traced() bool { return h.metrics.traced }
 
-// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer.
+// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer. [Response.Release] must be
+// called in the end.
 func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Response {
 	ctx = h.metrics.start(ctx, r)
 	out := Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
@@ -62,7 +63,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	r.end(err)
 	if err != nil {
 		wireErr := wireError(ctx, h.logger, err)
-		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code}
+		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code, release: out.release}
 	}
 	out.JSON = append(out.JSON, '}')
 	return out
@@ -88,6 +89,7 @@ func (h *Handler) result(ctx context.Context, r *Request, out *Response) (err er
 			if !errors.Is(err, upstream.ErrRetired) {
 				return err
 			}
+			out.Release()
 			if err := h.renew(ctx, r); err != nil {
 				return err
 			}

@@ -82,9 +82,11 @@ func TestGet_PanicReleasesItsLimit(t *testing.T) {
 	for range 2 {
 		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"up.p","arguments":{"a":"x"}}}`)
 		r.Caller, r.Snapshot = caller, s
-		if response := h.Handle(t.Context(), r, nil); !strings.Contains(string(response.JSON), "Internal error") {
+		response := h.Handle(t.Context(), r, nil)
+		if !strings.Contains(string(response.JSON), "Internal error") {
 			t.Errorf("got %s, want the response after a panic", response.JSON)
 		}
+		response.Release()
 	}
 }
 

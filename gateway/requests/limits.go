@@ -53,10 +53,10 @@ func newLimits() *limits {
 }
 
 // acquire counts a request against each limit that is not nil, or against none of them if one is used up. Release must
-// be called when the request is over.
+// be called when the response is written; it is nil where there is no limit.
 func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (release func(), err error) {
 	if !slices.ContainsFunc(blocks, func(l *config.Limit) bool { return l != nil }) {
-		return func() {}, nil
+		return nil, nil
 	}
 	now, key := time.Now(), principal.Key()
 	var releases, cancels []func()

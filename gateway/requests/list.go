@@ -29,11 +29,10 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 		return err
 	}
 	s := r.Snapshot
-	release, err := h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit)
-	if err != nil {
+	var err error
+	if out.release, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {
 		return err
 	}
-	defer release()
 	after, err := r.position()
 	if err != nil {
 		return err

@@ -17,6 +17,9 @@ type Response struct {
 	// Code is that of a JSON-RPC error; 0 for a result.
 	Code int64
 
+	// release ends the request for the limits that count it; nil where none does.
+	release func()
+
 	inParts bool
 	// large belongs in JSON before the offset at; nil where JSON is complete.
 	large jsontext.Value
@@ -29,6 +32,18 @@ func (out *Response) Parts() [][]byte {
 		return [][]byte{out.JSON}
 	}
 	return [][]byte{out.JSON[:out.at], out.large, out.JSON[out.at:]}
+}
+
+// Limited reports whether a limit counts the request until [Response.Release].
+func (out *Response) Limited() bool { return out.release != nil }
+
+// Release ends the request for the limits that count it. To be called when the response is written, or when nobody waits for
+// it any more: until then it takes up memory. Calling it again does nothing.
+func (out *Response) Release() {
+	if out.release != nil {
+		out.release()
+		out.release = nil
+	}
 }
 
 func (out *Response) append(json []byte) { out.JSON = append(out.JSON, json...) }

@@ -14,8 +14,8 @@ import (
 // batchWidth is how many requests of a batch run concurrently.
 const batchWidth = 8
 
-// job carries out one request and returns its response, or nil if the client no longer wants one.
-type job func() []byte
+// job carries out one request and returns its response, which has no JSON if the client no longer wants one.
+type job func() requests.Response
 
 // serveBatch handles a batch over Streamable HTTP, each message as if it had come by itself.
 func (x *exchange) serveBatch(batch []jsontext.Value) {
@@ -33,30 +33,36 @@ func (x *exchange) serveBatch(batch []jsontext.Value) {
 	}
 	s := x.session(&sealed)
 	s.setLogLevel = x.logLevelSetter(&sealed)
-	responses := runBatch(readBatch(batch, func(request *requests.Request) job {
+	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot, request.Revision = caller, x.snapshot, sealed.Revision
-		return x.acceptBatched(&s, request)
+		return x.acceptBatched(&s, sealed.ID, request)
 	}))
+	defer release()
 	if responses == nil {
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	_ = writeLarge(x.r.Context(), x.w, time.Now(), http.StatusOK, responses) // an error means that the client has gone
+	_ = writeThrough(x.r.Context(), x.w, time.Now(), http.StatusOK, responses) // an error means that the client has gone
 }
 
 // acceptBatched returns the job of one message of a batch, nil for one that needs no response. Responses come together at
 // the end, so nothing can be relayed before one of them.
-func (x *exchange) acceptBatched(s *session, request *requests.Request) job {
+func (x *exchange) acceptBatched(s *session, id sessionID, request *requests.Request) job {
 	x.setClientAddress(request)
 	if !request.Message.IsRequest() {
 		s.receive(request)
 		return nil
 	}
 	request.SetLogLevel = s.setLogLevel
-	ctx, end, _ := s.begin(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), request.Message.ID)
-	return func() []byte {
+	ctx, end, ok := x.beginInSession(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), s, id, request.Message.ID)
+	if !ok {
+		refusal := errInFlight()
+		x.requests.Record(ctx, request, refusal)
+		return refuseJob(request.Message.ID, refusal)
+	}
+	return func() requests.Response {
 		defer end()
-		return x.requests.Handle(ctx, request, nil).JSON
+		return x.requests.Handle(ctx, request, nil)
 	}
 }
 
@@ -73,7 +79,7 @@ func readBatch(batch []jsontext.Value, accept func(*requests.Request) job) (jobs
 			refusal = wire.NoBatches()
 		}
 		if refusal != nil {
-			jobs = append(jobs, func() []byte { return wire.AppendError(nil, request.Message.ID, refusal) })
+			jobs = append(jobs, refuseJob(request.Message.ID, refusal))
 		} else if run := accept(request); run != nil {
 			jobs = append(jobs, run)
 		}
@@ -81,9 +87,22 @@ func readBatch(batch []jsontext.Value, accept func(*requests.Request) job) (jobs
 	return jobs
 }
 
-// runBatch runs jobs concurrently and returns their responses as a batch; nil where there are none.
-func runBatch(jobs []job) (batch []byte) {
-	responses := make([][]byte, len(jobs))
+// refuseJob returns the job of a request that is refused.
+func refuseJob(id jsontext.Value, refusal *wire.Error) job {
+	return func() requests.Response {
+		return requests.Response{JSON: wire.AppendError(nil, id, refusal), Code: refusal.Code}
+	}
+}
+
+// runBatch runs jobs concurrently and returns their responses as a batch; nil where there are none. Release must be called when
+// the batch is written.
+func runBatch(jobs []job) (batch []byte, release func()) {
+	responses := make([]requests.Response, len(jobs))
+	release = func() {
+		for i := range responses {
+			responses[i].Release()
+		}
+	}
 	var group errgroup.Group
 	group.SetLimit(batchWidth)
 	for i, run := range jobs {
@@ -95,17 +114,17 @@ func runBatch(jobs []job) (batch []byte) {
 	_ = group.Wait() // jobs return no errors
 	for _, response := range responses {
 		switch {
-		case response == nil:
+		case response.JSON == nil:
 			continue
 		case batch == nil:
 			batch = append(batch, '[')
 		default:
 			batch = append(batch, ',')
 		}
-		batch = append(batch, response...)
+		batch = append(batch, response.JSON...)
 	}
 	if batch == nil {
-		return nil
+		return nil, release
 	}
-	return append(batch, ']')
+	return append(batch, ']'), release
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -29,11 +30,27 @@ type connection struct {
 	// work is all requests and streams.
 	work     sync.WaitGroup
 	inFlight inFlight
-	replies  replies
+	// slots counts the requests and streams whose response is not written yet.
+	slots   atomic.Int32
+	replies replies
 	// out hands messages to the one goroutine that writes them.
-	out chan []byte
+	out chan outgoing
 	// ending is closed when streams are to end, abandoned when the client is taken to have stopped reading.
 	ending, abandoned chan struct{}
+}
+
+// outgoing is a message on its way to the client.
+type outgoing struct {
+	message []byte
+	// written is called when the message is written, or cannot be any more; nil where nothing waits for that.
+	written func()
+}
+
+// done is to be called by the goroutine that writes.
+func (o outgoing) done() {
+	if o.written != nil {
+		o.written()
+	}
 }
 
 // connect authenticates the client of a new connection.
@@ -48,7 +65,7 @@ func (t *Transport) connect(ctx context.Context, credential identity.Credential)
 func (t *Transport) newConnection(caller snapshot.Caller) *connection {
 	c := &connection{
 		Transport: t, caller: caller,
-		out: make(chan []byte), ending: make(chan struct{}), abandoned: make(chan struct{}),
+		out: make(chan outgoing), ending: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	c.session = session{
 		inFlight: &c.inFlight, replies: &c.replies,
@@ -73,14 +90,28 @@ func (c *connection) finish() {
 }
 
 // send hands a message to the writer; it ignores nil. It waits for a client that is slow to read.
-func (c *connection) send(message []byte) {
-	if message == nil {
+func (c *connection) send(message []byte) { c.hand(outgoing{message: message}) }
+
+// hand is send for a message after which something is over.
+func (c *connection) hand(o outgoing) {
+	if o.message == nil {
+		o.done()
 		return
 	}
 	select {
-	case c.out <- message:
+	case c.out <- o:
 	case <-c.abandoned:
+		o.done()
 	}
+}
+
+// run carries out the job of a request and hands its response to the writer.
+func (c *connection) run(run job) {
+	response := run()
+	c.hand(outgoing{response.JSON, func() {
+		response.Release()
+		c.slots.Add(-1)
+	}})
 }
 
 // receive handles a message or batch of the client with the current snapshot. Requests run concurrently; changes of the
@@ -98,7 +129,7 @@ func (c *connection) receive(ctx context.Context, in incoming) error {
 	response, run := c.accept(ctx, s, in.request)
 	c.send(response)
 	if run != nil {
-		c.work.Go(func() { c.send(run()) })
+		c.work.Go(func() { c.run(run) })
 	}
 	return nil
 }
@@ -109,14 +140,24 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 		c.send(wire.AppendError(nil, nil, wire.NoBatches()))
 		return
 	}
+	var slots int32 // of the whole batch, until it is written
 	jobs := readBatch(batch, func(request *requests.Request) job {
 		response, run := c.accept(ctx, s, request)
 		if response != nil {
-			return func() []byte { return response }
+			return func() requests.Response { return requests.Response{JSON: response} }
+		}
+		if run != nil {
+			slots++
 		}
 		return run
 	})
-	c.work.Go(func() { c.send(runBatch(jobs)) })
+	c.work.Go(func() {
+		responses, release := runBatch(jobs)
+		c.hand(outgoing{responses, func() {
+			release()
+			c.slots.Add(-slots)
+		}})
+	})
 }
 
 // accept handles one message. The response to a request is either returned at once, or what run returns.
@@ -165,7 +206,9 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 	}
 	c.session.connect(request)
 	if request.Message.Method == wire.SetLogLevel { // requests that follow must find it done
-		return c.requests.Handle(ctx, request, nil).JSON, nil
+		out := c.requests.Handle(ctx, request, nil)
+		out.Release()
+		return out.JSON, nil
 	}
 	return c.begin(ctx, request)
 }
@@ -181,7 +224,8 @@ func (c *connection) acceptInitialize(ctx context.Context, request *requests.Req
 	return wire.AppendResult(nil, request.Message.ID, result)
 }
 
-// begin registers a request, so that the client can cancel it, and returns the job that carries it out.
+// begin registers a request, so that the client can cancel it, and returns the job that carries it out. The request takes one of
+// the connection's slots, which is free again when the response is written.
 func (c *connection) begin(ctx context.Context, request *requests.Request) (response []byte, run job) {
 	ctx = requests.ExtractTrace(ctx, request.Meta, nil)
 	respond := c.respond
@@ -189,18 +233,24 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		ctx = context.WithoutCancel(ctx) // the client may cancel it; the connection ends it in order
 		respond = c.respondListen
 	}
+	if c.slots.Load() >= maxInFlight { // only this goroutine adds to it
+		refusal := errInFlight()
+		c.requests.Record(ctx, request, refusal)
+		return wire.AppendError(nil, request.Message.ID, refusal), nil
+	}
 	ctx, end, ok := c.session.begin(ctx, request.Message.ID)
 	if !ok {
 		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
 	}
-	return nil, func() []byte {
+	c.slots.Add(1)
+	return nil, func() requests.Response {
 		defer end()
 		return respond(ctx, request)
 	}
 }
 
-// respond returns the response to a request, or nil for one that the client has cancelled.
-func (c *connection) respond(ctx context.Context, request *requests.Request) []byte {
+// respond returns the response to a request, without JSON for one that the client has cancelled.
+func (c *connection) respond(ctx context.Context, request *requests.Request) requests.Response {
 	var response requests.Response
 	if request.Relay == nil {
 		response = c.requests.Handle(ctx, request, nil)
@@ -208,18 +258,19 @@ func (c *connection) respond(ctx context.Context, request *requests.Request) []b
 		response = c.handleRelaying(ctx, request, nil, outlet{send: c.send})
 	}
 	if ctx.Err() != nil {
-		return nil
+		response.JSON = nil
 	}
-	return response.JSON
+	return response
 }
 
 // respondListen serves one of possibly several subscriptions. It returns the response to a request that is refused, or
 // the closing result, to be sent when the id is free again.
-func (c *connection) respondListen(ctx context.Context, request *requests.Request) []byte {
+func (c *connection) respondListen(ctx context.Context, request *requests.Request) requests.Response {
 	wanted, refusal := c.readListen(ctx, request)
 	if refusal != nil {
-		return wire.AppendError(nil, request.Message.ID, refusal)
+		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
 	}
 	sub := c.publisher.Subscribe(request.Caller.Principal)
-	return c.listen(ctx, &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}, outlet{send: c.send, ending: c.ending})
+	l := &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}
+	return requests.Response{JSON: c.listen(ctx, l, outlet{send: c.send, ending: c.ending})}
 }

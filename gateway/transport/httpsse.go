@@ -126,11 +126,12 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	defer alive.Stop()
 	for {
 		select {
-		case message, ok := <-s.out:
+		case next, ok := <-s.out:
 			if !ok {
 				return
 			}
-			out.named("message", message)
+			out.named("message", next.message)
+			next.done()
 		case <-alive.C:
 			out.comment()
 		}

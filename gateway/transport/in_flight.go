@@ -11,19 +11,19 @@ type inFlight struct {
 	cancels sync.Map
 }
 
-// begin returns the context of a request, which [inFlight.cancel] with its key ends. End must be called when the request
-// is over. Ok is false, and ctx is unchanged, where the key is in use.
-func (f *inFlight) begin(ctx context.Context, key string) (_ context.Context, end func(), ok bool) {
+// begin returns the context of a request, which [inFlight.cancel] with its key ends. If ok, [inFlight.end] and cancel must be
+// called when the request is over. Otherwise the key is in use, and ctx is unchanged.
+func (f *inFlight) begin(ctx context.Context, key string) (_ context.Context, cancel context.CancelFunc, ok bool) {
 	cancellable, cancel := context.WithCancel(ctx)
 	if _, taken := f.cancels.LoadOrStore(key, cancel); taken {
 		cancel()
-		return ctx, func() {}, false
+		return ctx, nil, false
 	}
-	return cancellable, func() {
-		cancel()
-		f.cancels.Delete(key)
-	}, true
+	return cancellable, cancel, true
 }
+
+// end forgets a request. Its key is free for another.
+func (f *inFlight) end(key string) { f.cancels.Delete(key) }
 
 // cancel ends the request with a key, if it is in flight.
 func (f *inFlight) cancel(key string) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/seal"
@@ -51,9 +53,38 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 			s.setLogLevel = x.logLevelSetter(&sealed)
 		}
 		s.connect(request)
-		ctx, end, _ = s.begin(ctx, request.Message.ID)
+		if ctx, end, ok = x.beginInSession(ctx, &s, sealed.ID, request.Message.ID); !ok {
+			refusal := errInFlight()
+			x.requests.Record(ctx, request, refusal)
+			x.refuse(http.StatusOK, request.Message.ID, refusal)
+			return nil, nil, false
+		}
 	}
 	return ctx, end, true
+}
+
+// beginInSession makes a request one that the client can cancel, unless its session has too many in flight. If ok, end must be
+// called when the response is written.
+func (x *exchange) beginInSession(
+	ctx context.Context, s *session, session sessionID, id jsontext.Value,
+) (_ context.Context, end func(), ok bool) {
+	if !x.slots.acquire(session) {
+		return ctx, nil, false
+	}
+	t, key := x.Transport, s.key+string(id)
+	ctx, cancel, begun := t.inFlight.begin(ctx, key) // one whose id is in use cannot be cancelled
+	return ctx, func() {
+		if begun {
+			cancel()
+			t.inFlight.end(key)
+		}
+		t.slots.release(session)
+	}, true
+}
+
+// errInFlight refuses a request of a session that has too many in flight.
+func errInFlight() *wire.Error {
+	return requests.Overloaded("Too many requests in flight: read the responses before you send more")
 }
 
 // session returns the driver's session for a sealed one. It cannot set its log level without [exchange.logLevelSetter].

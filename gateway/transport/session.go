@@ -58,7 +58,15 @@ func (s *session) connect(request *requests.Request) {
 // begin registers a request, so that the client can cancel it. End must be called when it is over. Ok is false if the id is in
 // use already.
 func (s *session) begin(ctx context.Context, id jsontext.Value) (_ context.Context, end func(), ok bool) {
-	return s.inFlight.begin(ctx, s.key+string(id))
+	key, calls := s.key+string(id), s.inFlight
+	ctx, cancel, ok := calls.begin(ctx, key)
+	if !ok {
+		return ctx, nil, false
+	}
+	return ctx, func() {
+		cancel()
+		calls.end(key)
+	}, true
 }
 
 // receive handles a notification, or a reply to a server request.

@@ -116,12 +116,14 @@ func (c *connection) receiveLine(ctx context.Context, line []byte) error {
 }
 
 // writeLines writes messages until there are no more. After an error it discards them, so that no sender waits.
-func writeLines(out io.Writer, messages <-chan []byte) error {
-	for message := range messages {
-		if _, err := out.Write(append(wire.SingleLine(message), '\n')); err != nil {
+func writeLines(out io.Writer, messages <-chan outgoing) error {
+	for next := range messages {
+		_, err := out.Write(append(wire.SingleLine(next.message), '\n'))
+		next.done()
+		if err != nil {
 			go func() {
-				for range messages {
-					continue
+				for next := range messages {
+					next.done()
 				}
 			}()
 			return fmt.Errorf("write standard output: %w", err)

@@ -24,6 +24,7 @@ type Transport struct {
 
 	// For the legacy sessions of Streamable HTTP, which outlast their connections:
 	inFlight inFlight
+	slots    sessionSlots
 	replies  replies
 	sessions legacySessions
 

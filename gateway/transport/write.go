@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -65,6 +66,24 @@ func writeLarge(ctx context.Context, w http.ResponseWriter, now time.Time, statu
 	}
 	writeHeader(now, w, status, length(parts))
 	return httpconn.Write(ctx, w, parts...)
+}
+
+// writeResponse writes the response to one request. When it returns, one that counts against a limit is really written.
+func writeResponse(ctx context.Context, w http.ResponseWriter, now time.Time, status int, response *requests.Response) error {
+	if response.Limited() {
+		return writeThrough(ctx, w, now, status, response.Parts()...)
+	}
+	return writeLarge(ctx, w, now, status, response.Parts()...)
+}
+
+// writeThrough is writeLarge, but leaves nothing in the HTTP server's buffer: when it returns, the client has read the response,
+// or the system has taken it.
+func writeThrough(ctx context.Context, w http.ResponseWriter, now time.Time, status int, parts ...[]byte) error {
+	w.Header()["Content-Length"] = []string{strconv.Itoa(length(parts))} // or a flush would make it a response in chunks
+	if err := writeLarge(ctx, w, now, status, parts...); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
 }
 
 // buffers are reused between responses, so that a page of the list costs no allocation of its size.

@@ -1,0 +1,235 @@
+package transport_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// maxInFlight is the bound that the gateway has for one connection.
+const maxInFlight = 256
+
+// heldPeer returns a peer whose gets wait until proceed is called, and a function that counts those that wait or waited.
+func heldPeer(t *testing.T) (p *gatewaytest.Peer, proceed func(), begun func() int) {
+	t.Helper()
+	p = gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "60s"`
+	held := make(chan struct{})
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			<-held
+		}
+		return false
+	})
+	return p, sync.OnceFunc(func() { close(held) }), func() int { return len(p.Calls("prompts/get")) }
+}
+
+// A client that sends requests without waiting for their responses has a bounded number in flight; the rest is refused, and
+// those in flight are answered.
+func TestConnection_BoundsItsRequestsInFlight(t *testing.T) {
+	const more = 44
+	for name, open := range map[string]func(*gatewaytest.Server) (request func(id, method, params string), next func() string){
+		"stdio": func(s *gatewaytest.Server) (func(id, method, params string), func() string) {
+			c := s.Stdio("")
+			c.Request(`"i"`, "initialize", strings.Trim(gatewaytest.InitializeParams("2025-03-26"), "{}")+"}")
+			c.WantMessage(`"id":"i"`)
+			return c.Request, c.Next
+		},
+		"HTTP+SSE": func(s *gatewaytest.Server) (func(id, method, params string), func() string) {
+			c := s.SSESession("2025-03-26", "")
+			return c.Request, func() string { return c.Next().Data }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, proceed, begun := heldPeer(t)
+			defer proceed()
+			request, next := open(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)))
+			for i := range maxInFlight {
+				request(strconv.Itoa(i), "prompts/get", `"name":"p.a"`)
+			}
+			upstreamtest.Eventually(t, "as many gets as there may be have begun", func() bool { return begun() == maxInFlight })
+			for i := range more {
+				request(strconv.Itoa(maxInFlight+i), "prompts/get", `"name":"p.a"`)
+				if got := next(); !strings.Contains(got, fmt.Sprintf(`"id":%d,`, maxInFlight+i)) || !strings.Contains(got, `"reason":"overloaded"`) {
+					t.Fatalf("got %s, want that the gateway is overloaded", got)
+				}
+			}
+			request(`"p"`, "ping", "") // costs nothing
+			if got := next(); !strings.Contains(got, `"id":"p","result"`) {
+				t.Errorf("got %s, want the response to the ping", got)
+			}
+			proceed()
+			for range maxInFlight {
+				if got := next(); !strings.Contains(got, "from p") {
+					t.Fatalf("got %s, want a result", got)
+				}
+			}
+			request(`"again"`, "prompts/get", `"name":"p.a"`)
+			if got := next(); !strings.Contains(got, `"id":"again","result"`) {
+				t.Errorf("got %s, want a result", got)
+			}
+		})
+	}
+}
+
+// ofAnn is a team with a member ann, who calls over HTTP with her token.
+func ofAnn(more string, peers ...*gatewaytest.Peer) string {
+	return "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n" +
+		gatewaytest.Team("eng", `"user:ann", "user:bob"`, more, peers...)
+}
+
+// unreader is a client that sends requests and reads no response.
+type unreader struct {
+	// get sends a get of p.a.
+	get func()
+	// leave gives up the connection.
+	leave func()
+}
+
+// openUnread opens a client of each transport for ann, none of which reads what it is sent.
+func openUnread() map[string]func(*testing.T, *gatewaytest.Server) unreader {
+	return map[string]func(*testing.T, *gatewaytest.Server) unreader{"stdio": unreadStdio, "HTTP/2": unreadHTTP2}
+}
+
+func unreadStdio(t *testing.T, s *gatewaytest.Server) unreader {
+	t.Helper()
+	ann, err := identity.ParsePrincipal("user:ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, send := io.Pipe()
+	unread, out := io.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.ServeStdio(ctx, identity.Vouched(ann), in, out)
+	}()
+	leave := sync.OnceFunc(func() {
+		_ = unread.Close()
+		cancel()
+		<-ended
+	})
+	t.Cleanup(leave)
+	id := 0
+	return unreader{
+		get: func() {
+			id++
+			if _, err := fmt.Fprintf(send, `{"jsonrpc":"2.0","id":%d,"method":"prompts/get","params":{"name":"p.a",%s}}`+"\n", id, gatewaytest.Meta); err != nil {
+				t.Fatal(err)
+			}
+		},
+		leave: leave,
+	}
+}
+
+// unreadHTTP2 is a client whose streams have a window of 0.
+func unreadHTTP2(t *testing.T, s *gatewaytest.Server) unreader {
+	t.Helper()
+	server := gatewaytest.NewUnstartedServer(s.Gateway)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}} //nolint:gosec // a test
+	conn, err := dialer.DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave := sync.OnceFunc(func() { _ = conn.Close() })
+	t.Cleanup(func() {
+		leave()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	framer := http2.NewFramer(conn, conn)
+	if err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		t.Fatal(err)
+	}
+	for { // the server's settings come first
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if settings, ok := frame.(*http2.SettingsFrame); ok && !settings.IsAck() {
+			break
+		}
+	}
+	if err := framer.WriteSettingsAck(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	stream := uint32(1)
+	return unreader{get: func() { postHTTP2(t, framer, &stream, conn.RemoteAddr()) }, leave: leave}
+}
+
+// postHTTP2 sends a get of p.a for ann on the next stream.
+func postHTTP2(t *testing.T, framer *http2.Framer, stream *uint32, address net.Addr) {
+	t.Helper()
+	var block strings.Builder
+	encoder := hpack.NewEncoder(&block)
+	for _, field := range []hpack.HeaderField{
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "https"},
+		{Name: ":authority", Value: address.String()},
+		{Name: ":path", Value: "/mcp"},
+		{Name: "content-type", Value: "application/json"},
+		{Name: "authorization", Value: "Bearer ann"},
+		{Name: "mcp-protocol-version", Value: gatewaytest.Latest},
+		{Name: "mcp-method", Value: "prompts/get"},
+		{Name: "mcp-name", Value: "p.a"},
+	} {
+		if err := encoder.WriteField(field); err != nil {
+			t.Fatal(err)
+		}
+	}
+	headers := http2.HeadersFrameParam{StreamID: *stream, BlockFragment: []byte(block.String()), EndHeaders: true}
+	if err := framer.WriteHeaders(headers); err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p.a",%s}}`, gatewaytest.Meta)
+	if err := framer.WriteData(*stream, true, []byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	*stream += 2
+}
+
+// A response that its client does not read counts against its principal's limit, whatever it arrives by.
+func TestLimit_CountsARequestUntilItsResponseIsWritten(t *testing.T) {
+	for name, open := range openUnread() {
+		t.Run(name, func(t *testing.T) {
+			p := gatewaytest.NewPeer(t, "p", "a")
+			s := gatewaytest.Serve(t, ofAnn("limit { concurrency = 2 }", p))
+			ann := s.Modern("ann")
+			client := open(t, s)
+			client.get()
+			client.get()
+			upstreamtest.Eventually(t, "both gets are answered", func() bool { return len(p.Calls("prompts/get")) == 2 })
+			for range 50 { // each takes longer than the gateway does to finish the first two
+				ann.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"rate_limited"`)
+				time.Sleep(time.Millisecond)
+			}
+			s.Modern("bob").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, "from p")
+			client.leave()
+			upstreamtest.Eventually(t, "the limit is free again", func() bool {
+				return strings.Contains(ann.Call("prompts/get", gatewaytest.GetParams("p.a")).Body, "from p")
+			})
+		})
+	}
+}
