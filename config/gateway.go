@@ -52,6 +52,8 @@ type Gateway struct {
 	// StateDir is the folder in which the last good lists are kept, relative to the working directory; empty means that they
 	// are not kept. It may be below the configuration, of which only *.hcl files are read.
 	StateDir string
+	// MaxBuffered bounds what requests and responses hold at once, as a share of the memory limit.
+	MaxBuffered Share
 	// Lock holds for all teams, each of which may ask for more. See [Config.LockFor].
 	Lock LockSetting
 	// Limit is for all requests of a principal; nil without a limit block.
@@ -71,7 +73,7 @@ const (
 
 func gatewaySchema() hclread.Schema {
 	return hclread.Schema{
-		Plain: []string{"page_size", "separator", "conflict", "lock"},
+		Plain: []string{"page_size", "separator", "conflict", "lock", "max_buffered"},
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
 		},
@@ -86,11 +88,12 @@ func gatewaySchema() hclread.Schema {
 
 func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 	g := Gateway{
-		Listen:    DefaultListen,
-		Path:      DefaultPath,
-		PageSize:  DefaultPageSize,
-		Separator: DefaultSeparator,
-		Conflict:  ConflictDrop,
+		Listen:      DefaultListen,
+		Path:        DefaultPath,
+		PageSize:    DefaultPageSize,
+		Separator:   DefaultSeparator,
+		Conflict:    ConflictDrop,
+		MaxBuffered: DefaultMaxBuffered,
 	}
 	hclread.Set(b, "listen", &g.Listen, hclread.Checked(checkListen))
 	hclread.Set(b, "path", &g.Path, hclread.Checked(checkPath))
@@ -110,6 +113,7 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 	hclread.Set(b, "conflict", &g.Conflict, hclread.OneOf(ConflictDrop, ConflictFirst))
 	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
 	hclread.Set(b, "state_dir", &g.StateDir, hclread.Checked(checkFolder))
+	hclread.Set(b, "max_buffered", &g.MaxBuffered, parseShare)
 	g.Lock = decodeLock(b)
 	if g.Limit = decodeLimit(b); g.Limit != nil {
 		g.Limit.Block = "gateway"

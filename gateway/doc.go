@@ -24,6 +24,7 @@
 //   - schema: does a JSON value satisfy a JSON Schema?
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
+//   - memory: how many bytes do requests and responses hold at once, and for whom?
 //   - slotcache: what was computed for this key a moment ago?
 //   - httpconn: how is a connection of the HTTP server made cheaper?
 //
@@ -63,6 +64,7 @@
 //   - input required: the result that asks a modern client for input; parked get: a get that waits for its client to reply.
 //   - in-flight request: one that its client can still cancel.
 //   - cursor: the sealed position at which the next page begins; requestState: a sealed token of a get that required input.
+//   - holder: for whom the gateway holds memory or a stream: a principal, or the address of a caller without a credential.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not answer.
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the wait before it.
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which addresses upstreams may be at.

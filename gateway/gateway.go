@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -35,6 +36,9 @@ type Options struct {
 	// StateDir is a folder in which the last good lists are kept, so that a restart while an upstream is down still
 	// lists its prompts. Empty keeps nothing.
 	StateDir string
+	// Memory is how many bytes of memory there are, of which max_buffered may be a percentage. If it is 0, a percentage bounds
+	// nothing.
+	Memory int64
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
@@ -71,8 +75,9 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.requests = requests.New(g.publisher, requests.Options{Logger: opts.Logger, Version: opts.Version})
-	g.transport = transport.New(g.publisher, g.requests, opts.Logger)
+	account := memory.New(opts.Memory)
+	g.requests = requests.New(g.publisher, requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account})
+	g.transport = transport.New(g.publisher, g.requests, account, opts.Logger)
 	return g, nil
 }
 

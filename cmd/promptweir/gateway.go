@@ -27,7 +27,7 @@ const settleBound = 30 * time.Second
 // lists in state_dir and can reload.
 func (a *app) servingOptions(cfg *config.Config, files *watch.Watcher, logger *slog.Logger) gateway.Options {
 	return gateway.Options{
-		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir,
+		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir, Memory: availableMemory(logger),
 		Load: func() (*config.Config, config.Diagnostics) { return a.readWatched(files) },
 	}
 }

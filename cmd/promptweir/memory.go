@@ -26,6 +26,20 @@ func limitMemory(logger *slog.Logger) {
 	}
 }
 
+// availableMemory returns how many bytes the process may use: Go's soft limit or, without one, what the container or the machine
+// has. It is 0 if none of that can be read.
+func availableMemory(logger *slog.Logger) int64 {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return limit
+	}
+	limit, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+	if err != nil || limit > math.MaxInt64 {
+		logger.Info("cannot read how much memory there is: max_buffered holds only as a number of bytes", slog.Any("error", err))
+		return 0
+	}
+	return int64(limit)
+}
+
 // The pacer chooses GOGC after each garbage collection, because no constant suits a small heap under load as well as a large one.
 // Measured in pairs of builds (CPU per request with the pacer, median ratio and 95 % confidence interval):
 //

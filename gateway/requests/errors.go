@@ -53,6 +53,11 @@ func Overloaded(problem string) *wire.Error {
 	return wire.NewError(wire.InternalError, problem).WithData(data.JSON())
 }
 
+// errUnread refuses a response that does not fit beside those which its client, or other clients of its upstream, have not read.
+func errUnread() *wire.Error {
+	return Overloaded("Too much waits to be read: read the responses before you send more")
+}
+
 func methodNotFound(method string) *wire.Error {
 	return wire.NewError(wire.MethodNotFound, "Method not found: "+method)
 }

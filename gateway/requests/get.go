@@ -41,6 +41,7 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	if err != nil {
 		return err
 	}
+	out.upstream = c.owner
 	if err := h.appendGot(ctx, r, c, out); err != nil {
 		h.parked.abandon(c.parked, r.Caller.Principal.Key()) // the client gets no requestState to come back with
 		return err
@@ -82,6 +83,10 @@ func (h *Handler) authorize(ctx context.Context, r *Request, out *Response, name
 		return nil, unknownPrompt(name)
 	}
 	r.operation.target(entry.Name)
+	share := s.Config.Gateway.MaxBuffered
+	if h.memory.Busy(share) && h.memory.Full(share, r.Holder()) {
+		return nil, errUnread()
+	}
 	var err error
 	out.release, err = h.limits.acquire(&r.Caller.Principal,
 		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), audience.Limit(entry.Visibility))
@@ -148,6 +153,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		if result, err = r.screening.result(ctx, c.result); err != nil {
 			return err
 		}
+		out.upstream = c.owner
 	}
 	return out.appendResult(r, result, h.info, inputNotAllowed)
 }

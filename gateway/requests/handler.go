@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/loglimit"
@@ -21,6 +22,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is what the gateway tells clients.
 	Version string
+	// Memory counts what responses hold until they are written; nil counts for this handler alone.
+	Memory *memory.Account
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -34,14 +37,18 @@ type Handler struct {
 	schemas *schemas
 	limits  *limits
 	parked  parked
+	memory  *memory.Account
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
 func New(publisher *snapshot.Publisher, opts Options) *Handler {
+	if opts.Memory == nil {
+		opts.Memory = memory.New(0)
+	}
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt") // each failed get could log a line
 	return &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(logger), limits: newLimits(),
+		schemas: newSchemas(logger), limits: newLimits(), memory: opts.Memory,
 	}
 }
 
@@ -60,13 +67,32 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	ctx = h.metrics.start(ctx, r)
 	out := Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
 	err := h.result(ctx, r, &out)
+	if err == nil {
+		err = h.hold(r, &out)
+	}
 	r.end(err)
+	r.Client = nil // whoever keeps the request need not keep its connection
 	if err != nil {
 		wireErr := wireError(ctx, h.logger, err)
 		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code, release: out.release}
 	}
 	out.JSON = append(out.JSON, '}')
 	return out
+}
+
+// hold counts what the response holds until [Response.Release]. A small one fits into buffers that its connection has anyway.
+func (h *Handler) hold(r *Request, out *Response) error {
+	size := len(out.JSON) + len(out.large)
+	if size < memory.Least {
+		return nil
+	}
+	held, ok := h.memory.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Holder(), out.upstream, size)
+	if !ok {
+		out.JSON = nil // the error must not keep its memory
+		return errUnread()
+	}
+	out.held = held
+	return nil
 }
 
 // result appends the result of a request. If a reload replaces the upstream of a get or completion before it is called, the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -41,14 +43,47 @@ type Request struct {
 	// client of the legacy era and returns its reply. Both are nil where the transport cannot do that.
 	Relay         *RelayQueue
 	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
-	// ClientAddress returns where the request came from, for spans; nil where that is unknown or nobody receives spans.
-	ClientAddress func() string
+	// Client is where the request came from; nil where that is unknown, and once the request has been carried out.
+	Client Client
 	// InParts says that the transport can write a large result without a copy, see [Response.Parts].
 	InParts bool
 
 	// screening checks what the upstream sends during the request.
 	screening screening
 	operation operation
+}
+
+// Client is who sent a request, whoever it is on behalf of.
+type Client interface {
+	// ClientAddress returns its network address.
+	ClientAddress() string
+}
+
+// Holder returns who holds what a request holds, see [HolderOf].
+func (r *Request) Holder() string { return HolderOf(&r.Caller.Principal, r.Client) }
+
+// HolderOf returns for whom the gateway holds memory or a stream: a principal or, for callers without a credential, the address
+// that they call from. A client, which may be nil, has a whole network of IPv6 to itself.
+func HolderOf(principal *policy.Principal, client Client) string {
+	if !principal.Anonymous || client == nil {
+		return principal.Key()
+	}
+	return AddressHolder(client.ClientAddress())
+}
+
+// AddressHolder returns the holder at a network address: the address itself, which is unlike any key of a principal, or its
+// network.
+func AddressHolder(address string) string {
+	const network = 64 // bits, which one client can have to itself
+	ip, err := netip.ParseAddr(address)
+	if err != nil || !ip.Unmap().Is6() {
+		return address
+	}
+	prefix, err := ip.WithZone("").Prefix(network)
+	if err != nil {
+		return address
+	}
+	return prefix.String()
 }
 
 // free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short list.

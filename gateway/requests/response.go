@@ -3,6 +3,7 @@ package requests
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -19,6 +20,9 @@ type Response struct {
 
 	// release ends the request for the limits that count it; nil where none does.
 	release func()
+	// upstream is the one that the result is of; empty for the gateway's own.
+	upstream string
+	held     memory.Hold
 
 	inParts bool
 	// large belongs in JSON before the offset at; nil where JSON is complete.
@@ -37,9 +41,10 @@ func (out *Response) Parts() [][]byte {
 // Limited reports whether a limit counts the request until [Response.Release].
 func (out *Response) Limited() bool { return out.release != nil }
 
-// Release ends the request for the limits that count it. To be called when the response is written, or when nobody waits for
-// it any more: until then it takes up memory. Calling it again does nothing.
+// Release ends the request for the limits that count it, and gives back the memory that it holds. To be called when the response
+// is written, or when nobody waits for it any more. Calling it again does nothing.
 func (out *Response) Release() {
+	out.held.Release()
 	if out.release != nil {
 		out.release()
 		out.release = nil

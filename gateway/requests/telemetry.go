@@ -99,8 +99,8 @@ func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 	}
 	if span.IsRecording() {
 		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
-		if r.ClientAddress != nil {
-			span.SetAttributes(attrClient.String(r.ClientAddress()))
+		if r.Client != nil {
+			span.SetAttributes(attrClient.String(r.Client.ClientAddress()))
 		}
 	}
 	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success}

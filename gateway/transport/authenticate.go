@@ -77,7 +77,7 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 // level only.
 func (x *exchange) countRefused(err error, reason string) {
 	x.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
-	x.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.clientAddress()))
+	x.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.ClientAddress()))
 }
 
 // credentialOf returns the credential of a request: its token or, without one, the certificate of its connection. It retains
@@ -112,9 +112,9 @@ func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context
 	return context.WithDeadline(ctx, expiry)
 }
 
-// clientAddress returns where the request comes from, for logs and spans. It follows X-Forwarded-For from hop to hop, for as
-// long as the hop that added an address is a trusted proxy.
-func (x *exchange) clientAddress() string {
+// ClientAddress returns where the request comes from, for logs, spans, and bounds on callers without a credential. It follows
+// X-Forwarded-For from hop to hop, for as long as the hop that added an address is a trusted proxy.
+func (x *exchange) ClientAddress() string {
 	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
 	if err != nil {
 		return x.r.RemoteAddr

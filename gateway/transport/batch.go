@@ -48,7 +48,7 @@ func (x *exchange) serveBatch(batch []jsontext.Value) {
 // acceptBatched returns the job of one message of a batch, nil for one that needs no response. Responses come together at
 // the end, so nothing can be relayed before one of them.
 func (x *exchange) acceptBatched(s *session, id sessionID, request *requests.Request) job {
-	x.setClientAddress(request)
+	request.Client = x
 	if !request.Message.IsRequest() {
 		s.receive(request)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -21,6 +22,7 @@ type connection struct {
 
 	// The goroutine that calls receive owns caller, session's fields and notified.
 	caller  snapshot.Caller
+	client  requests.Client // nil over stdio
 	session session
 	// notified is set once the client is told of changes.
 	notified bool
@@ -162,7 +164,7 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 
 // accept handles one message. The response to a request is either returned at once, or what run returns.
 func (c *connection) accept(ctx context.Context, s *snapshot.Snapshot, request *requests.Request) (response []byte, run job) {
-	request.Snapshot, request.Caller, request.Revision = s, c.caller, c.session.revision
+	request.Snapshot, request.Caller, request.Client, request.Revision = s, c.caller, c.client, c.session.revision
 	if request.Message.IsRequest() {
 		return c.acceptRequest(ctx, request)
 	}
@@ -225,7 +227,8 @@ func (c *connection) acceptInitialize(ctx context.Context, request *requests.Req
 }
 
 // begin registers a request, so that the client can cancel it, and returns the job that carries it out. The request takes one of
-// the connection's slots, which is free again when the response is written.
+// the connection's slots, which is free again when the response is written. A large request also counts as held until its response
+// is ready.
 func (c *connection) begin(ctx context.Context, request *requests.Request) (response []byte, run job) {
 	ctx = requests.ExtractTrace(ctx, request.Meta, nil)
 	respond := c.respond
@@ -242,9 +245,19 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	if !ok {
 		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
 	}
+	var params memory.Hold
+	if size := len(request.Message.Params); size >= memory.Least {
+		if params, ok = c.memory.Acquire(request.Snapshot.Config.Gateway.MaxBuffered, request.Holder(), "", size); !ok {
+			end()
+			refusal := errInFlight()
+			c.requests.Record(ctx, request, refusal)
+			return wire.AppendError(nil, request.Message.ID, refusal), nil
+		}
+	}
 	c.slots.Add(1)
 	return nil, func() requests.Response {
 		defer end()
+		defer params.Release()
 		return respond(ctx, request)
 	}
 }

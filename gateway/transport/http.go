@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -31,6 +32,8 @@ type exchange struct {
 	// snapshot is the one that was current when the request had arrived in full. Until then it is that of the header, by which
 	// its origin is checked.
 	snapshot *snapshot.Snapshot
+	// body is what the body holds if it is large, until the exchange is over.
+	body *memory.Hold
 }
 
 // serve serves Streamable HTTP.
@@ -58,6 +61,7 @@ func (x *exchange) servePost() {
 	if !ok {
 		return
 	}
+	defer x.releaseBody()
 	modernHeader := wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
 	if in.batch != nil {
 		if modernHeader {
@@ -102,33 +106,70 @@ func (x *exchange) receive() (incoming, bool) {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			status, refusal = http.StatusRequestEntityTooLarge, wire.NewError(wire.InvalidRequest, "The message is too large")
 		}
+		if errors.Is(err, errNoMemory) {
+			x.w.Header().Set("Retry-After", "1")
+			status, refusal = http.StatusServiceUnavailable, requests.Overloaded("Too many large messages at once: send it again later")
+		}
+		x.releaseBody()
 		x.refuse(status, nil, refusal)
 		return incoming{}, false
 	}
 	x.snapshot = x.publisher.Current() // the body may have taken long to arrive, and a reload may have revoked the credential
 	in, refusal := readIncoming(body)
 	if refusal != nil {
+		x.releaseBody()
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
 		return incoming{}, false
 	}
 	in.header = x.r.Header
-	x.setClientAddress(in.request)
+	in.request.Client = x
 	return in, true
 }
 
 func (x *exchange) readBody() ([]byte, error) {
 	if x.r.ContentLength < 0 || x.r.ContentLength > maxPrealloc {
-		return io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxRequest))
+		return x.readLargeBody()
 	}
 	body := make([]byte, x.r.ContentLength)
 	_, err := io.ReadFull(x.r.Body, body)
 	return body, err
 }
 
-// setClientAddress records where a request came from, if spans are exported.
-func (x *exchange) setClientAddress(request *requests.Request) {
-	if x.requests.Traced() {
-		request.ClientAddress = x.clientAddress
+// errNoMemory means that a body does not fit beside what its client has sent already.
+var errNoMemory = errors.New("too much is held")
+
+// readLargeBody reads a body that is large or may be. Its memory grows with what has arrived, and counts for the client's
+// address: who the caller is will be found out from the message.
+func (x *exchange) readLargeBody() ([]byte, error) {
+	source := http.MaxBytesReader(x.w, x.r.Body, maxRequest)
+	share, client := x.snapshot.Config.Gateway.MaxBuffered, requests.AddressHolder(x.ClientAddress())
+	hold, ok := x.memory.Acquire(share, client, "", maxPrealloc)
+	if !ok {
+		return nil, errNoMemory
+	}
+	x.body = &hold
+	body := make([]byte, 0, maxPrealloc)
+	for {
+		if len(body) == cap(body) {
+			if !hold.Grow(share, 2*cap(body)) {
+				return nil, errNoMemory
+			}
+			body = append(make([]byte, 0, 2*cap(body)), body...)
+		}
+		n, err := source.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) {
+			return body, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (x *exchange) releaseBody() {
+	if x.body != nil {
+		x.body.Release()
 	}
 }
 

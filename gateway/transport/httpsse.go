@@ -86,7 +86,7 @@ func (x *exchange) serveSSEStream() {
 	s := &sseSession{
 		connection: x.newConnection(caller), owner: caller.Principal.Key(), posts: make(chan incoming), over: make(chan struct{}),
 	}
-	s.legacyOnly = true
+	s.legacyOnly, s.client = true, address(x.ClientAddress())
 	id := x.sseSessions.add(s)
 	defer x.sseSessions.remove(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
@@ -96,6 +96,12 @@ func (x *exchange) serveSSEStream() {
 	go s.receivePosts(ctx)
 	s.writeEvents(out, cancel)
 }
+
+// address is a client's network address.
+type address string
+
+// ClientAddress implements [requests.Client].
+func (a address) ClientAddress() string { return string(a) }
 
 // receivePosts receives what the client posts, until ctx ends, the gateway drains or a reload does not accept the client any
 // more.
@@ -148,8 +154,8 @@ func (x *exchange) serveSSEPost() {
 	if !ok {
 		return
 	}
-	address := x.clientAddress() // the request is answered after the POST is over
-	in.request.ClientAddress = func() string { return address }
+	defer x.releaseBody()
+	in.request.Client = nil // the request is answered after the POST is over
 	id := in.request.Message.ID
 	caller, ok := x.authenticate(id)
 	if !ok {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -18,6 +19,7 @@ import (
 type Transport struct {
 	publisher *snapshot.Publisher
 	requests  *requests.Handler
+	memory    *memory.Account
 	logger    *slog.Logger
 	// refused is promptweir.identity.refused: credentials that were not accepted.
 	refused metric.Int64Counter
@@ -38,14 +40,14 @@ type Transport struct {
 // attrReason is an attribute of the gateway's own.
 const attrReason = attribute.Key("promptweir.reason")
 
-// New returns a transport that hands requests to a handler.
-func New(publisher *snapshot.Publisher, handler *requests.Handler, logger *slog.Logger) *Transport {
+// New returns a transport that hands requests to a handler, and counts in memory what they hold before they are carried out.
+func New(publisher *snapshot.Publisher, handler *requests.Handler, memory *memory.Account, logger *slog.Logger) *Transport {
 	refused, err := otel.Meter(requests.Scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
 		metric.WithDescription("Credentials that were refused, by reason: bad, scope or unavailable."))
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
-	return &Transport{publisher: publisher, requests: handler, logger: logger, refused: refused, closing: make(chan struct{})}
+	return &Transport{publisher: publisher, requests: handler, memory: memory, logger: logger, refused: refused, closing: make(chan struct{})}
 }
 
 // Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.

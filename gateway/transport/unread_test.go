@@ -103,7 +103,9 @@ type unreader struct {
 
 // openUnread opens a client of each transport for ann, none of which reads what it is sent.
 func openUnread() map[string]func(*testing.T, *gatewaytest.Server) unreader {
-	return map[string]func(*testing.T, *gatewaytest.Server) unreader{"stdio": unreadStdio, "HTTP/2": unreadHTTP2}
+	return map[string]func(*testing.T, *gatewaytest.Server) unreader{
+		"stdio": unreadStdio, "HTTP+SSE": unreadSSE, "HTTP/2": unreadHTTP2,
+	}
 }
 
 func unreadStdio(t *testing.T, s *gatewaytest.Server) unreader {
@@ -136,6 +138,36 @@ func unreadStdio(t *testing.T, s *gatewaytest.Server) unreader {
 		},
 		leave: leave,
 	}
+}
+
+// unreadSSE is a client that does not read its stream: the system takes a few MiB for it.
+func unreadSSE(t *testing.T, s *gatewaytest.Server) unreader {
+	t.Helper()
+	headers := append(gatewaytest.Headers{"Accept", "*/*"}, gatewaytest.Bearer("ann")...)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	stream, err := http.DefaultClient.Do(gatewaytest.NewRequest(ctx, t, http.MethodGet, s.SSEURL(), "", headers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stream.Body.Close() })
+	first := make([]byte, 200)
+	n, err := stream.Body.Read(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, query, ok := strings.Cut(strings.TrimSpace(string(first[:n])), "?")
+	if !ok {
+		t.Fatalf("the first event is %q, want the endpoint", first[:n])
+	}
+	id := 0
+	request := func(method, params string) {
+		id++
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
+		gatewaytest.Send(t, http.MethodPost, s.SSEURL()+"?"+query, body, headers).Want(t, http.StatusAccepted)
+	}
+	request("initialize", gatewaytest.InitializeParams("2025-03-26"))
+	return unreader{get: func() { request("prompts/get", `{"name":"p.a"}`) }, leave: cancel}
 }
 
 // unreadHTTP2 is a client whose streams have a window of 0.
@@ -212,7 +244,9 @@ func postHTTP2(t *testing.T, framer *http2.Framer, stream *uint32, address net.A
 
 // A response that its client does not read counts against its principal's limit, whatever it arrives by.
 func TestLimit_CountsARequestUntilItsResponseIsWritten(t *testing.T) {
-	for name, open := range openUnread() {
+	transports := openUnread()
+	delete(transports, "HTTP+SSE") // where the system takes small responses
+	for name, open := range transports {
 		t.Run(name, func(t *testing.T) {
 			p := gatewaytest.NewPeer(t, "p", "a")
 			s := gatewaytest.Serve(t, ofAnn("limit { concurrency = 2 }", p))
@@ -230,6 +264,39 @@ func TestLimit_CountsARequestUntilItsResponseIsWritten(t *testing.T) {
 			upstreamtest.Eventually(t, "the limit is free again", func() bool {
 				return strings.Contains(ann.Call("prompts/get", gatewaytest.GetParams("p.a")).Body, "from p")
 			})
+		})
+	}
+}
+
+// What a principal does not read is bounded in bytes, too, and costs no one else.
+func TestMaxBuffered_BoundsWhatAPrincipalDoesNotRead(t *testing.T) {
+	const size = 3 << 20
+	for name, open := range openUnread() {
+		t.Run(name, func(t *testing.T) {
+			p := gatewaytest.NewPeer(t, "p", "a")
+			p.Answer("prompts/get", `{"messages":[{"role":"user","content":{"type":"text","text":"`+strings.Repeat("x", size)+`"}}]}`)
+			// A principal may hold 16 MiB, and of one upstream 12 MiB.
+			s := gatewaytest.Serve(t, "gateway { max_buffered = 64 * 1024 * 1024 }\n"+ofAnn("", p))
+			ann, bob := s.Modern("ann"), s.Modern("bob")
+			client := open(t, s)
+			for range 16 {
+				client.get()
+			}
+			call := func(c *gatewaytest.Client) string { return c.Call("prompts/get", gatewaytest.GetParams("p.a")).Body }
+			upstreamtest.Eventually(t, "ann's responses do not fit any more", func() bool {
+				return strings.Contains(call(ann), `"code":-32603,"message":"Too much waits to be read: read the responses before you send more","data":{"reason":"overloaded","retryAfterMs":1000}`)
+			})
+			if got := call(bob); !strings.Contains(got, "xxx") {
+				t.Errorf("bob gets %.300s, want the result", got)
+			}
+			if got := call(ann); !strings.Contains(got, "overloaded") {
+				t.Errorf("ann gets %.300s, want that it is still too much", got)
+			}
+			if got := len(ann.List()); got != 1 { // which is small
+				t.Errorf("ann sees %d prompts, want 1", got)
+			}
+			client.leave()
+			upstreamtest.Eventually(t, "ann's responses fit again", func() bool { return strings.Contains(call(ann), "xxx") })
 		})
 	}
 }

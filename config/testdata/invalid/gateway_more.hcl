@@ -10,6 +10,7 @@ gateway {
 gateway {                                # ERROR: Duplicate block; There is already a block "gateway" at testdata/invalid/gateway_more.hcl:1
   path      = "/a/../b"                  # ERROR: is not a plain path
   page_size = 1.5                        # ERROR: must be a whole number
+  max_buffered = "95%"                   # ERROR: is not between 1048576 and
 }
 admin {
   listen = "nowhere"                     # ERROR: is not HOST:PORT

@@ -10,6 +10,7 @@ gateway {
   conflict        = "first"
   instructions    = "Ask in #prompts."
   state_dir       = "/var/lib/promptweir"
+  max_buffered    = 64 * 1024 * 1024
 }
 admin { listen = "localhost:0" }
 auth {

@@ -1,0 +1,62 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/memory"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// Bodies are bounded for the address that they come from while they arrive, and until they are done with.
+func TestReadBody_BoundsWhatAnAddressHolds(t *testing.T) {
+	account := memory.New(0)
+	s := &snapshot.Snapshot{Generation: &snapshot.Generation{Config: &config.Config{Gateway: config.Gateway{MaxBuffered: "4194304"}}}}
+	post := func(address string, body io.Reader) *exchange {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", io.NopCloser(body))
+		r.RemoteAddr, r.ContentLength = address, -1
+		return &exchange{Transport: &Transport{memory: account}, w: httptest.NewRecorder(), r: r, snapshot: s}
+	}
+	arriving, send := io.Pipe()
+	slow, done := post("192.0.2.1:1", arriving), make(chan error)
+	go func() {
+		_, err := slow.readBody()
+		done <- err
+	}()
+	if _, err := send.Write(make([]byte, 600<<10)); err != nil { // returns when all of it is read
+		t.Fatal(err)
+	}
+	if got := account.Held(); got != 1<<20 {
+		t.Errorf("a body of which 600 KiB have arrived holds %d bytes, want 1 MiB", got)
+	}
+	for address, want := range map[string]error{"192.0.2.1:2": errNoMemory, "192.0.2.2:2": nil} {
+		other := post(address, bytes.NewReader(make([]byte, 100<<10)))
+		if _, err := other.readBody(); !errors.Is(err, want) {
+			t.Errorf("a body from %s: %v, want %v", address, err, want)
+		}
+		other.releaseBody()
+	}
+	_ = send.CloseWithError(io.ErrUnexpectedEOF)
+	if err := <-done; !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a body that breaks off: %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+	slow.releaseBody()
+	if got := account.Held(); got != 0 {
+		t.Errorf("%d bytes are held after all bodies are done with", got)
+	}
+}
+
+func TestReadBody_ReadsAllOfALargeBody(t *testing.T) {
+	s := &snapshot.Snapshot{Generation: &snapshot.Generation{Config: &config.Config{}}}
+	want := bytes.Repeat([]byte("0123456789"), 100_000)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", bytes.NewReader(want))
+	x := &exchange{Transport: &Transport{memory: memory.New(0)}, w: httptest.NewRecorder(), r: r, snapshot: s}
+	if got, err := x.readBody(); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("read %d bytes, %v; want %d", len(got), err, len(want))
+	}
+}
