@@ -34,7 +34,7 @@ func decodeExpose(b *hclread.Block, teams teamNames) Rule {
 		Prompts: hclread.RequiredList(b, "prompts", parsePattern),
 		To:      hclread.RequiredList(b, "to", audienceParser(teams)),
 		When:    decodeWhen(b),
-		Limit:   decodeLimit(b),
+		Limit:   decodePromptLimit(b),
 	}
 }
 

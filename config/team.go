@@ -52,7 +52,7 @@ func (d *decoder) team(b *hclread.Block) Team {
 	checkName("team", b)
 	t.Members = hclread.List(b, "members", parseMember)
 	t.Lock = decodeLock(b)
-	t.Limit = decodeLimit(b)
+	t.Limit = decodePromptLimit(b)
 	t.Screens = decodeScreens(b)
 	for _, inner := range b.Inner("upstream") {
 		t.Upstreams = append(t.Upstreams, decodeUpstream(inner, t.Name, &d.names, reach{d.listeners, g}))

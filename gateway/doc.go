@@ -25,6 +25,7 @@
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
 //   - memory: how many bytes do requests and responses hold at once, and for whom?
+//   - places: how many connections and streams can there be, and which one ends to let another one in?
 //   - slotcache: what was computed for this key a moment ago?
 //   - httpconn: how is a connection of the HTTP server made cheaper?
 //
@@ -65,6 +66,7 @@
 //   - in-flight request: one that its client can still cancel.
 //   - cursor: the sealed position at which the next page begins; requestState: a sealed token of a get that required input.
 //   - holder: for whom the gateway holds memory or a stream: a principal, or the address of a caller without a credential.
+//   - place: what a connection takes of the limit of descriptors, and a stream of HTTP/2 beside it.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not answer.
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the wait before it.
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which addresses upstreams may be at.

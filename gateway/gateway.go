@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/memory"
+	"github.com/promptweir/promptweir/gateway/places"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -39,6 +40,8 @@ type Options struct {
 	// Memory is how many bytes of memory there are, of which max_buffered may be a percentage. If it is 0, a percentage bounds
 	// nothing.
 	Memory int64
+	// Places are those of the connections that [Gateway.Handler] serves; nil bounds nothing.
+	Places *places.Places
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
@@ -77,7 +80,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	account := memory.New(opts.Memory)
 	g.requests = requests.New(g.publisher, requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account})
-	g.transport = transport.New(g.publisher, g.requests, account, opts.Logger)
+	g.transport = transport.New(g.publisher, g.requests, transport.Options{Logger: opts.Logger, Memory: account, Places: opts.Places})
 	return g, nil
 }
 
@@ -132,6 +135,9 @@ func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential
 func (g *Gateway) Get(ctx context.Context, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
 	return g.requests.GetDirectly(ctx, g.Snapshot(), principal, params)
 }
+
+// AddressHolder returns for whom a client's address holds a connection: itself or, with IPv6, its network.
+func AddressHolder(address string) string { return requests.AddressHolder(address) }
 
 // Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.
 func (g *Gateway) Drain() { g.transport.Drain() }

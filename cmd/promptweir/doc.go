@@ -16,7 +16,7 @@
 //   - A command that reads a configuration starts and contacts nothing unless it serves, --live says so, or what it prints
 //     cannot be had otherwise (get, and list without --as).
 //
-// Reading order: main.go, root.go, serve.go, stdio.go, healthcheck.go, server.go, certificate.go, pprof.go, memory.go,
+// Reading order: main.go, root.go, serve.go, stdio.go, healthcheck.go, server.go, descriptors.go, certificate.go, pprof.go, memory.go,
 // telemetry.go, list.go, get.go, query.go, explain.go, diff.go, lock.go, list_source.go, gateway.go, principal.go, probe.go,
 // probe_oauth.go, session.go, validate.go, fmt.go, replace_file.go, token.go, version.go, load.go, app.go, log.go, output.go
 package main

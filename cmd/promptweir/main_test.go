@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 		"promptweir": main,
 		"greeter":    func() { serveGreeter(&mcp.StdioTransport{}) },
 		"greeterd":   greeterd,
+		"limited":    limited,
 	})
 }
 
@@ -85,6 +87,19 @@ func greeterd() {
 	server := newGreeter()
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	fmt.Fprintln(os.Stderr, http.Serve(listener, handler))
+}
+
+// limited executes the command in its second argument with at most as many descriptors as its first argument says.
+func limited() {
+	most, err := strconv.ParseUint(os.Args[1], 10, 64)
+	if err == nil {
+		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: most, Max: most})
+	}
+	if err == nil {
+		err = syscall.Exec(os.Args[2], os.Args[2:], os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 // say returns a handler whose message is a word and the argument who.

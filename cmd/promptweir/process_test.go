@@ -84,8 +84,14 @@ func serve(t *testing.T, config string, env ...string) *gatewayProcess {
 func serveWith(t *testing.T, flags []string, config string, env ...string) *gatewayProcess {
 	t.Helper()
 	flags = append([]string{"serve", "--config", config, "--log-format", "json"}, flags...)
+	return serveBy(t, append([]string{program(t, "promptweir")}, flags...), env...)
+}
+
+// serveBy starts a command that serves, and waits until it listens.
+func serveBy(t *testing.T, words []string, env ...string) *gatewayProcess {
+	t.Helper()
 	// Not t.Context(), which ends before the cleanup below.
-	command := exec.CommandContext(context.Background(), program(t, "promptweir"), flags...)
+	command := exec.CommandContext(context.Background(), words[0], words[1:]...)
 	p := &gatewayProcess{Cmd: command, eof: make(chan struct{})}
 	p.Env = append(os.Environ(), env...)
 	stderr, err := p.StderrPipe()

@@ -14,6 +14,7 @@ import (
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/places"
 )
 
 // drainBound is how long requests in flight may take to end after SIGINT or SIGTERM.
@@ -53,6 +54,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	}
 	defer telemetry.stop(ctx, logger)
 	options := a.servingOptions(cfg, files, logger)
+	options.Places = places.New(placesOf(descriptorLimit(), cfg.Upstreams()), logger)
 	if profiled {
 		options.Debug = startProfiling()
 	}
@@ -80,8 +82,10 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	}
 	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
+	adminServer := newServer(g.Admin(telemetry.metrics), logger)
 	return serveUntilDone(ctx, logger, g, files,
-		boundServer{server, httpconn.Listen(server, endpoint)}, boundServer{newServer(g.Admin(telemetry.metrics), logger), admin})
+		boundServer{server, options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder)},
+		boundServer{adminServer, places.New(adminPlaces, logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)})
 }
 
 // serveUntilDone serves until ctx ends or a server fails. The admin listener outlives the endpoint, and the upstreams outlive

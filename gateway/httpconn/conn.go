@@ -2,23 +2,51 @@ package httpconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
-// Listen wraps l, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. It sets the server's ConnContext, so
-// that [Write] finds the connection of a request.
+// Listen wraps l, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its connections are of type *Conn. It sets
+// the server's ConnContext, so that [Write] and [FromContext] find the connection of a request, and its ConnState.
 func Listen(server *http.Server, l net.Listener) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		if c, ok := c.(*Conn); ok { // with TLS it is a *tls.Conn, which has to see every byte
+		if c, ok := c.(*Conn); ok {
 			return context.WithValue(ctx, connKey{}, c)
 		}
-		return ctx
+		return context.WithValue(ctx, tlsKey{}, below(c)) // TLS has to see every byte
+	}
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if c := below(c); c != nil {
+			c.idle.Store(state == http.StateIdle)
+		}
 	}
 	return listener{l}
+}
+
+// FromContext returns the connection of a request by the request's context. It is nil if the server does not use [Listen].
+func FromContext(ctx context.Context) *Conn {
+	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
+		return c
+	}
+	c, _ := ctx.Value(tlsKey{}).(*Conn)
+	return c
+}
+
+// below returns the connection that c is, or that its TLS is on; nil for another one.
+func below(c net.Conn) *Conn {
+	if conn, ok := c.(*Conn); ok {
+		return conn
+	}
+	if secure, ok := c.(*tls.Conn); ok {
+		conn, _ := secure.NetConn().(*Conn)
+		return conn
+	}
+	return nil
 }
 
 type listener struct{ net.Listener }
@@ -32,7 +60,10 @@ func (l listener) Accept() (net.Conn, error) {
 	return newConn(c), nil
 }
 
-type connKey struct{}
+type (
+	connKey struct{} // a connection that can gather
+	tlsKey  struct{} // one below TLS
+)
 
 // Conn is a connection of an HTTP server. As with net/http, only one goroutine at a time may read from it, and one write to it.
 type Conn struct {
@@ -42,9 +73,28 @@ type Conn struct {
 	// gathering collects what the server writes during a call of [Write]; otherwise it is nil. It needs no lock: between the
 	// start and the end of a handler only the handler's goroutine writes to the connection.
 	gathering *gathered
+
+	idle    atomic.Bool
+	onClose func()
+	closed  atomic.Bool
 }
 
 func newConn(c net.Conn) *Conn { return &Conn{Conn: c, read: deadline{opened: time.Now()}} }
+
+// Idle reports whether the connection has had a request and has none in progress.
+func (c *Conn) Idle() bool { return c.idle.Load() }
+
+// OnClose sets what to call once when the connection is closed. To be called before the connection is served.
+func (c *Conn) OnClose(f func()) { c.onClose = f }
+
+// Close implements [net.Conn].
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	if c.onClose != nil && !c.closed.Swap(true) {
+		c.onClose()
+	}
+	return err
+}
 
 // Read implements [net.Conn].
 func (c *Conn) Read(p []byte) (int, error) {

@@ -24,14 +24,14 @@ type limits struct {
 
 // bucketKey is one principal under one limit block.
 type bucketKey struct {
-	// limit is without its place, so that a bucket survives a reload that only moves its block within a file.
+	// limit is without its place and streams, so that a bucket survives a reload that moves its block within a file.
 	limit     config.Limit
 	principal string
 }
 
 func keyOf(limit *config.Limit, principal string) bucketKey {
 	key := bucketKey{*limit, principal}
-	key.limit.Place = config.Place{}
+	key.limit.Place, key.limit.Streams = config.Place{}, 0
 	return key
 }
 
@@ -55,13 +55,13 @@ func newLimits() *limits {
 // acquire counts a request against each limit that is not nil, or against none of them if one is used up. Release must
 // be called when the response is written; it is nil where there is no limit.
 func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (release func(), err error) {
-	if !slices.ContainsFunc(blocks, func(l *config.Limit) bool { return l != nil }) {
+	if !slices.ContainsFunc(blocks, limitsRequests) {
 		return nil, nil
 	}
 	now, key := time.Now(), principal.Key()
 	var releases, cancels []func()
 	for _, block := range blocks {
-		if block == nil {
+		if !limitsRequests(block) {
 			continue
 		}
 		b := l.bucket(keyOf(block, key))
@@ -80,6 +80,9 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 		}
 	}, nil
 }
+
+// limitsRequests reports whether a block is there and limits more than streams.
+func limitsRequests(l *config.Limit) bool { return l != nil && (l.Rate > 0 || l.Concurrency > 0) }
 
 func (l *limits) bucket(key bucketKey) *bucket {
 	if b, ok := l.buckets.Get(key); ok {
@@ -120,6 +123,9 @@ func (b *bucket) release() {
 	defer b.mu.Unlock()
 	b.inFlight--
 }
+
+// TooManyStreams returns the error for a principal that has as many streams as its limit allows.
+func TooManyStreams() *wire.Error { return rateLimited(defaultRetryMs * time.Millisecond) }
 
 // rateLimited returns the error of a request over a limit.
 func rateLimited(wait time.Duration) *wire.Error {

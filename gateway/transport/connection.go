@@ -283,6 +283,11 @@ func (c *connection) respondListen(ctx context.Context, request *requests.Reques
 	if refusal != nil {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
 	}
+	release, ok := c.streams.acquire(&request.Caller)
+	if !ok {
+		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, requests.TooManyStreams())}
+	}
+	defer release()
 	sub := c.publisher.Subscribe(request.Caller.Principal)
 	l := &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}
 	return requests.Response{JSON: c.listen(ctx, l, outlet{send: c.send, ending: c.ending})}

@@ -22,7 +22,7 @@ func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
 		if !h.hijacked.add(conn) {
 			t.Fatal("a stream is refused before wait")
 		}
-		go h.serveHijacked(t.Context(), conn, &eventStream{w: conn, control: chunked{conn}}, func(_ context.Context, out *eventStream) {
+		go h.serveHijacked(t.Context(), conn, &eventStream{w: conn, control: chunked{conn}}, func() {}, func(_ context.Context, out *eventStream) {
 			out.comment() // nobody reads it
 		})
 		began := time.Now()
@@ -41,7 +41,7 @@ func TestServeHijacked_PanicEndsOneStream(t *testing.T) {
 	h := &Transport{logger: slog.New(slog.NewTextHandler(&log, nil))}
 	conn, client := net.Pipe()
 	h.hijacked.add(conn)
-	go h.serveHijacked(t.Context(), conn, &eventStream{w: conn, control: chunked{conn}}, func(context.Context, *eventStream) {
+	go h.serveHijacked(t.Context(), conn, &eventStream{w: conn, control: chunked{conn}}, func() {}, func(context.Context, *eventStream) {
 		panic("out of range")
 	})
 	if _, err := client.Read(make([]byte, 1)); err == nil {

@@ -81,6 +81,11 @@ func (x *exchange) serveSSEStream() {
 	if !ok {
 		return
 	}
+	held, ok := x.takeStream(&caller, nil)
+	if !ok {
+		return
+	}
+	defer held.leave()
 	ctx, cancel := withExpiry(x.r.Context(), caller.Principal.Expires)
 	defer cancel()
 	s := &sseSession{
@@ -93,7 +98,7 @@ func (x *exchange) serveSSEStream() {
 	out := openStream(x.w)
 	defer out.end()
 	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
-	go s.receivePosts(ctx)
+	go s.receivePosts(ctx, held.ending)
 	s.writeEvents(out, cancel)
 }
 
@@ -103,9 +108,9 @@ type address string
 // ClientAddress implements [requests.Client].
 func (a address) ClientAddress() string { return string(a) }
 
-// receivePosts receives what the client posts, until ctx ends, the gateway drains or a reload does not accept the client any
-// more.
-func (s *sseSession) receivePosts(ctx context.Context) {
+// receivePosts receives what the client posts, until ctx ends, the session has to end for another stream, the gateway drains or a
+// reload does not accept the client any more.
+func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 	defer s.finish()
 	defer close(s.over)
 	for {
@@ -116,6 +121,8 @@ func (s *sseSession) receivePosts(ctx context.Context) {
 		case <-s.caller.Generation.Replaced():
 			_, err = s.retain(ctx)
 		case <-s.closing:
+			return
+		case <-ending:
 			return
 		case <-ctx.Done():
 			return

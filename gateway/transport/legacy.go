@@ -182,8 +182,12 @@ func (x *exchange) serveLegacyStream() {
 	if !ok || !x.settle(&caller, nil) {
 		return
 	}
+	held, ok := x.takeStream(&caller, nil)
+	if !ok {
+		return
+	}
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.publisher.Subscribe(caller.Principal), x.Transport
-	x.serveStream(caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+	x.serveStream(held, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		defer sub.Close()
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
@@ -196,7 +200,7 @@ func (x *exchange) serveLegacyStream() {
 			out.event(ids.next(view), changed)
 		}
 		t.follow(ctx, &caller, sub, func() { out.event(ids.next(sub.View()), changed) },
-			outlet{keepAlive: out.comment, broken: func() bool { return out.err != nil }})
+			outlet{keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: held.ending})
 	})
 }
 

@@ -135,15 +135,20 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	if !x.settle(&caller, id) {
 		return
 	}
+	held, ok := x.takeStream(&caller, id)
+	if !ok {
+		return
+	}
 	l := &listener{caller: caller, sub: x.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
 	t := x.Transport
 	// An idle stream must not keep in memory what later reloads replace.
 	x.snapshot, request.Snapshot, request.Caller = nil, nil, snapshot.Caller{}
-	x.serveStream(caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+	x.serveStream(held, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{
 			send:      func(message []byte) { out.event("", message) },
 			keepAlive: out.comment,
 			broken:    func() bool { return out.err != nil },
+			ending:    held.ending,
 		})
 		if closing != nil {
 			out.event("", closing)

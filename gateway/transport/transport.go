@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/promptweir/promptweir/gateway/memory"
+	"github.com/promptweir/promptweir/gateway/places"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -30,6 +31,8 @@ type Transport struct {
 	replies  replies
 	sessions legacySessions
 
+	streams     streamCounts
+	places      *places.Places
 	sseSessions sseSessions
 	hijacked    hijacked
 	// closing is closed when streams are to end.
@@ -40,14 +43,26 @@ type Transport struct {
 // attrReason is an attribute of the gateway's own.
 const attrReason = attribute.Key("promptweir.reason")
 
-// New returns a transport that hands requests to a handler, and counts in memory what they hold before they are carried out.
-func New(publisher *snapshot.Publisher, handler *requests.Handler, memory *memory.Account, logger *slog.Logger) *Transport {
+// Options are what a [Transport] needs beside the snapshots and the handler of requests.
+type Options struct {
+	Logger *slog.Logger
+	// Memory counts what requests hold before they are carried out.
+	Memory *memory.Account
+	// Places are those of the connections over which clients are served; nil where streams have no bound.
+	Places *places.Places
+}
+
+// New returns a transport that hands requests to a handler.
+func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options) *Transport {
 	refused, err := otel.Meter(requests.Scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
 		metric.WithDescription("Credentials that were refused, by reason: bad, scope or unavailable."))
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
-	return &Transport{publisher: publisher, requests: handler, memory: memory, logger: logger, refused: refused, closing: make(chan struct{})}
+	return &Transport{
+		publisher: publisher, requests: handler, memory: opts.Memory, places: opts.Places, logger: opts.Logger,
+		refused: refused, closing: make(chan struct{}),
+	}
 }
 
 // Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.

@@ -8,6 +8,11 @@ team "a" {
     burst       = 0                      # ERROR: burst must be a whole number
     concurrency = -1                     # ERROR: concurrency must be a whole number
   }
+  expose "z" {
+    prompts = ["u.*"]
+    to      = ["*"]
+    limit { streams = 4 }                # ERROR: streams belongs in the limit block of gateway
+  }
   limit { rate = 1 }                     # ERROR: Duplicate block
   expose "x" {
     prompts = ["u.*"]

@@ -11,6 +11,7 @@ gateway {
   instructions    = "Ask in #prompts."
   state_dir       = "/var/lib/promptweir"
   max_buffered    = 64 * 1024 * 1024
+  limit { streams = 64 }
 }
 admin { listen = "localhost:0" }
 auth {

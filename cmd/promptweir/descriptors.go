@@ -1,0 +1,40 @@
+package main
+
+import (
+	"syscall"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// adminPlaces bounds the connections of the admin listener. Beyond it the oldest gives way.
+	adminPlaces = 32
+	// ownDescriptors is how many descriptors the process keeps for itself: the admin listener, files, and connections that are
+	// about to close.
+	ownDescriptors = adminPlaces + 64
+	// childDescriptors is how many an upstream with a command takes: its pipes, and a handle of the process.
+	childDescriptors = 4
+	// unlimitedDescriptors stands for no limit.
+	unlimitedDescriptors = 1 << 20
+)
+
+// placesOf returns how many connections and streams clients may have under a limit of descriptors. The upstreams get what they
+// may need, from a quarter of the limit to half.
+func placesOf(limit int, upstreams []config.Upstream) int {
+	needed := ownDescriptors
+	for i := range upstreams {
+		if needed += childDescriptors; len(upstreams[i].Command) == 0 {
+			needed += upstreams[i].Concurrency
+		}
+	}
+	return max(limit-min(max(needed, limit/4), limit/2), 1)
+}
+
+// descriptorLimit returns how many descriptors the process may have. Go has raised it as far as it may.
+func descriptorLimit() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > unlimitedDescriptors {
+		return unlimitedDescriptors
+	}
+	return int(limit.Cur)
+}
