@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -16,6 +17,10 @@ const (
 	DefaultListen = "127.0.0.1:8080"
 	// DefaultPath is the path of the MCP endpoint.
 	DefaultPath = "/mcp"
+	// DefaultDrainDelay and DefaultDrainTimeout are how long the end takes after SIGTERM: time for load balancers to notice, and
+	// for requests in flight.
+	DefaultDrainDelay   = 5 * time.Second
+	DefaultDrainTimeout = 30 * time.Second
 	// DefaultPageSize bounds the entries of one prompts/list page.
 	DefaultPageSize = 100
 	// DefaultSeparator stands between an upstream's prefix and the prompt's own name.
@@ -52,6 +57,9 @@ type Gateway struct {
 	// StateDir is the folder in which the last good lists are kept, relative to the working directory; empty means that they
 	// are not kept. It may be below the configuration, of which only *.hcl files are read.
 	StateDir string
+	// DrainDelay is how long the gateway serves on as before after SIGTERM, unready; DrainTimeout is how long requests in flight may
+	// take after that.
+	DrainDelay, DrainTimeout time.Duration
 	// MaxBuffered bounds what requests and responses hold at once, as a share of the memory limit.
 	MaxBuffered Share
 	// Lock holds for all teams, each of which may ask for more. See [Config.LockFor].
@@ -73,7 +81,7 @@ const (
 
 func gatewaySchema() hclread.Schema {
 	return hclread.Schema{
-		Plain: []string{"page_size", "separator", "conflict", "lock", "max_buffered"},
+		Plain: []string{"page_size", "separator", "conflict", "lock", "max_buffered", "drain_delay", "drain_timeout"},
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
 		},
@@ -88,12 +96,14 @@ func gatewaySchema() hclread.Schema {
 
 func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 	g := Gateway{
-		Listen:      DefaultListen,
-		Path:        DefaultPath,
-		PageSize:    DefaultPageSize,
-		Separator:   DefaultSeparator,
-		Conflict:    ConflictDrop,
-		MaxBuffered: DefaultMaxBuffered,
+		Listen:       DefaultListen,
+		Path:         DefaultPath,
+		PageSize:     DefaultPageSize,
+		Separator:    DefaultSeparator,
+		Conflict:     ConflictDrop,
+		MaxBuffered:  DefaultMaxBuffered,
+		DrainDelay:   DefaultDrainDelay,
+		DrainTimeout: DefaultDrainTimeout,
 	}
 	hclread.Set(b, "listen", &g.Listen, hclread.Checked(checkListen))
 	hclread.Set(b, "path", &g.Path, hclread.Checked(checkPath))
@@ -114,12 +124,26 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
 	hclread.Set(b, "state_dir", &g.StateDir, hclread.Checked(checkFolder))
 	hclread.Set(b, "max_buffered", &g.MaxBuffered, parseShare)
+	hclread.Set(b, "drain_delay", &g.DrainDelay, parseDrain)
+	hclread.Set(b, "drain_timeout", &g.DrainTimeout, parseDrain)
 	g.Lock = decodeLock(b)
 	if g.Limit = decodeLimit(b); g.Limit != nil {
 		g.Limit.Block = "gateway"
 	}
 	g.Screens = decodeScreens(b)
 	return g
+}
+
+// maxDrain keeps a gateway from outliving the signal that ends it by much.
+const maxDrain = time.Hour
+
+// parseDrain reads a duration that may be zero.
+func parseDrain(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > maxDrain {
+		return 0, errors.New(`is not a duration from "0s" to "1h"; write it like "10s"`)
+	}
+	return d, nil
 }
 
 // checkPublicURL warns if clients may be sent to the wrong address to authenticate.

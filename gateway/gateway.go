@@ -25,6 +25,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
+// ErrShuttingDown is [requests.ErrShuttingDown].
+var ErrShuttingDown = requests.ErrShuttingDown
+
 // Name is the gateway's name towards clients and servers.
 const Name = requests.Name
 
@@ -60,8 +63,8 @@ type Gateway struct {
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
 	loaded  atomic.Pointer[admin.ConfigurationState]
-	// ready is set once the gateway has been ready.
-	ready atomic.Bool
+	// ready is set once the gateway has been ready, ending once it is about to end.
+	ready, ending atomic.Bool
 }
 
 // New returns a gateway. It contacts and starts nothing; [Gateway.Run] does.
@@ -139,6 +142,9 @@ func (g *Gateway) Get(ctx context.Context, principal *policy.Principal, params w
 // AddressHolder returns for whom a client's address holds a connection: itself or, with IPv6, its network.
 func AddressHolder(address string) string { return requests.AddressHolder(address) }
 
+// AnnounceEnd makes the gateway unready, so that load balancers send no further clients.
+func (g *Gateway) AnnounceEnd() { g.ending.Store(true) }
+
 // Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.
 func (g *Gateway) Drain() { g.transport.Drain() }
 
@@ -156,7 +162,8 @@ func (g *Gateway) Ready() admin.Readiness {
 	if readiness.Ready {
 		g.ready.Store(true)
 	}
-	readiness.Ready = g.ready.Load()
+	readiness.Draining = g.ending.Load()
+	readiness.Ready = g.ready.Load() && !readiness.Draining
 	readiness.Version, readiness.Started, readiness.Configuration = g.opts.Version, &started, g.loaded.Load()
 	readiness.Streams, readiness.Waiting = g.publisher.Subscriptions(), g.requests.Parked()+g.transport.AwaitedReplies()
 	return readiness

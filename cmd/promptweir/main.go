@@ -17,10 +17,24 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
-	stop()
-	os.Exit(code)
+	os.Exit(run(untilSignal(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+}
+
+// signalError is the cause with which a signal ends the process's context.
+type signalError struct{ os.Signal }
+
+func (e *signalError) Error() string { return e.String() }
+
+// untilSignal returns a context that ends at SIGINT or SIGTERM. A second one of them ends the process at once.
+func untilSignal() context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		end(&signalError{<-signals})
+		signal.Stop(signals)
+	}()
+	return ctx
 }
 
 // run executes a command line and returns the exit code.

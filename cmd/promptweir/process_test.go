@@ -46,7 +46,10 @@ func program(t *testing.T, name string) string {
 
 // anyPort lets the system choose the ports.
 const anyPort = `
-gateway { listen = "127.0.0.1:0" }
+gateway {
+  listen      = "127.0.0.1:0"
+  drain_delay = "0s"
+}
 admin { listen = "127.0.0.1:0" }
 `
 
@@ -170,10 +173,16 @@ func (p *gatewayProcess) stop(t *testing.T, signal syscall.Signal) int {
 	if err := p.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
+	return p.end(t)
+}
+
+// end waits for the process to end and returns its exit code, -1 if a signal killed it.
+func (p *gatewayProcess) end(t *testing.T) int {
+	t.Helper()
 	select {
 	case <-p.eof:
 	case <-time.After(patience):
-		t.Fatalf("still running %v after %v:\n%s", patience, signal, p.logged())
+		t.Fatalf("still running after %v:\n%s", patience, p.logged())
 	}
 	_ = p.Wait() // its error repeats the exit code
 	return p.ProcessState.ExitCode()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -17,8 +18,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/places"
 )
 
-// drainBound is how long requests in flight may take to end after SIGINT or SIGTERM.
-const drainBound = 10 * time.Second
+// cutOffBound is how long responses may take that say that the gateway is shutting down, and the last requests of operators.
+const cutOffBound = 2 * time.Second
 
 func (a *app) serveCommand() *cobra.Command {
 	var profiled bool
@@ -83,14 +84,22 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
 	adminServer := newServer(g.Admin(telemetry.metrics), logger)
-	return serveUntilDone(ctx, logger, g, files,
-		boundServer{server, options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder)},
-		boundServer{adminServer, places.New(adminPlaces, logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)})
+	return serveUntilDone(ctx, logger, g, files, options.Places,
+		bind(server, options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder)),
+		bind(adminServer, places.New(adminPlaces, logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)))
 }
 
-// serveUntilDone serves until ctx ends or a server fails. The admin listener outlives the endpoint, and the upstreams outlive
+// isTermination reports whether the cause of the end is SIGTERM, by which load balancers are to be given notice.
+func isTermination(cause error) bool {
+	signal, ok := errors.AsType[*signalError](cause)
+	return ok && signal.Signal == syscall.SIGTERM
+}
+
+// serveUntilDone serves until ctx ends or a server fails, and then as long as the configuration gives clients to leave. The admin listener outlives the endpoint, and the upstreams outlive
 // both: requests in flight need them, and operators watch the drain.
-func serveUntilDone(ctx context.Context, logger *slog.Logger, g *gateway.Gateway, files *watch.Watcher, endpoint, admin boundServer) error {
+func serveUntilDone(
+	ctx context.Context, logger *slog.Logger, g *gateway.Gateway, files *watch.Watcher, clients *places.Places, endpoint, admin boundServer,
+) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -106,11 +115,15 @@ func serveUntilDone(ctx context.Context, logger *slog.Logger, g *gateway.Gateway
 	group.Go(admin.serve)
 	group.Go(func() error {
 		<-ctx.Done()
+		g.AnnounceEnd()
+		cfg := g.Snapshot().Config.Gateway
+		if isTermination(context.Cause(ctx)) && clients.Taken() > 0 && cfg.DrainDelay > 0 {
+			logger.InfoContext(ctx, "no longer ready, stopping soon", slog.Duration("drain_delay", cfg.DrainDelay))
+			time.Sleep(cfg.DrainDelay)
+		}
 		logger.InfoContext(ctx, "stopping")
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainBound)
-		defer cancel()
-		endpoint.stop(bound, logger)
-		admin.stop(bound, logger)
+		endpoint.stop(cfg.DrainTimeout, logger)
+		admin.stop(cutOffBound, logger)
 		stopUpstreams()
 		return nil
 	})

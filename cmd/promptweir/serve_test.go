@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -223,7 +227,7 @@ team "greeters" {
 	if text := <-inFlight; text != "done" {
 		t.Errorf("the get in flight returned %q, want done", text)
 	}
-	if code := p.stop(t, signal); code != exitDone {
+	if code := p.end(t); code != exitDone {
 		t.Errorf("exit code %d after %v, want %d", code, signal, exitDone)
 	}
 	pid, err := strconv.Atoi(child)
@@ -232,6 +236,103 @@ team "greeters" {
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the child process is still there: %v", err)
+	}
+}
+
+// draining returns a configuration in which the end takes as long as the attributes say.
+func draining(t *testing.T, attributes string) string {
+	t.Helper()
+	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"greeters\" {\n  upstream \"greeter\" { command = [%q] }\n}", program(t, "greeter"))})
+	text := "gateway {\n  listen = \"127.0.0.1:0\"\n" + attributes + "\n}\nadmin { listen = \"127.0.0.1:0\" }\n"
+	if err := os.WriteFile(filepath.Join(folder, "listen.hcl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func TestServe_AnnouncesItsEnd(t *testing.T) {
+	p := serve(t, draining(t, `drain_delay = "1h"`))
+	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
+	defer listen.Body.Close()
+	eventually(t, "ready", func() bool { status, _ := p.page(t, "/readyz"); return status == http.StatusOK })
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "unready", func() bool { status, _ := p.page(t, "/readyz"); return status == http.StatusServiceUnavailable })
+	if _, body := p.page(t, "/readyz"); !strings.Contains(body, `"draining": true`) {
+		t.Errorf("/readyz is %s", body)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if got := p.get(t, "greeter.pid", "").text(); got == "" {
+		t.Error("a client that connects after SIGTERM is not served")
+	}
+	if code := p.stop(t, syscall.SIGTERM); code != -1 { // the second signal
+		t.Errorf("exit code %d, want an end by the signal", code)
+	}
+}
+
+func TestServe_EndsWithoutDelayWhileNoClientIsConnected(t *testing.T) {
+	p := serve(t, draining(t, `drain_delay = "1h"`))
+	if code := p.stop(t, syscall.SIGTERM); code != exitDone {
+		t.Errorf("exit code %d, want %d", code, exitDone)
+	}
+}
+
+func TestServe_AnswersWhatItCutsOff(t *testing.T) {
+	p := serve(t, draining(t, `drain_timeout = "100ms"`))
+	file := filepath.Join(t.TempDir(), "slow")
+	inFlight := make(chan *rpcResponse)
+	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file) }()
+	eventually(t, "the slow get is in flight", func() bool { _, err := os.Stat(file); return err == nil })
+	if err := p.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if got := (<-inFlight).Error; got == nil || got.Code != -32603 || got.Data.Reason != "shutting_down" {
+		t.Errorf("the get is answered with %+v", got)
+	}
+	if code := p.end(t); code != exitDone {
+		t.Errorf("exit code %d, want %d", code, exitDone)
+	}
+}
+
+func TestStdio_AnswersGetsInFlight(t *testing.T) {
+	for name, c := range map[string]struct{ attributes, want string }{
+		"that end in time":   {`drain_timeout = "1h"`, `"text":"done"`},
+		"that take too long": {`drain_timeout = "100ms"`, `"reason":"shutting_down"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := exec.CommandContext(context.Background(), program(t, "promptweir"), "stdio", "--config", draining(t, c.attributes))
+			in, err := p.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			p.Stdout, p.Stderr = &out, os.Stderr
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer p.Process.Kill() //nolint:errcheck // it has ended
+			file := filepath.Join(t.TempDir(), "slow")
+			get := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"greeter.slow","arguments":{"file":%q},%s}}`, file, modernMeta)
+			if _, err := io.WriteString(in, get+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the slow get is in flight", func() bool { _, err := os.Stat(file); return err == nil })
+			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(c.want, "done") {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.Wait(); err != nil {
+				t.Errorf("the process ends with %v", err)
+			}
+			if !strings.Contains(out.String(), c.want) {
+				t.Errorf("got %s, want %s in it", out.String(), c.want)
+			}
+		})
 	}
 }
 

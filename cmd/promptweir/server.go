@@ -55,6 +55,15 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 type boundServer struct {
 	server   *http.Server
 	listener net.Listener
+	// cut ends the contexts of all requests, with a cause.
+	cut context.CancelCauseFunc
+}
+
+// bind returns a server that is to serve a listener.
+func bind(server *http.Server, listener net.Listener) boundServer {
+	base, cut := context.WithCancelCause(context.Background())
+	server.BaseContext = func(net.Listener) context.Context { return base }
+	return boundServer{server, listener, cut}
 }
 
 // serve serves until stop is called.
@@ -69,10 +78,15 @@ func (s boundServer) serve() error {
 	return nil
 }
 
-// stop stops accepting connections and waits for requests in flight until ctx ends. Then it closes their connections.
-func (s boundServer) stop(ctx context.Context, logger *slog.Logger) {
-	if err := s.server.Shutdown(ctx); err != nil {
-		logger.WarnContext(ctx, "requests in flight cut off", slog.Any("error", err))
+// stop stops accepting connections and waits for requests in flight, each of which is told to close its connection. Those that
+// take longer than a time are answered that the gateway is shutting down. Then all connections are closed.
+func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
+	over := time.AfterFunc(within, func() { s.cut(gateway.ErrShuttingDown) })
+	defer over.Stop()
+	bound, cancel := context.WithTimeout(context.Background(), within+cutOffBound)
+	defer cancel()
+	if err := s.server.Shutdown(bound); err != nil {
+		logger.Warn("requests in flight cut off", slog.Any("error", err))
 		_ = s.server.Close()
 	}
 }

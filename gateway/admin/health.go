@@ -10,10 +10,12 @@ import (
 
 // Readiness is the body of /readyz, and what the page shows.
 type Readiness struct {
-	Ready   bool       `json:"ready"`
-	Version string     `json:"version,omitempty"`
-	Started *time.Time `json:"started,omitempty"`
-	Entries int        `json:"entries,omitempty"`
+	Ready bool `json:"ready"`
+	// Draining is set once the gateway is about to end.
+	Draining bool       `json:"draining,omitempty"`
+	Version  string     `json:"version,omitempty"`
+	Started  *time.Time `json:"started,omitempty"`
+	Entries  int        `json:"entries,omitempty"`
 	// Streams counts the clients' open streams, Waiting the server requests that wait for a client's reply.
 	Streams   int              `json:"streams,omitempty"`
 	Waiting   int              `json:"waiting,omitempty"`

@@ -55,6 +55,13 @@ func New(most int, logger *slog.Logger) *Places {
 	return p
 }
 
+// Taken returns how many places are taken.
+func (p *Places) Taken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
 // Stream gives a place to a stream that a principal or an address holds. A stream of HTTP/1.1 has its connection to itself and
 // takes over its place. The stream is to end in order, and soon, when ending is closed. Leave must be called when it is over.
 // A nil *Places bounds nothing, nor does one that does not know the connection.

@@ -24,6 +24,15 @@ func AsWireError(err error) *wire.Error {
 	return wire.NewError(wire.ParseError, "Parse error: "+err.Error())
 }
 
+// ErrShuttingDown, as the cause with which a request's context ends, makes it answered with an error that says so.
+var ErrShuttingDown = errors.New("the gateway is shutting down")
+
+// shuttingDown is the answer to a request that the end of the gateway has cut off.
+func shuttingDown() *wire.Error {
+	data := wire.Object{}.With("reason", wire.Quote("shutting_down")).With("retryAfterMs", wire.NumberID(defaultRetryMs))
+	return wire.NewError(wire.InternalError, "The gateway is shutting down").WithData(data.JSON())
+}
+
 // ErrLogLevel returns the error for a log level that the protocol does not know.
 func ErrLogLevel() *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Invalid params: unknown log level")
@@ -67,6 +76,9 @@ func methodNotFound(method string) *wire.Error {
 func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
+	}
+	if errors.Is(context.Cause(ctx), ErrShuttingDown) {
+		return shuttingDown()
 	}
 	if ctx.Err() != nil { // nobody waits for this, but some transports must send something
 		return wire.NewError(wire.InternalError, "Request cancelled")

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -270,7 +271,7 @@ func (c *connection) respond(ctx context.Context, request *requests.Request) req
 	} else {
 		response = c.handleRelaying(ctx, request, nil, outlet{send: c.send})
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), requests.ErrShuttingDown) {
 		response.JSON = nil
 	}
 	return response

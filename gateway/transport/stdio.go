@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -20,8 +22,8 @@ const flushBound = 2 * time.Second
 var errExpired = errors.New("the client's credential has expired")
 
 // ServeStdio serves one client over a pair of pipes, one message on each line, in both eras. The credential says who the
-// client is for the whole time. It returns nil when the input has ended and the requests in flight are answered, or when
-// ctx ends; subscriptions then end with their closing result. It returns an error when nobody reads the output, when the
+// client is for the whole time. It returns nil when the input or ctx has ended and the requests in flight are answered, after
+// ctx's end within the configuration's drain_timeout; subscriptions then end with their closing result. It returns an error when nobody reads the output, when the
 // credential expires, or when a reload does not accept it any more. Nothing else may write to out. A goroutine may remain in
 // a read of in or a write to out that cannot be interrupted.
 func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer) error {
@@ -32,18 +34,22 @@ func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credenti
 	outside := ctx
 	ctx, stop := withExpiry(ctx, c.caller.Principal.Expires)
 	defer stop()
-	// Once ctx has ended, a client that does not read its output must not delay the return for long.
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushBound, func() { close(c.abandoned) }) })()
+	inFlight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	w, ended := &lineWriter{out: out}, make(chan struct{})
+	defer close(ended)
+	defer context.AfterFunc(ctx, func() { c.end(ctx, outside, cut, w, ended) })()
 	lines, written, failed := make(chan []byte), make(chan struct{}), make(chan error, 2)
 	go func() { failed <- readLines(ctx, in, lines) }()
 	go func() {
 		defer close(written)
-		if err := writeLines(out, c.out); err != nil {
+		if err := w.writeAll(c.out); err != nil {
 			failed <- err
 		}
 	}()
-	err = c.receiveLines(ctx, lines, failed)
+	err = c.receiveLines(ctx, inFlight, lines, failed)
 	if err != nil {
+		cut(err)
 		stop() // nobody receives lines any more, and the client may have stopped reading
 	}
 	c.finish()
@@ -79,13 +85,37 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	}
 }
 
-// receiveLines hands lines to the connection until there are no more.
-func (c *connection) receiveLines(ctx context.Context, lines <-chan []byte, failed <-chan error) error {
+// end bounds what remains to be done once ctx has ended. Requests in flight have drain_timeout, or no time if the credential has
+// expired. A client that has not taken a message for a while is taken to have stopped reading.
+func (c *connection) end(ctx, outside context.Context, cut context.CancelCauseFunc, w *lineWriter, ended <-chan struct{}) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && outside.Err() == nil {
+		cut(errExpired)
+	}
+	over := time.After(c.publisher.Current().Config.Gateway.DrainTimeout)
+	began, stuck := time.Now(), time.NewTicker(flushBound/4)
+	defer stuck.Stop()
+	for {
+		select {
+		case <-over:
+			cut(requests.ErrShuttingDown)
+		case <-stuck.C:
+			if time.Since(began) >= flushBound && w.takes() >= flushBound {
+				close(c.abandoned)
+				return
+			}
+		case <-ended:
+			return
+		}
+	}
+}
+
+// receiveLines hands lines to the connection until there are no more, or ctx ends. InFlight is the context of the requests.
+func (c *connection) receiveLines(ctx, inFlight context.Context, lines <-chan []byte, failed <-chan error) error {
 	for {
 		var err error
 		select {
 		case line := <-lines:
-			err = c.receiveLine(ctx, line)
+			err = c.receiveLine(inFlight, line)
 		case <-c.caller.Generation.Replaced():
 			_, err = c.retain(ctx)
 		case err := <-failed:
@@ -115,10 +145,27 @@ func (c *connection) receiveLine(ctx context.Context, line []byte) error {
 	return c.receive(ctx, in)
 }
 
-// writeLines writes messages until there are no more. After an error it discards them, so that no sender waits.
-func writeLines(out io.Writer, messages <-chan outgoing) error {
+// lineWriter writes messages to a client, one on each line.
+type lineWriter struct {
+	out io.Writer
+	// since is when the client began to take the present message, in nanoseconds; 0 while there is none.
+	since atomic.Int64
+}
+
+// takes returns how long the client has been taking the present message.
+func (w *lineWriter) takes() time.Duration {
+	if since := w.since.Load(); since != 0 {
+		return time.Since(time.Unix(0, since))
+	}
+	return 0
+}
+
+// writeAll writes messages until there are no more. After an error it discards them, so that no sender waits.
+func (w *lineWriter) writeAll(messages <-chan outgoing) error {
 	for next := range messages {
-		_, err := out.Write(append(wire.SingleLine(next.message), '\n'))
+		w.since.Store(time.Now().UnixNano())
+		_, err := w.out.Write(append(wire.SingleLine(next.message), '\n'))
+		w.since.Store(0)
 		next.done()
 		if err != nil {
 			go func() {

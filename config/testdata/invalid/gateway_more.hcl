@@ -11,6 +11,8 @@ gateway {                                # ERROR: Duplicate block; There is alre
   path      = "/a/../b"                  # ERROR: is not a plain path
   page_size = 1.5                        # ERROR: must be a whole number
   max_buffered = "95%"                   # ERROR: is not between 1048576 and
+  drain_delay = "-1s"                    # ERROR: is not a duration from
+  drain_timeout = "2h"                   # ERROR: is not a duration from
 }
 admin {
   listen = "nowhere"                     # ERROR: is not HOST:PORT

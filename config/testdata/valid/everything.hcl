@@ -11,6 +11,8 @@ gateway {
   instructions    = "Ask in #prompts."
   state_dir       = "/var/lib/promptweir"
   max_buffered    = 64 * 1024 * 1024
+  drain_delay     = "0s"
+  drain_timeout   = "1m"
   limit { streams = 64 }
 }
 admin { listen = "localhost:0" }
