@@ -40,7 +40,7 @@ func TestJWT_RefusesTypesThatAreNotStrings(t *testing.T) {
 		return compact
 	}
 	accepted(t, a, token("at+jwt"))
-	for _, kind := range []any{7, true, []string{"at+jwt"}, map[string]string{"at+jwt": "at+jwt"}} {
+	for _, kind := range []any{nil, 7, true, []string{"at+jwt"}, map[string]string{"at+jwt": "at+jwt"}} {
 		refused(t, a, token(kind), identity.ErrBadCredential)
 	}
 }
