@@ -46,10 +46,10 @@ func line(d *hcl.Diagnostic) string {
 	if d.Detail != "" {
 		text += "; " + strings.Join(strings.Fields(d.Detail), " ")
 	}
-	if d.Subject == nil {
-		return text
+	if d.Subject != nil {
+		text = placeOf(*d.Subject).String() + ": " + text
 	}
-	return placeOf(*d.Subject).String() + ": " + text
+	return hclread.Printable(text)
 }
 
 // Write prints each diagnostic with its source, for a reader at a terminal. A width of 0 does not wrap lines.

@@ -10,8 +10,10 @@ import (
 
 // app holds what all commands share: the standard streams and the global flags.
 type app struct {
-	streams
+	streams // which only print what can be seen
 
+	// raw are the streams of the process, for MCP messages and for diagnostics, which are in colour on a terminal.
+	raw streams
 	// flags tell a flag on the command line from a default.
 	flags     *pflag.FlagSet
 	config    string
@@ -23,6 +25,11 @@ type app struct {
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+}
+
+// printable returns the streams for what commands print.
+func (s streams) printable() streams {
+	return streams{s.in, printableWriter{s.out}, printableWriter{s.err}}
 }
 
 // usageError is an error in the command line.

@@ -12,7 +12,7 @@
 // Promises:
 //   - The exit code is 0 for success, 1 for a failure or a finding, and 2 for wrong usage.
 //   - Standard output carries results only. Logs, diagnostics and errors go to standard error.
-//   - Text from a server is printed without its control characters, so that it cannot act on a terminal.
+//   - Nothing is printed that acts on a terminal or that people cannot see: in its place stands U+FFFD, in JSON an escape.
 //   - A command that reads a configuration starts and contacts nothing unless it serves, --live says so, or what it prints
 //     cannot be had otherwise (get, and list without --as).
 //

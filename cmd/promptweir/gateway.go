@@ -95,7 +95,7 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	}
 	problems := inspect.Problems(g.Snapshot())
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
-		fmt.Fprintf(a.err, "promptweir: cannot list upstream %s: %s\n", name, problems[name])
+		fmt.Fprintf(a.err, "promptweir: cannot list upstream %s: %s\n", name, oneLine(problems[name], maxReport))
 	}
 	upstreams := g.Ready().Upstreams
 	if len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u admin.UpstreamHealth) bool { return u.Listed }) {

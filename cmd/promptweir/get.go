@@ -115,13 +115,13 @@ func contentText(raw json.RawMessage) string {
 		Resource                  struct{ URI, MimeType, Text string }
 	}
 	if err := json.Unmarshal(raw, &content); err != nil {
-		return manyLines(string(raw))
+		return string(raw)
 	}
 	switch {
 	case content.Type == "text":
-		return manyLines(content.Text)
+		return content.Text
 	case content.Type == "resource" && content.Resource.Text != "":
-		return manyLines(content.Resource.URI + "\n" + content.Resource.Text)
+		return content.Resource.URI + "\n" + content.Resource.Text
 	case content.Type == "resource":
 		return oneLine(fmt.Sprintf("[%s %s %s]", content.Type, content.Resource.MimeType, content.Resource.URI), maxReport)
 	}

@@ -60,8 +60,8 @@ func (a *app) loadWith(load func() (*config.Config, config.Diagnostics)) (*confi
 }
 
 func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
-	width, color := terminal(a.err)
-	return diagnostics.Write(a.err, width, color)
+	width, color := terminal(a.raw.err)
+	return diagnostics.Write(a.raw.err, width, color)
 }
 
 // defaultWidth is the line length of diagnostics where there is no terminal.

@@ -124,13 +124,13 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 		case before == nil:
 			fmt.Fprintf(&text, "+ %s of upstream %s is not approved\n", oneLine(after.Name, maxReport), after.Upstream)
 			for line := range strings.Lines(indented(after)) {
-				text.WriteString("+" + manyLines(line))
+				text.WriteString("+" + line)
 			}
 		case after == nil:
 			fmt.Fprintf(&text, "- %s of upstream %s is no longer listed\n", oneLine(before.Name, maxReport), before.Upstream)
 		default:
 			fmt.Fprintf(&text, "! %s of upstream %s differs from its approved definition\n", oneLine(after.Name, maxReport), after.Upstream)
-			text.WriteString(manyLines(string(unifiedDiff(before, after))))
+			text.WriteString(string(unifiedDiff(before, after)))
 		}
 	}
 	if _, err := l.out.Write([]byte(text.String())); err != nil {

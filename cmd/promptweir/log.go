@@ -61,7 +61,7 @@ func (a *app) logHandler(w io.Writer) (slog.Handler, error) {
 	case "text":
 		return slog.NewTextHandler(w, options), nil
 	case "json":
-		return slog.NewJSONHandler(w, options), nil
+		return slog.NewJSONHandler(jsonWriter{w}, options), nil
 	}
 	return nil, &usageError{fmt.Sprintf("--log-format %q: use text or json", a.logFormat)}
 }

@@ -40,6 +40,7 @@ func untilSignal() context.Context {
 // run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {
 	root := newRoot(std)
+	std = std.printable()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	usage, wrongUsage := errors.AsType[*usageError](err)

@@ -9,7 +9,7 @@ import (
 
 // newRoot returns the command line: the global flags and all commands.
 func newRoot(std streams) *cobra.Command {
-	a := &app{streams: std}
+	a := &app{streams: std.printable(), raw: std}
 	root := &cobra.Command{
 		Use:           "promptweir",
 		Short:         "Serve the prompts of many MCP servers at one MCP endpoint",
@@ -29,8 +29,8 @@ func newRoot(std streams) *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetIn(std.in)
-	root.SetOut(std.out)
-	root.SetErr(std.err)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	flags := root.PersistentFlags()
 	a.flags = flags

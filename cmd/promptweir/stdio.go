@@ -62,7 +62,7 @@ func (a *app) stdio(ctx context.Context, as string) error {
 		watching, stop := context.WithCancel(ctx)
 		var group errgroup.Group
 		group.Go(func() error { return reloadOnChange(watching, g, files, nil) })
-		err := g.ServeStdio(ctx, credential, a.in, a.out)
+		err := g.ServeStdio(ctx, credential, a.raw.in, a.raw.out)
 		stop()
 		if errors.Is(err, syscall.EPIPE) { // the client has left, which is how its session ends
 			err = nil

@@ -116,20 +116,31 @@ func (r Report) Merge(other Report) Report {
 
 // Masked returns a diagnostic and the file that it points into as they may be shown; no file if it points nowhere.
 func (r Report) Masked(diag *hcl.Diagnostic) (*hcl.Diagnostic, map[string]*hcl.File) {
-	if diag.Subject == nil || r.sources[diag.Subject.Filename] == nil {
-		return diag, nil
+	shown := *diag // the diagnostic itself is printed again, in logs
+	shown.Summary, shown.Detail = Printable(diag.Summary), Printable(diag.Detail)
+	if diag.Subject == nil {
+		return &shown, nil
 	}
+	shown.Subject, shown.Context = printableRange(diag.Subject), printableRange(diag.Context)
 	src := r.sources[diag.Subject.Filename]
-	if lineLength(src.file.Bytes, diag.Subject) > maxQuoted {
-		return diag, nil
+	if src == nil || lineLength(src.file.Bytes, diag.Subject) > maxQuoted {
+		return &shown, nil
 	}
 	m := maskSource(src.file.Bytes, src.secrets)
-	shown := *diag // the diagnostic itself is printed again, in logs
-	shown.Subject = m.shift(diag.Subject)
-	shown.Context = m.shift(diag.Context)
+	shown.Subject, shown.Context = m.shift(shown.Subject), m.shift(shown.Context)
 	// Masking moves the offsets, so the name of the surrounding block is looked up before.
-	nav := blockName(nameOfBlock(src.file, diag.Subject.Start.Byte))
-	return &shown, map[string]*hcl.File{src.path: {Bytes: m.text, Nav: nav}}
+	nav := blockName(Printable(nameOfBlock(src.file, diag.Subject.Start.Byte)))
+	return &shown, map[string]*hcl.File{shown.Subject.Filename: {Bytes: printableSource(m.text), Nav: nav}}
+}
+
+// printableRange returns a range whose file name may be shown.
+func printableRange(at *hcl.Range) *hcl.Range {
+	if at == nil {
+		return nil
+	}
+	shown := *at
+	shown.Filename = Printable(at.Filename)
+	return &shown
 }
 
 // lineLength returns the length of the lines of a range.

@@ -1,10 +1,13 @@
 package hclread
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -47,6 +50,34 @@ func (t Text) String() string {
 	}
 	return strconv.Quote(t.Value)
 }
+
+// Printable replaces what a terminal could act on, and what changes the reading direction or shows nothing: whoever writes a file,
+// or gives it its name, must not decide what a terminal shows.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if isShown(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// printableSource is [Printable] for a file. A question mark stands in place of each byte, so that offsets stay.
+func printableSource(content []byte) []byte {
+	shown := bytes.Clone(content)
+	for at := 0; at < len(content); {
+		r, size := utf8.DecodeRune(content[at:])
+		isLineEnd := r == '\r' && bytes.HasPrefix(content[at+size:], []byte("\n"))
+		if r == utf8.RuneError && size == 1 || !isShown(r) && !isLineEnd {
+			copy(shown[at:at+size], "????")
+		}
+		at += size
+	}
+	return shown
+}
+
+// isShown reports whether a character may be printed as it is.
+func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
 // ExactKeys compares keys as they are.
 func ExactKeys(key string) string { return key }
