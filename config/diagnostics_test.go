@@ -142,3 +142,36 @@ func TestDiagnostics_ZeroValueIsEmpty(t *testing.T) {
 		t.Errorf("the zero value has %d diagnostics: %v", len(none.report.Diagnostics), none.Err())
 	}
 }
+
+func TestWrite_MasksSecretsInFilesThatDoNotParse(t *testing.T) {
+	for _, line := range []string{
+		`url = "https://u:hunter2@h.example.com" = 3`,
+		`url = "https://u:hunter2@h.example.com`,
+		`url = https://u:hunter2@h.example.com`,
+		`url = "https://${x}:hunter2@h.example.com" }}`,
+		`url = "https://${env("X")}:hunter2@h.example.com" = =`,
+		`url = "https://u:hun/ter@hunter2@h.example.com" = =`,
+		`urls = ["https://u:hunter2@h.example.com" "https://b"]`,
+		`uri = "https://h.example.com?key=hunter2" = 3`,
+		`header = { Authorization = "Bearer hunter2" } =`,
+		`HEADERS = { Authorization = "Bearer hunter2" } =`,
+		`headers = { Authorization = "Bearer hunter2`,
+		`headers = { Authorization = Bearer hunter2 }`,
+		`"headers": { "Authorization": "Bearer hunter2" }`,
+		`header { Authorization = "Bearer hunter2" = }`,
+		`env = { A = "hunter2" B = 3 }`,
+		`oauth { client_secret "hunter2" }`,
+		`oauth { clientsecret = "hunter2" = }`,
+		`tls { key_file = "hunter2" = }`,
+		`headers = { A = "hunter2", B = ` + strings.Repeat("[", 101),
+	} {
+		got := written(t, "team \"a\" {\n  upstream \"b\" {\n    "+line+"\n  }\n}\n")
+		if strings.Contains(got, "hunter2") {
+			t.Errorf("%s shows in:\n%s", line, got)
+		}
+	}
+	// What is no secret still shows where the mistake is.
+	if got := written(t, "team \"a\" {\n  members = [\"user:bob\" \"user:eve\"]\n}\n"); !strings.Contains(got, `2:   members = ["user:bob" "user:eve"]`) {
+		t.Errorf("the line does not show in:\n%s", got)
+	}
+}

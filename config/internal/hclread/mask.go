@@ -3,7 +3,9 @@ package hclread
 import (
 	"bytes"
 	"cmp"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -85,12 +87,13 @@ func pieces(src []byte, secrets []span) []span {
 }
 
 // secretSpans finds the values of secret attributes. It works on tokens, so that it finds them in a file that does not parse,
-// and it masks too much rather than too little: a name is secret in every block.
-func secretSpans(tokens hclsyntax.Tokens, names map[string]bool) []span {
+// and it masks too much rather than too little: a name is secret in every block. Where isBroken says that the file does not parse,
+// what is assigned to an unknown name counts as secret as well: the name may be misspelt, or one of a map of headers.
+func (r *Reader) secretSpans(tokens hclsyntax.Tokens, isBroken bool) []span {
 	var spans []span
 	for i := 0; i < len(tokens); i++ {
 		// Whatever follows the name counts as its value, since the file may not parse.
-		if !startsSecret(tokens, i, names) {
+		if !r.startsSecret(tokens, i, isBroken) {
 			continue
 		}
 		value := valueStart(tokens, i)
@@ -102,18 +105,34 @@ func secretSpans(tokens hclsyntax.Tokens, names map[string]bool) []span {
 }
 
 // startsSecret reports whether a token is the name of a secret attribute, and not that of a function, as in env("X").
-func startsSecret(tokens hclsyntax.Tokens, i int, names map[string]bool) bool {
-	if t := tokens[i].Type; t != hclsyntax.TokenIdent && t != hclsyntax.TokenQuotedLit {
+func (r *Reader) startsSecret(tokens hclsyntax.Tokens, i int, isBroken bool) bool {
+	isWord := tokens[i].Type == hclsyntax.TokenIdent
+	if !isWord && tokens[i].Type != hclsyntax.TokenQuotedLit || i+2 >= len(tokens) {
 		return false
 	}
-	if !names[string(tokens[i].Bytes)] {
-		return false
+	next := tokens[i+1].Type
+	if !isWord {
+		next = tokens[i+2].Type // after the quote: "headers" = {} and "headers": {} are mistakes, but have a value
 	}
-	if tokens[i].Type == hclsyntax.TokenQuotedLit { // "headers" = {}: a mistake, but it has a value
-		return i+2 < len(tokens) && tokens[i+2].Type == hclsyntax.TokenEqual
+	isAssigned := next == hclsyntax.TokenEqual || next == hclsyntax.TokenColon
+	name := string(tokens[i].Bytes)
+	if r.secrets[strings.ToLower(name)] {
+		return isAssigned || isWord && next != hclsyntax.TokenOParen
 	}
-	return i+1 < len(tokens) && tokens[i+1].Type != hclsyntax.TokenOParen
+	return isBroken && isAssigned && (!r.shown[name] || takesKey(name))
 }
+
+// credentialSpans finds what may be the user and the password of a URL, up to the last @ of a word.
+func credentialSpans(content []byte) []span {
+	var spans []span
+	for _, at := range credentials.FindAllIndex(content, -1) {
+		spans = append(spans, span{at[0] + len("//"), at[1] - len("@")})
+	}
+	return spans
+}
+
+// credentials may have templates in them, and escaped quotes.
+var credentials = regexp.MustCompile(`//(\$\{[^}\n]*\}|\\[^\n]|[^\s"])*@`)
 
 // valueStart returns the index of the token after NAME, NAME = or "NAME" =.
 func valueStart(tokens hclsyntax.Tokens, i int) int {

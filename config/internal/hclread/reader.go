@@ -26,7 +26,8 @@ type Reader struct {
 
 	options Options
 	schema  Schema
-	secrets map[string]bool // the names of secret attributes, wherever they stand
+	// secrets are the names of secret attributes, and shown those of all others, wherever they stand.
+	secrets, shown map[string]bool
 
 	// root is the folder at the path that was read, or the folder of the file there.
 	root     string
@@ -52,11 +53,12 @@ func New(schema Schema, options Options) *Reader {
 		options: options,
 		schema:  schema,
 		secrets: map[string]bool{},
+		shown:   map[string]bool{},
 		byPath:  map[string]*source{},
 		names:   map[string]hcl.Range{},
 		guesses: map[guess]bool{},
 	}
-	schema.collectSecrets(r.secrets) // before any file is read, so that no token of one escapes
+	schema.collectNames(r.secrets, r.shown) // before any file is read, so that no token of one escapes
 	if !options.NoFunctions {
 		r.functions, r.discreet = newLibrary(false), newLibrary(true)
 	}

@@ -53,13 +53,16 @@ func (s Schema) block(blockType string) (BlockSchema, bool) {
 	return s.Blocks[i], true
 }
 
-// collectSecrets collects names at all depths: a secret in the wrong block is still a secret.
-func (s Schema) collectSecrets(into map[string]bool) {
+// collectNames collects the names of attributes at all depths: a secret in the wrong block is still a secret.
+func (s Schema) collectNames(secret, shown map[string]bool) {
 	for _, name := range s.Secret {
-		into[name] = true
+		secret[name] = true
+	}
+	for _, name := range slices.Concat(s.Plain, s.External) {
+		shown[name] = true
 	}
 	for _, b := range s.Blocks {
-		b.collectSecrets(into)
+		b.collectNames(secret, shown)
 	}
 }
 
@@ -103,13 +106,15 @@ func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
 	if slices.Contains(s.Unsupported, a.Name) || !slices.Contains(s.Attributes(), meant) {
 		return false
 	}
-	// The path of a private key is no secret, but a key may be pasted where its path belongs.
-	if c.secrets[meant] || strings.HasSuffix(meant, "key_file") {
+	if c.secrets[meant] || takesKey(meant) {
 		return false
 	}
 	value := string(a.Expr.Range().SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes))
 	return !hasCredentials(value) && !strings.Contains(value, PEMStart)
 }
+
+// takesKey reports whether an attribute is the path of a private key. That is no secret, but a key may be pasted in its place.
+func takesKey(attribute string) bool { return strings.HasSuffix(attribute, "key_file") }
 
 func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 	first := map[string]hcl.Range{}

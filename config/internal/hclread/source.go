@@ -24,11 +24,18 @@ type source struct {
 
 func newSource(r *Reader, path string, content []byte) *source {
 	tokens, _ := hclsyntax.LexConfig(content, path, hcl.InitialPos) // the parser reports the same diagnostics
-	return &source{path: path, tokens: tokens, secrets: secretSpans(tokens, r.secrets), file: &hcl.File{Bytes: content}, budget: fileBudget(content)}
+	return &source{path: path, tokens: tokens, secrets: r.secretSpans(tokens, false), file: &hcl.File{Bytes: content}, budget: fileBudget(content)}
 }
 
 // parse fills in the blocks and reports syntax errors.
 func (s *source) parse(r *Reader) {
+	s.parseBlocks(r)
+	if s.broken { // then neither names nor values were checked, and some may hold a secret by mistake
+		s.secrets = append(r.secretSpans(s.tokens, true), credentialSpans(s.file.Bytes)...)
+	}
+}
+
+func (s *source) parseBlocks(r *Reader) {
 	if at := tooDeep(s.tokens); at != nil {
 		s.broken = true
 		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; simplify the expression.", maxNesting)
