@@ -24,6 +24,8 @@ type admission struct {
 	// overrides are by the exposed name that a prompt has without them.
 	overrides map[string]override
 	teams     map[string]teamRules
+	// masks hide each upstream's secrets in reports, which quote definitions.
+	masks map[string]config.Mask
 }
 
 // teamRules are what one team's definitions have to pass.
@@ -43,7 +45,12 @@ type override struct {
 }
 
 func newAdmission(cfg *config.Config) *admission {
-	a := &admission{cfg: cfg, overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams))}
+	a := &admission{
+		cfg: cfg, overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams)), masks: map[string]config.Mask{},
+	}
+	for _, u := range cfg.Upstreams() {
+		a.masks[u.Name] = u.Mask()
+	}
 	sources := sourcesOf(cfg)
 	for i := range cfg.Teams {
 		team := &cfg.Teams[i]
@@ -112,6 +119,9 @@ func (a *admission) admit(source *catalog.Source, definitions []jsontext.Value) 
 		}
 	}
 	list.reports = append(list.reports, nulls.report(source)...)
+	for i := range list.reports {
+		list.reports[i].Text = a.masks[source.Upstream].Text(list.reports[i].Text)
+	}
 	return list
 }
 

@@ -100,6 +100,20 @@ func TestAdmission_AppliesTheLockToSavedLists(t *testing.T) {
 	}
 }
 
+func TestAdmission_MasksSecretsThatAServerRepeats(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", `{"name":"b","hunter2-secret":1,"hunter2-secret":2}`, `{"name":"c","icons":[{"src":1,"hunter2-secret":1}]}`)
+	p.Settings = `headers = { X-Key = "hunter2-secret" }`
+	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", p), gateway.Options{})
+	s.AwaitUpstreams()
+	if got, want := s.ReportNames(), "unreadable p[1], unreadable p[2]"; got != want {
+		t.Fatalf("reports %q, want %q", got, want)
+	}
+	reports := s.Snapshot().Reports()
+	if got := reports[0].Text; strings.Contains(got, "hunter2") || !strings.Contains(got, `duplicate name "(sensitive)"`) {
+		t.Errorf("a secret shows: %s", got)
+	}
+}
+
 // One definition that no strict reader accepts costs its upstream that definition, and not its list.
 func TestAdmission_LeavesOutInvalidDefinitionOnly(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a", `{"name":"b","description":"\ud800"}`, `{"name":"c","name":"d"}`, "e")

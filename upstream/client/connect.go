@@ -35,7 +35,9 @@ type Dialer struct {
 	address        string
 	http           *httpClient // nil for a child process
 	implementation jsontext.Value
-	logger         *slog.Logger
+	// mask hides the server's secrets in errors; the logger has it too.
+	mask   config.Mask
+	logger *slog.Logger
 }
 
 // NewDialers returns a dialer for each address of a server, in configuration order. They share access tokens, and contact
@@ -44,6 +46,7 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 	single := splitAddresses(server)
 	shown := server.Addresses()
 	tokens := newTokenSource(server, opts)
+	mask := server.Mask()
 	dialers := make([]*Dialer, len(single))
 	for i := range single {
 		address := server.Address()
@@ -55,8 +58,8 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 			logger = logger.With(slog.String("endpoint", address))
 		}
 		d := &Dialer{
-			server: single[i], address: address, implementation: opts.implementation(),
-			logger: loglimit.New(logger.With(slog.String("upstream", server.Name)), maxLogged),
+			server: single[i], address: address, implementation: opts.implementation(), mask: mask,
+			logger: loglimit.New(slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask}), maxLogged),
 		}
 		if server.Transport != config.Stdio {
 			d.http = newHTTPClient(single[i], opts, tokens)
@@ -125,7 +128,7 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	if err := s.open(ctx); err != nil {
 		s.Close()
-		return nil, err
+		return nil, d.mask.Error(err)
 	}
 	return s, nil
 }

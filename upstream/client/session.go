@@ -121,7 +121,7 @@ func (s *Session) Abandoned() bool { return s.relays.isAbandoned() }
 func (s *Session) Done() <-chan struct{} { return s.transport.done() }
 
 // Err returns why the connection broke. It must not be called before [Session.Done] is closed.
-func (s *Session) Err() error { return s.transport.err() }
+func (s *Session) Err() error { return s.dialer.mask.Error(s.transport.err()) }
 
 // Request is a request for a server.
 type Request struct {
@@ -179,7 +179,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	if call != nil && call.hasRelayedRequest() { // the client must not be asked the same again
 		err = &startedError{err}
 	}
-	return Result{}, err
+	return Result{}, s.dialer.mask.Error(err)
 }
 
 // responseError returns the error that an error response contains, or says why it contains none.
@@ -304,7 +304,7 @@ func (s *Session) Notifies() bool { return s.capabilities.prompts && s.capabilit
 // of the list can be missed any more, and returns [ErrNoStream] if the server offers no such stream.
 func (s *Session) Watch(ctx context.Context, ready func()) error {
 	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
-		return s.transport.standalone(ctx, ready)
+		return s.dialer.mask.Error(s.transport.standalone(ctx, ready))
 	}
 	s.mu.Lock()
 	s.acknowledged = ready

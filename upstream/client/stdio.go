@@ -3,18 +3,14 @@ package client
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -37,8 +33,6 @@ const (
 	maxGarbage     = 100
 	garbagePause   = time.Millisecond
 	garbageTimeout = 10 * time.Second
-	// minMasked is how long a value of a child's environment must be to be masked where the child prints it.
-	minMasked = 8
 )
 
 // inherited are the environment variables that a child inherits from the gateway: enough to run, nothing secret.
@@ -56,7 +50,6 @@ type child struct {
 	stderr     *os.File
 	logger     *slog.Logger
 	maxMessage int
-	mask       *strings.Replacer
 
 	lines chan []byte
 	// closing is closed when the child is to exit.
@@ -70,7 +63,7 @@ func startChild(server config.Upstream, logger *slog.Logger) (*child, error) {
 	c := &child{
 		mux:     newMux(),
 		command: exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
-		logger:  logger, maxMessage: server.MaxMessage, mask: environmentMask(server.Env),
+		logger:  logger, maxMessage: server.MaxMessage,
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}),
 	}
 	c.command.Env = childEnvironment(server.Env)
@@ -243,7 +236,7 @@ func (c *child) logStderr() {
 	for continued := false; ; {
 		line, more, err := reader.ReadLine()
 		if text := string(bytes.TrimSpace(line)); text != "" && !continued {
-			c.logger.Info("stderr", slog.String("line", c.mask.Replace(text)))
+			c.logger.Info("stderr", slog.String("line", text))
 		}
 		if err != nil {
 			return
@@ -276,21 +269,6 @@ func childEnvironment(own map[string]config.Secret) []string {
 		env = append(env, name+"="+value.Reveal())
 	}
 	return env
-}
-
-// environmentMask masks the values of a child's environment in what the child prints.
-func environmentMask(env map[string]config.Secret) *strings.Replacer {
-	// A Replacer prefers earlier pairs, so that a value must stand before those that it begins with.
-	values := slices.SortedFunc(maps.Values(env), func(a, b config.Secret) int {
-		return cmp.Compare(len(b.Reveal()), len(a.Reveal()))
-	})
-	var pairs []string
-	for _, value := range values {
-		if len(value.Reveal()) >= minMasked {
-			pairs = append(pairs, value.Reveal(), value.String())
-		}
-	}
-	return strings.NewReplacer(pairs...)
 }
 
 // withoutPath takes the path out of an error, because it may be sensitive.
