@@ -54,6 +54,7 @@ func (d *decoder) config() *Config {
 		cfg.Teams = append(cfg.Teams, d.team(b))
 	}
 	// A prompt block may name an upstream that is further down, in another file.
+	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	return cfg
 }

@@ -2,11 +2,13 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
+	"go.mau.fi/util/confusable"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -22,6 +24,7 @@ type namespace struct {
 // owner is the first use of a prefix.
 type owner struct {
 	team  string
+	at    hcl.Range
 	place Place
 }
 
@@ -78,11 +81,60 @@ func (n namespace) prefixOf(name string) string {
 func (n *namespace) claim(b *hclread.Block, at hcl.Range, u *Upstream) {
 	first, isOwned := n.owners[u.Prefix]
 	if !isOwned {
-		n.owners[u.Prefix] = owner{u.Team, placeOf(at)}
+		n.owners[u.Prefix] = owner{u.Team, at, placeOf(at)}
 		return
 	}
 	if first.team != u.Team {
 		b.Error(at, "Prefix belongs to another team", "%q is a prefix of team %q (%s); set prefix to something else.", u.Prefix, first.team, first.place)
+	}
+}
+
+// checkLookalikes reports each prefix that people cannot tell from another team's, at both places.
+func (n namespace) checkLookalikes(r *hclread.Reader) {
+	shapes, reported := n.shapes(), map[string]bool{}
+	report := func(prefix, other string) {
+		if !reported[prefix] {
+			reported[prefix] = true
+			r.Error(n.owners[prefix].at, "Prefix looks like another team's", "People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
+				prefix, other, n.owners[other].team, n.owners[other].place)
+		}
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
+		for _, other := range n.lookalikes(shapes, prefix+n.separator, n.owners[prefix].team) {
+			report(prefix, other)
+			report(other, prefix)
+		}
+	}
+}
+
+// shapes returns all prefixes by what they and the separator look like: names look the same if they have the same skeleton (UTS 39,
+// section 4).
+func (n namespace) shapes() map[string][]string {
+	shapes := map[string][]string{}
+	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
+		if prefix != "" {
+			shape := confusable.Skeleton(prefix + n.separator)
+			shapes[shape] = append(shapes[shape], prefix)
+		}
+	}
+	return shapes
+}
+
+// lookalikes returns the prefixes of other teams that a name seems to have, and does not. A character can look like the separator,
+// so that it need not be the name's own prefix that misleads.
+func (n namespace) lookalikes(shapes map[string][]string, name, team string) (prefixes []string) {
+	shape, separator := confusable.Skeleton(name), confusable.Skeleton(n.separator)
+	for end := 0; ; {
+		next := strings.Index(shape[end:], separator)
+		if separator == "" || next < 0 {
+			return prefixes
+		}
+		end += next + len(separator)
+		for _, prefix := range shapes[shape[:end]] {
+			if n.owners[prefix].team != team && !strings.HasPrefix(name, prefix+n.separator) {
+				prefixes = append(prefixes, prefix)
+			}
+		}
 	}
 }
 

@@ -127,6 +127,7 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 	if names.separator == "" || r.Broken() {
 		return
 	}
+	shapes := names.shapes()
 	for _, o := range all {
 		prompt, name := o.override.Prompt, o.override.Name
 		owner, isOwned := names.owner(prompt)
@@ -142,6 +143,11 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 				r.Error(o.nameAt, err.Summary, "%s", err.Detail)
 				continue
 			}
+		}
+		if others := names.lookalikes(shapes, name, o.team); len(others) > 0 {
+			r.Error(o.nameAt, "Name looks like another team's", "People cannot tell the beginning of %+q from %+q, a prefix of team %q (%s); choose another name.",
+				name, others[0], names.owners[others[0]].team, names.owners[others[0]].place)
+			continue
 		}
 		if owner, isOwned := names.owner(name); name != "" && isOwned && owner.team != o.team {
 			r.Warning(o.nameAt, "Name in another team's prefix", "%q has a prefix of team %q (%s), so the prompt will be left out; choose another name.", name, owner.team, owner.place)
