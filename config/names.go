@@ -152,16 +152,16 @@ func checkCharacters(s string) error {
 	for _, r := range s {
 		// Of symbols, only those of ASCII: many others look like letters.
 		isPlain := r < unicode.MaxASCII && unicode.IsPrint(r) || unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.P)
-		if !isPlain || isInvisible(r) {
+		if !isPlain || IsInvisible(r) {
 			return fmt.Errorf("contains %U, which people cannot see or tell from other characters; use letters, marks, digits and punctuation", r)
 		}
 	}
 	return nil
 }
 
-// isInvisible reports whether a character shows nothing or changes how others are shown: controls, format characters, private
+// IsInvisible reports whether a character shows nothing or changes how others are shown: controls, format characters, private
 // use, variation selectors, and fillers, which Unicode counts as letters.
-func isInvisible(r rune) bool {
+func IsInvisible(r rune) bool {
 	switch r {
 	case '\u034f', '\u115f', '\u1160', '\u17b4', '\u17b5', '\u2800', '\u3164', '\uffa0':
 		return true

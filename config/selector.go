@@ -53,7 +53,7 @@ func parseSelector(s string) (Selector, error) {
 		return Selector{}, errors.New(`selects no one; write "user:NAME", "group:NAME", "team:NAME" or "*"`)
 	case !isPrintable(name):
 		return Selector{}, errors.New("needs a name without spaces after the colon")
-	case strings.ContainsFunc(name, isInvisible):
+	case strings.ContainsFunc(name, IsInvisible):
 		return Selector{}, errors.New("contains a character that people cannot see; remove it")
 	default:
 		return sel, nil

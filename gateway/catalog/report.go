@@ -21,6 +21,8 @@ const (
 	ForeignPrefix Kind = "foreign_prefix"
 	// NameTooLong is an exposed name over [MaxName].
 	NameTooLong Kind = "name_too_long"
+	// InvisibleName is an exposed name with characters that people cannot see.
+	InvisibleName Kind = "invisible_name"
 	// FoldedNames is several names that some clients cannot tell apart. Nothing is left out because of it.
 	FoldedNames Kind = "folded_names"
 	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt].

@@ -48,6 +48,7 @@ func explain(s *snapshot.Snapshot, principal policy.Principal, c catalog.Candida
 	chain := admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
 	chain.addOverride()
 	chain.addLock()
+	chain.addName()
 	chain.addScreens()
 	var definition []byte
 	if chain.prompt != nil {
@@ -93,7 +94,11 @@ type admissionChain struct {
 }
 
 func (c *admissionChain) add(place config.Place, leavesOut bool, format string, args ...any) {
-	c.steps = append(c.steps, policy.Step{Rule: place.String(), Text: fmt.Sprintf(format, args...)})
+	c.addStep(place.String(), leavesOut, fmt.Sprintf(format, args...))
+}
+
+func (c *admissionChain) addStep(rule string, leavesOut bool, text string) {
+	c.steps = append(c.steps, policy.Step{Rule: rule, Text: text})
 	if leavesOut && c.leftBy == 0 {
 		c.leftBy = len(c.steps)
 	}
@@ -172,6 +177,13 @@ func (c *admissionChain) addLock() {
 	}
 }
 
+// addName explains that a name with characters that people cannot see is no name for clients.
+func (c *admissionChain) addName() {
+	if strings.ContainsFunc(c.name, config.IsInvisible) {
+		c.addStep(c.source.Place, true, "its name has characters that people cannot see, so it is left out")
+	}
+}
+
 // addScreens explains the screen blocks, which look at the prompt as its block has changed it.
 func (c *admissionChain) addScreens() {
 	if overridden, err := c.overridden(); err == nil {
@@ -184,7 +196,7 @@ func (c *admissionChain) addScreens() {
 	var findings map[config.Place]string
 	var rejecting config.Place
 	if c.prompt != nil {
-		outcome := c.snapshot.Screen(c.source.Team).Definition(c.prompt.Definition)
+		outcome := c.snapshot.Screen(c.source.Team).Definition(c.prompt.Definition, c.name)
 		findings = map[config.Place]string{}
 		for _, f := range outcome.Noted {
 			findings[f.Block.Place] = f.String()

@@ -48,6 +48,27 @@ func (p *pass) note(f Finding) {
 	}
 }
 
+// checkName checks the exposed name, "" for none. It has the prefix or comes from a prompt block, so that it may contain what the
+// name in the definition does not; what both contain is one finding.
+func (p *pass) checkName(exposed string) {
+	if exposed == "" {
+		return
+	}
+	const at = "/name"
+	for _, b := range p.screen.blocks {
+		check := func(name string, hit bool) {
+			known := slices.ContainsFunc(p.noted, func(f Finding) bool { return f.Block == b.Screen && f.Check == name && f.At == at })
+			if hit && !known {
+				p.reject(b, name, at)
+			}
+		}
+		check("invisible", b.Invisible && hasInvisible(exposed))
+		for i, re := range b.Patterns {
+			check(fmt.Sprintf("pattern %d", i+1), re.MatchString(exposed))
+		}
+	}
+}
+
 // checkWhole checks the size and the content types.
 func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 	var contents []contentType

@@ -37,20 +37,23 @@ type Outcome struct {
 	Noted []Finding
 }
 
-// Definition screens a prompt's definition.
-func (s *Screen) Definition(raw jsontext.Value) Outcome { return s.screen(raw, nil) }
+// Definition screens a prompt's definition, and the name by which clients know the prompt.
+func (s *Screen) Definition(raw jsontext.Value, exposed string) Outcome {
+	return s.screen(raw, nil, exposed)
+}
 
 // Result screens the result of a get or of a completion, or the params of a server request or notification that is relayed
 // meanwhile. A requestState belongs to the upstream and is left alone.
-func (s *Screen) Result(raw jsontext.Value) Outcome { return s.screen(raw, contentTypes) }
+func (s *Screen) Result(raw jsontext.Value) Outcome { return s.screen(raw, contentTypes, "") }
 
-func (s *Screen) screen(raw jsontext.Value, types func(jsontext.Value) []contentType) Outcome {
+func (s *Screen) screen(raw jsontext.Value, types func(jsontext.Value) []contentType, exposed string) Outcome {
 	if s == nil {
 		return Outcome{JSON: raw}
 	}
 	p := pass{screen: s, raw: raw}
 	p.checkWhole(types)
 	p.checkStrings()
+	p.checkName(exposed)
 	switch {
 	case p.rejected != nil: // without JSON, so that nobody passes it on by mistake
 		return Outcome{Rejected: p.rejected, Noted: p.noted}

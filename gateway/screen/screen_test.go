@@ -102,12 +102,34 @@ func TestResult_AppliesEachAction(t *testing.T) {
 			t.Errorf("%s of %s:\n got %s\nwant %s", test.screen.Label, test.raw, got, test.want)
 		}
 	}
-	if got := screen.New([]config.Screen{texts}).Definition(jsontext.Value(`{"name":"x","messages":[{}]}`)); got.Rejected != nil {
+	if got := screen.New([]config.Screen{texts}).Definition(jsontext.Value(`{"name":"x","messages":[{}]}`), "p.x"); got.Rejected != nil {
 		t.Errorf("a definition has no content to check: %v", got.Rejected)
 	}
 	none := screen.New(nil)
 	if got := none.Result(jsontext.Value(text("\u200b"))); got.Rejected != nil || got.Noted != nil || string(got.JSON) != text("\u200b") {
 		t.Errorf("no screen: %+v", got)
+	}
+}
+
+func TestDefinition_ChecksTheExposedName(t *testing.T) {
+	for _, test := range []struct {
+		action       config.ScreenAction
+		own, exposed string
+		want         string
+	}{
+		{"reject", "ls", "sys.ls", "ok"},
+		{"reject", "ls", "root.ls", `rejected pattern 1 at /name (screen "reject")`},
+		{"strip", "ls", "root.ls", `rejected pattern 1 at /name (screen "strip")`},
+		{"warn", "ls", "root.ls", `ok, pattern 1 at /name (screen "warn")`},
+		{"reject", "ls", "sys.l\u200bs", `rejected invisible at /name (screen "reject")`},
+		{"warn", "rm", "sys.rm", `ok, pattern 2 at /name (screen "warn")`}, // once, although both names have it
+		{"warn", "rm", "root.rm", `ok, pattern 2 at /name (screen "warn"), pattern 1 at /name (screen "warn")`},
+	} {
+		s := screen.New([]config.Screen{forbidding(test.action, `^root\.`, `\brm$`)})
+		raw := `{"name":"` + test.own + `"}`
+		if got := show(s.Definition(jsontext.Value(raw), test.exposed), raw); got != test.want {
+			t.Errorf("%s of %s as %q: got %s, want %s", test.action, test.own, test.exposed, got, test.want)
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,7 +18,7 @@ import (
 
 // admission decides which definitions of an upstream's list reach the catalog, and in which form:
 //
-//	definition ─▶ approved by the lock file? ─▶ override by its prompt block ─▶ screens ─▶ catalog
+//	definition ─▶ approved by the lock file? ─▶ override by its prompt block ─▶ name ─▶ screens ─▶ catalog
 //
 // Whatever it leaves out, it reports. It is immutable.
 type admission struct {
@@ -157,7 +159,7 @@ func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
 // admitPrompt returns the prompt as it is to be listed; kept is false where it is left out.
 func (a *admission) admitPrompt(source *catalog.Source, prompt catalog.Prompt, reports *[]catalog.Report) (_ catalog.Prompt, kept bool) {
 	for _, check := range []func(*catalog.Source, *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool){
-		a.checkLock, a.override, a.screen,
+		a.checkLock, a.override, a.checkName, a.screen,
 	} {
 		next, found, kept := check(source, &prompt)
 		*reports = append(*reports, found...)
@@ -205,9 +207,19 @@ func (a *admission) override(source *catalog.Source, prompt *catalog.Prompt) (ca
 	return overridden, nil, true
 }
 
+// checkName leaves out a prompt whose exposed name has characters that people cannot see: it could pass for another team's.
+func (a *admission) checkName(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
+	name := a.clientsName(source, prompt)
+	if !strings.ContainsFunc(name, config.IsInvisible) {
+		return *prompt, nil, true
+	}
+	return *prompt, []catalog.Report{a.report(catalog.InvisibleName, "", source, prompt,
+		"is left out because its name, %+q, has characters that people cannot see; rename it on the server, or in a prompt block", name)}, false
+}
+
 // screen checks a definition, as clients are to see it, against the screen blocks.
 func (a *admission) screen(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
-	outcome := a.teams[source.Team].screen.Definition(prompt.Definition)
+	outcome := a.teams[source.Team].screen.Definition(prompt.Definition, a.clientsName(source, prompt))
 	if f := outcome.Rejected; f != nil {
 		return *prompt, []catalog.Report{a.report(catalog.Screened, f.String(), source, prompt,
 			"is left out because its definition has %s, %s; correct it on the server", f, f.Block.Place)}, false
@@ -256,6 +268,11 @@ func (a *admission) exposedName(source *catalog.Source, own string) string {
 	return catalog.ExposedName(source.Prefix, a.cfg.Gateway.Separator, own)
 }
 
+// clientsName returns the name that clients see.
+func (a *admission) clientsName(source *catalog.Source, prompt *catalog.Prompt) string {
+	return cmp.Or(prompt.Exposed, a.exposedName(source, prompt.Name))
+}
+
 // unmatched reports the prompt blocks that match no prompt, once every upstream that could offer one is listed. The
 // lists are by upstream; of one that is not in complete, not all prompts are known.
 func (a *admission) unmatched(lists map[string]admitted, complete map[string]bool) (reports []catalog.Report) {
@@ -297,7 +314,7 @@ func (a *admission) report(
 		Kind: kind, Name: name,
 		Owners:  []catalog.Owner{{Upstream: source.Upstream, Name: prompt.Name, Place: source.Place}},
 		Finding: fmt.Sprintf("%x %s", prompt.Hash, finding),
-		Text: fmt.Sprintf("prompt %s of upstream %q (%s) ", wire.Quote(name), source.Upstream, source.Place) +
+		Text: fmt.Sprintf("prompt %q of upstream %q (%s) ", name, source.Upstream, source.Place) +
 			fmt.Sprintf(format, args...),
 	}
 }

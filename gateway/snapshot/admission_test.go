@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -111,6 +114,38 @@ func TestAdmission_MasksSecretsThatAServerRepeats(t *testing.T) {
 	reports := s.Snapshot().Reports()
 	if got := reports[0].Text; strings.Contains(got, "hunter2") || !strings.Contains(got, `duplicate name "(sensitive)"`) {
 		t.Errorf("a secret shows: %s", got)
+	}
+}
+
+func TestAdmission_LeavesOutNamesThatPeopleCannotTell(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "a\u200b", "\u202ea", "b\u3164", "renamed\ue000", "tab\t", "zoë (1)")
+	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", `prompt "p.renamed\ue000" { name = "p.renamed" }`, p), gateway.Options{})
+	s.AwaitUpstreams()
+	s.Legacy("2025-11-25", "").WantList("p.a", "p.renamed", "p.zoë (1)")
+	if got, want := s.ReportNames(), "invisible_name p.a\u200b, invisible_name p.\u202ea, invisible_name p.b\u3164, invisible_name p.tab\t"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
+	}
+	for _, r := range s.Snapshot().Reports() {
+		if !strings.Contains(r.Text, strconv.QuoteToASCII(r.Name)) {
+			t.Errorf("the report does not show the characters: %q", r.Text)
+		}
+	}
+	explained := inspect.Explain(s.Snapshot(), policy.Principal{EveryTeam: true}, "p.a\u200b")
+	if len(explained) != 1 || explained[0].Visible || !strings.Contains(explained[0].Reason, "people cannot see") {
+		t.Errorf("Explain = %+v", explained)
+	}
+}
+
+func TestAdmission_ScreensTheExposedName(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "b", "c")
+	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", `
+  prompt "p.b" { name = "p.evil" }
+  screen "names" { patterns = ["evil", "^p[.]c$"] }
+`, p), gateway.Options{})
+	s.AwaitUpstreams()
+	s.Legacy("2025-11-25", "").WantList("p.a")
+	if got, want := s.ReportNames(), "screened p.b, screened p.c"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
 	}
 }
 
