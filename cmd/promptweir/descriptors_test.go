@@ -42,8 +42,10 @@ func TestServe_NewcomersGetInWhateverOneClientHolds(t *testing.T) {
 		"auth.hcl": "auth {\n  token \"ann\" { sha256 = sha256(\"ann\") }\n  token \"bob\" { sha256 = sha256(\"bob\") }\n}\n",
 		"team.hcl": fmt.Sprintf("team \"greeters\" {\n  members = [\"user:ann\", \"user:bob\"]\n  upstream \"child\" { command = [%q] }\n}\n", program(t, "greeter")),
 	})
-	p := serveBy(t, []string{
-		program(t, "limited"), strconv.Itoa(descriptors), program(t, "promptweir"), "serve", "--config", config, "--log-format", "json",
+	limited := program(t, "limited")
+	p := startGateway(t, program(t, "promptweir"), config, func(p *gatewayProcess) {
+		p.Args = append([]string{limited, strconv.Itoa(descriptors), p.Path}, p.Args[1:]...)
+		p.Path = limited
 	})
 	eventually(t, "the upstream is listed", func() bool { return p.list(t, "bob").names() != "" })
 	began := time.Now()

@@ -18,5 +18,6 @@
 //
 // Reading order: main.go, root.go, serve.go, stdio.go, healthcheck.go, server.go, descriptors.go, certificate.go, pprof.go, memory.go,
 // telemetry.go, list.go, get.go, query.go, explain.go, diff.go, lock.go, list_source.go, gateway.go, principal.go, probe.go,
-// probe_oauth.go, session.go, validate.go, fmt.go, replace_file.go, token.go, version.go, load.go, app.go, log.go, output.go
+// probe_oauth.go, session.go, validate.go, fmt.go, replace_file.go, token.go, version.go, load.go, app.go, log.go, output.go,
+// dumpable_linux.go, dumpable_other.go
 package main

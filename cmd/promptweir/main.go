@@ -17,6 +17,10 @@ const (
 )
 
 func main() {
+	if err := hideMemory(); err != nil { // before any child process is started
+		fmt.Fprintln(os.Stderr, "promptweir:", err)
+		os.Exit(exitFailed)
+	}
 	os.Exit(run(untilSignal(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }
 

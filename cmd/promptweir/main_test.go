@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 		"greeter":    func() { serveGreeter(&mcp.StdioTransport{}) },
 		"greeterd":   greeterd,
 		"limited":    limited,
+		"spy":        spy,
 	})
 }
 
@@ -100,6 +101,20 @@ func limited() {
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
+}
+
+// spy is a greeter that first tries to read its parent, and says on stderr what came of it.
+func spy() {
+	for _, name := range []string{"environ", "maps", "mem", "auxv"} {
+		path := fmt.Sprintf("/proc/%d/%s", os.Getppid(), name)
+		file, err := os.Open(path)
+		if err == nil && name != "mem" { // whose first address is not mapped
+			_, err = file.Read(make([]byte, 1))
+		}
+		fmt.Fprintf(os.Stderr, "spied on %s: %v\n", name, err)
+	}
+	fmt.Fprintln(os.Stderr, "spied on all")
+	serveGreeter(&mcp.StdioTransport{})
 }
 
 // say returns a handler whose message is a word and the argument who.

@@ -86,17 +86,20 @@ func serve(t *testing.T, config string, env ...string) *gatewayProcess {
 // serveWith is serve with additional flags.
 func serveWith(t *testing.T, flags []string, config string, env ...string) *gatewayProcess {
 	t.Helper()
-	flags = append([]string{"serve", "--config", config, "--log-format", "json"}, flags...)
-	return serveBy(t, append([]string{program(t, "promptweir")}, flags...), env...)
+	return startGateway(t, program(t, "promptweir"), config, func(p *gatewayProcess) {
+		p.Args = append(p.Args, flags...)
+		p.Env = append(p.Env, env...)
+	})
 }
 
-// serveBy starts a command that serves, and waits until it listens.
-func serveBy(t *testing.T, words []string, env ...string) *gatewayProcess {
+// startGateway starts a program with the command serve, once prepare has changed what is to be different.
+func startGateway(t *testing.T, program, config string, prepare func(*gatewayProcess)) *gatewayProcess {
 	t.Helper()
 	// Not t.Context(), which ends before the cleanup below.
-	command := exec.CommandContext(context.Background(), words[0], words[1:]...)
+	command := exec.CommandContext(context.Background(), program, "serve", "--config", config, "--log-format", "json")
 	p := &gatewayProcess{Cmd: command, eof: make(chan struct{})}
-	p.Env = append(os.Environ(), env...)
+	p.Env = os.Environ()
+	prepare(p)
 	stderr, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

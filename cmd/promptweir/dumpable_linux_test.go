@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// nobody is the user ID of a user without rights, on every distribution.
+const nobody = 65534
+
+// As root, the gateway runs as another user, since root may read everything.
+func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
+	folder := configure(t, map[string]string{})
+	// What another user can reach: the test binary is in a folder of its own user.
+	public := copyOf(t, program(t, "promptweir"))
+	team := "team \"a\" {\n  upstream \"spy\" { command = [\"" + filepath.Join(public, "spy") + "\"] }\n}\n"
+	if err := os.WriteFile(filepath.Join(folder, "team.hcl"), []byte(team), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startGateway(t, filepath.Join(public, "promptweir"), folder, func(p *gatewayProcess) {
+		p.Env = append(p.Env, "TMPDIR="+public)
+		if os.Getuid() != 0 {
+			return
+		}
+		p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		p.Dir = public
+		giveAway(t, folder)
+	})
+	eventually(t, "the child has spied", func() bool { return strings.Contains(p.logged(), "spied on all") })
+	if got := strings.Count(p.logged(), "permission denied"); got != 4 {
+		t.Errorf("%d of 4 files are refused to the child:\n%s", got, p.logged())
+	}
+}
+
+// copyOf copies the test binary into a folder that everybody can read, under the names of the gateway and of the spy.
+func copyOf(t *testing.T, binary string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, path := range []string{folder, filepath.Dir(folder)} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := os.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	target, err := os.OpenFile(filepath.Join(folder, "promptweir"), os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(target, source); err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(folder, "promptweir"), filepath.Join(folder, "spy")); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// giveAway makes a folder and its files those of nobody.
+func giveAway(t *testing.T, folder string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chown(path, nobody, nobody)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
