@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"regexp"
 	"runtime"
 	"slices"
@@ -63,7 +64,7 @@ func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	}
 	text, _ := object(t, got).Text("env")
 	allowed := []string{
-		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "OWN", "UPSTREAMTEST_ROLE", "GORACE",
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "OWN", "UPSTREAMTEST_ROLE", "GORACE", "PROMPTWEIR_CHILD",
 	}
 	var seen []string
 	for variable := range strings.SplitSeq(text, "\x00") {
@@ -291,6 +292,9 @@ func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
 }
 
 func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts goroutines
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD) // which starts a goroutine of package os/signal that stays
+	signal.Stop(signals)
 	before := runtime.NumGoroutine()
 	var stops []func()
 	for _, faults := range [][]string{nil, {"silent"}, {"dies-at-once"}, {"deaf"}} {

@@ -26,6 +26,6 @@
 // upstream.
 //
 // Reading order: connect.go, list.go, session.go, negotiate.go, params.go, relay.go, outbox.go, resume.go, http.go,
-// httpsse.go, stdio.go, mux.go, transport.go, events.go, discovery.go, httpclient.go, oauth.go, dial_guard.go, options.go,
-// masklog.go, errors.go.
+// httpsse.go, stdio.go, orphans_linux.go, orphans_other.go, mux.go, transport.go, events.go, discovery.go, httpclient.go,
+// oauth.go, dial_guard.go, options.go, masklog.go, errors.go.
 package client

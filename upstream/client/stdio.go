@@ -22,7 +22,7 @@ import (
 const (
 	// exitTimeout is how long a child may take to exit after its stdin was closed, and again after SIGTERM.
 	exitTimeout = 2 * time.Second
-	// pipeTimeout is how long a dead child's pipes may be held open by processes that left its process group.
+	// pipeTimeout is how long a dead child's pipes may be held open by processes that it left behind and that could not be ended.
 	pipeTimeout = time.Second
 	// writeQueue is how many messages may wait for a child to read them.
 	writeQueue = 64
@@ -44,7 +44,9 @@ var inherited = []string{ //nolint:gochecknoglobals // a constant list
 type child struct {
 	mux // ends once the process has been reaped and its last output has been read
 
-	command    *exec.Cmd
+	command *exec.Cmd
+	// id is what the child's orphans are known by.
+	id         string
 	stdin      io.WriteCloser
 	stdout     *os.File
 	stderr     *os.File
@@ -94,7 +96,7 @@ func (c *child) startProcess() (err error) {
 	}
 	defer stderrWriter.Close()
 	c.command.Stdout, c.command.Stderr = stdoutWriter, stderrWriter
-	if err := c.command.Start(); err != nil {
+	if c.id, err = children.start(c.command); err != nil {
 		_, _ = stdout.Close(), stderr.Close()
 		return err
 	}
@@ -146,7 +148,7 @@ func (c *child) writeLines() {
 	}
 }
 
-// run reads the process's output, reaps it, and kills what it left behind in its process group.
+// run reads the process's output, reaps it, and kills what it left behind.
 func (c *child) run() {
 	defer c.stdout.Close()
 	defer c.stderr.Close()
@@ -164,7 +166,8 @@ func (c *child) run() {
 	err := c.command.Wait()
 	c.signal(syscall.SIGKILL)
 	close(reaped)
-	// Its last output may still be in the pipes, and a process outside of the group may hold them open.
+	children.ended(c.command, c.id)
+	// Its last output may still be in the pipes, and a process that stays may hold them open.
 	deadline := time.Now().Add(pipeTimeout)
 	_, _ = c.stdout.SetReadDeadline(deadline), c.stderr.SetReadDeadline(deadline)
 	reading.Wait()
