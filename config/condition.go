@@ -33,17 +33,29 @@ var ErrUnknown = errors.New("it depends on facts that are not known here")
 // Holds evaluates the condition within a budget of steps, which depends on nothing but the expression and the facts: the answer
 // is the same on every machine and under any load. The error says where the evaluation failed, without any value that it read.
 func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) {
+	holds, _, err := c.Measure(prompt, who)
+	return holds, err
+}
+
+// Measure is [Condition.Holds], and also returns how many steps the evaluation took.
+func (c *Condition) Measure(prompt PromptFacts, who PrincipalFacts) (holds bool, steps int, err error) {
 	// Facts that the condition does not read may be broken.
 	if c.readsPrompt && prompt.err != nil {
-		return false, prompt.err
+		return false, 0, prompt.err
 	}
 	if len(c.principalFields) > 0 && who.err != nil {
-		return false, who.err
+		return false, 0, who.err
 	}
+	budget := hclread.NewBudget(maxConditionSteps, c.programs)
+	holds, err = c.evaluate(prompt, who, budget)
+	return holds, budget.Spent(), err
+}
+
+func (c *Condition) evaluate(prompt PromptFacts, who PrincipalFacts, budget *hclread.Budget) (bool, error) {
 	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": prompt.value, "principal": who.value},
 		Functions: c.functions,
-	}, hclread.NewBudget(maxConditionSteps, c.programs))
+	}, budget)
 	if diags.HasErrors() {
 		if diag, ok := errors.AsType[*hcl.Diagnostic](diags.Errs()[0]); ok {
 			// The detail may quote a value, such as a claim; the summary never does.

@@ -60,6 +60,11 @@ type Entry struct {
 // notifications.
 func (e *Entry) VisibleTo(audience *policy.Audience) bool { return audience.Sees(e.Visibility) }
 
+// Decide evaluates what [Entry.VisibleTo] depends on, within a budget. The error is [policy.ErrBudget].
+func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
+	return audience.Decide(e.Visibility, b)
+}
+
 // Owner is an upstream that offers an entry's prompt.
 type Owner struct {
 	Upstream string

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"slices"
-
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -25,32 +23,66 @@ type Audience struct {
 
 // Sees reports whether the audience may see an entry. It is the only decision, for list, get, completion and notifications
 // alike.
-func (a *Audience) Sees(v *Visibility) bool { return a.shownBy(v) != nil }
+func (a *Audience) Sees(v *Visibility) bool {
+	shownBy, _ := a.shownBy(v, nil) // without a budget there is no error
+	return shownBy != nil
+}
+
+// Decide evaluates the conditions that decide whether the audience sees an entry, so that Sees need not. The error is
+// [ErrBudget].
+func (a *Audience) Decide(v *Visibility, b *Budget) error {
+	_, err := a.shownBy(v, b)
+	return err
+}
+
+// EvaluatesNothing reports whether the policy has no condition that reads principals, so that Decide has nothing to do.
+func (p *Policy) EvaluatesNothing() bool { return len(p.hideReads)+len(p.readingRules) == 0 }
 
 // shownBy returns the first rule that shows the entry to the audience, or nil if none does.
-func (a *Audience) shownBy(v *Visibility) *rule {
+func (a *Audience) shownBy(v *Visibility, b *Budget) (*rule, error) {
 	// After a reload a request may hold halves of two policies, whose rules have nothing to do with each other.
 	if v == nil || a.policy != v.policy {
-		return nil
+		return nil, nil
 	}
 	for i, id := range v.rules {
 		// The gate last: only for rules that apply to the audience does it have the facts that the condition reads.
-		if !a.has(int(id)) || v.conditional != nil && !a.passes(v.conditional.shows[i]) {
+		if !a.has(int(id)) {
+			continue
+		}
+		if v.conditional == nil {
+			return &a.policy.rules[id], nil
+		}
+		passes, err := a.passes(v.conditional.shows[i], b)
+		if err != nil {
+			return nil, err
+		}
+		if !passes {
 			continue
 		}
 		// The hide blocks after that: what a team writes must cost nothing to those who would not see its prompts anyway.
-		if v.conditional != nil && slices.ContainsFunc(v.conditional.hides, a.passes) {
-			return nil
+		hidden, err := a.passesAny(v.conditional.hides, b)
+		if hidden || err != nil {
+			return nil, err
 		}
-		return &a.policy.rules[id]
+		return &a.policy.rules[id], nil
 	}
-	return nil
+	return nil, nil
+}
+
+// passesAny reports whether one of the blocks applies to the audience.
+func (a *Audience) passesAny(gates []*gate, b *Budget) (bool, error) {
+	for _, g := range gates {
+		if passes, err := a.passes(g, b); passes || err != nil {
+			return passes, err
+		}
+	}
+	return false, nil
 }
 
 // Limit returns the limit of the expose block that shows an entry to the audience. It is nil if the block has none, or if
 // the audience sees the entry as members of the team.
 func (a *Audience) Limit(v *Visibility) *config.Limit {
-	if r := a.shownBy(v); r != nil && r.expose != nil {
+	if r, _ := a.shownBy(v, nil); r != nil && r.expose != nil {
 		return r.expose.Limit
 	}
 	return nil
@@ -82,18 +114,23 @@ func (a *Audience) has(rule int) bool { return contains(a.rules, rule) }
 func contains[T string | []byte](rules T, id int) bool { return rules[id/8]&(1<<(id%8)) != 0 }
 
 // passes reports whether the block of a gate applies to the audience. Without a gate it always does.
-func (a *Audience) passes(g *gate) bool {
+func (a *Audience) passes(g *gate, b *Budget) (bool, error) {
 	if g == nil {
-		return true
+		return true, nil
 	}
 	// Two goroutines may both decide here. They come to the same result.
 	key := decision{g, a}
 	if decided, ok := a.policy.decisions.Get(key); ok {
-		return decided
+		return decided, nil
 	}
-	decided := a.policy.holds(g.block, g.prompt, a.facts, g.name)
+	if !b.left() {
+		a.policy.report(g.block, g.name, ErrBudget)
+		return false, ErrBudget
+	}
+	decided, steps := a.policy.holds(g.block, g.prompt, a.facts, g.name)
+	b.spend(steps)
 	a.policy.decisions.Add(key, decided)
-	return decided
+	return decided, nil
 }
 
 // decision is a gate and the audience that it is decided for. One decision holds for the whole audience, since all of its

@@ -15,7 +15,8 @@
 // The condition of a block ("when") is evaluated together with the Visibility if it reads only the prompt, and once for
 // each audience if it reads the principal: an expose block's only where the block is for the audience, a hide block's only
 // where the audience would otherwise see the entry. If it cannot be evaluated, or not within its budget of steps, a hide
-// block hides and an expose block does not expose.
+// block hides and an expose block does not expose. All evaluations of one request have a [Budget], of steps and of time, which
+// decides nothing: a request that exceeds it fails.
 //
 // Promises:
 //
@@ -25,6 +26,6 @@
 //     same answer with its reasons.
 //   - A [Policy] never changes after its construction, is safe for concurrent use, and never blocks.
 //
-// Reading order: policy.go, explain.go, readers.go, audience.go, visibility.go, diff.go, diff_auth.go, diff_admission.go,
+// Reading order: policy.go, explain.go, readers.go, audience.go, budget.go, visibility.go, diff.go, diff_auth.go, diff_admission.go,
 // change.go, rule.go, when.go, principal.go
 package policy

@@ -197,19 +197,25 @@ func (p *Policy) decide(b *block, e *entry) (applies bool, open *gate) {
 		return false, &gate{block: b, prompt: e.read(), name: e.name}
 	}
 	// The condition reads nothing of the principal, so no facts are needed to decide it now and for everybody.
-	return p.holds(b, e.read(), config.PrincipalFacts{}, e.name), nil
+	applies, _ = p.holds(b, e.read(), config.PrincipalFacts{}, e.name)
+	return applies, nil
 }
 
-// holds evaluates a block's condition, and reports it if that is not possible.
-func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) bool {
-	holds, err := b.When.Holds(prompt, who)
+// holds evaluates a block's condition, and reports it if that is not possible. It also returns the steps that it took.
+func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.PrincipalFacts, name string) (holds bool, steps int) {
+	holds, steps, err := b.When.Measure(prompt, who)
 	if err == nil {
-		return holds
+		return holds, steps
 	}
+	p.report(b, name, err)
+	return b.fallback, steps
+}
+
+// report reports a block whose condition was not evaluated, at most once a minute.
+func (p *Policy) report(b *block, name string, err error) {
 	if p.onFailure != nil {
 		b.alarm.Do(func() { p.onFailure(Failure{Rule: b.Place.String(), Prompt: name, Err: err}) })
 	}
-	return b.fallback
 }
 
 // Audience returns the audience of a principal: the same pointer for all principals of the audience, as long as it is one

@@ -113,6 +113,12 @@ func unavailableData(u *upstream.Unavailable) jsontext.Value {
 	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retry)).JSON()
 }
 
+// rulesTakeTooLong is the error where the conditions of rules take more than one request may spend. The policy reports whose.
+func rulesTakeTooLong() *wire.Error {
+	data := wire.Object{}.With("reason", wire.Quote(string(upstream.Overloaded))).With("retryAfterMs", wire.NumberID(defaultRetryMs))
+	return wire.NewError(wire.InternalError, "The rules that decide about prompts take too long: try again").WithData(data.JSON())
+}
+
 // recovered, deferred, turns a panic into an error. Some requests are answered on goroutines that the gateway starts, where
 // net/http would not recover and a panic would end the process.
 func recovered(err *error) {

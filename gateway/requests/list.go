@@ -38,7 +38,10 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 		return err
 	}
 	audience := s.Policy.Audience(r.Caller.Principal)
-	view := s.View(audience)
+	view, err := s.RequestView(audience)
+	if err != nil {
+		return rulesTakeTooLong()
+	}
 	if view.Len() == 0 {
 		if err := s.CheckListed(audience); err != nil {
 			return err

@@ -61,8 +61,25 @@ func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
 // Reports returns the findings that a person should fix.
 func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.rejected) }
 
-// View returns what an audience sees of the catalog.
+// View returns what an audience sees of the catalog, however long the conditions of the policy take.
 func (s *Snapshot) View(audience *policy.Audience) *catalog.View { return s.view(audience).entries() }
+
+// RequestView is [Snapshot.View] for a request. The error is [policy.ErrBudget] if the conditions take more than one request may
+// spend; a later one gets further.
+func (s *Snapshot) RequestView(audience *policy.Audience) (*catalog.View, error) {
+	v := s.view(audience)
+	if s.Policy.EvaluatesNothing() || v.ready.Load() {
+		return v.entries(), nil
+	}
+	entries := s.Catalog.Entries()
+	budget := policy.NewBudget(len(entries))
+	for _, entry := range entries {
+		if err := entry.Decide(audience, budget); err != nil {
+			return nil, err
+		}
+	}
+	return v.entries(), nil
+}
 
 func (s *Snapshot) view(audience *policy.Audience) *view {
 	if v, ok := s.views.Get(audience); ok {

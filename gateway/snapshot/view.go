@@ -14,8 +14,8 @@ const maxViews = 10_000
 // view is what one audience sees of a snapshot. Its parts are built on first use, outside of the cache's lock.
 type view struct {
 	entries func() *catalog.View
-	// built is set once the entries have been asked for.
-	built atomic.Bool
+	// built is set once the entries have been asked for, and ready once they are there.
+	built, ready atomic.Bool
 	// owners are the labels of the upstreams that own an entry of the view.
 	owners func() map[string]bool
 }
@@ -24,6 +24,7 @@ func newView(build func() *catalog.View) *view {
 	v := &view{}
 	v.entries = sync.OnceValue(func() *catalog.View {
 		v.built.Store(true)
+		defer v.ready.Store(true)
 		return build()
 	})
 	v.owners = sync.OnceValue(func() map[string]bool {

@@ -45,6 +45,9 @@ func fileBudget(content []byte) *Budget {
 	return b
 }
 
+// Spent returns how many steps were taken.
+func (b *Budget) Spent() int { return b.steps - b.left }
+
 // spend reports whether that many steps are left, and takes them.
 func (b *Budget) spend(steps int, at hcl.Range) bool {
 	switch {
