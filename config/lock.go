@@ -43,7 +43,7 @@ func (c *Config) LockFor(team string) LockSetting {
 	return strictest
 }
 
-// Lock holds the approved definitions, sorted by name, then upstream. Make it with [NewLock] or [ParseLock].
+// Lock holds the approved definitions, sorted by name, then upstream. Make it with [NewLock] or [ReadLock].
 type Lock []LockedPrompt
 
 // LockedPrompt is one approved definition.

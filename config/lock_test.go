@@ -19,7 +19,7 @@ func locked(t *testing.T, name, upstream, definition string) LockedPrompt {
 	return p
 }
 
-func TestParseLock_ReadsWhatFormatWrites(t *testing.T) {
+func TestReadLock_ReadsWhatFormatWrites(t *testing.T) {
 	lock := NewLock([]LockedPrompt{
 		locked(t, "b.x", "b", `{"title":"B","big":12345678901234567890}`),
 		locked(t, "a.x", "two", `{}`),
@@ -29,12 +29,12 @@ func TestParseLock_ReadsWhatFormatWrites(t *testing.T) {
 		locked(t, "a.über", "one", `{"description":"größer 漢字"}`),
 	})
 	file := lock.Format()
-	got, diags := ParseLock("promptweir.lock.hcl", file)
+	got, diags := parseLockFile("promptweir.lock.hcl", file)
 	if len(diags.report.Diagnostics) > 0 {
 		t.Fatalf("%v\n%s", diags.Err(), file)
 	}
 	if diff := cmp.Diff(lock, got); diff != "" {
-		t.Errorf("ParseLock(Format()) (-want +got):\n%s\n%s", diff, file)
+		t.Errorf("parseLockFile(Format()) (-want +got):\n%s\n%s", diff, file)
 	}
 	for _, hidden := range []string{"\u202e", "\u200b", "\U000e0041"} {
 		if bytes.Contains(file, []byte(hidden)) {
@@ -137,9 +137,38 @@ func FuzzLockFile(f *testing.F) {
 			t.Skip() // what is read off the wire nests less than this
 		}
 		file := Lock{p}.Format()
-		got, diags := ParseLock("x.lock.hcl", file)
+		got, diags := parseLockFile("x.lock.hcl", file)
 		if len(diags.report.Diagnostics) > 0 || len(got) != 1 || got[0] != p {
 			t.Errorf("%+v is written as\n%s\nand read as %+v: %v", p, file, got, diags.Err())
 		}
 	})
+}
+
+func TestReadLock_FollowsLinksBeneathTheFolderOnly(t *testing.T) {
+	const gateway = "gateway { lock = \"enforce\" }\n"
+	for target, mayRead := range map[string]bool{
+		"..data/promptweir.lock.hcl": true, // as Kubernetes mounts it
+		"teams/../other.lock.hcl":    true,
+		"../secret.lock.hcl":         false,
+		"../secret":                  false,
+		"secrets/token":              false,
+	} {
+		dir := write(t, "conf/gateway.hcl", gateway, "secret", "hunter2 {}\n", "secret.lock.hcl", "hunter2 {}\n", "conf/secrets/token", "hunter2 {}\n",
+			"conf/..data/promptweir.lock.hcl", "", "conf/other.lock.hcl", "", "conf/teams/x", "")
+		folder := filepath.Join(dir, "conf")
+		link(t, target, filepath.Join(folder, LockFile))
+		for _, path := range []string{folder, filepath.Join(folder, "gateway.hcl")} {
+			_, diags := Load(path, options())
+			var out strings.Builder
+			if err := diags.Write(&out, 0, false); err != nil {
+				t.Fatal(err)
+			}
+			if diags.HasErrors() == mayRead || strings.Contains(out.String(), "hunter2") || !mayRead && !strings.Contains(out.String(), "which is not read") {
+				t.Errorf("%s -> %s: %s", path, target, &out)
+			}
+		}
+		if _, _, err := ReadLock(filepath.Join(folder, LockFile)); (err == nil) != mayRead {
+			t.Errorf("ReadLock of a link to %s: %v", target, err)
+		}
+	}
 }

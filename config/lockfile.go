@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,16 +50,16 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	if opts.OnRead != nil {
 		opts.OnRead(file)
 	}
-	content, err := os.ReadFile(file)
+	content, err := hclread.ReadLockFile(file, maxLockFile)
 	switch {
-	case os.IsNotExist(err):
+	case errors.Is(err, fs.ErrNotExist):
 		// Not an error: the first lock file is written from a configuration that already asks for one.
 		at := hcl.Range{Filename: asks.Place.File, Start: hcl.Pos{Line: asks.Place.Line}}
 		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write it with: promptweir lock", file)
+	case errors.Is(err, hclread.ErrTooLarge):
+		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
 		r.Unplaced("Cannot read the lock file", "%s: %s.", file, hclread.Cause(err))
-	case len(content) > maxLockFile:
-		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	default:
 		lock, report := parseLock(file, content)
 		for i := range lock {
@@ -68,8 +70,19 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 	return nil, hclread.Report{}
 }
 
-// ParseLock reads the content of a lock file. The Lock is nil if the Diagnostics have errors.
-func ParseLock(path string, content []byte) (Lock, Diagnostics) {
+// ReadLock reads the lock file at path, as [Load] does. The Lock is nil if the Diagnostics have errors. The error is that of the
+// file system.
+func ReadLock(path string) (Lock, Diagnostics, error) {
+	content, err := hclread.ReadLockFile(path, maxLockFile)
+	if err != nil {
+		return nil, Diagnostics{}, fmt.Errorf("%s: %w", path, hclread.Cause(err))
+	}
+	lock, diagnostics := parseLockFile(path, content)
+	return lock, diagnostics, nil
+}
+
+// parseLockFile reads the content of a lock file. The Lock is nil if the Diagnostics have errors.
+func parseLockFile(path string, content []byte) (Lock, Diagnostics) {
 	lock, report := parseLock(path, content)
 	if report.Diagnostics.HasErrors() {
 		lock = nil
@@ -124,7 +137,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 const lockHeader = `# The definition of every prompt as it was approved. Written by "promptweir lock": review the difference, not the file.
 `
 
-// Format writes the lock as a file, which [ParseLock] reads. Equal locks give equal bytes.
+// Format writes the lock as a file, which [ReadLock] reads. Equal locks give equal bytes.
 func (l Lock) Format() []byte {
 	var out bytes.Buffer
 	out.WriteString(lockHeader)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,10 @@ func (a *app) fmtCommand() *cobra.Command {
 func (a *app) format(paths []string, check bool) error {
 	failed := false
 	for _, path := range paths {
+		within := path
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			within = "" // whoever names a file means what it is a link to
+		}
 		files, diagnostics := config.Format(path)
 		if err := a.printDiagnostics(diagnostics); err != nil {
 			return err
@@ -48,7 +53,7 @@ func (a *app) format(paths []string, check bool) error {
 			if check {
 				continue
 			}
-			if err := replaceFile(file.Path, file.After); err != nil {
+			if err := replaceFile(within, file.Path, file.After); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -71,7 +71,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		if l.diff {
 			return l.printChanges(changes)
 		}
-		if err := replaceFile(path, after.Format()); err != nil {
+		if err := replaceFile(filepath.Dir(path), path, after.Format()); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(l.out, "%s approves %s: %s\n", path, count(len(after), "prompt"), summary(changes))
@@ -81,14 +81,13 @@ func (l *lockFlags) lock(ctx context.Context) error {
 
 // approved returns the present lock, which is empty where there is no file.
 func (l *lockFlags) approved(path string) (config.Lock, error) {
-	content, err := os.ReadFile(path)
+	lock, diagnostics, err := config.ReadLock(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	lock, diagnostics := config.ParseLock(path, content)
 	if err := l.printDiagnostics(diagnostics); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,31 +12,77 @@ import (
 // newFileMode is the mode of a file that did not exist, before the umask.
 const newFileMode = 0o644
 
-// replaceFile replaces the content of a file, or creates the file. It follows symbolic links, so that they stay links. An
-// existing file is replaced by renaming: a gateway that watches it never reads half of it.
-func replaceFile(path string, content []byte) error {
+// replaceFile replaces the content of a file, or creates the file. It follows symbolic links to what lies beneath the folder
+// within, so that they stay links; if within is empty, to anything. An existing file is replaced by renaming: a gateway that
+// watches it never reads half of it.
+func replaceFile(within, path string, content []byte) error {
 	target, err := filepath.EvalSymlinks(path)
+	exists := err == nil
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.WriteFile(path, content, newFileMode)
+		target, err = resolveFolder(path)
 	}
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(target)
+	if within == "" {
+		within = filepath.Dir(target)
+	}
+	// What takes the place of a folder meanwhile does not lead out: all happens within the root.
+	root, err := os.OpenRoot(within)
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*.tmp")
+	defer root.Close()
+	name, err := relative(within, target)
+	switch {
+	case err != nil:
+		return err
+	case !filepath.IsLocal(name):
+		return fmt.Errorf("%s is a link to something outside of %s, which is not written; put a copy in its place", path, within)
+	case !exists:
+		return root.WriteFile(name, content, newFileMode)
+	}
+	return replaceWithin(root, name, content)
+}
+
+// resolveFolder resolves the links in the folder of a file that does not exist.
+func resolveFolder(path string) (string, error) {
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(folder, filepath.Base(path)), err
+}
+
+// relative returns a resolved path relative to a folder, which may be a link.
+func relative(folder, target string) (string, error) {
+	folder, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return "", err
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return "", err
+	}
+	if target, err = filepath.Abs(target); err != nil {
+		return "", err
+	}
+	return filepath.Rel(folder, target)
+}
+
+func replaceWithin(root *os.Root, name string, content []byte) error {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text()+".tmp")
+	file, err := root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
 	err = errors.Join(err, file.Chmod(info.Mode().Perm()), file.Sync(), file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), target)
+		err = root.Rename(temporary, name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+		return errors.Join(err, root.Remove(temporary))
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (f *finder) namedFile(path string) {
 		return
 	}
 	f.options.OnRead(path)
-	content, err := readRegular(path, os.OpenFile)
+	content, err := readRegular(path, maxFileSize, os.OpenFile)
 	f.add(path, content, err)
 }
 
@@ -162,13 +162,13 @@ func (f *finder) file(path string) {
 		return
 	}
 	f.options.OnRead(path)
-	content, err := readWithin(f.actual, actual)
+	content, err := readWithin(f.actual, actual, maxFileSize)
 	f.add(path, content, err)
 }
 
 // readWithin reads a resolved path. If a link has taken the place of the file or of a folder above it in the meantime, it is
 // not followed out of the root.
-func readWithin(root, actual string) ([]byte, error) {
+func readWithin(root, actual string, limit int64) ([]byte, error) {
 	relative, err := filepath.Rel(root, actual)
 	if err != nil {
 		return nil, err
@@ -178,14 +178,33 @@ func readWithin(root, actual string) ([]byte, error) {
 		return nil, err
 	}
 	defer within.Close()
-	return readRegular(relative, within.OpenFile)
+	return readRegular(relative, limit, within.OpenFile)
 }
 
-// errTooLarge means that a file is larger than maxFileSize.
-var errTooLarge = errors.New("too large")
+// ErrTooLarge means that a file is larger than allowed.
+var ErrTooLarge = errors.New("too large")
+
+// ReadLockFile reads a lock file of up to limit bytes. Links are followed as those to configuration are: to lock files beneath
+// its folder.
+func ReadLockFile(path string, limit int64) ([]byte, error) {
+	actual, err := filepath.EvalSymlinks(Absolute(path))
+	if err != nil {
+		return nil, err
+	}
+	folder, err := filepath.EvalSymlinks(Absolute(filepath.Dir(path)))
+	switch {
+	case err != nil:
+		return nil, err
+	case !isBeneath(folder, actual):
+		return nil, fmt.Errorf("it is a link to something outside of %s, which is not read; put a copy in its place", filepath.Dir(path))
+	case !IsLockFile(actual):
+		return nil, errors.New("it is a link to a file whose name does not end in .lock.hcl, which is not read")
+	}
+	return readWithin(folder, actual, limit)
+}
 
 // readRegular opens a file and looks at what it opened, which never blocks: pipes and devices are refused.
-func readRegular(path string, open func(string, int, fs.FileMode) (*os.File, error)) ([]byte, error) {
+func readRegular(path string, limit int64, open func(string, int, fs.FileMode) (*os.File, error)) ([]byte, error) {
 	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -198,9 +217,9 @@ func readRegular(path string, open func(string, int, fs.FileMode) (*os.File, err
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	}
-	content, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
-	if err == nil && len(content) > maxFileSize {
-		err = errTooLarge
+	content, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = ErrTooLarge
 	}
 	return content, err
 }
@@ -208,7 +227,7 @@ func readRegular(path string, open func(string, int, fs.FileMode) (*os.File, err
 // add parses what was read.
 func (f *finder) add(path string, content []byte, err error) {
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		f.Unplaced("Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
 	case err != nil:
 		f.unreadable(path, err)
