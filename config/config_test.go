@@ -197,7 +197,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				Place:    at(81),
 			}},
 			Limit:   &Limit{Rate: 2.5, Burst: 3, Concurrency: 4, Block: `team "payments"`, Place: at(89)},
-			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(93)}},
+			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(93)}, {Label: "form", WellFormed: true, Action: ScreenReject, Place: at(107)}},
 			Lock:    LockSetting{Mode: LockEnforce, Place: at(33)},
 			Place:   at(33),
 		}},

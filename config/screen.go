@@ -20,8 +20,10 @@ type Screen struct {
 	Patterns []*regexp.Regexp
 	// Invisible forbids characters that people cannot see.
 	Invisible bool
-	Action    ScreenAction
-	Place     Place
+	// WellFormed demands of messages what the protocol does: roles, base64, MIME types and URIs.
+	WellFormed bool
+	Action     ScreenAction
+	Place      Place
 }
 
 // ScreenAction says what happens to a definition or a result in which a screen finds something.
@@ -45,7 +47,7 @@ func (c *Config) ScreensFor(team string) []Screen {
 }
 
 func screenSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"content", "max_size", "patterns", "invisible", "action"}}
+	return hclread.Schema{Plain: []string{"content", "max_size", "patterns", "invisible", "wellformed", "action"}}
 }
 
 // decodeScreens decodes the screen blocks of the gateway or of a team.
@@ -62,12 +64,13 @@ func decodeScreen(b *hclread.Block) Screen {
 	s.Patterns = screenList(b, "patterns", func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) })
 	hclread.Int(b, "max_size", maxCount, &s.MaxSize)
 	hclread.Bool(b, "invisible", &s.Invisible)
+	hclread.Bool(b, "wellformed", &s.WellFormed)
 	hclread.Set(b, "action", &s.Action, hclread.OneOf(ScreenReject, ScreenStrip, ScreenWarn))
-	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") {
-		b.Error(b.Range(), "Nothing to screen for", "A block \"screen\" needs content, max_size, patterns or invisible.")
+	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") && b.Lacks("wellformed") {
+		b.Error(b.Range(), "Nothing to screen for", "A block \"screen\" needs content, max_size, patterns, invisible or wellformed.")
 	}
-	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size")) {
-		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from texts and cannot make content fit; move content and max_size to a screen block of their own.")
+	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size") || b.Has("wellformed")) {
+		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip removes characters from texts and cannot make content fit; move content, max_size and wellformed to a screen block of their own.")
 	}
 	return s
 }

@@ -68,6 +68,6 @@ func alike(a, b config.Screen) bool {
 		}
 		return all
 	}
-	return a.Action == b.Action && a.Invisible == b.Invisible && a.MaxSize == b.MaxSize &&
+	return a.Action == b.Action && a.Invisible == b.Invisible && a.WellFormed == b.WellFormed && a.MaxSize == b.MaxSize &&
 		slices.Equal(a.Content, b.Content) && slices.Equal(patterns(a), patterns(b))
 }

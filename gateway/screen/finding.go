@@ -21,7 +21,7 @@ type block struct {
 // Finding is one thing that a block forbids.
 type Finding struct {
 	Block *config.Screen
-	// Check is the part of the block that found it: size, content, invisible, or "pattern" and its number.
+	// Check is the part of the block that found it: size, content, wellformed, invisible, or "pattern" and its number.
 	Check string
 	// At is its place, as a JSON Pointer; empty for the whole.
 	At string

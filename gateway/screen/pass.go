@@ -69,14 +69,22 @@ func (p *pass) checkName(exposed string) {
 	}
 }
 
-// checkWhole checks the size and the content types.
+// checkWhole checks the size, the content types and the form of messages.
 func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 	var contents []contentType
 	for _, b := range p.screen.blocks {
 		if b.MaxSize > 0 && len(p.raw) > b.MaxSize {
 			p.reject(b, "size", "")
 		}
-		if b.Content == nil || types == nil {
+		if types == nil { // a definition has no messages
+			continue
+		}
+		if b.WellFormed {
+			for _, at := range malformed(p.raw) {
+				p.reject(b, "wellformed", at)
+			}
+		}
+		if b.Content == nil {
 			continue
 		}
 		if contents == nil { // once for all blocks

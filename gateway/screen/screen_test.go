@@ -111,6 +111,70 @@ func TestResult_AppliesEachAction(t *testing.T) {
 	}
 }
 
+func TestResult_IsWellFormed(t *testing.T) {
+	s := screen.New([]config.Screen{{Label: "form", WellFormed: true, Action: config.ScreenReject}})
+	content := func(s string) string { return `{"messages":[{"role":"user","content":` + s + `}]}` }
+	for raw, want := range map[string]string{
+		text("hello"):                  "",
+		`{"messages":[]}`:              "",
+		`{"completion":{"values":[]}}`: "",
+		`{"messages":[{"role":"assistant","content":{"type":"image","data":"aGk=","mimeType":"image/png"}}]}`: "",
+		content(`{"type":"audio","data":"a\/+k","mimeType":"audio/wav; codecs=\"1\""}`):                       "",
+		content(`{"type":"image","data":"","mimeType":"image/png"}`):                                          "",
+		content(`{"type":"resource","resource":{"uri":"file:///a%20b","mimeType":"text/plain","text":"x"}}`):  "",
+		content(`{"type":"resource","resource":{"uri":"urn:x:y","mimeType":"a/b","blob":"AAAA"}}`):            "",
+		content(`{"type":"resource_link","uri":"https://example.com/?q=1#f","name":"x"}`):                     "",
+		content(`{"type":"hologram","data":7}`):                                                               "",
+		content(`[{"type":"text","text":"x"},{"type":"tool_use","input":{}}]`):                                "",
+		`{"messages":7}`:     "/messages",
+		`{"Messages":[]}`:    "/messages",
+		`{"messages":["x"]}`: "/messages/0/role",
+		`{"messages":[{"role":"system","content":{"type":"text","text":"x"}}]}`:                             "/messages/0/role",
+		`{"messages":[{"role":"user","content":{"type":"text","text":"x"},"ROLE":"user"}]}`:                 "/messages/0",
+		`{"messages":[{"content":{"type":"text","text":"x"}}]}`:                                             "/messages/0/role",
+		`{"messages":[{"role":"user"}]}`:                                                                    "/messages/0/content",
+		content(`"x"`):                                                                                      "/messages/0/content",
+		content(`{"text":"x"}`):                                                                             "/messages/0/content/type",
+		content(`{"type":"text"}`):                                                                          "/messages/0/content/text",
+		content(`{"type":"text","text":"x","Text":"y"}`):                                                    "/messages/0/content",
+		content(`[{"type":"text","text":"x"},{"type":"text","text":7}]`):                                    "/messages/0/content/1/text",
+		content(`{"type":"image","mimeType":"image/png"}`):                                                  "/messages/0/content/data",
+		content(`{"type":"image","data":"aGk","mimeType":"image/png"}`):                                     "/messages/0/content/data",
+		content(`{"type":"image","data":"a===","mimeType":"image/png"}`):                                    "/messages/0/content/data",
+		content(`{"type":"image","data":"a=bc","mimeType":"image/png"}`):                                    "/messages/0/content/data",
+		content(`{"type":"image","data":"aG-_","mimeType":"image/png"}`):                                    "/messages/0/content/data",
+		content(`{"type":"image","data":"aGk=\nAAA","mimeType":"image/png"}`):                               "/messages/0/content/data",
+		content(`{"type":"image","data":"data:image/png;base64,aGk=","mimeType":"image/png"}`):              "/messages/0/content/data",
+		content(`{"type":"image","data":"aGk="}`):                                                           "/messages/0/content/mimeType",
+		content(`{"type":"audio","data":"aGk=","mimeType":"wav"}`):                                          "/messages/0/content/mimeType",
+		content(`{"type":"audio","data":"aGk=","mimeType":"audio/w av"}`):                                   "/messages/0/content/mimeType",
+		content(`{"type":"resource"}`):                                                                      "/messages/0/content/resource/uri",
+		content(`{"type":"resource","resource":{"uri":"notes.txt","mimeType":"text/plain","text":"x"}}`):    "/messages/0/content/resource/uri",
+		content(`{"type":"resource","resource":{"uri":"http://h/a b","mimeType":"text/plain","text":"x"}}`): "/messages/0/content/resource/uri",
+		content(`{"type":"resource","resource":{"uri":"http://h/%zz","mimeType":"text/plain","text":"x"}}`): "/messages/0/content/resource/uri",
+		content(`{"type":"resource","resource":{"uri":"http://h/ä","mimeType":"text/plain","text":"x"}}`):   "/messages/0/content/resource/uri",
+		content(`{"type":"resource","resource":{"uri":"x:","mimeType":"text/plain","text":"x"}}`):           "/messages/0/content/resource/uri",
+		content(`{"type":"resource","resource":{"uri":"x:y","text":"x"}}`):                                  "/messages/0/content/resource/mimeType",
+		content(`{"type":"resource","resource":{"uri":"x:y","mimeType":"a/b"}}`):                            "/messages/0/content/resource",
+		content(`{"type":"resource","resource":{"uri":"x:y","mimeType":"a/b","text":"x","blob":"AAAA"}}`):   "/messages/0/content/resource",
+		content(`{"type":"resource","resource":{"uri":"x:y","mimeType":"a/b","blob":"!"}}`):                 "/messages/0/content/resource/blob",
+		content(`{"type":"resource_link","name":"x"}`):                                                      "/messages/0/content/uri",
+		content(`{"type":"resource_link","uri":"x:y","mimeType":"none"}`):                                   "/messages/0/content/mimeType",
+		`{"inputRequests":{"1":{"params":{"messages":[{"role":"user","content":{"type":"image"}}]}}}}`:      "/inputRequests/1/params/messages/0/content/data",
+	} {
+		got := s.Result(jsontext.Value(raw))
+		if want == "" && got.Rejected == nil && string(got.JSON) == raw {
+			continue
+		}
+		if got.Rejected == nil || got.Rejected.String() != "wellformed at "+want+` (screen "form")` {
+			t.Errorf("%s: %s, want a finding at %q", raw, show(got, raw), want)
+		}
+	}
+	if got := s.Definition(jsontext.Value(`{"name":"x","messages":7}`), "x"); got.Rejected != nil {
+		t.Errorf("a definition has no messages to check: %v", got.Rejected)
+	}
+}
+
 func TestDefinition_ChecksTheExposedName(t *testing.T) {
 	for _, test := range []struct {
 		action       config.ScreenAction

@@ -24,4 +24,9 @@ team "a" {
     invisible = "perhaps"                # ERROR: invisible must be true or false
     max_sise  = 5                        # ERROR: Did you mean "max_size"
   }
+  screen "6" {
+    wellformed = true
+    invisible  = true
+    action     = "strip"                 # ERROR: Cannot be stripped
+  }
 }

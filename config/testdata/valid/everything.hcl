@@ -104,4 +104,5 @@ team "payments" {
       burst = 10
     }
   }
+  screen "form" { wellformed = true }
 }
