@@ -2,7 +2,7 @@
 
 // Package interop_test puts third-party MCP servers behind the gateway and third-party clients in front of it. The servers are
 // one from npm over stdio, and the Go SDK's over HTTP in both eras. The clients are both generations of the TypeScript SDK,
-// mark3labs/mcp-go and the Inspector. (The gateway's own tests use the Go SDK's client at every revision.) A certified OpenID
+// mark3labs/mcp-go and the Inspector, from its command line and in a browser. (The gateway's own tests use the Go SDK's client at every revision.) A certified OpenID
 // provider from npm issues tokens, and the TypeScript SDK discovers it.
 //
 // The package also runs the official conformance suite against both sides, and opens the admin page in a browser. It needs
@@ -163,30 +163,7 @@ type result struct {
 // drive runs a client, calls change once it is subscribed, and returns its output.
 func drive(t *testing.T, command []string, change func()) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(stdout)
-	ready, readErr := lines.ReadString('\n')
-	if ready == "READY\n" {
-		change()
-	}
-	out, outErr := io.ReadAll(lines)
-	if err := cmd.Wait(); err != nil || readErr != nil || outErr != nil {
-		t.Fatalf("%q: %v, %v, %v\n%s%s%s", command, err, readErr, outErr, ready, out, stderr.String())
-	}
-
+	out := play(t, command, change)
 	var printed struct {
 		result
 		Got []struct {
@@ -202,6 +179,37 @@ func drive(t *testing.T, command []string, change func()) result {
 		}
 	}
 	return printed.result
+}
+
+// play runs a program, calls change once it has printed READY, and returns what else it prints.
+func play(t *testing.T, command []string, change func()) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	first, readErr := lines.ReadString('\n')
+	if first == "READY\n" {
+		change()
+		first = ""
+	}
+	rest, outErr := io.ReadAll(lines)
+	out := append([]byte(first), rest...)
+	if err := cmd.Wait(); err != nil || readErr != nil || outErr != nil {
+		t.Fatalf("%q: %v, %v, %v\n%s%s", command, err, readErr, outErr, out, stderr.String())
+	}
+	return out
 }
 
 // startGateway runs the gateway in front of the servers and returns its endpoint.
