@@ -5,6 +5,7 @@ package interop_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,32 @@ func TestAdminPage_ShowsProblems(t *testing.T) {
 	if t.Failed() {
 		t.Log(dom)
 	}
+	for _, width := range []int{390, 320} { // a phone, and what WCAG 2.2 wants (1.4.10, Reflow)
+		if wide := sideways(t, admin+"/", width); wide != "" {
+			t.Errorf("the page scrolls sideways at a width of %d pixels: %s", width, wide)
+		}
+	}
+}
+
+// sideways returns by how much a page is wider than a window of a width, in pixels, and which elements stick out; "" if the
+// page fits.
+func sideways(t *testing.T, url string, width int) string {
+	t.Helper()
+	out, err := runNode(t, patience, "width.mjs", browser(t), url, strconv.Itoa(width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page struct {
+		Sideways int
+		Wide     []string
+	}
+	if err := json.Unmarshal([]byte(out), &page); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if page.Sideways == 0 && len(page.Wide) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d pixels, by %q", page.Sideways, page.Wide)
 }
 
 // unused returns an address where nothing listens.
