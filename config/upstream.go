@@ -163,6 +163,7 @@ func upstreamSchema() hclread.Schema {
 		},
 		Elsewhere: map[string]string{
 			"lock": "the team block", "limit": "the team block", "prompt": "the team block", "screen": "the team block",
+			"args": "command, after the program", // as clients write it in their configurations
 		},
 	}
 }

@@ -147,12 +147,16 @@ func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
 	if n.prompts == 0 {
 		return nil
 	}
+	prompts := "1 prompt"
+	if n.prompts > 1 {
+		prompts = fmt.Sprintf("%d prompts", n.prompts)
+	}
 	return []catalog.Report{{
 		Kind: catalog.NullMembers, Name: source.Upstream,
 		Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
-		Text: fmt.Sprintf("upstream %q (%s) lists %d prompts with members that are null, which the protocol does not allow; "+
+		Text: fmt.Sprintf("upstream %q (%s) lists %s with members that are null, which the protocol does not allow; "+
 			"the first is %s of prompt %s; they are treated as absent: remove them on the server",
-			source.Upstream, source.Place, n.prompts, n.place, wire.Quote(n.first)),
+			source.Upstream, source.Place, prompts, n.place, wire.Quote(n.first)),
 	}}
 }
 
@@ -229,7 +233,7 @@ func (a *admission) screen(source *catalog.Source, prompt *catalog.Prompt) (cata
 	}
 	first := outcome.Noted[0]
 	reports := []catalog.Report{a.report(catalog.Screened, first.String(), source, prompt,
-		"has %d findings in its definition; the first is %s, %s (action = %q)", len(outcome.Noted), first, first.Block.Place, first.Block.Action)}
+		"has %s in its definition, %s (action = %q; findings: %d)", first, first.Block.Place, first.Block.Action, len(outcome.Noted))}
 	screened, err := prompt.With(outcome.JSON)
 	if err != nil {
 		return *prompt, reports, false // unreachable: a screen only changes the content of strings

@@ -54,6 +54,6 @@ team "a" {
 team "arguments" {
   upstream "args" {
     command = ["npx"]
-    args    = ["-y", "x"]                # ERROR: upstream.args does not exist
+    args    = ["-y", "x"]                # ERROR: args belongs in command, after the program; move it there
   }
 }
