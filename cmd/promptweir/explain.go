@@ -42,10 +42,11 @@ func (l *listSource) explain(ctx context.Context, name string, flags *principalF
 		return err
 	}
 	return l.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
-		if err := printExplanations(l.out, s, principal, name); err != nil {
+		explanations := inspect.Explain(s, principal, name)
+		if err := printExplanations(l.out, explanations, principal, name); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(l.out, l.offered(s, name))
+		_, err := fmt.Fprintln(l.out, l.offered(s, explanations, name))
 		return err
 	})
 }
@@ -65,47 +66,65 @@ func principalToExplain(cfg *config.Config, flags *principalFlags) (policy.Princ
 }
 
 // printExplanations prints one explanation for each upstream that the name could belong to.
-func printExplanations(w io.Writer, s *snapshot.Snapshot, principal policy.Principal, name string) error {
-	explanations := inspect.Explain(s, principal, name)
+func printExplanations(w io.Writer, explanations []inspect.Explanation, principal policy.Principal, name string) error {
 	if len(explanations) == 0 {
 		_, err := fmt.Fprintf(w, "%s: no upstream has a prefix that matches this name, so no prompt can have it\n", name)
 		return err
 	}
 	var text strings.Builder
 	for _, e := range explanations {
-		verdict := "not visible"
-		switch {
-		case e.Visible:
-			verdict = "visible"
-		case e.Depends:
-			verdict = "possibly visible"
-		}
-		fmt.Fprintf(&text, "%s is %s to %s, as %q of upstream %s (team %s)\n", name, verdict, principal.Subject, e.Own, e.Upstream, e.Team)
-		rule := e.Rule
-		if rule == "" {
-			rule = "no rule"
-		}
-		fmt.Fprintf(&text, "  decided by %s: %s\n", rule, e.Reason)
-		for _, step := range e.Chain {
-			mark := " "
-			if step.Decides {
-				mark = "*"
-			}
-			fmt.Fprintf(&text, "  %s %s: %s\n", mark, step.Rule, step.Text)
-		}
+		printExplanation(&text, &e, principal.Subject, name)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
-// offered returns a line that says which upstreams offer the name: a report about it if there is one, else its owners.
-func (l *listSource) offered(s *snapshot.Snapshot, name string) string {
-	source, line := "live: ", "no upstream offers it"
+func printExplanation(text *strings.Builder, e *inspect.Explanation, subject, name string) {
+	verdict := "not visible"
 	switch {
-	case l.state != "":
+	case e.Visible:
+		verdict = "visible"
+	case e.Depends:
+		verdict = "possibly visible"
+	}
+	rule := e.Rule
+	if rule == "" {
+		rule = "no rule"
+	}
+	if e.Absent {
+		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n", name, subject, e.Upstream, e.Team, e.Own)
+		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", verdict, rule, e.Reason)
+	} else {
+		fmt.Fprintf(text, "%s is %s to %s, as %q of upstream %s (team %s)\n", name, verdict, subject, e.Own, e.Upstream, e.Team)
+		fmt.Fprintf(text, "  decided by %s: %s\n", rule, e.Reason)
+	}
+	for _, step := range e.Chain {
+		mark := " "
+		if step.Decides {
+			mark = "*"
+		}
+		fmt.Fprintf(text, "  %s %s: %s\n", mark, step.Rule, step.Text)
+	}
+}
+
+// offered returns a line that says which upstreams offer the name: a report about it if there is one, else its owners, else
+// those whose lists are not known.
+func (l *listSource) offered(s *snapshot.Snapshot, explanations []inspect.Explanation, name string) string {
+	if !l.given() {
+		return "whether an upstream offers it is not known: " + chooseSource
+	}
+	source, line := "live: ", "no upstream offers it"
+	if l.state != "" {
 		source = "saved lists: "
-	case !l.live:
-		source, line = "", "whether an upstream offers it is not known: "+chooseSource
+	}
+	var unknown []string
+	for _, e := range explanations {
+		if e.Unknown {
+			unknown = append(unknown, e.Upstream)
+		}
+	}
+	if len(unknown) > 0 {
+		line = fmt.Sprintf("whether %s offers it is not known", strings.Join(unknown, " or "))
 	}
 	for _, entry := range inspect.Entries(s, nil) {
 		if entry.Name != name {

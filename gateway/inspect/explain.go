@@ -19,6 +19,9 @@ type Explanation struct {
 	Team, Upstream string
 	// Own is the upstream's own name for the prompt.
 	Own string
+	// Absent is true where the upstream does not offer the prompt: the decision is what would become of it. Unknown is true
+	// where the upstream's list is not known, or not all of it, so that it may offer the prompt.
+	Absent, Unknown bool
 }
 
 // Explain returns what becomes of an exposed name, for each upstream that it may belong to: who owns it and who else claims
@@ -30,7 +33,8 @@ func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Ex
 		for _, candidate := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {
 			prompt, listed := listedPrompt(s, &candidate.Source, candidate.Own)
 			explanation := explain(s, principal, candidate, prompt, name)
-			if listed && prompt == nil {
+			explanation.Absent, explanation.Unknown = prompt == nil && listed, prompt == nil && !listed
+			if explanation.Absent {
 				absent = append(absent, explanation)
 			} else {
 				offered = append(offered, explanation)
