@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,16 +51,15 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err != nil {
 		return err
 	}
-	lists, err := d.lists(ctx, before, after)
+	listsBefore, listsAfter, err := d.lists(ctx, before, after)
 	if err != nil {
 		return err
 	}
-	// Both are evaluated with the same lists, so that only the configurations make a difference.
-	evaluatedBefore, err := snapshot.Evaluate(before, lists, snapshot.Options{})
+	evaluatedBefore, err := snapshot.Evaluate(before, listsBefore, snapshot.Options{})
 	if err != nil {
 		return err
 	}
-	evaluatedAfter, err := snapshot.Evaluate(after, lists, snapshot.Options{})
+	evaluatedAfter, err := snapshot.Evaluate(after, listsAfter, snapshot.Options{})
 	if err != nil {
 		return err
 	}
@@ -77,22 +75,38 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
 
-// lists returns the lists of the old configuration's upstreams, and of those that only the new one has.
-func (d *diffFlags) lists(ctx context.Context, before, after *config.Config) (snapshot.Lists, error) {
+// lists returns the lists of both configurations' upstreams. Where both mean the same server they are the same, so that only
+// the configurations make a difference.
+func (d *diffFlags) lists(ctx context.Context, before, after *config.Config) (listsBefore, listsAfter snapshot.Lists, err error) {
 	if !d.live {
-		return d.savedListsOfBoth(before, after)
+		lists, err := d.savedListsOfBoth(before, after)
+		return lists, lists, err
 	}
-	lists := snapshot.Lists{}
-	for _, cfg := range []*config.Config{after, before} { // the old configuration is last, so that its list wins
-		err := d.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error {
-			maps.Copy(lists, g.Snapshot().Lists())
-			return nil
-		})
-		if err != nil {
-			return nil, err
+	if listsBefore, err = d.liveLists(ctx, before); err != nil {
+		return nil, nil, err
+	}
+	if listsAfter, err = d.liveLists(ctx, after); err != nil {
+		return nil, nil, err
+	}
+	for name, list := range listsBefore {
+		if other, ok := listsAfter[name]; !ok || other.Server == list.Server {
+			listsAfter[name] = list
 		}
 	}
-	return lists, nil
+	for name, list := range listsAfter { // a server may have been listed the second time only
+		if _, ok := listsBefore[name]; !ok {
+			listsBefore[name] = list
+		}
+	}
+	return listsBefore, listsAfter, nil
+}
+
+func (d *diffFlags) liveLists(ctx context.Context, cfg *config.Config) (lists snapshot.Lists, err error) {
+	err = d.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error {
+		lists = g.Snapshot().Lists()
+		return nil
+	})
+	return lists, err
 }
 
 // savedListsOfBoth is lists for --state. Lists in the output of list -o json name no server: they belong to the old

@@ -18,7 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the test binary also the gateway, and two upstreams, by the name under which it is executed.
+// TestMain makes the test binary also the gateway, and three upstreams, by the name under which it is executed.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"promptweir": main,
@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 		"greeterd":   greeterd,
 		"limited":    limited,
 		"spy":        spy,
+		"waver":      waver,
 	})
 }
 
@@ -73,6 +74,16 @@ func newGreeter() *mcp.Server {
 
 func serveGreeter(transport mcp.Transport) {
 	if err := newGreeter().Run(context.Background(), transport); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// waver serves a prompt of the greeter's and one of its own.
+func waver() {
+	server := mcp.NewServer(&mcp.Implementation{Name: "waver", Version: "1"}, nil)
+	server.AddPrompt(&mcp.Prompt{Name: "hello"}, say("Hello"))
+	server.AddPrompt(&mcp.Prompt{Name: "wave"}, say("👋"))
+	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }

@@ -19,8 +19,8 @@ type Comparison struct {
 	Changes []policy.Change `json:"changes"`
 	// Prompts are the changes to prompts in the lists that are known, by name.
 	Prompts []PromptChange `json:"prompts"`
-	// Unknown are the upstreams of the later configuration whose lists are unknown, including labels that belong to another
-	// server now.
+	// Unknown are the upstreams whose lists are unknown in either configuration, including labels that belong to another server
+	// now, unless that is listed too.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -55,17 +55,16 @@ type PromptChange struct {
 func Compare(before, after *snapshot.Snapshot) Comparison {
 	c := Comparison{
 		Changes: append([]policy.Change{}, policy.Diff(before.Config, after.Config)...),
-		Prompts: []PromptChange{}, Unknown: after.Unlisted(),
+		Prompts: []PromptChange{}, Unknown: slices.Compact(slices.Sorted(slices.Values(append(before.Unlisted(), after.Unlisted()...)))),
 	}
 	was, is := exposures(before), exposures(after)
 	for key, old := range was {
-		if slices.Contains(c.Unknown, key.upstream) {
-			continue // the label belongs to another server now
+		if !slices.Contains(c.Unknown, key.upstream) {
+			c.Prompts = append(c.Prompts, changes(after, key, old, is[key])...)
 		}
-		c.Prompts = append(c.Prompts, changes(after, key, old, is[key])...)
 	}
 	for key, now := range is {
-		if _, known := was[key]; !known {
+		if _, known := was[key]; !known && !slices.Contains(c.Unknown, key.upstream) {
 			c.Prompts = append(c.Prompts, changes(after, key, exposure{}, now)...)
 		}
 	}
@@ -148,7 +147,7 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 		return "", fmt.Sprintf("upstream %q is gone", key.upstream)
 	}
 	u := &s.Upstreams[at]
-	source := &catalog.Source{Prefix: u.Prefix, Team: u.Team}
+	source := &catalog.Source{Prefix: u.Prefix, Team: u.Team, Upstream: u.Name}
 	name := s.ExposedName(source, key.own)
 	if block, _ := s.PromptBlock(source, key.own); block != nil {
 		name = cmp.Or(block.Name, name)
@@ -161,6 +160,9 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 		if report.Name == name && definition == nil {
 			return "", report.Text
 		}
+	}
+	if prompt, listed := listedPrompt(s, source, key.own); prompt == nil && listed {
+		return "", fmt.Sprintf("upstream %q does not offer it", key.upstream)
 	}
 	if hide := s.Policy.HiddenBy(u.Team, u.Name, name, definition); hide != "" {
 		return hide, ""
