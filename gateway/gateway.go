@@ -31,6 +31,9 @@ var ErrShuttingDown = requests.ErrShuttingDown
 // Name is the gateway's name towards clients and servers.
 const Name = requests.Name
 
+// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
+const MetaPartial = requests.MetaPartial
+
 // Options are what a gateway needs beside its configuration. The zero value works.
 type Options struct {
 	// Logger receives changes of state; nil discards them.

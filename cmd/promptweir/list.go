@@ -10,9 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // maxListed bounds the prompts that list accepts from the server at --url.
@@ -35,11 +37,11 @@ func (a *app) listCommand() *cobra.Command {
 				}
 				q.live = true
 			}
-			definitions, err := q.list(cmd.Context())
+			l, err := q.list(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return q.printList(definitions)
+			return q.printList(l)
 		},
 	}
 	q.addTo(command)
@@ -47,49 +49,87 @@ func (a *app) listCommand() *cobra.Command {
 	return command
 }
 
-// list returns the definitions under their exposed names.
-func (q *query) list(ctx context.Context) (definitions []jsontext.Value, err error) {
+// listing is what list prints.
+type listing struct {
+	// definitions are under their exposed names.
+	definitions []jsontext.Value
+	// partial is what a gateway says about upstreams whose part of the list is not fresh, as it was sent; nil for nothing.
+	partial jsontext.Value
+}
+
+func (q *query) list(ctx context.Context) (l listing, err error) {
 	if q.url != "" {
 		err = q.withSession(ctx, func(s *client.Session) error {
 			list, err := s.List(ctx, maxListed)
-			definitions = list.Definitions
+			l = listing{list.Definitions, wire.Members(list.Meta).Get(gateway.MetaPartial)}
 			return err
 		})
-		return definitions, err
+		q.reportPartial(l.partial)
+		return l, err
 	}
 	cfg, principal, err := q.loadConfig()
 	if err != nil {
-		return nil, err
+		return listing{}, err
 	}
 	err = q.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		for _, entry := range inspect.Entries(s, principal) {
-			definitions = append(definitions, entry.JSON)
+			l.definitions = append(l.definitions, entry.JSON)
 		}
 		for _, report := range s.Reports() {
 			fmt.Fprintln(q.err, "promptweir:", oneLine(report.Text, maxReport))
 		}
 		return nil
 	})
-	return definitions, err
+	return l, err
+}
+
+// reportPartial prints which upstreams' part of a gateway's list is not fresh.
+func (q *query) reportPartial(partial jsontext.Value) {
+	var upstreams []struct {
+		Upstream, Reason, Since string
+		Stale                   bool
+	}
+	if json.Unmarshal(partial, &upstreams) != nil {
+		return // none, or those of a server that is no gateway
+	}
+	for _, u := range upstreams {
+		shown := "it has not been listed yet"
+		if u.Stale {
+			shown = "its last list is shown"
+		}
+		line := fmt.Sprintf("upstream %s is degraded: %s since %s; %s", u.Upstream, u.Reason, u.Since, shown)
+		fmt.Fprintln(q.err, "promptweir:", oneLine(line, maxReport))
+	}
 }
 
 // maxDescription is the length of a description in the table, in bytes.
 const maxDescription = 70
 
-func (q *query) printList(definitions []jsontext.Value) error {
+func (q *query) printList(l listing) error {
 	if q.output == "json" {
-		raw := make([]json.RawMessage, 0, len(definitions)) // an empty list is [], not null
-		for _, definition := range definitions {
-			raw = append(raw, json.RawMessage(definition))
-		}
-		return printJSON(q.out, map[string][]json.RawMessage{"prompts": raw})
+		return printJSON(q.out, l.json())
 	}
 	table := tabwriter.NewWriter(q.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tARGUMENTS\tDESCRIPTION")
-	for _, definition := range definitions {
+	for _, definition := range l.definitions {
 		fmt.Fprintln(table, row(definition))
 	}
 	return table.Flush()
+}
+
+// json returns the listing in the form of a result of prompts/list.
+func (l *listing) json() any {
+	result := struct {
+		Prompts []json.RawMessage          `json:"prompts"`
+		Meta    map[string]json.RawMessage `json:"_meta,omitempty"`
+	}{Prompts: make([]json.RawMessage, 0, len(l.definitions))} // an empty list is [], not null
+	for _, definition := range l.definitions {
+		result.Prompts = append(result.Prompts, json.RawMessage(definition))
+	}
+	if l.partial != nil {
+		result.Meta = map[string]json.RawMessage{gateway.MetaPartial: json.RawMessage(l.partial)}
+	}
+	return result
 }
 
 // row returns a definition as a row of the table. Required arguments are marked with *.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -443,5 +445,38 @@ func TestServe_ServesProfilesWithPprof(t *testing.T) {
 	eventually(t, "something has blocked", func() bool { return holds("/debug/pprof/block?debug=1", " @ 0x") })
 	if status, _ := p.page(t, "/debug/pprof/", "X-Forwarded-For", "192.0.2.1"); status != http.StatusForbidden {
 		t.Errorf("/debug/pprof/ for a forwarded request: status %d", status)
+	}
+}
+
+func TestList_ReportsDegradedUpstreamsOfAGateway(t *testing.T) {
+	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"a\" {\n upstream \"up\" { command = [%q] }\n"+
+		" upstream \"down\" { command = [\"no-such-command\"] }\n}\n", program(t, "greeter"))}))
+	eventually(t, "the upstreams were tried", func() bool {
+		_, page := p.page(t, "/readyz")
+		return strings.Contains(page, "unreachable") && p.list(t, "").names() != ""
+	})
+	for _, format := range []string{"table", "json"} {
+		var stdout, stderr bytes.Buffer
+		list := exec.CommandContext(t.Context(), program(t, "promptweir"), "list", "--url", p.endpoint, "-o", format)
+		list.Stdout, list.Stderr = &stdout, &stderr
+		if err := list.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, stderr.String())
+		}
+		if !regexp.MustCompile(`^promptweir: upstream down is degraded: unreachable since 20\S+; it has not been listed yet\n$`).MatchString(stderr.String()) {
+			t.Errorf("-o %s says %q", format, stderr.String())
+		}
+		var result struct {
+			Prompts []any
+			Meta    map[string][]struct{ Upstream, Reason string } `json:"_meta"`
+		}
+		if format == "json" {
+			if err := json.Unmarshal(stdout.Bytes(), &result); err != nil {
+				t.Fatal(err)
+			}
+			partial := result.Meta["promptweir/partial"]
+			if len(result.Prompts) == 0 || len(partial) != 1 || partial[0].Upstream != "down" || partial[0].Reason != "unreachable" {
+				t.Errorf("the JSON has %+v", result)
+			}
+		}
 	}
 }

@@ -20,8 +20,8 @@ const (
 	degradedTTL = 5_000
 )
 
-// metaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
-const metaPartial = "promptweir/partial"
+// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
+const MetaPartial = "promptweir/partial"
 
 // list appends the result of prompts/list: one page of the caller's view, from memory.
 func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
@@ -115,7 +115,7 @@ func (h *Handler) appendListMeta(r *Request, out *Response, partial jsontext.Val
 		meta = meta.With(wire.MetaServerInfo, h.info)
 	}
 	if partial != nil {
-		meta = meta.With(metaPartial, partial)
+		meta = meta.With(MetaPartial, partial)
 	}
 	if len(meta) > 0 {
 		out.JSON = meta.Append(append(out.JSON, `,"_meta":`...))

@@ -29,6 +29,8 @@ type List struct {
 	Definitions []jsontext.Value
 	// TTL is how long the server says that the list stays fresh; 0 if it does not say.
 	TTL time.Duration
+	// Meta is the _meta of the last page, as it was sent; nil if it has none.
+	Meta jsontext.Value
 	// Unknown is set if the server declared prompts, but does not know the method that lists them. The list is empty then.
 	Unknown bool
 }
@@ -54,7 +56,7 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (List, error) {
 		if err != nil {
 			return List{}, fmt.Errorf("%s: %w", wire.PromptsList, err)
 		}
-		all.Definitions = append(all.Definitions, p.definitions...)
+		all.Definitions, all.Meta = append(all.Definitions, p.definitions...), p.meta
 		// The list is as old as its oldest page when the first TTL is over.
 		if all.TTL == 0 || (p.ttl > 0 && p.ttl < all.TTL) {
 			all.TTL = p.ttl
@@ -84,6 +86,7 @@ type page struct {
 	definitions []jsontext.Value
 	// next is the cursor as it was sent; nil on the last page.
 	next jsontext.Value
+	meta jsontext.Value
 	ttl  time.Duration
 	// size is that of the whole result, because the definitions alias it and keep it in memory.
 	size int
@@ -109,7 +112,7 @@ func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
 	case next != nil && next.Kind() != '"':
 		return page{}, &ProtocolError{problem: "nextCursor is not a string"}
 	}
-	p := page{definitions: definitions, next: next, size: len(result.JSON)}
+	p := page{definitions: definitions, next: next, meta: object.Get("_meta"), size: len(result.JSON)}
 	if wire.Modern(s.Revision) {
 		p.ttl = ttl(object)
 	}
