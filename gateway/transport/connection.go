@@ -38,6 +38,8 @@ type connection struct {
 	replies replies
 	// out hands messages to the one goroutine that writes them.
 	out chan outgoing
+	// mail is what the client is to be told after the request that it belongs to.
+	mail chan []byte
 	// ending is closed when streams are to end, abandoned when the client is taken to have stopped reading.
 	ending, abandoned chan struct{}
 }
@@ -68,11 +70,17 @@ func (t *Transport) connect(ctx context.Context, credential identity.Credential)
 func (t *Transport) newConnection(caller snapshot.Caller) *connection {
 	c := &connection{
 		Transport: t, caller: caller,
-		out: make(chan outgoing), ending: make(chan struct{}), abandoned: make(chan struct{}),
+		out: make(chan outgoing), mail: make(chan []byte, maxMail), ending: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	c.session = session{
 		inFlight: &c.inFlight, replies: &c.replies,
 		setLogLevel: func(level string) { c.session.logLevel = level },
+		notifyLater: func(message []byte) {
+			select {
+			case c.mail <- message:
+			default: // the client does not read
+			}
+		},
 	}
 	return c
 }
@@ -183,7 +191,7 @@ func (c *connection) notify() {
 	c.work.Go(func() {
 		defer sub.Close()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
-		c.follow(context.Background(), &caller, sub, func() { c.send(changed) }, outlet{ending: c.ending})
+		c.follow(context.Background(), &caller, sub, func() { c.send(changed) }, outlet{send: c.send, mail: c.mail, ending: c.ending})
 	})
 }
 

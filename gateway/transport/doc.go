@@ -16,8 +16,8 @@
 //   - A request that has arrived in full takes the current snapshot once, and is authenticated and answered by that snapshot.
 //     Only its origin is checked before its body is read.
 //   - No state is kept for a client that a replica with the same keys would need. Tied to this process are: streams,
-//     connections, requests in flight and their cancellation, replies that a server request waits for, log levels, and
-//     which sessions have ended.
+//     connections, requests in flight and their cancellation, replies that a server request waits for, log levels, messages
+//     that wait for a session's stream, and which sessions have ended.
 //   - A reply counts once, and only from the session that the server request was sent to.
 //   - After a reload, a stream goes on unless its caller is not accepted any more.
 //   - [Transport.Drain] ends streams in the way that their revision defines. Requests in flight are not affected.

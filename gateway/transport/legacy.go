@@ -52,6 +52,9 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 		if request.Message.Method == wire.SetLogLevel {
 			s.setLogLevel = x.logLevelSetter(&sealed)
 		}
+		if s.capabilities.Has(wire.ElicitationURL) {
+			s.notifyLater = x.laterNotifier(&sealed)
+		}
 		s.connect(request)
 		if ctx, end, ok = x.beginInSession(ctx, &s, sealed.ID, request.Message.ID); !ok {
 			refusal := errInFlight()
@@ -99,6 +102,12 @@ func (x *exchange) session(sealed *seal.Session) session {
 func (x *exchange) logLevelSetter(sealed *seal.Session) func(level string) {
 	sessions, id, expires := &x.sessions, sealed.ID, sealed.Expires
 	return func(level string) { sessions.setLogLevel(id, expires, level) }
+}
+
+// laterNotifier returns what leaves a message for the session's stream.
+func (x *exchange) laterNotifier(sealed *seal.Session) func(message []byte) {
+	sessions, id, expires := &x.sessions, sealed.ID, sealed.Expires
+	return func(message []byte) { sessions.post(id, expires, message) }
 }
 
 // serveInitialize begins a session. All that a replica needs to know of it is in its sealed token.
@@ -189,7 +198,7 @@ func (x *exchange) serveLegacyStream() {
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.publisher.Subscribe(caller.Principal), x.Transport
 	x.serveStream(held, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		defer sub.Close()
-		ctx, leave := t.sessions.addStream(ctx, &s)
+		ctx, mail, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
 		ids, view := eventIDs{stream: randomID()}, sub.View()
 		if s.Revision >= wire.Rev20251125 { // clients of that revision know events without data
@@ -199,8 +208,9 @@ func (x *exchange) serveLegacyStream() {
 		if last != "" && !isAbout(last, view) {
 			out.event(ids.next(view), changed)
 		}
-		t.follow(ctx, &caller, sub, func() { out.event(ids.next(sub.View()), changed) },
-			outlet{keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: held.ending})
+		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
+		t.follow(ctx, &caller, sub, func() { send(changed) },
+			outlet{send: send, mail: mail, keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: held.ending})
 	})
 }
 

@@ -23,6 +23,8 @@ type session struct {
 	capabilities wire.Capabilities
 	logLevel     string
 	setLogLevel  func(level string)
+	// notifyLater is [requests.Request.NotifyLater]; nil where the client has no use for it.
+	notifyLater func(message []byte)
 }
 
 // initialize determines the revision and capabilities of a session, stores them in the request, and returns the result.
@@ -49,7 +51,7 @@ func (s *session) connect(request *requests.Request) {
 		return
 	}
 	relay, replies, key := requests.NewRelayQueue(), s.replies, s.key
-	request.Relay = relay
+	request.Relay, request.NotifyLater = relay, s.notifyLater
 	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		return replies.request(ctx, key, relay.Send, method, params)
 	}

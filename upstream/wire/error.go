@@ -18,6 +18,7 @@ const (
 	HeaderMismatch             = -32020
 	MissingClientCapability    = -32021
 	UnsupportedProtocolVersion = -32022
+	URLElicitationRequired     = -32042 // of 2025-11-25 only
 )
 
 // Error is a JSON-RPC error object: a peer answered, with an error.
