@@ -186,13 +186,17 @@ func TestGet_CancelsUpstreamWhenItsClientLeaves(t *testing.T) {
 			t.Error("another session's notification cancelled the request")
 		default:
 		}
-		gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`, c.Headers).Want(t, http.StatusAccepted)
+		gatewaytest.Send(t, http.MethodPost, s.URL, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x","reason":"Esc"}}`, c.Headers).Want(t, http.StatusAccepted)
 		<-gone
 		(<-answered).Want(t, http.StatusOK, `"id":"x"`, `cancelled`)
 		if p == modern { // a modern server learns of it by the end of the HTTP request
 			continue
 		}
 		upstreamtest.Eventually(t, "the upstream was notified", func() bool { return len(p.Calls("notifications/cancelled")) == 3 })
+		told := string(p.Calls("notifications/cancelled")[2].Params)
+		if !strings.Contains(told, `"reason":"Esc"`) {
+			t.Errorf("the upstream is told %s, not why its client cancelled", told)
+		}
 	}
 }
 

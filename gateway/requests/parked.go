@@ -58,7 +58,7 @@ type parked struct {
 type parkedGet struct {
 	principal string
 	first     *Request // whose capabilities count
-	cancel    context.CancelFunc
+	cancel    context.CancelCauseFunc
 	// asked holds at most one mark: there may be server requests for the client.
 	asked chan struct{}
 	// done is closed when the call is over, with the outcome or err.
@@ -86,14 +86,14 @@ type pendingRequest struct {
 func (p *parked) begin(
 	ctx context.Context, r *Request, call func(context.Context, *upstream.Relay) (outcome, error),
 ) (outcome, error) {
-	detached, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlasts this request
+	detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it outlasts this request
 	g := &parkedGet{
 		principal: r.Caller.Principal.Key(), first: r, cancel: cancel, attached: r,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]pendingRequest{},
 	}
 	relay := r.upstreamRelay(ctx)
 	if !p.add(g) {
-		cancel()
+		cancel(nil)
 		return call(ctx, relay)
 	}
 	relay.Notify = func(method string, params jsontext.Value) { g.relayNotification(detached, method, params) }
@@ -105,7 +105,7 @@ func (p *parked) begin(
 	}
 	go func() {
 		defer p.running.Done()
-		defer cancel()
+		defer cancel(nil)
 		defer close(g.done)
 		defer recovered(&g.err)
 		g.outcome, g.err = call(detached, relay)
@@ -128,9 +128,9 @@ func (p *parked) add(g *parkedGet) bool {
 	return true
 }
 
-// remove cancels a get and forgets it.
-func (p *parked) remove(g *parkedGet) {
-	g.cancel()
+// remove cancels a get, for a cause that may be nil, and forgets it.
+func (p *parked) remove(g *parkedGet, cause error) {
+	g.cancel(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, g)
@@ -166,13 +166,13 @@ func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 		case <-g.asked:
 		case <-g.done:
 		case <-ctx.Done():
-			p.remove(g)
+			p.remove(g, context.Cause(ctx))
 			<-g.done
 			return outcome{}, ctx.Err()
 		}
 		select {
 		case <-g.done: // the outcome counts, even if a server request came at the same moment
-			p.remove(g)
+			p.remove(g, nil)
 			return g.outcome, g.err
 		default:
 		}
@@ -225,7 +225,7 @@ func (p *parked) take(name, principal string) *parkedGet {
 // abandon ends a parked get that its client will not come back to. No get has the empty name.
 func (p *parked) abandon(name, principal string) {
 	if g := p.take(name, principal); g != nil {
-		p.remove(g)
+		p.remove(g, nil)
 	}
 }
 
@@ -319,7 +319,7 @@ func (p *parked) close() {
 	p.mu.Lock()
 	p.closed = true
 	for g := range p.all {
-		g.cancel()
+		g.cancel(nil)
 	}
 	p.mu.Unlock()
 	p.running.Wait()

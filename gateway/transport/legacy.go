@@ -78,7 +78,7 @@ func (x *exchange) beginInSession(
 	ctx, cancel, begun := t.inFlight.begin(ctx, key) // one whose id is in use cannot be cancelled
 	return ctx, func() {
 		if begun {
-			cancel()
+			cancel(nil)
 			t.inFlight.end(key)
 		}
 		t.slots.release(session)

@@ -66,7 +66,7 @@ func (s *session) begin(ctx context.Context, id jsontext.Value) (_ context.Conte
 		return ctx, nil, false
 	}
 	return ctx, func() {
-		cancel()
+		cancel(nil)
 		calls.end(key)
 	}, true
 }
@@ -77,6 +77,6 @@ func (s *session) receive(request *requests.Request) {
 	case request.Message.IsResponse():
 		s.replies.deliver(s.key, &request.Message)
 	case request.Message.Method == wire.Cancelled:
-		s.inFlight.cancel(s.key + string(request.Params.Get("requestId")))
+		s.inFlight.cancel(s.key+string(request.Params.Get("requestId")), wire.ReadCancelled(request.Params))
 	}
 }

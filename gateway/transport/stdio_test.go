@@ -139,6 +139,33 @@ func TestStdio_ReadsMessagesStrictly(t *testing.T) {
 	c.WantMessage(`"id":2`)
 }
 
+// The server learns why its client cancelled, also while a get of the modern era runs apart from its request.
+func TestCancel_PassesTheReasonOn(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = `timeout = "60s"`
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	entered, gone := p.HoldGets()
+	eliciting := strings.Replace(gatewaytest.Meta, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{}}`, 1)
+	long := strings.Repeat("ä", 1000)
+	for i, test := range []struct{ meta, reason, want string }{
+		{gatewaytest.Meta, `,"reason":"the user pressed Esc"`, `"the user pressed Esc"`},
+		{eliciting, `,"reason":"the user pressed Esc"`, `"the user pressed Esc"`},
+		{gatewaytest.Meta, `,"reason":7`, `"the caller gave up"`},
+		{gatewaytest.Meta, `,"reason":"x` + long + `"`, `"x` + long[:1022] + `"`}, // 1024 bytes end within a character
+		{gatewaytest.Meta, ``, `"the caller gave up"`},
+	} {
+		c := s.Stdio("")
+		c.Request(`"x"`, "prompts/get", `"name":"p.a",`+test.meta)
+		<-entered
+		c.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"` + test.reason + `}}`)
+		<-gone
+		upstreamtest.Eventually(t, "the upstream was notified", func() bool { return len(p.Calls("notifications/cancelled")) == i+1 })
+		if got := string(p.Calls("notifications/cancelled")[i].Params); !strings.Contains(got, `"reason":`+test.want+`}`) {
+			t.Errorf("with %.50s and %.50s the server is told %s, want %s", test.meta, test.reason, got, test.want)
+		}
+	}
+}
+
 func TestStdio_CancelsRequests(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = `timeout = "60s"`

@@ -171,7 +171,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	switch {
 	case err != nil && ctx.Err() != nil:
 		// Transports return what broke when the context ended. The cause says why it ended, a deadline for example.
-		s.giveUp(r.id)
+		s.giveUp(ctx, r.id)
 		err = replaceCause(err, context.Cause(ctx))
 	case err != nil:
 	case r.response.Error != nil:
@@ -197,11 +197,15 @@ func responseError(raw jsontext.Value) error {
 	return wireErr
 }
 
-// giveUp tells the server in the background that nobody waits for a request any more. Over HTTP in the modern era the
+// giveUp tells the server in the background that nobody waits for a request any more, and why if its client said so. Over HTTP in the modern era the
 // closed stream says so already, and the transport drops the message.
-func (s *Session) giveUp(id int64) {
+func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.relays.abandon()
-	params := wire.Object{}.With("requestId", wire.NumberID(id)).With("reason", wire.Quote("the caller gave up"))
+	reason := "the caller gave up"
+	if cancelled, ok := errors.AsType[*wire.CancelledError](context.Cause(ctx)); ok && cancelled.Reason != "" {
+		reason = cancelled.Reason
+	}
+	params := wire.Object{}.With("requestId", wire.NumberID(id)).With("reason", wire.Quote(reason))
 	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 }
 

@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -99,3 +101,26 @@ func (e *Error) JSON() jsontext.Value {
 	}
 	return object.JSON()
 }
+
+// maxReason bounds the reason of a cancellation, in bytes.
+const maxReason = 1024
+
+// CancelledError is the cause of a context that a peer has ended by [Cancelled]. It is a [context.Canceled].
+type CancelledError struct {
+	// Reason is what the peer said about it, for people; it may be empty.
+	Reason string
+}
+
+// ReadCancelled reads the params of [Cancelled]. Too long a reason is cut.
+func ReadCancelled(params Object) *CancelledError {
+	reason, _ := params.Text("reason")
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "")
+	}
+	return &CancelledError{reason}
+}
+
+// Error does not repeat the reason, which is the peer's own text.
+func (*CancelledError) Error() string { return "cancelled by the client" }
+
+func (*CancelledError) Unwrap() error { return context.Canceled }
