@@ -43,6 +43,15 @@ func newWatch() *watch {
 	return &watch{changed: make(chan struct{}, 1), ready: make(chan struct{})}
 }
 
+// lifetime returns for how long the last list is good although nobody would report a change; 0 if the server does not say, or
+// would report it.
+func (w *watch) lifetime() time.Duration {
+	if !w.silent.Load() {
+		return 0
+	}
+	return w.ttl
+}
+
 func (w *watch) setReady() { w.readyOnce.Do(func() { close(w.ready) }) }
 
 // watch keeps the stream of changes open. It returns nil if the server has none.
@@ -168,7 +177,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error 
 	}
 	if err == nil {
 		w.listed, w.ttl = true, list.TTL
-		e.publish(ctx, list.Definitions)
+		e.publish(ctx, list.Definitions, w.lifetime())
 		return nil
 	}
 	if errors.Is(err, client.ErrSessionLost) {
@@ -188,8 +197,8 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error 
 	return nil
 }
 
-// publish makes a list the present one.
-func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value) {
+// publish makes a list, which is good for a time, the present one.
+func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, ttl time.Duration) {
 	before := e.status.Load()
 	if before.Problem != nil {
 		e.logger.InfoContext(ctx, "upstream healthy")
@@ -201,7 +210,7 @@ func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value) {
 		prompts = newPromptIndex(definitions)
 	}
 	e.update(func(s *status) {
-		s.tried, s.listed, s.Problem = true, true, nil
+		s.tried, s.listed, s.ttl, s.Problem = true, true, ttl, nil
 		if !same {
 			s.definitions, s.prompts = definitions, prompts
 			s.lists++

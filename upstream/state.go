@@ -18,6 +18,9 @@ type State struct {
 	Definitions []jsontext.Value
 	// Lists changes whenever Definitions does: it counts them.
 	Lists uint64
+	// TTL is for how long the list is good, if its server would not report a change: the shortest time that such an endpoint
+	// gives, 0 if there is none.
+	TTL time.Duration
 	// Connected is true while there is a session with one endpoint.
 	Connected bool
 	// Revision is the protocol revision of the first endpoint that is connected or, if none is, was; empty before.
@@ -64,6 +67,9 @@ func summarize(before *State, statuses []*status) *State {
 		next.Endpoints[i] = s.EndpointState
 		next.Tried = next.Tried && s.tried
 		next.Listed = next.Listed || s.listed
+		if s.ttl > 0 && (next.TTL == 0 || s.ttl < next.TTL) {
+			next.TTL = s.ttl
+		}
 		if next.Revision == "" || (s.Connected && !next.Connected) {
 			next.Revision = s.Revision
 		}
@@ -100,7 +106,8 @@ func (s *State) setPrompts(m mergedLists) {
 type status struct {
 	EndpointState
 
-	// tried, listed, definitions and lists are those of State, for this endpoint.
+	// ttl, tried, listed, definitions and lists are those of State, for this endpoint.
+	ttl           time.Duration
 	tried, listed bool
 	definitions   []jsontext.Value
 	lists         uint64

@@ -14,10 +14,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// How long a client may rely on a list, in milliseconds: less while an upstream in its view is degraded.
+// How long a client may rely on a list: less where a server in its view that would not report a change gives less, and least
+// while an upstream in its view is degraded. It is not counted down while the server's own time passes, so that equal requests
+// get equal bytes, and not all clients come back at one moment.
 const (
-	healthyTTL  = 60_000
-	degradedTTL = 5_000
+	healthyTTL  = time.Minute
+	degradedTTL = 5 * time.Second
 )
 
 // MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
@@ -54,7 +56,7 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 		cursor := s.Sealer.SealCursor(wire.PromptsList, r.Caller.Principal.Key(), next)
 		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), cursor...), '"')
 	}
-	h.appendListMeta(r, out, partial(s, audience))
+	h.appendListMeta(r, out, audience)
 	return nil
 }
 
@@ -100,18 +102,19 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Val
 }
 
 // appendListMeta ends the result with the members that the client's revision requires beside the prompts.
-func (h *Handler) appendListMeta(r *Request, out *Response, partial jsontext.Value) {
+func (h *Handler) appendListMeta(r *Request, out *Response, audience *policy.Audience) {
 	var meta wire.Object
+	partial := partial(r.Snapshot, audience)
 	if r.Modern() {
-		ttl, scope := int64(healthyTTL), "private"
-		if partial != nil {
-			ttl = degradedTTL
+		ttl, scope := degradedTTL, "private"
+		if partial == nil {
+			ttl = max(ttl, r.Snapshot.TTL(audience, healthyTTL))
 		}
 		if !r.Snapshot.Identity.Required() { // everybody has the same view
 			scope = "public"
 		}
 		out.JSON = append(append(out.JSON, `,"resultType":"complete","cacheScope":"`...), scope...)
-		out.JSON = strconv.AppendInt(append(out.JSON, `","ttlMs":`...), ttl, 10)
+		out.JSON = strconv.AppendInt(append(out.JSON, `","ttlMs":`...), ttl.Milliseconds(), 10)
 		meta = meta.With(wire.MetaServerInfo, h.info)
 	}
 	if partial != nil {

@@ -1,12 +1,14 @@
 package snapshot
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream"
@@ -30,7 +32,10 @@ type Snapshot struct {
 	// untried are the indexes of upstreams that have neither answered nor failed yet; unhealthy adds the degraded ones.
 	// A request looks at these only, however many upstreams there are.
 	untried, unhealthy []int
-	started            time.Time
+	// polled are the indexes of upstreams whose servers say how long their lists are good, and would not report a change; those
+	// of the shortest time first.
+	polled  []int
+	started time.Time
 
 	// views are those of the most recent audiences.
 	views *lru.Cache[*policy.Audience, *view]
@@ -51,7 +56,11 @@ func newSnapshot(g *Generation, merged *catalog.Catalog, states []*upstream.Stat
 		if !state.Tried || state.Problem != nil {
 			s.unhealthy = append(s.unhealthy, i)
 		}
+		if state.TTL > 0 {
+			s.polled = append(s.polled, i)
+		}
 	}
+	slices.SortFunc(s.polled, func(a, b int) int { return cmp.Compare(states[a].TTL, states[b].TTL) })
 	return s
 }
 
@@ -160,7 +169,7 @@ type Degradation struct {
 func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	for _, i := range s.unhealthy {
 		u := &s.Upstreams[i]
-		if !audience.Member(u.Team) && !s.view(audience).owners()[u.Name] {
+		if !s.knows(audience, u) {
 			continue
 		}
 		d := Degradation{Upstream: u.Name, Reason: Starting, Since: s.started, Stale: s.Listed(i)}
@@ -170,6 +179,26 @@ func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 		all = append(all, d)
 	}
 	return all
+}
+
+// knows reports whether the audience may hear of an upstream: as members of its team, or since they see an entry of it.
+func (s *Snapshot) knows(audience *policy.Audience, u *config.Upstream) bool {
+	return audience.Member(u.Team) || s.view(audience).owners()[u.Name]
+}
+
+// TTL returns for how long the audience's view is good: the shortest time that a server behind it gives which would not report
+// a change, and at most a given one.
+func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Duration {
+	for _, i := range s.polled {
+		ttl := s.States[i].TTL
+		if ttl >= most {
+			break
+		}
+		if s.knows(audience, &s.Upstreams[i]) {
+			return ttl
+		}
+	}
+	return most
 }
 
 // CheckListed returns an [*upstream.Unavailable] where the audience's view is empty only because none of the upstreams
