@@ -180,8 +180,8 @@ func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSe
 	return nil, pending > 0, p.changed
 }
 
-// heldLocked returns how many exclusive sessions of a set a caller holds. Anonymous callers count as one: otherwise a single
-// client without a credential could hold all of them.
+// heldLocked returns how many exclusive sessions of a set a caller holds. Callers of whom nothing is known count as one:
+// otherwise a single one of them could hold all sessions.
 func (p *sessionPool) heldLocked(set wire.Capabilities, caller string) (n int) {
 	for _, s := range p.all {
 		if s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {

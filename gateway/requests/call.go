@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
-	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -19,7 +18,7 @@ type call struct {
 	entry    *catalog.Entry
 	method   string
 	params   wire.Object
-	caller   *policy.Principal
+	caller   upstream.Caller
 	owners   []catalog.Owner // those that may be called
 
 	outcome
@@ -28,7 +27,7 @@ type call struct {
 // newGetCall returns the call of a get. A get with a requestState goes to the one owner that issued it, or to the parked get
 // that waits for it.
 func newGetCall(r *Request, entry *catalog.Entry) (*call, error) {
-	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, caller: &r.Caller.Principal, owners: entry.Owners}
+	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, caller: r, owners: entry.Owners}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
 		return c, c.resumeFrom(r)
 	}

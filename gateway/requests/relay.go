@@ -77,12 +77,9 @@ func (q *RelayQueue) add(message []byte, must bool) bool {
 
 // upstreamRelay returns the relay by which an upstream reaches the request's client.
 func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
-	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities)}
+	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities), Caller: r.Holder()}
 	if !r.Modern() {
 		c.Capabilities = jsontext.Value("{}")
-	}
-	if !r.Caller.Principal.Anonymous {
-		c.Caller = r.Caller.Principal.Key()
 	}
 	if r.Relay == nil {
 		return c

@@ -1,6 +1,10 @@
 package requests
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/policy"
+)
 
 func TestRelay_IsBounded(t *testing.T) {
 	relay := NewRelayQueue()
@@ -23,3 +27,29 @@ func TestRelay_IsBounded(t *testing.T) {
 		t.Error("Send succeeds after Close")
 	}
 }
+
+func TestHolder_IsTheCredentialOrTheAddress(t *testing.T) {
+	anonymous := policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true}
+	for _, test := range []struct {
+		principal     policy.Principal
+		address, want string
+	}{
+		{policy.Principal{Subject: "user:ann"}, "192.0.2.1", "user:ann"},
+		{anonymous, "192.0.2.1", "192.0.2.1"},
+		{anonymous, "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
+		{anonymous, "fe80::1%eth0", "fe80::/64"},
+		{anonymous, "@", "@"}, // a Unix socket
+	} {
+		if got := HolderOf(&test.principal, from(test.address)); got != test.want {
+			t.Errorf("%s from %s is %q, want %q", test.principal.Key(), test.address, got, test.want)
+		}
+	}
+	if got, want := HolderOf(&anonymous, nil), anonymous.Key(); got != want {
+		t.Errorf("a caller of whom nothing is known is %q, want %q", got, want)
+	}
+}
+
+// from is a client at an address.
+type from string
+
+func (f from) ClientAddress() string { return string(f) }

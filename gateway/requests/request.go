@@ -65,6 +65,9 @@ type Client interface {
 // Holder returns who holds what a request holds, see [HolderOf].
 func (r *Request) Holder() string { return HolderOf(&r.Caller.Principal, r.Client) }
 
+// Key implements [upstream.Caller].
+func (r *Request) Key() string { return r.Holder() }
+
 // HolderOf returns for whom the gateway holds memory or a stream: a principal or, for callers without a credential, the address
 // that they call from. A client, which may be nil, has a whole network of IPv6 to itself.
 func HolderOf(principal *policy.Principal, client Client) string {
