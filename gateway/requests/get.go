@@ -132,10 +132,11 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	if err != nil {
 		return err
 	}
-	if err := checkCompletion(r.Params); err != nil {
+	params, err := checkCompletion(r.Params)
+	if err != nil {
 		return err
 	}
-	params, err := completionParams(entry, r.Params)
+	params, err = completionParams(entry, params)
 	if err != nil {
 		return err
 	}
@@ -163,23 +164,36 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 }
 
 // checkCompletion refuses the params of a completion that no schema allows. Some servers do not answer them at all, which
-// would open the circuit breaker for everybody.
-func checkCompletion(params wire.Object) error {
+// would open the circuit breaker for everybody. It returns the params without optional members that are null.
+func checkCompletion(params wire.Object) (wire.Object, error) {
+	params = withoutNull(withoutNull(params, "ref", "title"), "context", "arguments")
 	argument := params.Object("argument")
 	_, named := argument.Text("name")
 	_, valued := argument.Text("value")
 	if !named || !valued {
-		return wire.NewError(wire.InvalidParams, "Invalid params: argument must be an object with the strings name and value")
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: argument must be an object with the strings name and value")
+	}
+	if title := params.Object("ref").Get("title"); title != nil && title.Kind() != '"' {
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: ref.title must be a string")
 	}
 	context := params.Get("context")
 	if context == nil {
-		return nil
+		return params, nil
 	}
 	known := params.Object("context").Get("arguments")
 	if context.Kind() != '{' || known != nil && !allStrings(known) {
-		return wire.NewError(wire.InvalidParams, "Invalid params: context must be an object, and its arguments an object of strings")
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: context must be an object, and its arguments an object of strings")
 	}
-	return nil
+	return params, nil
+}
+
+// withoutNull returns params without a member of a member if that is null.
+func withoutNull(params wire.Object, outer, inner string) wire.Object {
+	object := params.Object(outer)
+	if object.Get(inner).Kind() != 'n' {
+		return params
+	}
+	return params.With(outer, object.Without(func(name string) bool { return name == inner }).JSON())
 }
 
 func allStrings(value jsontext.Value) bool {
