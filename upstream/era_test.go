@@ -56,9 +56,10 @@ func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, id, err)
 		}
 	}
-	text := func(w http.ResponseWriter, _ *http.Request, _ string) {
-		http.Error(w, "Bad Request: Unsupported protocol version", http.StatusBadRequest)
+	page := func(status int) func(http.ResponseWriter, *http.Request, string) {
+		return func(w http.ResponseWriter, _ *http.Request, _ string) { http.Error(w, "no session", status) }
 	}
+	text := page(http.StatusBadRequest)
 	unsupported := func(supported string) string {
 		return `{"code":-32022,"message":"unsupported","data":{"supported":["` + supported + `"],"requested":"x"}}`
 	}
@@ -73,6 +74,10 @@ func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 		"back, -32022":            {false, answer(http.StatusBadRequest, unsupported(wire.Rev20251125))},
 		"back, invalid request":   {false, answer(http.StatusOK, `{"code":-32600,"message":"not initialized"}`)},
 		"back, unknown method":    {false, answer(http.StatusOK, `{"code":-32601,"message":"unknown"}`)},
+		"back, -32000":            {false, answer(http.StatusOK, `{"code":-32000,"message":"Server not initialized"}`)},
+		"back, 404":               {false, page(http.StatusNotFound)},
+		"back, 406":               {false, page(http.StatusNotAcceptable)},
+		"back, 422":               {false, page(http.StatusUnprocessableEntity)}, // of the Rust SDK
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +114,7 @@ func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 func TestEra_OrdinaryRefusalKeepsSession(t *testing.T) {
 	t.Parallel()
 	for name, peer := range map[string]*upstreamtest.Peer{"legacy": upstreamtest.NewPeer(t), "modern": upstreamtest.NewModernPeer(t)} {
-		for _, code := range []int{-32600, -32601, -32020, -32022} {
+		for _, code := range []int{-32600, -32601, -32020, -32022, -32000} {
 			c := start(t, upstreamtest.HTTP(name, upstreamtest.Serve(t, peer).URL), upstream.Options{})
 			waitForNames(t, c, "p")
 			handshakes := len(peer.Seen(wire.Initialize))

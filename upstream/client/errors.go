@@ -134,18 +134,21 @@ func Suspicious(err error) bool {
 	return !Answered(err) && !errors.Is(err, context.Canceled)
 }
 
+// notInitialized is what several SDKs answer to requests before initialize; others use it for errors of all kinds.
+const notInitialized = -32000
+
 // MayRefuseEra reports whether err may be how a server of one era refuses a request of the other. Servers of the request's own
 // era answer so for other reasons too; [Session.Ping] tells.
 func MayRefuseEra(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
-		return status.Status == http.StatusBadRequest
+		return Answered(err) && !status.refusesCaller()
 	}
 	answer, ok := errors.AsType[*wire.Error](err)
 	if !ok {
 		return false
 	}
 	switch answer.Code {
-	case wire.UnsupportedProtocolVersion, wire.HeaderMismatch, wire.InvalidRequest, wire.MethodNotFound:
+	case wire.UnsupportedProtocolVersion, wire.HeaderMismatch, wire.InvalidRequest, wire.MethodNotFound, notInitialized:
 		return true
 	}
 	return false

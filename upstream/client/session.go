@@ -229,7 +229,8 @@ func (s *Session) ping(ctx context.Context) (Result, error) {
 	switch status, ok := errors.AsType[*StatusError](err); {
 	case s.isOtherEra(ctx, result, err):
 		return Result{}, errors.Join(fmt.Errorf("%s: %w: the server has changed eras since the session began", method, ErrSessionLost), err)
-	case ok && status.Status == http.StatusBadRequest: // many servers answer so when they do not know the session
+	case ok && status.Status == http.StatusBadRequest, // many servers answer so when they do not know the session
+		ok && wire.Modern(s.Revision) && MayRefuseEra(err): // as in negotiation, this is no modern server
 		return Result{}, fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
 	case errors.Is(err, ErrSessionLost), Suspicious(err):
 		return Result{}, fmt.Errorf("%s: %w", method, err)
