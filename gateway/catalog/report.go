@@ -55,6 +55,14 @@ type Report struct {
 	Text string
 }
 
+// Upstream returns the upstream that the report is about: the first of several, "" if it is about none.
+func (r Report) Upstream() string {
+	if len(r.Owners) == 0 {
+		return ""
+	}
+	return r.Owners[0].Upstream
+}
+
 // Key is equal for two reports of the same finding, even if its block moved within a file, so that a log can tell
 // new findings from old ones.
 func (r Report) Key() string {

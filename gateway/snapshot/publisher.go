@@ -13,7 +13,11 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 )
+
+// maxReported bounds the new reports of one kind about one upstream that are logged within ten seconds.
+const maxReported = 50
 
 // ErrStopped means that the publisher's Run has returned.
 var ErrStopped = errors.New("the gateway is not running")
@@ -40,6 +44,7 @@ func (o Options) logger() *slog.Logger {
 // concurrent use.
 type Publisher struct {
 	logger       *slog.Logger
+	reportLogger *slog.Logger // is limited: servers decide how often their lists change, and how much in them is wrong
 	newConnector func(config.Upstream, func()) *upstream.Connector
 	stateDir     *stateDir
 	started      time.Time
@@ -65,8 +70,8 @@ type Publisher struct {
 // NewPublisher returns a publisher whose first snapshot holds what is in the state_dir. It contacts and starts nothing.
 func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
-		logger: opts.logger(), newConnector: opts.NewConnector, started: time.Now(), reported: map[string]bool{},
-		changed: make(chan struct{}, 1), generations: make(chan *Generation), stopped: make(chan struct{}),
+		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector, started: time.Now(),
+		reported: map[string]bool{}, changed: make(chan struct{}, 1), generations: make(chan *Generation), stopped: make(chan struct{}),
 	}
 	var err error
 	if p.stateDir, err = openStateDir(opts.StateDir, p.logger); err != nil {
@@ -289,7 +294,8 @@ func (p *Publisher) report(ctx context.Context, reports []catalog.Report) {
 	for _, r := range reports {
 		now[r.Key()] = true
 		if !p.reported[r.Key()] {
-			p.logger.WarnContext(ctx, "catalog", slog.String("kind", string(r.Kind)), slog.String("report", r.Text))
+			p.reportLogger.WarnContext(ctx, "catalog",
+				slog.String("kind", string(r.Kind)), slog.String("upstream", r.Upstream()), slog.String("report", r.Text))
 		}
 	}
 	p.reported = now
