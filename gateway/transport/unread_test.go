@@ -24,8 +24,8 @@ import (
 // maxInFlight is the bound that the gateway has for one connection.
 const maxInFlight = 256
 
-// heldPeer returns a peer whose gets wait until proceed is called, and a function that counts those that wait or waited.
-func heldPeer(t *testing.T) (p *gatewaytest.Peer, proceed func(), begun func() int) {
+// heldPeer returns a peer whose gets wait until proceed is called.
+func heldPeer(t *testing.T) (p *gatewaytest.Peer, proceed func()) {
 	t.Helper()
 	p = gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = `timeout = "60s"`
@@ -36,7 +36,7 @@ func heldPeer(t *testing.T) (p *gatewaytest.Peer, proceed func(), begun func() i
 		}
 		return false
 	})
-	return p, sync.OnceFunc(func() { close(held) }), func() int { return len(p.Calls("prompts/get")) }
+	return p, sync.OnceFunc(func() { close(held) })
 }
 
 // A client that sends requests without waiting for their responses has a bounded number in flight; the rest is refused, and
@@ -56,13 +56,12 @@ func TestConnection_BoundsItsRequestsInFlight(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, proceed, begun := heldPeer(t)
+			p, proceed := heldPeer(t)
 			defer proceed()
 			request, next := open(gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p)))
 			for i := range maxInFlight {
 				request(strconv.Itoa(i), "prompts/get", `"name":"p.a"`)
 			}
-			upstreamtest.Eventually(t, "as many gets as there may be have begun", func() bool { return begun() == maxInFlight })
 			for i := range more {
 				request(strconv.Itoa(maxInFlight+i), "prompts/get", `"name":"p.a"`)
 				if got := next(); !strings.Contains(got, fmt.Sprintf(`"id":%d,`, maxInFlight+i)) || !strings.Contains(got, `"reason":"overloaded"`) {
