@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"hash/maphash"
 	"maps"
 	"slices"
 
@@ -76,6 +77,33 @@ func mergeLists(statuses []*status) mergedLists {
 // equalLists reports whether two lists have the same bytes.
 func equalLists(a, b []jsontext.Value) bool {
 	return slices.EqualFunc(a, b, func(a, b jsontext.Value) bool { return bytes.Equal(a, b) })
+}
+
+// shareDefinitions returns a later list in which a definition that the list before has is the same memory, and any other
+// is a copy: pages that were received would otherwise stay in memory for single definitions, and whoever has read a
+// definition would not see at once that it is the same.
+func shareDefinitions(before, later []jsontext.Value) []jsontext.Value {
+	shared := make([]jsontext.Value, len(later))
+	seed := maphash.MakeSeed()
+	var byHash map[uint64]jsontext.Value
+	for i, definition := range later {
+		if i < len(before) && bytes.Equal(before[i], definition) {
+			shared[i] = before[i]
+			continue
+		}
+		if byHash == nil { // many lists only change in place
+			byHash = make(map[uint64]jsontext.Value, len(before))
+			for _, d := range before {
+				byHash[maphash.Bytes(seed, d)] = d
+			}
+		}
+		if known := byHash[maphash.Bytes(seed, definition)]; known != nil && bytes.Equal(known, definition) {
+			shared[i] = known
+		} else {
+			shared[i] = bytes.Clone(definition)
+		}
+	}
+	return shared
 }
 
 // sameDefinition reports whether two definitions are equal in canonical form (RFC 8785, without its rounding of integers).

@@ -206,6 +206,9 @@ func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, tt
 	// Many servers send the same list again after each notification: without this, each would become a new catalog.
 	same := before.listed && equalLists(before.definitions, definitions)
 	var prompts promptIndex
+	if !same {
+		definitions = shareDefinitions(before.definitions, definitions)
+	}
 	if e.isReplica && !same {
 		prompts = newPromptIndex(definitions)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -85,6 +86,29 @@ func TestSameDefinition_ComparesCanonicalForms(t *testing.T) {
 	} {
 		if got := sameDefinition([]byte(test.a), []byte(test.b)); got != test.want {
 			t.Errorf("sameDefinition(%s, %s) = %v", test.a, test.b, got)
+		}
+	}
+}
+
+// Definitions that stay are the same memory, and none keeps in memory the page that it came in.
+func TestShareDefinitions_KeepsWhatTheListBeforeHas(t *testing.T) {
+	t.Parallel()
+	page := func(text ...string) (list []jsontext.Value) {
+		whole := []byte(strings.Join(text, ""))
+		for _, part := range text {
+			list, whole = append(list, whole[:len(part)]), whole[len(part):]
+		}
+		return list
+	}
+	before := shareDefinitions(nil, page(`{"name":"a"}`, `{"name":"b"}`, `{"name":"c"}`, ``))
+	later := page(`{"name":"c"}`, `{"name":"b"}`, `{"name":"d"}`, `{"name":"a"}`, ``)
+	shared := shareDefinitions(before, later)
+	if !equalLists(shared, later) {
+		t.Fatalf("the list is %s, want %s", shared, later)
+	}
+	for i, want := range []*byte{&before[2][0], &before[1][0], nil, &before[0][0]} {
+		if got := &shared[i][0]; want != nil && got != want || got == &later[i][0] {
+			t.Errorf("definition %d is other memory than before, or that of its page", i)
 		}
 	}
 }

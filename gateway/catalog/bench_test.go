@@ -28,8 +28,8 @@ func company(tb testing.TB, prompts, upstreams int) []catalog.Source {
 	return sources
 }
 
-func list(tb testing.TB, n, version int) []catalog.Prompt {
-	prompts := make([]catalog.Prompt, n)
+func list(tb testing.TB, n, version int) []*catalog.Prompt {
+	prompts := make([]*catalog.Prompt, n)
 	for i := range prompts {
 		prompts[i] = parse(tb, definition(fmt.Sprintf("review_Thing_%d", i), version))
 	}
@@ -88,7 +88,7 @@ func BenchmarkRefresh(b *testing.B) {
 		for i := range views {
 			views[i] = s.View(everybody)
 		}
-		lists := [][]catalog.Prompt{list(b, 100, 1), list(b, 100, 2)}
+		lists := [][]*catalog.Prompt{list(b, 100, 1), list(b, 100, 2)}
 		source, turn := sources[upstreams/2], 0
 		nobody := func(*catalog.Entry) bool { return false }
 

@@ -20,7 +20,7 @@ type Source struct {
 	// Place is where the upstream is configured, as PATH:LINE, for reports.
 	Place string
 	// Prompts is its last good list, in the upstream's order.
-	Prompts []Prompt
+	Prompts []*Prompt
 }
 
 // Options are the gateway settings that decide about names.
@@ -72,9 +72,9 @@ func Merge(sources []Source, opts Options) *Catalog {
 	return c
 }
 
-// With returns the catalog after one upstream's list was refreshed: the same as a full [Merge], at a cost in
-// proportion to that list plus the copy of a sorted slice. Unchanged entries keep their pointers, and an unchanged list
-// returns the catalog itself. See [Diff] for the changes.
+// With returns the catalog after one upstream's list was refreshed: the same as a full [Merge], at a cost in proportion to
+// what changed in that list, plus a look at each of its prompts and the copy of a sorted slice. Unchanged entries keep their
+// pointers, and an unchanged list returns the catalog itself. See [Diff] for the changes.
 func (c *Catalog) With(source Source) *Catalog {
 	at := slices.IndexFunc(c.sources, func(old Source) bool { return old.Upstream == source.Upstream })
 	if at < 0 {
@@ -99,8 +99,8 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	var stale []claim
 	next.claims, stale = exchange(c.claims, at, fresh)
 
-	// Only a name that the source claimed before or claims now can have another entry.
-	names := newSet(slices.Concat(stale, fresh), func(c claim) string { return c.name })
+	// Only a name that the source claims now with another prompt than before, or no longer, can have another entry.
+	names := changedNames(stale, fresh)
 	var changes []Change
 	for _, name := range names.sorted() {
 		entry, conflict := next.resolve(next.claimsOn(name))
@@ -133,8 +133,7 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	source := &c.sources[at]
 	seen := make(map[string]bool, len(source.Prompts))
 	claims = make([]claim, 0, len(source.Prompts))
-	for i := range source.Prompts {
-		prompt := &source.Prompts[i]
+	for _, prompt := range source.Prompts {
 		name := cmp.Or(prompt.Exposed, ExposedName(source.Prefix, c.opts.Separator, prompt.Name))
 		if len(name) > MaxName {
 			reports = append(reports, nameTooLong(source, prompt, name))
@@ -206,8 +205,26 @@ func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim)
 	return append(merged, fresh...), stale
 }
 
-func samePrompt(a, b Prompt) bool {
-	return bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed && a.Overrides.same(b.Overrides)
+// changedNames returns the names on which one source's claims differ. Both lists have a name once at most.
+func changedNames(stale, fresh []claim) set {
+	names, before := set{}, make(map[string]*Prompt, len(stale))
+	for _, c := range stale {
+		before[c.name] = c.prompt
+	}
+	for _, c := range fresh {
+		if old := before[c.name]; old == nil || !samePrompt(old, c.prompt) {
+			names[c.name] = struct{}{}
+		}
+		delete(before, c.name)
+	}
+	for name := range before {
+		names[name] = struct{}{}
+	}
+	return names
+}
+
+func samePrompt(a, b *Prompt) bool {
+	return a == b || bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed && a.Overrides.same(b.Overrides)
 }
 
 // agrees reports whether two prompts are interchangeable: a get may go to the upstream of either.

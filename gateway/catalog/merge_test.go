@@ -188,10 +188,10 @@ func randomSource(t testing.TB, r *rand.Rand, i int) catalog.Source {
 	return s
 }
 
-func randomPrompts(t testing.TB, r *rand.Rand) []catalog.Prompt {
+func randomPrompts(t testing.TB, r *rand.Rand) []*catalog.Prompt {
 	names := []string{"x", "X", "y", "p.x", "P.x", "q.y", "p", "z z", "z_z", "p.X", strings.Repeat("l", 255)}
 	definitions := []string{`{"name":%q}`, `{"name":%q,"n":1.0}`, `{"n":1,"name":%q}`, `{"name":%q,"n":2}`}
-	var prompts []catalog.Prompt
+	var prompts []*catalog.Prompt
 	for range r.IntN(8) {
 		prompts = append(prompts, parse(t, fmt.Sprintf(definitions[r.IntN(len(definitions))], names[r.IntN(len(names))])))
 	}
@@ -352,7 +352,7 @@ func TestDiff_ReturnsTheChanges(t *testing.T) {
 
 func TestFingerprint_FollowsMeaningNotSpelling(t *testing.T) {
 	fingerprint := func(raw, prefix string) catalog.Fingerprint {
-		source := catalog.Source{Upstream: "u", Prefix: prefix, Prompts: []catalog.Prompt{parse(t, raw)}}
+		source := catalog.Source{Upstream: "u", Prefix: prefix, Prompts: []*catalog.Prompt{parse(t, raw)}}
 		return catalog.Merge([]catalog.Source{source}, options()).Entries()[0].Fingerprint
 	}
 	base := fingerprint(`{"name":"a","title":"A","n":1}`, "p")

@@ -51,8 +51,9 @@ func contains(values []ArgumentValue, name string) bool {
 
 // Override returns the prompt as clients are to see it. Fixed arguments disappear from the definition, arguments with a
 // default become optional, and all else stays as the upstream sent it. The error means that the override does not fit
-// the prompt, such as one for an argument that the definition does not declare, or a value that breaks its schema.
-func (p *Prompt) Override(o *Override) (Prompt, error) {
+// the prompt, such as one for an argument that the definition does not declare, or a value that breaks its schema; when ctx
+// has ended, it means nothing.
+func (p *Prompt) Override(ctx context.Context, o *Override) (Prompt, error) {
 	object, err := wire.ParseObject(p.Definition)
 	if err != nil {
 		return Prompt{}, err
@@ -63,7 +64,7 @@ func (p *Prompt) Override(o *Override) (Prompt, error) {
 	if o.Description != nil {
 		object = object.With("description", wire.Quote(*o.Description))
 	}
-	overrides, err := p.fit(o.Arguments)
+	overrides, err := p.fit(ctx, o.Arguments)
 	if err != nil {
 		return Prompt{}, err
 	}
@@ -87,23 +88,26 @@ func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
 }
 
 // fit returns the overrides with each value as the definition declares the argument.
-func (p *Prompt) fit(wanted ArgumentOverrides) (fitting ArgumentOverrides, err error) {
-	if fitting.Fixed, err = p.fitValues(wanted.Fixed); err != nil {
+func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (fitting ArgumentOverrides, err error) {
+	if fitting.Fixed, err = p.fitValues(ctx, wanted.Fixed); err != nil {
 		return ArgumentOverrides{}, err
 	}
-	fitting.Defaults, err = p.fitValues(wanted.Defaults)
+	fitting.Defaults, err = p.fitValues(ctx, wanted.Defaults)
 	return fitting, err
 }
 
 // fitValues converts values of arguments without a schema to strings: the protocol knows no other type for them.
-func (p *Prompt) fitValues(values []ArgumentValue) (fitting []ArgumentValue, err error) {
+func (p *Prompt) fitValues(ctx context.Context, values []ArgumentValue) (fitting []ArgumentValue, err error) {
 	for _, v := range values {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		at := slices.IndexFunc(p.Arguments, func(a Argument) bool { return a.Name == v.Name })
 		switch kind := v.Value.Kind(); {
 		case at < 0:
 			return nil, fmt.Errorf("the prompt has no argument %q", clip(v.Name))
 		case p.Arguments[at].Schema != nil:
-			if err := checkValue(&p.Arguments[at], v.Value); err != nil {
+			if err := checkValue(ctx, &p.Arguments[at], v.Value); err != nil {
 				return nil, err
 			}
 		case kind == '"':
@@ -119,12 +123,12 @@ func (p *Prompt) fitValues(values []ArgumentValue) (fitting []ArgumentValue, err
 
 // checkValue refuses a value that breaks its argument's schema. If the schema cannot be compiled or the check takes too long,
 // the server decides, as it does for clients' values.
-func checkValue(argument *Argument, value jsontext.Value) error {
+func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) error {
 	compiled, err := schema.Compile(argument.Schema)
 	if err != nil {
 		return nil //nolint:nilerr // not the value's fault
 	}
-	if invalid, ok := errors.AsType[*schema.Invalid](compiled.Check(context.Background(), value)); ok {
+	if invalid, ok := errors.AsType[*schema.Invalid](compiled.Check(ctx, value)); ok {
 		return fmt.Errorf("argument %q breaks its schema: %w", clip(argument.Name), invalid)
 	}
 	return nil

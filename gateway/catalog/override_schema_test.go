@@ -21,7 +21,7 @@ func TestOverride_ChecksValuesAgainstSchemas(t *testing.T) {
 	} {
 		values := []catalog.ArgumentValue{{Name: test.argument, Value: jsontext.Value(test.value)}}
 		for kind, overrides := range map[string]catalog.ArgumentOverrides{"fixed": {Fixed: values}, "default": {Defaults: values}} {
-			_, err := p.Override(&catalog.Override{Arguments: overrides})
+			_, err := p.Override(t.Context(), &catalog.Override{Arguments: overrides})
 			if fits := test.problem == ""; fits != (err == nil) || !fits && !strings.Contains(err.Error(), test.problem) {
 				t.Errorf("%s %s = %s: error %v, want %q", kind, test.argument, test.value, err, test.problem)
 			}

@@ -40,7 +40,7 @@ func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
 		},
 	} {
 		p := parse(t, definition)
-		got, err := p.Override(&test.override)
+		got, err := p.Override(t.Context(), &test.override)
 		if err != nil {
 			t.Errorf("%s: %v", test.what, err)
 			continue
@@ -58,7 +58,7 @@ func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
 		"a default that is not there":     {Defaults: values("z", `"1"`)},
 		"an object where a string is due": {Fixed: values("a", `{}`)},
 	} {
-		if _, err := p.Override(&catalog.Override{Arguments: overrides}); err == nil {
+		if _, err := p.Override(t.Context(), &catalog.Override{Arguments: overrides}); err == nil {
 			t.Errorf("%s fits", what)
 		}
 	}
@@ -75,13 +75,13 @@ func compact(t *testing.T, text string) string {
 }
 
 func TestOverride_RenamesThePrompt(t *testing.T) {
-	renamed := func(p catalog.Prompt, name string, fixed ...catalog.ArgumentValue) catalog.Prompt {
+	renamed := func(p *catalog.Prompt, name string, fixed ...catalog.ArgumentValue) *catalog.Prompt {
 		t.Helper()
-		overridden, err := p.Override(&catalog.Override{Name: name, Arguments: catalog.ArgumentOverrides{Fixed: fixed}})
+		overridden, err := p.Override(t.Context(), &catalog.Override{Name: name, Arguments: catalog.ArgumentOverrides{Fixed: fixed}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return overridden
+		return &overridden
 	}
 	a := upstream(t, "a/a", "x", "y")
 	b := upstream(t, "b/b", "x")
@@ -94,7 +94,7 @@ func TestOverride_RenamesThePrompt(t *testing.T) {
 	// One name with two sets of fixed arguments is not one prompt.
 	with := func(value string) catalog.Source {
 		source := upstream(t, "a/"+value)
-		source.Prompts = []catalog.Prompt{renamed(parse(t, `{"name":"x","arguments":[{"name":"c"}]}`), "one", values("c", `"`+value+`"`)...)}
+		source.Prompts = []*catalog.Prompt{renamed(parse(t, `{"name":"x","arguments":[{"name":"c"}]}`), "one", values("c", `"`+value+`"`)...)}
 		return source
 	}
 	s = catalog.Merge([]catalog.Source{with("eur"), with("usd")}, options())

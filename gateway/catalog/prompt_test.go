@@ -13,13 +13,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-func parse(t testing.TB, raw string) catalog.Prompt {
+func parse(t testing.TB, raw string) *catalog.Prompt {
 	t.Helper()
 	p, err := catalog.ParsePrompt(jsontext.Value(raw))
 	if err != nil {
 		t.Fatalf("ParsePrompt(%s): %v", raw, err)
 	}
-	return p
+	return &p
 }
 
 // everything is a definition with all that a careless gateway loses.
@@ -38,7 +38,7 @@ func TestParsePrompt_IsLossless(t *testing.T) {
 		{"é", `{"name":"\"\n"}`, `{"name":"é.\"\n"}`},
 		{"b", "{\n  \"name\": \"x\",\r\n  \"n\": [\n    2.50\n  ]\n}\n", `{"name":"b.x","n":[2.50]}`},
 	} {
-		s := catalog.Merge([]catalog.Source{{Upstream: "u", Prefix: test.prefix, Prompts: []catalog.Prompt{parse(t, test.raw)}}}, options())
+		s := catalog.Merge([]catalog.Source{{Upstream: "u", Prefix: test.prefix, Prompts: []*catalog.Prompt{parse(t, test.raw)}}}, options())
 		if diff := cmp.Diff(test.want, string(s.Entries()[0].JSON)); diff != "" {
 			t.Errorf("%s under %q (-want +got):\n%s", test.raw, test.prefix, diff)
 		}
@@ -63,7 +63,7 @@ func TestParsePrompt_ReadsTheDefinition(t *testing.T) {
 	if diff := cmp.Diff(arguments, p.Arguments); diff != "" {
 		t.Errorf("Arguments (-want +got):\n%s", diff)
 	}
-	e := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []catalog.Prompt{p}}}, options()).Lookup("review")
+	e := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []*catalog.Prompt{&p}}}, options()).Lookup("review")
 	if text(e, "title") != "Réview / 😀" || text(e, "description") != "line\nline" {
 		t.Errorf("title, description = %q, %q", text(e, "title"), text(e, "description"))
 	}
@@ -139,10 +139,10 @@ func FuzzParsePrompt(f *testing.F) {
 			t.Fatalf("ParsePrompt(%q) = %q, %q", raw, p.Name, p.Definition)
 		}
 		p.Nulls = nil // they are not in the definition any more
-		if again := parse(t, string(p.Definition)); !cmp.Equal(p, again, cmp.AllowUnexported(catalog.Prompt{})) {
+		if again := parse(t, string(p.Definition)); !cmp.Equal(&p, again, cmp.AllowUnexported(catalog.Prompt{})) {
 			t.Errorf("ParsePrompt(%q) = %+v, read again %+v", raw, p, again)
 		}
-		s := catalog.Merge([]catalog.Source{{Upstream: "u", Prefix: validUTF8(prefix), Prompts: []catalog.Prompt{p}}}, options())
+		s := catalog.Merge([]catalog.Source{{Upstream: "u", Prefix: validUTF8(prefix), Prompts: []*catalog.Prompt{&p}}}, options())
 		for _, e := range s.Entries() {
 			checkEntry(t, p, e)
 		}

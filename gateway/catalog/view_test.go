@@ -104,7 +104,7 @@ func TestViewWith_ReturnsItselfWithoutVisibleChange(t *testing.T) {
 }
 
 func TestAppendPrompts_IsJSON(t *testing.T) {
-	s := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []catalog.Prompt{parse(t, everything), parse(t, `{"name":"z"}`)}}}, options())
+	s := catalog.Merge([]catalog.Source{{Upstream: "u", Prompts: []*catalog.Prompt{parse(t, everything), parse(t, `{"name":"z"}`)}}}, options())
 	for n, want := range []string{`{"prompts":[]}`, `{"prompts":[` + everything + `]}`, `{"prompts":[` + everything + `,{"name":"z"}]}`} {
 		got := string(append(catalog.AppendPrompts([]byte("{"), s.Entries()[:n]), '}'))
 		if diff := cmp.Diff(want, got); diff != "" || !json.Valid([]byte(got)) {

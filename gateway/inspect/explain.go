@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func (c *admissionChain) overridden() (*catalog.Prompt, error) {
 	if c.prompt == nil || block == nil {
 		return c.prompt, nil
 	}
-	overridden, err := c.prompt.Override(override)
+	overridden, err := c.prompt.Override(context.Background(), override)
 	return &overridden, err
 }
 
@@ -200,7 +201,7 @@ func (c *admissionChain) addScreens() {
 	var findings map[config.Place]string
 	var rejecting config.Place
 	if c.prompt != nil {
-		outcome := c.snapshot.Screen(c.source.Team).Definition(c.prompt.Definition, c.name)
+		outcome, _ := c.snapshot.Screen(c.source.Team).Definition(context.Background(), c.prompt.Definition, c.name) // it is never canceled
 		findings = map[config.Place]string{}
 		for _, f := range outcome.Noted {
 			findings[f.Block.Place] = f.String()

@@ -24,6 +24,7 @@ const (
 type pass struct {
 	screen   *Screen
 	raw      jsontext.Value
+	canceled <-chan struct{} // once it is closed, the rest is not checked
 	rejected *Finding
 	noted    []Finding
 	// out is raw[:copied] without what was stripped; nil if nothing was stripped so far.
@@ -103,7 +104,7 @@ func (p *pass) checkStrings() {
 	// Without such a block there is nothing to look for in strings, and no need to decode.
 	looks := slices.ContainsFunc(p.screen.blocks, func(b block) bool { return b.Invisible || len(b.Patterns) > 0 })
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(p.raw)) // which it reads in place, unlike other readers
-	for looks && p.rejected == nil {
+	for looks && p.rejected == nil && !isClosed(p.canceled) {
 		// Names of members are strings to the decoder, too.
 		if decoder.PeekKind() != '"' {
 			if _, err := decoder.ReadToken(); err != nil {
@@ -142,7 +143,7 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 			text = p.checkBlock(b, text, at, round == 0)
 		}
 		// What is rejected need not be stripped.
-		if text == before || p.rejected != nil {
+		if text == before || p.rejected != nil || isClosed(p.canceled) {
 			return text
 		}
 		if round == maxRounds {
@@ -173,7 +174,7 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder, first bool
 		check("invisible", hasInvisible(text), func() string { return visible(text) })
 	}
 	for i, re := range b.Patterns {
-		check(fmt.Sprintf("pattern %d", i+1), re.MatchString(text), func() string { return re.ReplaceAllLiteralString(text, "") })
+		check(fmt.Sprintf("pattern %d", i+1), p.matches(re, text), func() string { return p.remove(re, text) })
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,20 +38,28 @@ type Outcome struct {
 	Noted []Finding
 }
 
-// Definition screens a prompt's definition, and the name by which clients know the prompt.
-func (s *Screen) Definition(raw jsontext.Value, exposed string) Outcome {
-	return s.screen(raw, nil, exposed)
+// Definition screens a prompt's definition, and the name by which clients know the prompt. The error is that of ctx if it ended
+// meanwhile, which takes a moment at most, however costly the screen is.
+func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed string) (Outcome, error) {
+	outcome := s.screen(ctx.Done(), raw, nil, exposed)
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	return outcome, nil
 }
 
 // Result screens the result of a get or of a completion, or the params of a server request or notification that is relayed
 // meanwhile. A requestState belongs to the upstream and is left alone.
-func (s *Screen) Result(raw jsontext.Value) Outcome { return s.screen(raw, contentTypes, "") }
+func (s *Screen) Result(raw jsontext.Value) Outcome { return s.screen(nil, raw, contentTypes, "") }
 
-func (s *Screen) screen(raw jsontext.Value, types func(jsontext.Value) []contentType, exposed string) Outcome {
+// screen returns an outcome that means nothing if canceled, which may be nil, is closed by then.
+func (s *Screen) screen(
+	canceled <-chan struct{}, raw jsontext.Value, types func(jsontext.Value) []contentType, exposed string,
+) Outcome {
 	if s == nil {
 		return Outcome{JSON: raw}
 	}
-	p := pass{screen: s, raw: raw}
+	p := pass{screen: s, raw: raw, canceled: canceled}
 	p.checkWhole(types)
 	p.checkStrings()
 	p.checkName(exposed)

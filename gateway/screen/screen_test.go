@@ -102,8 +102,9 @@ func TestResult_AppliesEachAction(t *testing.T) {
 			t.Errorf("%s of %s:\n got %s\nwant %s", test.screen.Label, test.raw, got, test.want)
 		}
 	}
-	if got := screen.New([]config.Screen{texts}).Definition(jsontext.Value(`{"name":"x","messages":[{}]}`), "p.x"); got.Rejected != nil {
-		t.Errorf("a definition has no content to check: %v", got.Rejected)
+	got, err := screen.New([]config.Screen{texts}).Definition(t.Context(), jsontext.Value(`{"name":"x","messages":[{}]}`), "p.x")
+	if err != nil || got.Rejected != nil {
+		t.Errorf("a definition has no content to check: %v, %v", got.Rejected, err)
 	}
 	none := screen.New(nil)
 	if got := none.Result(jsontext.Value(text("\u200b"))); got.Rejected != nil || got.Noted != nil || string(got.JSON) != text("\u200b") {

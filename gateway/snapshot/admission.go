@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -46,21 +47,34 @@ type override struct {
 	candidates []catalog.Candidate
 }
 
-func newAdmission(cfg *config.Config) *admission {
+// newAdmission returns the admission of a configuration. It shares with before, which may be nil, the screens and prompt
+// blocks that both configurations have, so that what was found out with them still counts.
+func newAdmission(cfg *config.Config, before *admission) *admission {
 	a := &admission{
 		cfg: cfg, overrides: map[string]override{}, teams: make(map[string]teamRules, len(cfg.Teams)), masks: map[string]config.Mask{},
 	}
 	for _, u := range cfg.Upstreams() {
 		a.masks[u.Name] = u.Mask()
 	}
+	if before == nil {
+		before = &admission{}
+	}
 	sources := sourcesOf(cfg)
 	for i := range cfg.Teams {
 		team := &cfg.Teams[i]
-		screens := cfg.ScreensFor(team.Name)
-		a.teams[team.Name] = teamRules{cfg.LockFor(team.Name), team.Overrides, screens, screen.New(screens)}
+		rules := teamRules{lock: cfg.LockFor(team.Name), blocks: team.Overrides, screens: cfg.ScreensFor(team.Name)}
+		if was, known := before.teams[team.Name]; known && reflect.DeepEqual(was.screens, rules.screens) {
+			rules.screen = was.screen
+		} else {
+			rules.screen = screen.New(rules.screens)
+		}
+		a.teams[team.Name] = rules
 		for j := range team.Overrides {
-			label := team.Overrides[j].Prompt
-			a.overrides[label] = override{&team.Overrides[j], team.Name, catalog.Candidates(sources, cfg.Gateway.Separator, label)}
+			block := &team.Overrides[j]
+			if was := before.overrides[block.Prompt]; was.Override != nil && reflect.DeepEqual(was.Override, block) {
+				block = was.Override
+			}
+			a.overrides[block.Prompt] = override{block, team.Name, catalog.Candidates(sources, cfg.Gateway.Separator, block.Prompt)}
 		}
 	}
 	return a
@@ -77,168 +91,175 @@ func (a *admission) sameTeams(other *admission) map[string]bool {
 	for name, rules := range a.teams {
 		before, known := other.teams[name]
 		same[name] = known && rules.lock == before.lock && (sameLock || rules.lock.Mode == config.LockOff) &&
-			reflect.DeepEqual(rules.blocks, before.blocks) && reflect.DeepEqual(rules.screens, before.screens)
+			rules.screen == before.screen && reflect.DeepEqual(rules.blocks, before.blocks)
 	}
 	return same
 }
 
-// admitted is what the admission makes of one upstream's list.
-type admitted struct {
-	// definitions are the list as it was sent, so that an unchanged one is recognised.
-	definitions []jsontext.Value
-	prompts     []catalog.Prompt
-	reports     []catalog.Report
-	// overridden are the labels of the prompt blocks that match a prompt of the list.
-	overridden map[string]bool
-}
-
-// admits reports whether the list is what the admission makes of the definitions. Lists are compared by identity: a
-// connector replaces its list whenever something in it changes.
-func (l *admitted) admits(definitions []jsontext.Value) bool {
-	if l.overridden == nil || len(l.definitions) != len(definitions) { // never admitted, or another list
-		return false
+// admit reads one upstream's list. It leaves out and reports each definition that is not a prompt or may not be listed.
+// What an earlier list of the upstream, which may be nil, tells of the same definition counts again as far as it follows
+// from the same rules. The error is that of ctx if it ended meanwhile.
+func (a *admission) admit(
+	ctx context.Context, source *catalog.Source, definitions []jsontext.Value, earlier *admitted,
+) (*admitted, error) {
+	list := &admitted{
+		definitions: definitions, rules: a.rulesOf(source), judged: make([]*judged, len(definitions)),
+		prompts: make([]*catalog.Prompt, 0, len(definitions)), overridden: map[string]bool{},
 	}
-	return len(definitions) == 0 || &l.definitions[0] == &definitions[0]
-}
-
-// admit reads one upstream's definitions. It leaves out and reports each that is not a prompt or may not be listed.
-func (a *admission) admit(source *catalog.Source, definitions []jsontext.Value) admitted {
-	list := admitted{definitions: definitions, prompts: make([]catalog.Prompt, 0, len(definitions)), overridden: map[string]bool{}}
-	var nulls nullMembers
+	find := earlier.finder()
 	for i, definition := range definitions {
-		prompt, err := catalog.ParsePrompt(definition)
+		j, err := a.judge(ctx, source, definition, find(i, definition), earlier != nil && earlier.rules == list.rules)
 		if err != nil {
-			list.reports = append(list.reports, unreadable(source, i, err))
-			continue
+			return nil, err
 		}
-		nulls.add(&prompt)
-		if o := a.overrideOf(source, prompt.Name); o.Override != nil {
-			list.overridden[o.Prompt] = true
-		}
-		prompt, kept := a.admitPrompt(source, prompt, &list.reports)
-		if kept {
-			list.prompts = append(list.prompts, prompt)
-		}
+		list.add(i, j, source)
 	}
-	list.reports = append(list.reports, nulls.report(source)...)
-	for i := range list.reports {
-		list.reports[i].Text = a.masks[source.Upstream].Text(list.reports[i].Text)
-	}
-	return list
+	list.finish(source, a.masks[source.Upstream])
+	return list, nil
 }
 
-// nullMembers counts the prompts of a list with optional members that are null. A serializer that writes null does so in
-// every definition, so that one report for each of them would bury all others.
-type nullMembers struct {
-	prompts      int
-	first, place string // the first prompt's name, and its first place
+// judge returns what becomes of one definition. Known, which may be nil, is what became of it before, and sameRules says
+// whether the rules for the whole list are still the same.
+func (a *admission) judge(
+	ctx context.Context, source *catalog.Source, definition jsontext.Value, known *judged, sameRules bool,
+) (*judged, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if known == nil {
+		known, sameRules = parse(definition), false
+	}
+	if known.sent == nil {
+		return known, nil
+	}
+	rules := a.rulesFor(source, known.sent)
+	if sameRules && known.rules == rules {
+		return known, nil
+	}
+	j := &judged{sent: known.sent, rules: rules}
+	a.apply(ctx, source, j)
+	return j, ctx.Err()
 }
 
-func (n *nullMembers) add(prompt *catalog.Prompt) {
-	if len(prompt.Nulls) == 0 {
-		return
+// parse returns a definition that no rule was applied to.
+func parse(definition jsontext.Value) *judged {
+	prompt, err := catalog.ParsePrompt(definition)
+	if err != nil {
+		return &judged{unreadable: err}
 	}
-	if n.prompts++; n.prompts == 1 {
-		n.first, n.place = prompt.Name, prompt.Nulls[0]
+	return &judged{sent: &prompt}
+}
+
+// rulesOf returns what of the configuration decides over all prompts of an upstream.
+func (a *admission) rulesOf(source *catalog.Source) listRules {
+	team := a.teams[source.Team]
+	return listRules{
+		upstream: source.Upstream, team: source.Team, prefix: source.Prefix, separator: a.cfg.Gateway.Separator, place: source.Place,
+		lock: team.lock, screen: team.screen,
 	}
 }
 
-func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
-	if n.prompts == 0 {
-		return nil
+// rulesFor returns what of the configuration decides over one prompt, beside what decides over all.
+func (a *admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) promptRules {
+	rules := promptRules{block: a.overrideOf(source, prompt.Name).Override}
+	if a.teams[source.Team].lock.Mode == config.LockOff {
+		return rules
 	}
-	prompts := "1 prompt"
-	if n.prompts > 1 {
-		prompts = fmt.Sprintf("%d prompts", n.prompts)
+	approved, known := a.cfg.Lock.Find(a.exposedName(source, prompt.Name), source.Upstream)
+	switch {
+	case !known:
+		rules.drift = "is not in " + config.LockFile
+	case approved.SHA256 != prompt.Hash:
+		rules.drift = "differs from its definition in " + config.LockFile
 	}
-	return []catalog.Report{{
-		Kind: catalog.NullMembers, Name: source.Upstream,
-		Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
-		Text: fmt.Sprintf("upstream %q (%s) lists %s with members that are null, which the protocol does not allow; "+
-			"the first is %s of prompt %s; they are treated as absent: remove them on the server",
-			source.Upstream, source.Place, prompts, n.place, wire.Quote(n.first)),
-	}}
+	return rules
 }
 
-// admitPrompt returns the prompt as it is to be listed; kept is false where it is left out.
-func (a *admission) admitPrompt(source *catalog.Source, prompt catalog.Prompt, reports *[]catalog.Report) (_ catalog.Prompt, kept bool) {
-	for _, check := range []func(*catalog.Source, *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool){
+// apply fills in what becomes of a prompt by its rules.
+func (a *admission) apply(ctx context.Context, source *catalog.Source, j *judged) {
+	prompt := j.sent
+	for _, check := range []func(context.Context, *catalog.Source, *catalog.Prompt, promptRules) (*catalog.Prompt, []catalog.Report){
 		a.checkLock, a.override, a.checkName, a.screen,
 	} {
-		next, found, kept := check(source, &prompt)
-		*reports = append(*reports, found...)
-		if !kept {
-			return prompt, false
+		next, found := check(ctx, source, prompt, j.rules)
+		j.reports = append(j.reports, found...)
+		if prompt = next; prompt == nil {
+			return
 		}
-		prompt = next
 	}
-	return prompt, true
+	j.listed = prompt
 }
 
 // checkLock reports a definition that the lock file does not approve. Whether it is listed depends on the lock's mode.
-func (a *admission) checkLock(source *catalog.Source, prompt *catalog.Prompt) (_ catalog.Prompt, drift []catalog.Report, kept bool) {
-	lock := a.teams[source.Team].lock
-	if lock.Mode == config.LockOff {
-		return *prompt, nil, true
+func (a *admission) checkLock(
+	_ context.Context, source *catalog.Source, prompt *catalog.Prompt, rules promptRules,
+) (*catalog.Prompt, []catalog.Report) {
+	if rules.drift == "" {
+		return prompt, nil
 	}
-	approved, known := a.cfg.Lock.Find(a.exposedName(source, prompt.Name), source.Upstream)
-	if known && approved.SHA256 == prompt.Hash {
-		return *prompt, nil, true
-	}
-	problem, outcome := "is not in "+config.LockFile, "it is left out"
-	if known {
-		problem = "differs from its definition in " + config.LockFile
-	}
+	lock, outcome := a.teams[source.Team].lock, "it is left out"
 	if lock.Mode == config.LockWarn {
 		outcome = "it is listed all the same"
 	}
-	return *prompt, []catalog.Report{a.report(catalog.Drift, problem, source, prompt,
+	reports := []catalog.Report{a.report(catalog.Drift, rules.drift, source, prompt,
 		"%s: %s (lock = %q at %s); see the difference with promptweir lock --diff, and approve it with promptweir lock",
-		problem, outcome, lock.Mode, lock.Place)}, lock.Mode != config.LockEnforce
+		rules.drift, outcome, lock.Mode, lock.Place)}
+	if lock.Mode == config.LockEnforce {
+		return nil, reports
+	}
+	return prompt, reports
 }
 
 // override applies the prompt block.
-func (a *admission) override(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
-	o := a.overrideOf(source, prompt.Name)
-	if o.Override == nil {
-		return *prompt, nil, true
+func (a *admission) override(
+	ctx context.Context, source *catalog.Source, prompt *catalog.Prompt, rules promptRules,
+) (*catalog.Prompt, []catalog.Report) {
+	if rules.block == nil {
+		return prompt, nil
 	}
-	overridden, err := prompt.Override(o.change())
+	overridden, err := prompt.Override(ctx, change(rules.block))
 	if err != nil {
-		return *prompt, []catalog.Report{a.report(catalog.Misfit, err.Error(), source, prompt,
-			"does not fit its prompt block (%s), so it is left out: %v; correct the block", o.Place, err)}, false
+		return nil, []catalog.Report{a.report(catalog.Misfit, err.Error(), source, prompt,
+			"does not fit its prompt block (%s), so it is left out: %v; correct the block", rules.block.Place, err)}
 	}
-	return overridden, nil, true
+	return &overridden, nil
 }
 
 // checkName leaves out a prompt whose exposed name has characters that people cannot see: it could pass for another team's.
-func (a *admission) checkName(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
+func (a *admission) checkName(
+	_ context.Context, source *catalog.Source, prompt *catalog.Prompt, _ promptRules,
+) (*catalog.Prompt, []catalog.Report) {
 	name := a.clientsName(source, prompt)
 	if !strings.ContainsFunc(name, config.IsInvisible) {
-		return *prompt, nil, true
+		return prompt, nil
 	}
-	return *prompt, []catalog.Report{a.report(catalog.InvisibleName, "", source, prompt,
-		"is left out because its name, %+q, has characters that people cannot see; rename it on the server, or in a prompt block", name)}, false
+	return nil, []catalog.Report{a.report(catalog.InvisibleName, "", source, prompt,
+		"is left out because its name, %+q, has characters that people cannot see; rename it on the server, or in a prompt block", name)}
 }
 
 // screen checks a definition, as clients are to see it, against the screen blocks.
-func (a *admission) screen(source *catalog.Source, prompt *catalog.Prompt) (catalog.Prompt, []catalog.Report, bool) {
-	outcome := a.teams[source.Team].screen.Definition(prompt.Definition, a.clientsName(source, prompt))
+func (a *admission) screen(
+	ctx context.Context, source *catalog.Source, prompt *catalog.Prompt, _ promptRules,
+) (*catalog.Prompt, []catalog.Report) {
+	outcome, err := a.teams[source.Team].screen.Definition(ctx, prompt.Definition, a.clientsName(source, prompt))
+	if err != nil {
+		return nil, nil
+	}
 	if f := outcome.Rejected; f != nil {
-		return *prompt, []catalog.Report{a.report(catalog.Screened, f.String(), source, prompt,
-			"is left out because its definition has %s, %s; correct it on the server", f, f.Block.Place)}, false
+		return nil, []catalog.Report{a.report(catalog.Screened, f.String(), source, prompt,
+			"is left out because its definition has %s, %s; correct it on the server", f, f.Block.Place)}
 	}
 	if len(outcome.Noted) == 0 {
-		return *prompt, nil, true
+		return prompt, nil
 	}
 	first := outcome.Noted[0]
 	reports := []catalog.Report{a.report(catalog.Screened, first.String(), source, prompt,
 		"has %s in its definition, %s (action = %q; findings: %d)", first, first.Block.Place, first.Block.Action, len(outcome.Noted))}
 	screened, err := prompt.With(outcome.JSON)
 	if err != nil {
-		return *prompt, reports, false // unreachable: a screen only changes the content of strings
+		return nil, reports // unreachable: a screen only changes the content of strings
 	}
-	return screened, reports, true
+	return &screened, reports
 }
 
 // overrideOf returns the prompt block for an upstream's prompt; the zero value where there is none.
@@ -253,8 +274,8 @@ func (a *admission) overrideOf(source *catalog.Source, own string) override {
 	return override{}
 }
 
-// change returns the block as the catalog knows it.
-func (o override) change() *catalog.Override {
+// change returns a prompt block as the catalog knows it.
+func change(o *config.Override) *catalog.Override {
 	values := func(configured []config.ArgumentOverride) (list []catalog.ArgumentValue) {
 		for _, v := range configured {
 			list = append(list, catalog.ArgumentValue(v))
@@ -279,7 +300,7 @@ func (a *admission) clientsName(source *catalog.Source, prompt *catalog.Prompt) 
 
 // unmatched reports the prompt blocks that match no prompt, once every upstream that could offer one is listed. The
 // lists are by upstream; of one that is not in complete, not all prompts are known.
-func (a *admission) unmatched(lists map[string]admitted, complete map[string]bool) (reports []catalog.Report) {
+func (a *admission) unmatched(lists map[string]*admitted, complete map[string]bool) (reports []catalog.Report) {
 	for _, label := range slices.Sorted(maps.Keys(a.overrides)) {
 		o := a.overrides[label]
 		mayMatch := func(c catalog.Candidate) bool {

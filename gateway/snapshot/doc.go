@@ -2,9 +2,10 @@
 //
 //	configuration ──▶ Generation: policy, identity, sealer, admission, connectors ──┐
 //	                                                                                ▼
-//	upstream changed ──▶ Publisher: admit its list ▶ merge ▶ Snapshot {Generation, Catalog, States}, swapped in
-//	                                                            │
-//	                                                            └▶ each subscription: did its own view change? ▶ wake
+//	upstream changed ──▶ Publisher: merge admitted lists ▶ Snapshot {Generation, Catalog, States}, swapped in
+//	                       │      ▲                             │
+//	                       ▼      │                             └▶ each subscription: did its own view change? ▶ wake
+//	         a goroutine for the upstream: admit its list
 //
 // A definition passes three checks between an upstream's list and the catalog, which together are its admission: the
 // lock file approves it, its prompt block overrides parts of it, and the screen blocks look at the result.
@@ -13,11 +14,14 @@
 //   - Snapshots and generations are immutable and swapped atomically. A request loads one and uses it to the end, so
 //     that identity, sealer, policy and catalog belong to one configuration.
 //   - The [Publisher] is the only writer. Its goroutine runs in [Publisher.Run]; everything else only reads.
+//   - The publisher waits for no admission. One that takes long costs the upstream that it is for: its earlier list stays in
+//     the catalog, and the upstreams of others change, a reload takes effect and Run ends meanwhile. No list that was admitted
+//     by one configuration's rules is published by another's.
 //   - A subscription wakes once the changed snapshot can be read, and only if the view of its own principal
 //     changed. A slow subscriber costs nothing: at most one bit is pending for it.
 //   - A new configuration costs what it changes. Definitions stay admitted unless their list, lock, override or screens
 //     changed; entries and views stay unless the policy or a name changed.
 //   - With a state_dir, the last good list of each upstream survives a restart.
 //
-// Reading order: publisher.go, caller.go, subscription.go, evaluate.go, snapshot.go, view.go, generation.go, admission.go, lists.go, state_dir.go
+// Reading order: publisher.go, caller.go, subscription.go, evaluate.go, snapshot.go, view.go, generation.go, admission.go, admitted.go, pace.go, lists.go, state_dir.go
 package snapshot

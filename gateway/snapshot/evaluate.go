@@ -1,7 +1,12 @@
 package snapshot
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -19,22 +24,46 @@ func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) 
 			g.saved[u.Name] = list.known()
 		}
 	}
-	s, _ := g.evaluate()
+	s, _ := g.evaluate(context.Background())
 	return s, nil
 }
 
-// evaluate returns the snapshot of the saved lists.
-func (g *Generation) evaluate() (*Snapshot, []published) {
+// evaluate returns the snapshot of the saved lists, without those that are not admitted when ctx ends.
+func (g *Generation) evaluate(ctx context.Context) (*Snapshot, []published) {
 	states, lists := g.states(), make([]published, len(g.Upstreams))
-	for i, state := range states {
-		lists[i].admitted = g.admission.admit(&g.sources[i], g.definitions(i, state))
+	admitted := g.admitLists(ctx, func(i int) (definitions []jsontext.Value, earlier *admitted, ok bool) {
+		definitions, ok = g.definitions(i, states[i])
+		return definitions, nil, ok
+	})
+	for i := range lists {
+		lists[i].list = admitted[i]
 	}
-	s := newSnapshot(g, catalog.Merge(g.contributions(lists), g.catalogOptions()), states, time.Now())
-	s.rejected = g.rejections(lists, states)
+	s := newSnapshot(g, catalog.Merge(g.contributions(lists), g.catalogOptions()), g.shown(lists, states), time.Now())
+	s.setLists(lists)
 	return s, lists
 }
 
-// contributions returns what each upstream contributes to the catalog.
+// admitLists admits, until ctx ends, the lists of those upstreams for which want returns one; earlier is the list that was
+// admitted before. The result is nil for the others, and for those that were not done in time.
+func (g *Generation) admitLists(
+	ctx context.Context, want func(i int) (definitions []jsontext.Value, earlier *admitted, ok bool),
+) []*admitted {
+	lists := make([]*admitted, len(g.Upstreams))
+	var running sync.WaitGroup
+	for i := range lists {
+		definitions, earlier, ok := want(i)
+		if !ok {
+			continue
+		}
+		running.Go(func() {
+			lists[i], _ = g.admission.admit(ctx, &g.sources[i], definitions, earlier) // nil when ctx has ended
+		})
+	}
+	running.Wait()
+	return lists
+}
+
+// contributions returns what each upstream contributes to the catalog, and notes that it is in the catalog.
 func (g *Generation) contributions(lists []published) []catalog.Source {
 	sources := make([]catalog.Source, len(lists))
 	for i := range lists {
@@ -45,26 +74,79 @@ func (g *Generation) contributions(lists []published) []catalog.Source {
 
 func (g *Generation) contribution(i int, list *published) catalog.Source {
 	source := g.sources[i]
-	if !list.hidden {
-		source.Prompts = list.prompts
+	if list.merged = list.visible(); list.merged != nil {
+		source.Prompts = list.merged.prompts
 	}
 	return source
 }
 
-// rejections reports what is not in the catalog, or not as its upstream sent it.
-func (g *Generation) rejections(lists []published, states []*upstream.State) (reports []catalog.Report) {
-	byLabel, complete := map[string]admitted{}, map[string]bool{}
-	for i, u := range g.Upstreams {
-		reports = append(reports, lists[i].reports...)
-		byLabel[u.Name], complete[u.Name] = lists[i].admitted, g.whollyListed(i, states[i])
+// shown returns the states as a snapshot has them: a list counts once it is admitted, and an upstream as tried once its own
+// first list is, or takes longer than others should wait for.
+func (g *Generation) shown(lists []published, states []*upstream.State) []*upstream.State {
+	shown := slices.Clone(states)
+	for i, state := range states {
+		definitions, known := g.definitions(i, state)
+		p := &lists[i]
+		if !known || p.list.admits(definitions) || p.listed {
+			continue
+		}
+		early := *state
+		early.Tried = p.running != nil && time.Since(p.running.began) >= admissionBound
+		if p.list == nil {
+			early.Listed, early.Lists, early.Definitions = false, 0, nil
+		}
+		shown[i] = &early
 	}
-	return append(reports, g.admission.unmatched(byLabel, complete)...)
+	return shown
+}
+
+// rejections reports what is not in the catalog, or not as its upstream sent it.
+func (s *Snapshot) rejections() (reports []catalog.Report) {
+	byLabel, complete := map[string]*admitted{}, map[string]bool{}
+	for i, u := range s.Upstreams {
+		list := s.lists[i]
+		if list == nil {
+			continue
+		}
+		reports = append(reports, list.reports...)
+		byLabel[u.Name], complete[u.Name] = list, s.WhollyListed(i)
+	}
+	return append(reports, s.admission.unmatched(byLabel, complete)...)
 }
 
 // published is the part of one upstream in the current snapshot.
 type published struct {
-	admitted
-
+	list *admitted // nil until one is admitted by the rules of the generation
+	// listed is true where list is one that the upstream listed, and not a saved one.
+	listed bool
+	// earlier is a list that was admitted by other rules; nil once there is another.
+	earlier *admitted
+	// merged is the list that is in the catalog; nil if none is.
+	merged *admitted
 	// hidden is true while the upstream is down and its configuration hides it.
 	hidden bool
+
+	running *running // the admission of a newer list; nil if there is none
+	pace    pace
+}
+
+// visible returns the list that belongs into the catalog.
+func (p *published) visible() *admitted {
+	if p.hidden {
+		return nil
+	}
+	return p.list
+}
+
+// take takes the list whose admission has ended, if there is one.
+func (p *published) take() {
+	if p.running == nil {
+		return
+	}
+	select {
+	case r := <-p.running.done:
+		p.list, p.listed, p.earlier = r.list, p.running.listed, nil
+		p.running, p.pace = nil, p.pace.after(p.running.began, r.ended)
+	default:
+	}
 }

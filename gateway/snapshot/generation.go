@@ -63,11 +63,14 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		Sealer: sealer, RequestStates: sealer.For(requestStates),
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
-		admission:    newAdmission(cfg), sources: sourcesOf(cfg),
-		connectors: map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
+		sources:      sourcesOf(cfg),
+		connectors:   map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
 		saved: Lists{}, replaced: make(chan struct{}),
 	}
-	if before != nil {
+	if before == nil {
+		g.admission = newAdmission(cfg, nil)
+	} else {
+		g.admission = newAdmission(cfg, before.admission)
 		g.Identity.InheritKeys(before.Identity)
 	}
 	for i := range cfg.Teams {
@@ -182,7 +185,7 @@ func (g *Generation) PromptBlock(source *catalog.Source, own string) (*config.Ov
 	if o.Override == nil {
 		return nil, nil
 	}
-	return o.Override, o.change()
+	return o.Override, change(o.Override)
 }
 
 // NamesWithoutBlock returns the names that a prompt exposed under a name may have without its prompt block, the name itself
@@ -216,6 +219,39 @@ func (g *Generation) mergesLike(other *Generation) bool {
 		})
 }
 
+// kept returns, for each upstream, the index in an earlier generation at which the same server's list was admitted by the
+// same rules, or -1.
+func (g *Generation) kept(before *Generation) []int {
+	indexes, same := before.indexes(), g.admission.sameTeams(before.admission)
+	kept := make([]int, len(g.Upstreams))
+	for i := range g.Upstreams {
+		u := &g.Upstreams[i]
+		kept[i] = -1
+		if at, known := indexes[u.Name]; known && same[u.Team] && g.sameServer(before, i, at) &&
+			g.admission.rulesOf(&g.sources[i]) == before.admission.rulesOf(&before.sources[at]) {
+			kept[i] = at
+		}
+	}
+	return kept
+}
+
+// sameServer reports whether the upstream at index i is the same server as the one at index at of another generation.
+func (g *Generation) sameServer(other *Generation, i, at int) bool {
+	if len(g.Connectors) > 0 && len(other.Connectors) > 0 && g.Connectors[i] == other.Connectors[at] {
+		return true
+	}
+	return serverOf(g.Upstreams[i]) == serverOf(other.Upstreams[at])
+}
+
+// indexes returns the index of each upstream by its label.
+func (g *Generation) indexes() map[string]int {
+	indexes := make(map[string]int, len(g.Upstreams))
+	for i := range g.Upstreams {
+		indexes[g.Upstreams[i].Name] = i
+	}
+	return indexes
+}
+
 // states returns how the upstreams are now, in configuration order.
 func (g *Generation) states() []*upstream.State {
 	states := make([]*upstream.State, len(g.Upstreams))
@@ -228,19 +264,11 @@ func (g *Generation) states() []*upstream.State {
 	return states
 }
 
-// definitions returns the list of the upstream at index i: its connector's, or else the saved one. It is nil where
-// neither is known.
-func (g *Generation) definitions(i int, state *upstream.State) []jsontext.Value {
+// definitions returns the list of the upstream at index i: its connector's, or else the saved one.
+func (g *Generation) definitions(i int, state *upstream.State) (definitions []jsontext.Value, known bool) {
 	if state.Lists == 0 {
-		return g.saved[g.Upstreams[i].Name].Definitions
+		saved := g.saved[g.Upstreams[i].Name].Definitions
+		return saved, saved != nil
 	}
-	return state.Definitions
-}
-
-func (g *Generation) listed(i int, state *upstream.State) bool {
-	return state.Listed || g.saved[g.Upstreams[i].Name].Definitions != nil
-}
-
-func (g *Generation) whollyListed(i int, state *upstream.State) bool {
-	return state.Listed || g.listed(i, state) && !g.saved[g.Upstreams[i].Name].Partial
+	return state.Definitions, true
 }

@@ -1,13 +1,16 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
@@ -53,8 +56,8 @@ type Publisher struct {
 	subscriptions subscriptions
 	// changed holds at most one mark: some upstream's state is not in the current snapshot yet.
 	changed chan struct{}
-	// generations passes a new generation to Run.
-	generations chan *Generation
+	// replacements passes a new generation to Run.
+	replacements chan replacement
 	// stopped is closed when Run has returned.
 	stopped chan struct{}
 
@@ -63,15 +66,30 @@ type Publisher struct {
 	// published are the upstreams' lists as they are in the current snapshot, in its order.
 	published []published
 	reported  map[string]bool
-	// hideAt is when the next upstream that is down is due to be hidden; zero where none is.
-	hideAt time.Time
+	// dueAt is when the next upstream that is down is due to be hidden, or the next list to be admitted; zero where none is.
+	dueAt time.Time
+	// admissions are the goroutines that admit lists.
+	admissions sync.WaitGroup
 }
+
+// replacement is a generation that is to take another one's place.
+type replacement struct {
+	next *Generation
+	kept []int // see [Generation.kept]
+	// lists are those that the next generation's rules admit; nil for those that are kept, and where that takes long.
+	lists []*admitted
+}
+
+// admissionBound is how long the start waits for lists to be admitted, a reload for those in the catalog whose rules it
+// changes, and everybody for an upstream's first one. What takes longer is published later.
+const admissionBound = time.Second
 
 // NewPublisher returns a publisher whose first snapshot holds what is in the state_dir. It contacts and starts nothing.
 func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
-		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector, started: time.Now(),
-		reported: map[string]bool{}, changed: make(chan struct{}, 1), generations: make(chan *Generation), stopped: make(chan struct{}),
+		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
+		started: time.Now(), reported: map[string]bool{}, changed: make(chan struct{}, 1), replacements: make(chan replacement),
+		stopped: make(chan struct{}),
 	}
 	var err error
 	if p.stateDir, err = openStateDir(opts.StateDir, p.logger); err != nil {
@@ -81,9 +99,12 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, published := g.evaluate()
+	ctx, cancel := context.WithTimeout(context.Background(), admissionBound)
+	defer cancel()
+	first, published := g.evaluate(ctx)
 	first.started, p.published = p.started, published
 	p.current.Store(first)
+	p.signal() // Run admits what took longer
 	return p, nil
 }
 
@@ -149,8 +170,8 @@ func (p *Publisher) signal() {
 	}
 }
 
-// Run publishes a snapshot whenever an upstream's state changes or [Publisher.Replace] is called, until ctx ends. To be
-// called once.
+// Run publishes a snapshot whenever an upstream's state changes, a list is admitted or [Publisher.Replace] is called, until
+// ctx ends. To be called once.
 func (p *Publisher) Run(ctx context.Context) error {
 	defer close(p.stopped)
 	group, ctx := errgroup.WithContext(ctx)
@@ -158,20 +179,22 @@ func (p *Publisher) Run(ctx context.Context) error {
 	group.Go(func() error {
 		return p.stateDir.run(ctx, func() []*upstream.Connector { return p.Current().Connectors })
 	})
-	return group.Wait()
+	err := group.Wait()
+	p.admissions.Wait()
+	return err
 }
 
 func (p *Publisher) publishChanges(ctx context.Context) error {
 	for {
 		var due <-chan time.Time
-		if !p.hideAt.IsZero() {
-			due = time.After(time.Until(p.hideAt))
+		if !p.dueAt.IsZero() {
+			due = time.After(time.Until(p.dueAt))
 		}
 		select {
 		case <-p.changed:
 		case <-due:
-		case next := <-p.generations:
-			p.replace(ctx, next)
+		case r := <-p.replacements:
+			p.replace(ctx, r)
 			continue
 		case <-ctx.Done():
 			return nil
@@ -181,11 +204,12 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 }
 
 // Replace publishes a snapshot of another generation and moves all subscriptions to it. An error means that nothing has
-// changed.
+// changed. It waits for admissionBound at most until the lists that the next generation admits by other rules are admitted,
+// so that their prompts need not be away meanwhile. To be called once at a time.
 func (p *Publisher) Replace(ctx context.Context, next *Generation) error {
 	before := p.Current().Generation
 	select {
-	case p.generations <- next:
+	case p.replacements <- p.prepare(ctx, next):
 	case <-p.stopped:
 		return ErrStopped
 	case <-ctx.Done():
@@ -199,32 +223,46 @@ func (p *Publisher) Replace(ctx context.Context, next *Generation) error {
 	}
 }
 
-func (p *Publisher) replace(ctx context.Context, next *Generation) {
+// prepare admits, beside Run, the lists in the catalog that the next generation admits by other rules.
+func (p *Publisher) prepare(ctx context.Context, next *Generation) replacement {
+	ctx, cancel := context.WithTimeout(ctx, admissionBound)
+	defer cancel()
+	current, states := p.Current(), next.states()
+	r := replacement{next: next, kept: next.kept(current.Generation)}
+	indexes := current.indexes()
+	r.lists = next.admitLists(ctx, func(i int) (definitions []jsontext.Value, earlier *admitted, ok bool) {
+		at, known := indexes[next.Upstreams[i].Name]
+		if r.kept[i] >= 0 || !known || current.lists[at] == nil {
+			return nil, nil, false
+		}
+		definitions, ok = next.definitions(i, states[i])
+		return definitions, current.lists[at], ok
+	})
+	return r
+}
+
+func (p *Publisher) replace(ctx context.Context, r replacement) {
 	before := p.Current().Generation
-	p.carryOver(before, next)
-	p.publish(ctx, next)
+	p.carryOver(before, r)
+	p.publish(ctx, r.next)
 	p.moveSubscriptions()
 	close(before.replaced)
 }
 
-// carryOver keeps the admitted lists that the next generation admits alike, at their upstream's new index.
-func (p *Publisher) carryOver(before, next *Generation) {
-	old := make(map[string]int, len(before.Upstreams))
-	for i, u := range before.Upstreams {
-		old[u.Name] = i
+// carryOver keeps the lists that the next generation admits alike, with their admissions that are under way, at their
+// upstream's new index. It ends all other admissions, and no list that other rules admitted stays.
+func (p *Publisher) carryOver(before *Generation, r replacement) {
+	carried, indexes := make([]published, len(r.next.Upstreams)), before.indexes()
+	for i := range carried {
+		if at := r.kept[i]; at >= 0 {
+			carried[i], p.published[at].running = p.published[at], nil
+		} else if at, known := indexes[r.next.Upstreams[i].Name]; known {
+			was := &p.published[at]
+			carried[i] = published{list: r.lists[i], listed: was.listed, earlier: cmp.Or(was.list, was.earlier), merged: was.merged}
+		}
 	}
-	same := next.admission.sameTeams(before.admission)
-	carried := make([]published, len(next.Upstreams))
-	for i := range next.Upstreams {
-		u := &next.Upstreams[i]
-		at, known := old[u.Name]
-		if !known {
-			continue
-		}
-		was := &before.Upstreams[at]
-		if same[u.Team] && was.Team == u.Team && was.Prefix == u.Prefix && was.Place == u.Place {
-			carried[i] = p.published[at]
-		}
+	for i := range p.published {
+		p.published[i].running.cancel()
 	}
 	p.published = carried
 }
@@ -235,7 +273,7 @@ const manyStale = 8
 // publish makes a snapshot of all current states, swaps it in, and only then wakes subscriptions.
 func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	before, states := p.Current(), g.states()
-	stale := p.admitStale(g, states)
+	stale := p.takeUp(ctx, g, states)
 	merged := before.Catalog
 	switch {
 	case !g.mergesLike(before.Generation) || len(stale) > manyStale:
@@ -245,8 +283,8 @@ func (p *Publisher) publish(ctx context.Context, g *Generation) {
 			merged = merged.With(g.contribution(i, &p.published[i]))
 		}
 	}
-	next := before.next(g, merged, states)
-	next.rejected = g.rejections(p.published, states)
+	next := before.next(g, merged, g.shown(p.published, states))
+	next.setLists(p.published)
 	close(p.current.Swap(next).superseded)
 	p.report(ctx, next.Reports())
 	if merged != before.Catalog && g == before.Generation {
@@ -255,29 +293,82 @@ func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	p.stateDir.signal()
 }
 
-// admitStale brings the admitted lists up to date and returns the indexes of those that changed.
-func (p *Publisher) admitStale(g *Generation, states []*upstream.State) (stale []int) {
+// takeUp takes the lists that are admitted and begins to admit newer ones. It returns the indexes of those whose part in the
+// catalog changed. It never waits for an admission.
+func (p *Publisher) takeUp(ctx context.Context, g *Generation, states []*upstream.State) (stale []int) {
 	now := time.Now()
-	p.hideAt = time.Time{}
+	p.dueAt = time.Time{}
 	for i, state := range states {
-		list, hidden := &p.published[i], false
-		if at, ok := hideAt(&g.Upstreams[i], state); ok {
-			hidden = !now.Before(at)
-			if !hidden && (p.hideAt.IsZero() || at.Before(p.hideAt)) {
-				p.hideAt = at
-			}
+		u := &p.published[i]
+		u.take()
+		definitions, known := g.definitions(i, state)
+		if due := u.pace.due(); known && !u.list.admits(definitions) && u.running == nil && !p.wait(now, due) {
+			u.running = p.admit(ctx, g, i, definitions)
+			u.running.listed = state.Lists > 0
 		}
-		definitions := g.definitions(i, state)
-		current := list.admits(definitions)
-		if !current {
-			list.admitted = g.admission.admit(&g.sources[i], definitions)
+		if u.running != nil {
+			p.wait(now, u.running.began.Add(admissionBound)) // see [Generation.shown]
 		}
-		if !current || hidden != list.hidden {
+		hide, ok := hideAt(&g.Upstreams[i], state)
+		u.hidden = ok && !p.wait(now, hide)
+		if u.visible() != u.merged {
 			stale = append(stale, i)
 		}
-		list.hidden = hidden
 	}
 	return stale
+}
+
+// wait reports whether a time is still to come, and has Run publish again then.
+func (p *Publisher) wait(now, due time.Time) bool {
+	if !now.Before(due) {
+		return false
+	}
+	if p.dueAt.IsZero() || due.Before(p.dueAt) {
+		p.dueAt = due
+	}
+	return true
+}
+
+// admit begins to admit a list of the upstream at index i.
+func (p *Publisher) admit(ctx context.Context, g *Generation, i int, definitions []jsontext.Value) *running {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &running{began: time.Now(), stop: cancel, done: make(chan result, 1)}
+	earlier := cmp.Or(p.published[i].list, p.published[i].earlier)
+	p.admissions.Go(func() {
+		defer cancel()
+		list, err := g.admission.admit(ctx, &g.sources[i], definitions, earlier)
+		if err != nil {
+			return
+		}
+		ended := time.Now()
+		if took := ended.Sub(r.began); took > admissionBound {
+			p.logger.WarnContext(ctx, "list takes long to admit",
+				slog.String("upstream", g.Upstreams[i].Name), slog.Duration("took", took))
+		}
+		r.done <- result{list, ended}
+		p.signal()
+	})
+	return r
+}
+
+// running is an admission under way. The nil one is none.
+type running struct {
+	listed bool // see [published]
+	began  time.Time
+	stop   context.CancelFunc
+	done   chan result // receives once, unless the admission is canceled
+}
+
+// result is an admitted list, and when its admission ended.
+type result struct {
+	list  *admitted
+	ended time.Time
+}
+
+func (r *running) cancel() {
+	if r != nil {
+		r.stop()
+	}
 }
 
 // hideAt returns when the prompts of an upstream that is down are to be hidden; ok is false where they are not to be.

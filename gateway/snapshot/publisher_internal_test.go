@@ -1,18 +1,21 @@
 package snapshot
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 	"weak"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -45,7 +48,16 @@ func newReloading(t *testing.T, text string, lists map[string][]string) *reloadi
 		g.saved[label] = List{Definitions: definitions}
 	}
 	r.publish(t.Context(), g)
+	r.settle()
 	return r
+}
+
+// settle publishes until every list is admitted.
+func (r *reloading) settle() {
+	for slices.ContainsFunc(r.published, func(p published) bool { return p.running != nil }) {
+		<-r.changed
+		r.publish(r.t.Context(), r.Current().Generation)
+	}
 }
 
 func (r *reloading) load(text string) *config.Config {
@@ -67,15 +79,16 @@ func (r *reloading) reload(text string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.replace(r.t.Context(), g)
+	r.replace(r.t.Context(), r.prepare(r.t.Context(), g))
+	r.settle()
 }
 
-// admittedOf returns the identity of an upstream's admitted list.
-func (r *reloading) admittedOf(label string) *catalog.Prompt {
+// admittedOf returns an upstream's admitted list.
+func (r *reloading) admittedOf(label string) *admitted {
 	r.t.Helper()
 	for i, u := range r.Current().Upstreams {
-		if u.Name == label && len(r.published[i].prompts) > 0 {
-			return &r.published[i].prompts[0]
+		if list := r.published[i].list; u.Name == label && list != nil && len(list.prompts) > 0 {
+			return list
 		}
 	}
 	r.t.Fatalf("no list of %s is admitted", label)
@@ -181,5 +194,104 @@ func TestReplace_MakesAnotherPolicyIfARuleChanges(t *testing.T) {
 	}
 	if r.admittedOf("a") != a || r.admittedOf("b") != b {
 		t.Error("definitions were admitted again, although a rule plays no part in that")
+	}
+}
+
+func TestReplace_PublishesNoListThatOtherRulesAdmitted(t *testing.T) {
+	r := reloadingTwoTeams(t)
+	g, err := r.NewGeneration(r.load(twoTeams("", "", `screen "bad" { patterns = ["bad"] }`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := g.kept(r.Current().Generation)
+	r.replace(t.Context(), replacement{next: g, kept: kept, lists: make([]*admitted, len(g.Upstreams))}) // as when it takes too long
+	s := r.Current()
+	if s.Catalog.Lookup("b.bad") != nil || s.Catalog.Lookup("b.x") != nil || s.Catalog.Lookup("a.x") == nil {
+		t.Errorf("before the list is admitted, the catalog has %d entries, want those of the other team", len(s.Catalog.Entries()))
+	}
+	if s.AllTried() || s.Listed(1) {
+		t.Error("an upstream without an admitted list counts as listed")
+	}
+	r.settle()
+	if s := r.Current(); s.Catalog.Lookup("b.x") == nil || s.Catalog.Lookup("b.bad") != nil || !s.Listed(1) {
+		t.Error("the list was not admitted by the new rules")
+	}
+}
+
+func TestReplace_PublishesNoListOfAnotherServer(t *testing.T) {
+	r := reloadingTwoTeams(t)
+	r.reload(strings.Replace(twoTeams("", "", ""), "127.0.0.1:1/b", "127.0.0.1:2/b", 1))
+	if s := r.Current(); s.Catalog.Lookup("b.x") != nil || s.Catalog.Lookup("a.x") == nil {
+		t.Error("the list of the earlier server is still published")
+	}
+}
+
+// Only what a change concerns is judged anew, in a later list and by a later configuration.
+func TestAdmit_JudgesOnlyWhatChanged(t *testing.T) {
+	r := newReloading(t, twoTeams("", "", ""), map[string][]string{"a": {"x", "y", "z"}})
+	first := r.admittedOf("a")
+	g := r.Current().Generation
+	later := slices.Clone(first.definitions)
+	later[1] = jsontext.Value(`{"name":"y","title":"new"}`)
+	later[0], later[2] = later[2], later[0]
+	second, err := g.admission.admit(t.Context(), &g.sources[0], later, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.judged[0] != first.judged[2] || second.judged[1] == first.judged[1] || second.judged[2] != first.judged[0] {
+		t.Error("want only the definition that changed to be judged again")
+	}
+	for block, want := range map[string][]bool{ // which definitions are judged again
+		`prompt "a.y" { title = "Why" }`:           {false, true, false},
+		`screen "s" { invisible = true }`:          {true, true, true},
+		`hide "h" { prompts = ["a.x"] }`:           {false, false, false},
+		`lock = "warn"`:                            {true, true, true},
+		`limit { rate = 7 }`:                       {false, false, false},
+		"\n\n# which moves the other team's lines": {false, false, false},
+	} {
+		g, err := r.NewGeneration(r.load(twoTeams("", block, "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := g.admission.admit(t.Context(), &g.sources[0], first.definitions, first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if judged := list.judged[i] != first.judged[i]; judged != want[i] {
+				t.Errorf("%s: definition %d judged again: %v, want %v", block, i, judged, want[i])
+			}
+			if list.judged[i].sent != first.judged[i].sent {
+				t.Errorf("%s: definition %d was parsed again", block, i)
+			}
+		}
+	}
+}
+
+func TestAdmit_EndsWithItsContext(t *testing.T) {
+	r := newReloading(t, twoTeams("", "", ""), map[string][]string{"a": {"x", "y", "z"}})
+	g, first := r.Current().Generation, r.admittedOf("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if list, err := g.admission.admit(ctx, &g.sources[0], first.definitions, nil); list != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("admit = %v, %v", list, err)
+	}
+}
+
+func TestPace_GrowsWhileAListKeepsChanging(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	const cost = 2 * time.Second
+	var p pace
+	now := start
+	for i, seconds := range []float64{2, 4, 8, 16, 32, 32} {
+		p = p.after(now, now.Add(cost))
+		if got := p.due().Sub(p.ended); got.Seconds() != seconds {
+			t.Errorf("after admission %d it waits %v, want %v s", i+1, got, seconds)
+		}
+		now = p.due()
+	}
+	p = p.after(now.Add(16*cost), now.Add(17*cost)) // quiet for as long as it waited
+	if got := p.due().Sub(p.ended); got != cost {
+		t.Errorf("after a quiet time it waits %v, want %v", got, cost)
 	}
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,11 @@ func BenchmarkReload(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			isRunning := func(u published) bool { return u.running != nil }
+			for p.publish(b.Context(), p.Current().Generation); slices.ContainsFunc(p.published, isRunning); {
+				<-p.changed // what took longer than the start waits for
+				p.publish(b.Context(), p.Current().Generation)
+			}
 			turn := 0
 			b.ReportAllocs()
 			for b.Loop() {
@@ -76,7 +82,7 @@ func BenchmarkReload(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				p.replace(b.Context(), next)
+				p.replace(b.Context(), p.prepare(b.Context(), next))
 			}
 			if n := len(p.Current().Catalog.Entries()); n != upstreams*prompts {
 				b.Fatalf("%d entries, want %d", n, upstreams*prompts)

@@ -27,6 +27,8 @@ type Snapshot struct {
 	// States are those of [Generation.Upstreams], in the same order.
 	States []*upstream.State
 
+	// lists are what the admission made of the upstreams' lists; nil where nothing is admitted.
+	lists []*admitted
 	// rejected reports what of the upstreams' lists is not in the catalog, or not as the upstream sent it.
 	rejected []catalog.Report
 	// untried are the indexes of upstreams that have neither answered nor failed yet; unhealthy adds the degraded ones.
@@ -53,7 +55,7 @@ func newSnapshot(g *Generation, merged *catalog.Catalog, states []*upstream.Stat
 		if !state.Tried {
 			s.untried = append(s.untried, i)
 		}
-		if !state.Tried || state.Problem != nil {
+		if !state.Tried || !state.Listed || state.Problem != nil { // tried and not listed, without a problem: being admitted
 			s.unhealthy = append(s.unhealthy, i)
 		}
 		if state.TTL > 0 {
@@ -123,13 +125,30 @@ func (s *Snapshot) AllTried() bool { return len(s.untried) == 0 }
 
 // Listed reports whether a list of the upstream at index i is known: from its connector, from an earlier one or, with a
 // state_dir, from an earlier process.
-func (s *Snapshot) Listed(i int) bool { return s.listed(i, s.States[i]) }
+func (s *Snapshot) Listed(i int) bool {
+	_, known := s.definitions(i, s.States[i])
+	return known && s.lists[i] != nil
+}
 
 // WhollyListed reports whether everything that the upstream at index i offers is known.
-func (s *Snapshot) WhollyListed(i int) bool { return s.whollyListed(i, s.States[i]) }
+func (s *Snapshot) WhollyListed(i int) bool {
+	return s.Listed(i) && (s.States[i].Listed || !s.saved[s.Upstreams[i].Name].Partial)
+}
 
 // Definitions returns the list of the upstream at index i, as the upstream sent it; nil where none is known.
-func (s *Snapshot) Definitions(i int) []jsontext.Value { return s.definitions(i, s.States[i]) }
+func (s *Snapshot) Definitions(i int) []jsontext.Value {
+	definitions, _ := s.definitions(i, s.States[i])
+	return definitions
+}
+
+// setLists completes a snapshot that nobody has seen yet.
+func (s *Snapshot) setLists(published []published) {
+	s.lists = make([]*admitted, len(published))
+	for i := range published {
+		s.lists[i] = published[i].list
+	}
+	s.rejected = s.rejections()
+}
 
 // Lists returns the upstreams' lists as far as they are known now.
 func (s *Snapshot) Lists() Lists {

@@ -1,0 +1,157 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/screen"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// maxReports bounds the reports about one list, besides one that counts the others: a server may list as many mistakes as
+// prompts.
+const maxReports = 100
+
+// admitted is what the admission makes of one upstream's list. It is immutable once it is made; the nil one admits nothing.
+type admitted struct {
+	// definitions are the list as it was sent, so that an unchanged one is recognised.
+	definitions []jsontext.Value
+	rules       listRules
+	judged      []*judged // of each definition
+	prompts     []*catalog.Prompt
+	reports     []catalog.Report
+	// overridden are the labels of the prompt blocks that match a prompt of the list.
+	overridden map[string]bool
+}
+
+// listRules are what of a configuration decides over all prompts of one upstream.
+type listRules struct {
+	upstream, team, prefix, separator, place string
+
+	lock   config.LockSetting
+	screen *screen.Screen
+}
+
+// promptRules are what of a configuration decides over one prompt, beside listRules.
+type promptRules struct {
+	drift string           // how the definition differs from the lock file; empty if it does not, or there is no lock
+	block *config.Override // nil if there is none
+}
+
+// judged is what became of one definition. It is immutable.
+type judged struct {
+	sent       *catalog.Prompt // nil if the definition is not a prompt
+	unreadable error           // why it is not
+	// listed is the prompt as clients are to see it; nil if it is left out. It follows from sent, listRules and rules.
+	listed  *catalog.Prompt
+	rules   promptRules
+	reports []catalog.Report
+}
+
+// admits reports whether the list is what the admission makes of the definitions. Lists are compared by identity: a
+// connector replaces its list whenever something in it changes.
+func (l *admitted) admits(definitions []jsontext.Value) bool {
+	if l == nil || len(l.definitions) != len(definitions) {
+		return false
+	}
+	return len(definitions) == 0 || &l.definitions[0] == &definitions[0]
+}
+
+// add adds what became of the definition at index i.
+func (l *admitted) add(i int, j *judged, source *catalog.Source) {
+	l.judged[i] = j
+	if j.sent == nil {
+		l.reports = append(l.reports, unreadable(source, i, j.unreadable))
+		return
+	}
+	if j.rules.block != nil {
+		l.overridden[j.rules.block.Prompt] = true
+	}
+	l.reports = append(l.reports, j.reports...)
+	if j.listed != nil {
+		l.prompts = append(l.prompts, j.listed)
+	}
+}
+
+// finder returns a function that finds what became of a definition in this list, which may be nil. A list that changes
+// mostly keeps the place of a definition, or else its memory.
+func (l *admitted) finder() func(i int, definition jsontext.Value) *judged {
+	if l == nil {
+		return func(int, jsontext.Value) *judged { return nil }
+	}
+	var byMemory map[*byte]*judged
+	return func(i int, definition jsontext.Value) *judged {
+		switch {
+		case len(definition) == 0:
+			return nil
+		case i < len(l.definitions) && bytes.Equal(l.definitions[i], definition):
+			return l.judged[i]
+		case byMemory == nil:
+			byMemory = make(map[*byte]*judged, len(l.definitions))
+			for i, d := range l.definitions {
+				if len(d) > 0 {
+					byMemory[&d[0]] = l.judged[i]
+				}
+			}
+		}
+		return byMemory[&definition[0]]
+	}
+}
+
+// finish completes the reports. The mask hides the upstream's secrets in them, since they quote definitions.
+func (l *admitted) finish(source *catalog.Source, mask config.Mask) {
+	var nulls nullMembers
+	for _, j := range l.judged {
+		if j.sent != nil {
+			nulls.add(j.sent)
+		}
+	}
+	l.reports = append(nulls.report(source), l.reports...)
+	if more := len(l.reports) - maxReports; more > 0 {
+		last := l.reports[maxReports]
+		l.reports = append(l.reports[:maxReports:maxReports], catalog.Report{
+			Kind: last.Kind, Name: source.Upstream, Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
+			Text: fmt.Sprintf("upstream %q (%s) has %d more findings like these; correct those first", source.Upstream, source.Place, more),
+		})
+	}
+	for i := range l.reports {
+		l.reports[i].Text = mask.Text(l.reports[i].Text)
+	}
+}
+
+// nullMembers counts the prompts of a list with optional members that are null. A serializer that writes null does so in
+// every definition, so that one report for each of them would bury all others.
+type nullMembers struct {
+	prompts      int
+	first, place string // the first prompt's name, and its first place
+}
+
+func (n *nullMembers) add(prompt *catalog.Prompt) {
+	if len(prompt.Nulls) == 0 {
+		return
+	}
+	if n.prompts++; n.prompts == 1 {
+		n.first, n.place = prompt.Name, prompt.Nulls[0]
+	}
+}
+
+func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
+	if n.prompts == 0 {
+		return nil
+	}
+	prompts := "1 prompt"
+	if n.prompts > 1 {
+		prompts = fmt.Sprintf("%d prompts", n.prompts)
+	}
+	return []catalog.Report{{
+		Kind: catalog.NullMembers, Name: source.Upstream,
+		Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
+		Text: fmt.Sprintf("upstream %q (%s) lists %s with members that are null, which the protocol does not allow; "+
+			"the first is %s of prompt %s; they are treated as absent: remove them on the server",
+			source.Upstream, source.Place, prompts, n.place, wire.Quote(n.first)),
+	}}
+}
