@@ -168,6 +168,7 @@ func (g *Gateway) Ready() admin.Readiness {
 	readiness.Draining = g.ending.Load()
 	readiness.Ready = g.ready.Load() && !readiness.Draining
 	readiness.Version, readiness.Started, readiness.Configuration = g.opts.Version, &started, g.loaded.Load()
+	readiness.Reports = append(readiness.Reports, g.publisher.Unsaved()...)
 	readiness.Streams, readiness.Waiting = g.publisher.Subscriptions(), g.requests.Parked()+g.transport.AwaitedReplies()
 	return readiness
 }

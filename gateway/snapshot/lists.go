@@ -42,7 +42,7 @@ func (l List) known() List {
 	return l
 }
 
-// maxListFile bounds a file with the output of promptweir list, in bytes.
+// maxListFile bounds a file with a saved list, and one with the output of promptweir list, in bytes.
 const maxListFile = 256 << 20
 
 // ReadLists reads saved lists: a state_dir, or a file with the JSON that promptweir list prints, whose names are those

@@ -114,6 +114,9 @@ func (p *Publisher) Current() *Snapshot { return p.current.Load() }
 // Started returns when the publisher was made.
 func (p *Publisher) Started() time.Time { return p.started }
 
+// Unsaved returns sentences about the lists that could not be saved in the state_dir. They hold nothing sensitive.
+func (p *Publisher) Unsaved() []string { return p.stateDir.unsaved() }
+
 // Stopped is closed once [Publisher.Run] has returned.
 func (p *Publisher) Stopped() <-chan struct{} { return p.stopped }
 

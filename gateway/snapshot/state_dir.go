@@ -6,16 +6,29 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxTemporary is how old a temporary file may be that somebody is still writing. An older one is left over.
+	maxTemporary = 10 * time.Minute
+	// firstSaveRetry and lastSaveRetry bound the pause before a list that could not be saved is saved again.
+	firstSaveRetry = time.Second
+	lastSaveRetry  = time.Minute
 )
 
 // stateDir keeps the last good list of each upstream on disk, one file each. It is the only writer of its folder in this
@@ -25,15 +38,41 @@ type stateDir struct {
 	logger *slog.Logger
 	// changed holds at most one mark: some list may be newer than its file.
 	changed chan struct{}
+	// problems are sentences about the lists that could not be saved.
+	problems atomic.Pointer[[]string]
 }
 
-// openStateDir creates the folder where it does not exist.
+// openStateDir creates the folder where it does not exist, and removes what a process left over that was killed.
 func openStateDir(path string, logger *slog.Logger) (*stateDir, error) {
 	d := &stateDir{path: path, logger: logger, changed: make(chan struct{}, 1)}
 	if path == "" {
 		return d, nil
 	}
-	return d, os.MkdirAll(path, 0o700)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	d.removeTemporary()
+	return d, nil
+}
+
+// removeTemporary removes old temporary files, under the names that save gives them. Failure does no harm.
+func (d *stateDir) removeTemporary() {
+	entries, _ := os.ReadDir(d.path)
+	for _, entry := range entries {
+		isOurs, _ := filepath.Match("*.[0-9]*.tmp", entry.Name()) // an error would be about the pattern
+		info, err := entry.Info()
+		if isOurs && err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > maxTemporary {
+			_ = os.Remove(filepath.Join(d.path, entry.Name()))
+		}
+	}
+}
+
+// unsaved returns sentences about the lists that could not be saved.
+func (d *stateDir) unsaved() []string {
+	if problems := d.problems.Load(); problems != nil {
+		return *problems
+	}
+	return nil
 }
 
 // load returns the saved list of an upstream. A file that cannot be used is reported and ignored.
@@ -61,36 +100,83 @@ func (d *stateDir) run(ctx context.Context, connectors func() []*upstream.Connec
 	if d.path == "" {
 		return nil
 	}
-	var saved map[*upstream.Connector]uint64
+	saved := map[*upstream.Connector]savedList{}
 	for {
+		var due <-chan time.Time
+		if at := nextDue(saved); !at.IsZero() {
+			due = time.After(time.Until(at))
+		}
 		select {
 		case <-d.changed:
-			saved = d.saveChanged(ctx, connectors(), saved)
+		case <-due:
 		case <-ctx.Done():
-			d.saveChanged(ctx, connectors(), saved)
+			d.saveChanged(ctx, connectors(), saved, true)
 			return nil
 		}
+		saved = d.saveChanged(ctx, connectors(), saved, false)
 	}
 }
 
-// saveChanged saves each list whose count differs from that in saved. It returns the counts of what is on disk then.
-func (d *stateDir) saveChanged(
-	ctx context.Context, connectors []*upstream.Connector, saved map[*upstream.Connector]uint64,
-) map[*upstream.Connector]uint64 {
-	now := map[*upstream.Connector]uint64{}
-	for _, c := range connectors {
-		now[c] = saved[c]
-		state := c.State()
-		if !state.Listed || state.Lists == saved[c] {
-			continue
+// savedList is what is known of one upstream's file.
+type savedList struct {
+	lists uint64 // the count of the list that is on disk
+	// pace keeps a large list that never stops changing from taking up the disk.
+	pace pace
+	// err is why the last attempt failed, and retry the pause before the next; empty and 0 if it did not.
+	err   string
+	retry time.Duration
+	// due is when a newer list is to be saved; zero if the list is on disk.
+	due time.Time
+}
+
+func nextDue(saved map[*upstream.Connector]savedList) (next time.Time) {
+	for _, s := range saved {
+		if !s.due.IsZero() && (next.IsZero() || s.due.Before(next)) {
+			next = s.due
 		}
-		if err := d.save(c.Upstream(), state.Definitions); err != nil {
-			d.logger.WarnContext(ctx, "list not saved", slog.String("upstream", c.Upstream().Name), slog.Any("error", err))
-			continue
-		}
-		now[c] = state.Lists
 	}
-	return now
+	return next
+}
+
+// saveChanged saves each list that is newer than its file, now or if it is due. It returns what is known of the files then.
+func (d *stateDir) saveChanged(
+	ctx context.Context, connectors []*upstream.Connector, saved map[*upstream.Connector]savedList, now bool,
+) map[*upstream.Connector]savedList {
+	next := make(map[*upstream.Connector]savedList, len(connectors))
+	var problems []string
+	for _, c := range connectors {
+		s := saved[c]
+		if state := c.State(); state.Listed && state.Lists != s.lists {
+			if s.due = s.pace.due(); now || !time.Now().Before(s.due) {
+				s = d.saveList(ctx, c.Upstream(), state, s)
+			}
+		}
+		if s.err != "" {
+			problems = append(problems, fmt.Sprintf("the list of upstream %q is not saved in state_dir: %s", c.Upstream().Name, s.err))
+		}
+		next[c] = s
+	}
+	d.problems.Store(&problems)
+	return next
+}
+
+// saveList tries to save one list and returns what is known of its file then.
+func (d *stateDir) saveList(ctx context.Context, u config.Upstream, state *upstream.State, s savedList) savedList {
+	began := time.Now()
+	err := d.save(u, state.Definitions)
+	ended := time.Now()
+	if err != nil {
+		cause := causeOf(err)
+		if cause != s.err { // once, however often it is tried again
+			d.logger.WarnContext(ctx, "list not saved", slog.String("upstream", u.Name), slog.Any("error", err))
+		}
+		retry := min(max(2*s.retry, firstSaveRetry), lastSaveRetry)
+		return savedList{lists: s.lists, err: cause, retry: retry, pace: pace{ended: ended, pause: retry}, due: ended.Add(retry)}
+	}
+	if s.err != "" {
+		d.logger.InfoContext(ctx, "list saved again", slog.String("upstream", u.Name))
+	}
+	return savedList{lists: state.Lists, pace: s.pace.after(began, ended)}
 }
 
 // listFormat is the version of the files' layout.
@@ -117,25 +203,71 @@ func (d *stateDir) save(u config.Upstream, definitions []jsontext.Value) error {
 		With("upstream", wire.Quote(serverOf(u))).
 		With("sha256", wire.Quote(digest(list))).
 		With("definitions", list).JSON()
-	file, err := os.CreateTemp(d.path, u.Name+".*.tmp")
+	return replaceFile(listPath(d.path, u), content)
+}
+
+// replaceFile replaces a file as a whole. The new one is readable by its owner only, and stays over a failure of power.
+func replaceFile(path string, content []byte) error {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	file, err := os.CreateTemp(filepath.Dir(path), name+".*.tmp")
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
 	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), listPath(d.path, u))
+		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
-	return nil
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes a rename in a folder last.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = folder.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // some file systems cannot
+		err = nil
+	}
+	return errors.Join(err, folder.Close())
+}
+
+// readRegular reads a file of a size in bytes at most. It opens it, then looks at what it opened: a pipe would never end.
+func readRegular(path string, most int64) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > most:
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+	}
+	return io.ReadAll(io.LimitReader(file, most))
+}
+
+// causeOf returns an error of the file system without a temporary file's name, which differs each time.
+func causeOf(err error) string {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Op + ": " + pathError.Err.Error()
+	}
+	return err.Error()
 }
 
 // loadList reads the file of an upstream in a folder.
 func loadList(dir string, u config.Upstream) (List, error) {
 	path := listPath(dir, u)
-	content, err := os.ReadFile(path)
+	content, err := readRegular(path, maxListFile)
 	if err != nil {
 		return List{}, err
 	}

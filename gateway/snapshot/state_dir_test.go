@@ -2,15 +2,19 @@ package snapshot_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // serveWithStateDir runs a gateway that saves its lists in a folder.
@@ -115,5 +119,78 @@ func TestWhenDown_HidesAnUpstreamAfterItsGrace(t *testing.T) {
 	changes.WantChange()
 	if names := c.List(); !slices.Equal(names, []string{"steady.two", "up.one"}) {
 		t.Errorf("with the upstream back the list is %q, want both prompts", names)
+	}
+}
+
+func TestStateDir_TriesAgainToSave(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "one")
+	folder := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var log gatewaytest.Log
+	s := gatewaytest.StartWith(t, gatewaytest.Team("a", "", "", p), gateway.Options{StateDir: folder, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	path := filepath.Join(folder, "up.json")
+	upstreamtest.Eventually(t, "the list is saved", func() bool { return exists(path) })
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	p.AwaitStream().Offer("one", "two")
+	upstreamtest.Eventually(t, "the failure is reported", func() bool {
+		return log.Count("list not saved") == 1 && strings.Contains(strings.Join(s.Ready().Reports, "\n"), `upstream "up" is not saved in state_dir`)
+	})
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	upstreamtest.Eventually(t, "the list is saved again", func() bool { return exists(path) && len(s.Ready().Reports) == 0 })
+	if content, err := os.ReadFile(path); err != nil || !bytes.Contains(content, []byte(`"two"`)) {
+		t.Errorf("the file is %s (%v), want the new list", content, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file's mode is %v (%v), want 0600", info.Mode(), err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func TestStateDir_ReadsRegularFilesOnly(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "one")
+	folder := t.TempDir()
+	path := filepath.Join(folder, "up.json")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, log := serveWithStateDir(t, gatewaytest.Team("a", "", "", p), folder)
+	upstreamtest.Eventually(t, "the list is saved in its place", func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().IsRegular()
+	})
+	s.Stop()
+	if !strings.Contains(log.String(), "is not a regular file") {
+		t.Errorf("the pipe was not reported:\n%s", log)
+	}
+}
+
+func TestStateDir_RemovesItsOldTemporaryFiles(t *testing.T) {
+	folder := t.TempDir()
+	for name, age := range map[string]time.Duration{"up.123.tmp": time.Hour, "up.456.tmp": time.Second, "notes.tmp": time.Hour, "up.json": time.Hour} {
+		path, then := filepath.Join(folder, name), time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := gateway.New(gatewaytest.Load(t, `team "a" {}`), gateway.Options{StateDir: folder}); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(folder)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"notes.tmp", "up.456.tmp", "up.json"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("the folder has %q (%v), want %q", names, err, want)
 	}
 }
