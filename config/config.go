@@ -12,6 +12,8 @@ type Config struct {
 	Teams []Team
 	// Lock holds the approved definitions; it is empty if no lock attribute asks for them or there is no lock file.
 	Lock Lock
+	// TeamFiles are the files with teams, as they were written.
+	TeamFiles TeamFiles
 }
 
 // Upstreams returns the upstreams of all teams in configuration order.

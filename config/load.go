@@ -13,6 +13,8 @@ type Options struct {
 	AllowUnsetEnv bool
 	// SkipLockFile leaves the lock file unread, for the command that writes it.
 	SkipLockFile bool
+	// Texts are read in place of files of the folder, by their paths in it, with slashes.
+	Texts map[string]Secret
 	// OnRead is called with each path just before Load reads it or looks for it: folders, configuration files, and the files
 	// that they name. It may be nil.
 	OnRead func(path string)
@@ -28,6 +30,7 @@ func Load(path string, opts Options) (*Config, Diagnostics) {
 	if diags.HasErrors() {
 		return nil, diags // half a configuration could show what a missing hide block was meant to hide
 	}
+	cfg.TeamFiles = newTeamFiles(d.Reader, diags)
 	return cfg, diags
 }
 
@@ -39,7 +42,12 @@ func AdminListen(path string, opts Options) string {
 
 // newDecoder reads the files at path.
 func newDecoder(path string, opts Options) *decoder {
+	texts := make(map[string]string, len(opts.Texts))
+	for name, text := range opts.Texts {
+		texts[name] = text.Reveal()
+	}
 	r := hclread.New(rootSchema(), hclread.Options{
+		Texts:         texts,
 		LookupEnv:     opts.LookupEnv,
 		AllowUnsetEnv: opts.AllowUnsetEnv,
 		OnRead:        opts.OnRead,

@@ -41,8 +41,10 @@ type Options struct {
 	// Version is what the gateway tells clients and servers.
 	Version string
 	// StateDir is a folder in which the last good lists are kept, so that a restart while an upstream is down still
-	// lists its prompts. Empty keeps nothing.
+	// lists its prompts, and the last good texts of team files, see [LoadLastGood]. Empty keeps nothing.
 	StateDir string
+	// LastGood is set where the configuration is not what its files say; see [LoadLastGood].
+	LastGood *LastGood
 	// Memory is how many bytes of memory there are, of which max_buffered may be a percentage. If it is 0, a percentage bounds
 	// nothing.
 	Memory int64
@@ -76,7 +78,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{opts: opts, logger: opts.Logger, reloads: make(chan chan<- error)}
-	g.loaded.Store(&admin.ConfigurationState{Loaded: time.Now()})
+	g.loaded.Store(g.startedWith(opts.LastGood))
 	var err error
 	g.publisher, err = snapshot.NewPublisher(cfg, snapshot.Options{
 		Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector,

@@ -19,7 +19,9 @@ const (
 )
 
 // gauges are the metrics that are read from a running gateway when they are collected.
-type gauges struct{ entries, reports, healthy, subscribers, loaded, loadedAt metric.Int64ObservableGauge }
+type gauges struct {
+	entries, reports, healthy, subscribers, loaded, loadedAt, lastGood metric.Int64ObservableGauge
+}
 
 // observe declares the gauges, until stop is called.
 func (g *Gateway) observe() (stop func()) {
@@ -37,10 +39,12 @@ func (g *Gateway) observe() (stop func()) {
 		loaded:      gauge("promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last is in use, 0 while it was refused."),
 		loadedAt:    gauge("promptweir.config.loaded.time", "s", "When the configuration in use was loaded, in seconds since 1970."),
 	}
+	all.lastGood = gauge("promptweir.config.last_good", "{file}",
+		"Team files whose last good text is in use since the start, because of a mistake.")
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.read(o, all)
 		return nil
-	}, all.entries, all.reports, all.healthy, all.subscribers, all.loaded, all.loadedAt)
+	}, all.entries, all.reports, all.healthy, all.subscribers, all.loaded, all.loadedAt, all.lastGood)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -65,6 +69,7 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	}
 	o.ObserveInt64(all.loaded, inUse)
 	o.ObserveInt64(all.loadedAt, last.Loaded.Unix())
+	o.ObserveInt64(all.lastGood, int64(len(last.LastGood)))
 	kinds := map[catalog.Kind]int64{}
 	for _, r := range s.Reports() {
 		kinds[r.Kind]++

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/promptweir/promptweir/config"
@@ -98,22 +99,7 @@ func TestReload_RefusesABrokenConfiguration(t *testing.T) {
 	good := gatewaytest.Team("eng", "", "", p)
 	r := gatewaytest.ServeReloadable(t, good, gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	c, stream := r.Modern(""), r.Modern("").Listen("1")
-	gauge := func(name string) (value int64) {
-		t.Helper()
-		var all metricdata.ResourceMetrics
-		if err := reader.Collect(t.Context(), &all); err != nil {
-			t.Fatal(err)
-		}
-		for _, scope := range all.ScopeMetrics {
-			for _, m := range scope.Metrics {
-				if points, ok := m.Data.(metricdata.Gauge[int64]); ok && m.Name == name {
-					return points.DataPoints[0].Value
-				}
-			}
-		}
-		t.Fatalf("no metric %s", name)
-		return 0
-	}
+	gauge := func(name string) int64 { return gaugeValue(t, reader, name) }
 	before := r.Ready().Configuration
 	if before.Refused != nil || gauge("promptweir.config.loaded") != 1 || gauge("promptweir.config.loaded.time") != before.Loaded.Unix() {
 		t.Errorf("at the start: %+v", before)
@@ -663,4 +649,22 @@ func TestReload_AdmitsListsAgainWithoutListing(t *testing.T) {
 	if n := len(p.Calls("prompts/list")); n != 1 {
 		t.Errorf("the upstream was listed %d times, want once", n)
 	}
+}
+
+// gaugeValue returns the value of a gauge that has one series.
+func gaugeValue(t *testing.T, reader *metric.ManualReader, name string) int64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if points, ok := m.Data.(metricdata.Gauge[int64]); ok && m.Name == name {
+				return points.DataPoints[0].Value
+			}
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
 }

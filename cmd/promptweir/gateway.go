@@ -25,9 +25,11 @@ const settleBound = 30 * time.Second
 
 // servingOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
 // lists in state_dir and can reload.
-func (a *app) servingOptions(cfg *config.Config, files *watch.Watcher, logger *slog.Logger) gateway.Options {
+func (a *app) servingOptions(
+	cfg *config.Config, lastGood *gateway.LastGood, files *watch.Watcher, logger *slog.Logger,
+) gateway.Options {
 	return gateway.Options{
-		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir, Memory: availableMemory(logger),
+		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir, LastGood: lastGood, Memory: availableMemory(logger),
 		Load: func() (*config.Config, config.Diagnostics) { return a.readWatched(files) },
 	}
 }

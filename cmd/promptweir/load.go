@@ -2,12 +2,14 @@ package main
 
 import (
 	"io"
+	"log/slog"
 	"os"
 
 	"golang.org/x/term"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
+	"github.com/promptweir/promptweir/gateway"
 )
 
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
@@ -30,12 +32,23 @@ func (a *app) loadPath(path string, lenient bool) (*config.Config, error) {
 	})
 }
 
-// loadWatched is load for a gateway that reloads: it also has the files watched.
-func (a *app) loadWatched(files *watch.Watcher) (*config.Config, error) {
+// loadWatched is load for a gateway that reloads: it also has the files watched. Where a team's file has a mistake, its last good
+// text may be used; the diagnostics are printed all the same.
+func (a *app) loadWatched(files *watch.Watcher, logger *slog.Logger) (cfg *config.Config, lastGood *gateway.LastGood, err error) {
 	if a.config == "" {
-		return nil, errNoConfig
+		return nil, nil, errNoConfig
 	}
-	return a.loadWith(func() (*config.Config, config.Diagnostics) { return a.readWatched(files) })
+	var diagnostics config.Diagnostics
+	files.Record(func(visit func(path string)) {
+		cfg, lastGood, diagnostics = gateway.LoadLastGood(a.config, config.Options{OnRead: visit}, logger)
+	})
+	if err := a.printDiagnostics(diagnostics); err != nil {
+		return nil, nil, err
+	}
+	if cfg == nil {
+		return nil, nil, errReported
+	}
+	return cfg, lastGood, nil
 }
 
 // readWatched loads the configuration and has every file and folder that it reads watched, failed reads included: a

@@ -42,7 +42,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	defer flush()
 	surviveBrokenPipes()
 	files := watch.New()
-	cfg, err := a.loadWatched(files)
+	cfg, lastGood, err := a.loadWatched(files, logger)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	options := a.servingOptions(cfg, files, logger)
+	options := a.servingOptions(cfg, lastGood, files, logger)
 	options.Places = places.New(placesOf(descriptorLimit(), cfg.Upstreams()), logger)
 	if profiled {
 		options.Debug = startProfiling()

@@ -42,7 +42,7 @@ func (a *app) stdio(ctx context.Context, as string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the client's terminal has gone
 	defer stop()
 	files := watch.New()
-	cfg, err := a.loadWatched(files)
+	cfg, lastGood, err := a.loadWatched(files, logger)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *app) stdio(ctx context.Context, as string) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	return withGateway(ctx, cfg, a.servingOptions(cfg, files, logger), func(g *gateway.Gateway) error {
+	return withGateway(ctx, cfg, a.servingOptions(cfg, lastGood, files, logger), func(g *gateway.Gateway) error {
 		watching, stop := context.WithCancel(ctx)
 		var group errgroup.Group
 		group.Go(func() error { return reloadOnChange(watching, g, files, nil) })

@@ -32,6 +32,8 @@ type ConfigurationState struct {
 	// Refused and Problems are set while the configuration that was loaded last is not in use.
 	Refused  *time.Time `json:"refused,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
+	// LastGood are the team files whose last good text is in use since the start, because they had a mistake.
+	LastGood []string `json:"last_good,omitempty"`
 }
 
 // UpstreamHealth is the condition of one upstream.
@@ -62,7 +64,9 @@ type EndpointHealth struct {
 
 // Refused returns the state after a configuration was refused. The error's text must hold nothing sensitive.
 func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationState {
-	return &ConfigurationState{Loaded: inUse.Loaded, Refused: &at, Problems: strings.Split(err.Error(), "\n")}
+	return &ConfigurationState{
+		Loaded: inUse.Loaded, Refused: &at, Problems: strings.Split(err.Error(), "\n"), LastGood: inUse.LastGood,
+	}
 }
 
 // startingBound is how long after the start a gateway waits for upstreams that neither answer nor fail before it is ready.

@@ -171,8 +171,8 @@ func TestResult_IsWellFormed(t *testing.T) {
 			t.Errorf("%s: %s, want a finding at %q", raw, show(got, raw), want)
 		}
 	}
-	if got := s.Definition(jsontext.Value(`{"name":"x","messages":7}`), "x"); got.Rejected != nil {
-		t.Errorf("a definition has no messages to check: %v", got.Rejected)
+	if got, err := s.Definition(t.Context(), jsontext.Value(`{"name":"x","messages":7}`), "x"); err != nil || got.Rejected != nil {
+		t.Errorf("a definition has no messages to check: %v, %v", got.Rejected, err)
 	}
 }
 
@@ -192,8 +192,9 @@ func TestDefinition_ChecksTheExposedName(t *testing.T) {
 	} {
 		s := screen.New([]config.Screen{forbidding(test.action, `^root\.`, `\brm$`)})
 		raw := `{"name":"` + test.own + `"}`
-		if got := show(s.Definition(jsontext.Value(raw), test.exposed), raw); got != test.want {
-			t.Errorf("%s of %s as %q: got %s, want %s", test.action, test.own, test.exposed, got, test.want)
+		outcome, err := s.Definition(t.Context(), jsontext.Value(raw), test.exposed)
+		if got := show(outcome, raw); err != nil || got != test.want {
+			t.Errorf("%s of %s as %q: got %s, want %s (%v)", test.action, test.own, test.exposed, got, test.want, err)
 		}
 	}
 }

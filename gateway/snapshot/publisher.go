@@ -180,7 +180,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.publishChanges(ctx) })
 	group.Go(func() error {
-		return p.stateDir.run(ctx, func() []*upstream.Connector { return p.Current().Connectors })
+		return p.stateDir.run(ctx, func() *Generation { return p.Current().Generation })
 	})
 	err := group.Wait()
 	p.admissions.Wait()

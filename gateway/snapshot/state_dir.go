@@ -31,7 +31,7 @@ const (
 	lastSaveRetry  = time.Minute
 )
 
-// stateDir keeps the last good list of each upstream on disk, one file each. It is the only writer of its folder in this
+// stateDir keeps the last good list of each upstream on disk, one file each, and the team files. It is the only writer of its folder in this
 // process. Files are replaced as a whole, so that several processes may share the folder.
 type stateDir struct {
 	path   string // empty keeps nothing
@@ -95,88 +95,111 @@ func (d *stateDir) signal() {
 	}
 }
 
-// run saves changed lists until ctx ends, and then once more so that the last change is not lost.
-func (d *stateDir) run(ctx context.Context, connectors func() []*upstream.Connector) error {
+// run saves changed lists and team files until ctx ends, and then once more so that the last change is not lost.
+func (d *stateDir) run(ctx context.Context, current func() *Generation) error {
 	if d.path == "" {
 		return nil
 	}
-	saved := map[*upstream.Connector]savedList{}
+	saved := savedFiles{lists: map[*upstream.Connector]savedFile{}}
 	for {
 		var due <-chan time.Time
-		if at := nextDue(saved); !at.IsZero() {
+		if at := saved.due(); !at.IsZero() {
 			due = time.After(time.Until(at))
 		}
 		select {
 		case <-d.changed:
 		case <-due:
 		case <-ctx.Done():
-			d.saveChanged(ctx, connectors(), saved, true)
+			d.saveChanged(ctx, current(), saved, true)
 			return nil
 		}
-		saved = d.saveChanged(ctx, connectors(), saved, false)
+		saved = d.saveChanged(ctx, current(), saved, false)
 	}
 }
 
-// savedList is what is known of one upstream's file.
-type savedList struct {
-	lists uint64 // the count of the list that is on disk
+// savedFiles is what is known of the files.
+type savedFiles struct {
+	lists map[*upstream.Connector]savedFile
+	// teams has the team files as they are on disk, and what is known of their file.
+	teams     config.TeamFiles
+	teamsFile savedFile
+}
+
+// savedFile is what is known of one file.
+type savedFile struct {
+	version uint64 // what is on disk: the count of an upstream's list
 	// pace keeps a large list that never stops changing from taking up the disk.
 	pace pace
 	// err is why the last attempt failed, and retry the pause before the next; empty and 0 if it did not.
 	err   string
 	retry time.Duration
-	// due is when a newer list is to be saved; zero if the list is on disk.
+	// due is when something newer is to be saved; zero if nothing is.
 	due time.Time
 }
 
-func nextDue(saved map[*upstream.Connector]savedList) (next time.Time) {
-	for _, s := range saved {
-		if !s.due.IsZero() && (next.IsZero() || s.due.Before(next)) {
-			next = s.due
+// due returns when the next file is to be saved; zero if none is.
+func (s savedFiles) due() (next time.Time) {
+	next = s.teamsFile.due
+	for _, file := range s.lists {
+		if !file.due.IsZero() && (next.IsZero() || file.due.Before(next)) {
+			next = file.due
 		}
 	}
 	return next
 }
 
-// saveChanged saves each list that is newer than its file, now or if it is due. It returns what is known of the files then.
-func (d *stateDir) saveChanged(
-	ctx context.Context, connectors []*upstream.Connector, saved map[*upstream.Connector]savedList, now bool,
-) map[*upstream.Connector]savedList {
-	next := make(map[*upstream.Connector]savedList, len(connectors))
+// saveChanged saves whatever is newer than its file, now or if it is due. It returns what is known of the files then.
+func (d *stateDir) saveChanged(ctx context.Context, g *Generation, saved savedFiles, now bool) savedFiles {
+	next := savedFiles{lists: make(map[*upstream.Connector]savedFile, len(g.Connectors)), teams: saved.teams, teamsFile: saved.teamsFile}
 	var problems []string
-	for _, c := range connectors {
-		s := saved[c]
-		if state := c.State(); state.Listed && state.Lists != s.lists {
-			if s.due = s.pace.due(); now || !time.Now().Before(s.due) {
-				s = d.saveList(ctx, c.Upstream(), state, s)
+	for _, c := range g.Connectors {
+		file, u := saved.lists[c], c.Upstream()
+		if state := c.State(); state.Listed && state.Lists != file.version {
+			var ok bool
+			file, ok = d.attempt(ctx, file, now, "upstream "+u.Name, func() error { return d.save(u, state.Definitions) })
+			if ok {
+				file.version = state.Lists
 			}
 		}
-		if s.err != "" {
-			problems = append(problems, fmt.Sprintf("the list of upstream %q is not saved in state_dir: %s", c.Upstream().Name, s.err))
+		if file.err != "" {
+			problems = append(problems, fmt.Sprintf("the list of upstream %q is not saved in state_dir: %s", u.Name, file.err))
 		}
-		next[c] = s
+		next.lists[c] = file
+	}
+	if teams := g.Config.TeamFiles; !saved.teams.Equal(teams) {
+		var ok bool
+		next.teamsFile, ok = d.attempt(ctx, saved.teamsFile, now, "team files", func() error { return saveTeamFiles(d.path, teams) })
+		if ok {
+			next.teams = teams
+		}
+	}
+	if err := next.teamsFile.err; err != "" {
+		problems = append(problems, "the last good texts of the teams' files are not saved in state_dir: "+err)
 	}
 	d.problems.Store(&problems)
 	return next
 }
 
-// saveList tries to save one list and returns what is known of its file then.
-func (d *stateDir) saveList(ctx context.Context, u config.Upstream, state *upstream.State, s savedList) savedList {
+// attempt tries to save something, now or if it is due, and returns what is known of its file then.
+func (d *stateDir) attempt(ctx context.Context, file savedFile, now bool, what string, save func() error) (_ savedFile, ok bool) {
 	began := time.Now()
-	err := d.save(u, state.Definitions)
+	if file.due = file.pace.due(); !now && began.Before(file.due) {
+		return file, false
+	}
+	err := save()
 	ended := time.Now()
 	if err != nil {
 		cause := causeOf(err)
-		if cause != s.err { // once, however often it is tried again
-			d.logger.WarnContext(ctx, "list not saved", slog.String("upstream", u.Name), slog.Any("error", err))
+		if cause != file.err { // once, however often it is tried again
+			d.logger.WarnContext(ctx, "not saved in state_dir", slog.String("what", what), slog.Any("error", err))
 		}
-		retry := min(max(2*s.retry, firstSaveRetry), lastSaveRetry)
-		return savedList{lists: s.lists, err: cause, retry: retry, pace: pace{ended: ended, pause: retry}, due: ended.Add(retry)}
+		retry := min(max(2*file.retry, firstSaveRetry), lastSaveRetry)
+		return savedFile{version: file.version, err: cause, retry: retry, pace: pace{ended: ended, pause: retry}, due: ended.Add(retry)}, false
 	}
-	if s.err != "" {
-		d.logger.InfoContext(ctx, "list saved again", slog.String("upstream", u.Name))
+	if file.err != "" {
+		d.logger.InfoContext(ctx, "saved in state_dir again", slog.String("what", what))
 	}
-	return savedList{lists: state.Lists, pace: s.pace.after(began, ended)}
+	return savedFile{version: file.version, pace: file.pace.after(began, ended)}, true
 }
 
 // listFormat is the version of the files' layout.

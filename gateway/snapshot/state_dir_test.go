@@ -137,7 +137,7 @@ func TestStateDir_TriesAgainToSave(t *testing.T) {
 	}
 	p.AwaitStream().Offer("one", "two")
 	upstreamtest.Eventually(t, "the failure is reported", func() bool {
-		return log.Count("list not saved") == 1 && strings.Contains(strings.Join(s.Ready().Reports, "\n"), `upstream "up" is not saved in state_dir`)
+		return log.Count("not saved in state_dir\" what=\"upstream up") == 1 && strings.Contains(strings.Join(s.Ready().Reports, "\n"), `upstream "up" is not saved in state_dir`)
 	})
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)

@@ -95,6 +95,10 @@ func (f *finder) folder(path string) {
 
 func (f *finder) entry(path string, entry fs.DirEntry) {
 	isConfig := strings.HasSuffix(path, ".hcl") && !IsLockFile(path)
+	if text, ok := f.options.Texts[f.InFolder(path)]; ok && isConfig {
+		f.standIn(path, text)
+		return
+	}
 	if !isConfig && !entry.IsDir() && entry.Type()&fs.ModeSymlink == 0 {
 		return
 	}
@@ -107,10 +111,22 @@ func (f *finder) entry(path string, entry fs.DirEntry) {
 	case info.IsDir():
 		f.folder(path)
 	case isConfig && !info.Mode().IsRegular(): // reading a pipe would block
-		f.Unplaced("Cannot read the configuration", "%s is not a regular file.", path)
+		f.refuse(path, "Cannot read the configuration", "%s is not a regular file.", path)
 	case isConfig:
 		f.file(path)
 	}
+}
+
+// standIn reads a text in place of a file, under whichever name it is met first.
+func (f *finder) standIn(path, text string) {
+	f.options.OnRead(path)
+	if actual, err := filepath.EvalSymlinks(path); err == nil {
+		if f.seen[actual] {
+			return
+		}
+		f.seen[actual] = true
+	}
+	f.Parse(path, []byte(text))
 }
 
 // first returns the real path of a file or folder that has not been read yet, under this or another name, and that lies
@@ -125,6 +141,7 @@ func (f *finder) first(path string) (actual string, ok bool) {
 		d := &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Link out of the folder",
 			Detail: fmt.Sprintf("%s is a link to something outside of %s, which is not read; put a copy in its place.", path, f.root),
+			Extra:  inFile(path),
 		}
 		if !strings.HasSuffix(path, ".hcl") { // a folder, of secrets perhaps
 			d.Severity = hcl.DiagWarning
@@ -152,7 +169,7 @@ func (f *finder) file(path string) {
 	}
 	// A secret beneath the folder is not configuration either, and diagnostics quote lines.
 	if !strings.HasSuffix(actual, ".hcl") || IsLockFile(actual) {
-		f.Unplaced("Not a configuration file", "%s is a link to a file whose name does not end in .hcl, which is not read.", path)
+		f.refuse(path, "Not a configuration file", "%s is a link to a file whose name does not end in .hcl, which is not read.", path)
 		return
 	}
 	if f.files++; f.files > MaxFiles {
@@ -228,7 +245,7 @@ func readRegular(path string, limit int64, open func(string, int, fs.FileMode) (
 func (f *finder) add(path string, content []byte, err error) {
 	switch {
 	case errors.Is(err, ErrTooLarge):
-		f.Unplaced("Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
+		f.refuse(path, "Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
 	case err != nil:
 		f.unreadable(path, err)
 	default:
@@ -237,7 +254,15 @@ func (f *finder) add(path string, content []byte, err error) {
 }
 
 func (f *finder) unreadable(path string, err error) {
-	f.Unplaced("Cannot read the configuration", "%s: %s.", path, Cause(err))
+	f.refuse(path, "Cannot read the configuration", "%s: %s.", path, Cause(err))
+}
+
+// inFile marks a diagnostic that is about a file as a whole, so that it points into none.
+type inFile string
+
+// refuse reports why a file is not read.
+func (f *finder) refuse(path, summary, detail string, args ...any) {
+	f.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Extra: inFile(path)})
 }
 
 // IsLockFile reports whether a file is a lock file by its name, and so never configuration.

@@ -2,6 +2,7 @@ package hclread
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -16,6 +17,8 @@ type Options struct {
 	AllowUnsetEnv bool
 	// OnRead is called with each path just before the Reader reads it or looks for it. It may be nil.
 	OnRead func(path string)
+	// Texts are read in place of files of the folder, by their paths in it, with slashes.
+	Texts map[string]string
 	// NoFunctions refuses all function calls, for files that hold literals only.
 	NoFunctions bool
 }
@@ -81,6 +84,15 @@ func (r *Reader) Parse(path string, content []byte) {
 
 // Root is the folder at the path that was read, or the folder of the file there.
 func (r *Reader) Root() string { return r.root }
+
+// InFolder returns the path of a file in the folder that was read, with slashes.
+func (r *Reader) InFolder(path string) string {
+	relative, err := filepath.Rel(r.root, path)
+	if err != nil {
+		return path
+	}
+	return filepath.ToSlash(relative)
+}
 
 // IsFolder reports whether the path that was read is a folder.
 func (r *Reader) IsFolder() bool { return r.isFolder }

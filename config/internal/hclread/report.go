@@ -166,18 +166,49 @@ func nameOfBlock(file *hcl.File, offset int) string {
 	return ""
 }
 
-// SoundFile is a file that parses.
-type SoundFile struct {
-	Path    string
-	Content []byte
+// Mistaken returns the paths of the files with an error.
+func (r Report) Mistaken() map[string]bool {
+	paths := map[string]bool{}
+	for _, d := range r.Diagnostics {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		if file, ok := d.Extra.(inFile); ok {
+			paths[string(file)] = true
+		} else if d.Subject != nil {
+			paths[d.Subject.Filename] = true
+		}
+	}
+	return paths
 }
 
+// Files returns the files that were read, by path.
+func (r Report) Files() map[string]File {
+	files := make(map[string]File, len(r.sources))
+	for path, src := range r.sources {
+		files[path] = File{path, src.file.Bytes, src}
+	}
+	return files
+}
+
+// File is a file that was read.
+type File struct {
+	Path    string
+	Content []byte
+
+	source *source
+}
+
+// TopLevel returns the types of blocks at the top level of the file, and attributes there, as far as they can be seen in one
+// that does not parse.
+func (f File) TopLevel() map[string]bool { return f.source.topLevel() }
+
 // SoundFiles returns the files that parse, in order.
-func (r *Reader) SoundFiles() []SoundFile {
-	var files []SoundFile
+func (r *Reader) SoundFiles() []File {
+	var files []File
 	for _, src := range r.sources {
 		if !src.broken {
-			files = append(files, SoundFile{src.path, src.file.Bytes})
+			files = append(files, File{src.path, src.file.Bytes, src})
 		}
 	}
 	return files

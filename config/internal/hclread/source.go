@@ -73,6 +73,26 @@ func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	}
 }
 
+// topLevel returns the identifiers with which lines outside of brackets begin: types of blocks, and attributes. Of a broken
+// file, that is what can be seen.
+func (s *source) topLevel() map[string]bool {
+	found, depth, begins := map[string]bool{}, 0, true
+	for i := range s.tokens {
+		t := &s.tokens[i]
+		if depth == 0 && begins && t.Type == hclsyntax.TokenIdent {
+			found[string(t.Bytes)] = true
+		}
+		switch {
+		case opens(t.Type):
+			depth++
+		case closes(t.Type):
+			depth = max(depth-1, 0)
+		}
+		begins = t.Type == hclsyntax.TokenNewline || t.Type == hclsyntax.TokenComment
+	}
+	return found
+}
+
 // labels returns the first labels of the blocks of a type.
 func (s *source) labels(blockType string) []string {
 	if s.broken {

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// teamFile returns the file of a team with one upstream and some more text.
+func teamFile(team, upstream, more string) string {
+	return fmt.Sprintf("team %q {\n  members = [\"user:ann\"]\n  upstream %q { url = \"https://example.com/mcp\" }\n  %s\n}\n", team, upstream, more)
+}
+
+func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
+	const platform = "gateway {\n  state_dir = \"state\"\n}\n"
+	good := map[string]string{
+		"gateway.hcl": platform, "teams/a.hcl": teamFile("a", "one", ""), "teams/b.hcl": teamFile("b", "two", ""),
+	}
+	for _, test := range []struct {
+		name string
+		// changes are later texts of files; one that is empty removes the file.
+		changes map[string]string
+		// want are the files that are replaced; nil if the load fails.
+		want []string
+	}{
+		{"nothing", nil, []string{}},
+		{"a good change", map[string]string{"teams/a.hcl": teamFile("a", "other", "")}, []string{}},
+		{"a syntax error", map[string]string{"teams/a.hcl": `team "a" {`}, []string{"teams/a.hcl"}},
+		{"an error and another team's good change", map[string]string{
+			"teams/a.hcl": teamFile("a", "one", "colour = 1"), "teams/b.hcl": teamFile("b", "new", ""),
+		}, []string{"teams/a.hcl"}},
+		{"two errors", map[string]string{
+			"teams/a.hcl": teamFile("a", "one", "colour = 1"), "teams/b.hcl": "garbage = ",
+		}, []string{"teams/a.hcl", "teams/b.hcl"}},
+		{"an error in another file than the change", map[string]string{"teams/a.hcl": teamFile("a", "two", "")}, []string{"teams/a.hcl"}},
+		{"a file that is too large", map[string]string{"teams/b.hcl": teamFile("b", "two", strings.Repeat("# much\n", 1<<18))}, []string{"teams/b.hcl"}},
+		{"a pipe", map[string]string{"teams/b.hcl": "PIPE"}, []string{"teams/b.hcl"}},
+		{"the platform's file", map[string]string{"gateway.hcl": platform + "gateway {"}, nil},
+		{"the platform's and a team's file", map[string]string{"gateway.hcl": platform + "colour = 1\n", "teams/a.hcl": `team "a" {`}, nil},
+		{"a team's file with a block of the platform", map[string]string{
+			"teams/a.hcl": "hide \"h\" { prompts = [\"one.*\"] }\n" + teamFile("a", "one", ""),
+		}, []string{"teams/a.hcl"}},
+		{"a file of the platform in the place of a team's", map[string]string{"teams/a.hcl": "hide \"h\" { colour = 1 }\n"}, nil},
+		{"a new file", map[string]string{"teams/c.hcl": `team "c" {`}, nil},
+		{"a removed file", map[string]string{"teams/b.hcl": ""}, []string{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var files []string
+			for name, text := range good {
+				files = append(files, name, text)
+			}
+			dir := write(t, files...)
+			cfg, diags := Load(dir, Options{})
+			if err := diags.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(cfg.TeamFiles.Texts); n != 2 {
+				t.Fatalf("%d team files, want 2", n)
+			}
+			for name, text := range test.changes {
+				change(t, filepath.Join(dir, name), text)
+			}
+			later, replaced, diags := LoadLastGood(dir, Options{}, func(stateDir string) TeamFiles {
+				if stateDir != "state" {
+					t.Errorf("state_dir is %q", stateDir)
+				}
+				return cfg.TeamFiles
+			})
+			if (later == nil) != (test.want == nil) || !slices.Equal(replaced, test.want) {
+				t.Fatalf("replaced %q, want %q; %v", replaced, test.want, diags.Err())
+			}
+			if mistaken := test.want == nil || len(test.want) > 0; mistaken != diags.HasErrors() {
+				t.Errorf("diagnostics: %v", diags.Err())
+			}
+			for _, name := range test.want {
+				if later.TeamFiles.Texts[name] != cfg.TeamFiles.Texts[name] {
+					t.Errorf("%s is not what it was", name)
+				}
+			}
+		})
+	}
+}
+
+// change replaces a file, by a pipe if the text is PIPE, or removes it.
+func change(t *testing.T, path, text string) {
+	t.Helper()
+	err := os.Remove(path)
+	switch {
+	case os.IsNotExist(err):
+		err = os.WriteFile(path, []byte(text), 0o600)
+	case err != nil || text == "":
+	case text == "PIPE":
+		err = syscall.Mkfifo(path, 0o600)
+	default:
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A value that the environment lacks is missing in the last good text too.
+func TestLoadLastGood_FailsWhereTheLastGoodTextFails(t *testing.T) {
+	dir := write(t, "gateway.hcl", "gateway {\n  state_dir = \"state\"\n}\n", "a.hcl", "team \"a\" {\n  upstream \"one\" {\n    url = \"https://example.com/mcp\"\n    headers = { X-Key = env(\"KEY\") }\n  }\n}\n")
+	set := Options{LookupEnv: func(string) (string, bool) { return "7", true }}
+	cfg, diags := Load(dir, set)
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	unset := Options{LookupEnv: func(string) (string, bool) { return "", false }}
+	if later, replaced, diags := LoadLastGood(dir, unset, func(string) TeamFiles { return cfg.TeamFiles }); later != nil || !diags.HasErrors() {
+		t.Errorf("replaced %q", replaced)
+	}
+}
+
+func TestTeamFiles_AreMasked(t *testing.T) {
+	dir := write(t, "gateway.hcl", "gateway {}\n", "a.hcl", teamFile("a", "one", "# hunter2"))
+	cfg, _ := Load(dir, Options{})
+	if text := fmt.Sprintf("%v %+v %#v", cfg, cfg.TeamFiles, cfg.TeamFiles); strings.Contains(text, "hunter2") {
+		t.Errorf("a team's text is printed: %s", text)
+	}
+}

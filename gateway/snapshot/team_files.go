@@ -1,0 +1,81 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// maxTeamFiles bounds the texts of all team files together, in bytes.
+const maxTeamFiles = 64 << 20
+
+// teamFilesPath returns where the team files of the configuration in a folder are. Lists end in .json, so that no upstream's
+// label can make the same name.
+func teamFilesPath(dir, root string) string {
+	return filepath.Join(dir, "teams-"+digest([]byte(root))[:16]+".lastgood")
+}
+
+// saveTeamFiles replaces the file with the team files of a configuration.
+func saveTeamFiles(dir string, files config.TeamFiles) error {
+	if files.Root == "" {
+		return nil
+	}
+	texts, size := make(wire.Object, 0, len(files.Texts)), 0
+	for _, name := range slices.Sorted(maps.Keys(files.Texts)) {
+		text := files.Texts[name].Reveal()
+		if size += len(name) + len(text); size > maxTeamFiles {
+			return fmt.Errorf("they are larger than %d bytes together", maxTeamFiles)
+		}
+		texts = append(texts, wire.NewMember(name, wire.Quote(text)))
+	}
+	content := texts.JSON()
+	return replaceFile(teamFilesPath(dir, files.Root), wire.Object{}.
+		With("format", jsontext.Value(listFormat)).
+		With("folder", wire.Quote(files.Root)).
+		With("sha256", wire.Quote(digest(content))).
+		With("files", content).JSON())
+}
+
+// ReadTeamFiles returns the team files that a gateway with the configuration in a folder has saved in a state_dir. They are
+// empty if there are none.
+func ReadTeamFiles(dir, folder string) (files config.TeamFiles, err error) {
+	root, err := filepath.Abs(folder)
+	if err != nil {
+		return config.TeamFiles{}, err
+	}
+	path := teamFilesPath(dir, root)
+	content, err := readRegular(path, 8*maxTeamFiles) // JSON may escape each byte
+	if errors.Is(err, fs.ErrNotExist) {
+		return config.TeamFiles{}, nil
+	}
+	if err != nil {
+		return config.TeamFiles{}, err
+	}
+	object, err := wire.ParseObject(content)
+	if err != nil {
+		return config.TeamFiles{}, fmt.Errorf("%s: %w", path, err)
+	}
+	texts := object.Get("files")
+	saved, _ := object.Text("folder")
+	sum, _ := object.Text("sha256")
+	switch {
+	case string(object.Get("format")) != listFormat:
+		return config.TeamFiles{}, fmt.Errorf("%s: its format is not %s", path, listFormat)
+	case saved != root || sum != digest(texts):
+		return config.TeamFiles{}, fmt.Errorf("%s: its content does not match its sha256, or is about another folder", path)
+	}
+	files = config.TeamFiles{Root: root, Texts: map[string]config.Secret{}}
+	for _, member := range wire.Members(texts) {
+		text, _ := wire.Text(member.Value)
+		files.Texts[member.Name] = config.NewSecret(text)
+	}
+	return files, nil
+}
