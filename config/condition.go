@@ -23,8 +23,8 @@ type Condition struct {
 	// programs are the regular expressions that are written out, compiled once.
 	programs map[string]*hclread.Program
 
-	readsPrompt     bool
-	principalFields []string
+	readsPrompt, readsUpstream bool
+	principalFields            []string
 }
 
 // ErrUnknown means that a condition depends on facts that are not known.
@@ -89,6 +89,9 @@ func (c *Condition) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 // ReadsPrompt reports whether the condition depends on the prompt.
 func (c *Condition) ReadsPrompt() bool { return c.readsPrompt }
 
+// ReadsUpstream reports whether the condition depends on which upstream offers the prompt.
+func (c *Condition) ReadsUpstream() bool { return c.readsUpstream }
+
 // PrincipalFields returns the fields of a principal that the condition depends on, sorted: "subject", "groups", "claims", or
 // "claims.NAME" for a single claim. Principals with the same [PrincipalFacts.Value] for all of them get the same answer.
 func (c *Condition) PrincipalFields() []string { return c.principalFields }
@@ -112,6 +115,8 @@ func (c *Condition) findReads() {
 		switch traversal.RootName() {
 		case "prompt":
 			c.readsPrompt = true
+			field := stepName(traversal, 1)
+			c.readsUpstream = c.readsUpstream || field == "upstream" || field == "" // the whole prompt, or a computed attribute
 		case "principal":
 			c.principalFields = append(c.principalFields, fieldsOf(traversal)...)
 		}

@@ -6,10 +6,6 @@ import "github.com/promptweir/promptweir/upstream/client"
 type (
 	// Options are what a connector needs beside its configuration.
 	Options = client.Options
-	// Request is a request for a server.
-	Request = client.Request
-	// Caller identifies a caller by a key.
-	Caller = client.Caller
 	// Result is the result of a request.
 	Result = client.Result
 	// Relay passes on what a server says during a call.

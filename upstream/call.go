@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // minShare is the part of the timeout, one in so many, that an attempt must have had for its timeout to count in the circuit
@@ -40,7 +41,11 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 		if conn.session == nil || conn == lost {
 			return Result{}, unavailable(e.name, Unreachable, time.Until(conn.retryAt), errNoSession)
 		}
-		result, err = k.try(ctx, d, conn, try > 0)
+		pool := conn.poolFor(k)
+		result, err = k.try(ctx, d, conn, pool, try > 0)
+		if conn.legacy.changesEra(k, pool, err) {
+			result, err = k.tryOtherEra(ctx, d, conn, err)
+		}
 		if !errors.Is(err, client.ErrSessionLost) || client.Started(err) {
 			break
 		}
@@ -51,9 +56,9 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 	return result, err
 }
 
-// try makes the call on a session of a connection, if the circuit breaker allows it. Again says that it was tried before
+// try makes the call on a session of a connection's pool, if the circuit breaker allows it. Again says that it was tried before
 // on a session that was lost.
-func (k *call) try(ctx context.Context, d *deadline, conn *connection, again bool) (result Result, err error) {
+func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *sessionPool, again bool) (result Result, err error) {
 	done, err := conn.breaker.Allow()
 	if err != nil {
 		return Result{}, unavailable(conn.name, BreakerOpen, time.Until(conn.reopensAt()), err)
@@ -64,18 +69,20 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 			signal(conn.suspect)
 		}
 	}()
-	session, pooled, err := conn.pool.acquire(ctx, d, k.relay)
+	session, pooled, err := pool.acquire(ctx, d, k.relay)
 	if err != nil {
 		return Result{}, err
 	}
 	// Measured only now: waiting for a session is not the server's time.
 	share := d.left()
 	err = errPanicked // for the breaker, which must be told how every call ended that it allowed, even one that panics
-	result, err = session.Call(ctx, k.request, k.relayDuring(d))
-	if client.MayRefuseEra(err) && !client.Started(err) {
+	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
+	result, err = session.Call(ctx, &sent, k.relayDuring(d))
+	// A server of both eras may refuse a ping of the legacy one and be there all the same.
+	if pool == conn.pool && client.MayRefuseEra(err) && !client.Started(err) {
 		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
 			if pooled != nil {
-				conn.pool.release(pooled, true)
+				pool.release(pooled, true)
 			}
 			signal(conn.suspect) // the session of this connection, too, has to be replaced
 			return Result{}, lost
@@ -83,7 +90,7 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 	}
 	if pooled != nil {
 		isLost := errors.Is(err, client.ErrSessionLost)
-		conn.pool.release(pooled, isLost)
+		pool.release(pooled, isLost)
 		switch {
 		case !isLost || client.Started(err):
 		case again:
@@ -93,6 +100,27 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, again boo
 		}
 	}
 	return result, k.attribute(err, share)
+}
+
+// tryOtherEra makes a call in the legacy era that the server refused in the modern one because it cannot ask the client there, or
+// in the modern era if there is no legacy session. If it does not ask in the legacy era either, its refusal stands.
+func (k *call) tryOtherEra(ctx context.Context, d *deadline, conn *connection, err error) (Result, error) {
+	if errors.Is(err, errNoLegacySession) {
+		return k.try(ctx, d, conn, conn.pool, false)
+	}
+	refusal, name := err, k.request.Name
+	result, err := k.try(ctx, d, conn, conn.legacy.pool, false)
+	_, answered := errors.AsType[*wire.Error](err)
+	switch {
+	case errors.Is(err, errNoLegacySession):
+		return Result{}, refusal
+	case answered && !client.Started(err): // without having asked
+		conn.legacy.giveUp(ctx, name, client.RefusedServerRequest(refusal))
+		return Result{}, refusal
+	case answered, err == nil:
+		conn.legacy.learn(ctx, name, client.RefusedServerRequest(refusal))
+	}
+	return result, err
 }
 
 // relayDuring returns the call's relay such that, while a client is asked, other calls may have the slot and the deadlines

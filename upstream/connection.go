@@ -16,6 +16,7 @@ type connection struct {
 	name    string
 	session *client.Session // nil while there is none
 	pool    *sessionPool
+	legacy  *legacyGets // nil if the session is of the legacy era, or its revision is configured
 	// breaker is closed when the connection begins.
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	// opened is when the breaker opened, in Unix nanoseconds, and cooldown how long it then stays open.
@@ -55,6 +56,14 @@ func newConnection(session *client.Session, u config.Upstream, onTransition func
 		},
 	})
 	return c
+}
+
+// poolFor returns the pool whose sessions a call is to be made on.
+func (c *connection) poolFor(k *call) *sessionPool {
+	if c.legacy.begins(k) {
+		return c.legacy.pool
+	}
+	return c.pool
 }
 
 // noConnection returns a connection without a session.

@@ -95,13 +95,36 @@ func (c *Connector) Retire(ctx context.Context) {
 	}
 }
 
+// Request is a request for an upstream.
+type Request struct {
+	Method string
+	// Name is the prompt's name for prompts/get and empty otherwise.
+	Name string
+	// Params may be nil.
+	Params wire.Object
+	// Caller is who asks, so that callers take turns; nil for a caller like any other.
+	Caller Caller
+	// Endpoints are those that may have the request.
+	Endpoints EndpointSet
+}
+
+// Caller identifies a caller by a key.
+type Caller interface{ Key() string }
+
+// EndpointSet is some of an upstream's endpoints: bit i stands for the one at index i of [State.Endpoints], of which a
+// configuration allows 64. The zero value is all of them, however many there are.
+type EndpointSet uint64
+
+// Has reports whether the endpoint at an index is in the set.
+func (s EndpointSet) Has(i int) bool { return s == 0 || s&(1<<i) != 0 }
+
 // Call sends a request to the upstream and returns its result, within the upstream's timeout, which is paused while a
 // client is asked by the relay. The relay may be nil. Errors are a [*wire.Error] if the upstream answered with one,
 // [*Unavailable] if it did not answer, the context's own if the caller gave up, and [ErrRetired], with nothing sent, if
 // another connector has taken over.
 //
-// It waits for the rate limit and for a slot, and picks the endpoints that list the prompt. They are tried in turn until
-// one answers, then again with a pause before each attempt, up to the attempts that the retry block allows in all. What may
+// It waits for the rate limit and for a slot, and picks those of the request's endpoints that list the prompt. They are tried
+// in turn until one answers, then again with a pause before each attempt, up to the attempts that the retry block allows in all. What may
 // have been processed in part, or has asked the client, is not tried again. The first attempts leave time for others: as many
 // as there are healthy endpoints, or attempts configured. If all fail, the error is that of the first, which was the most
 // likely to succeed.
@@ -198,9 +221,18 @@ func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 	if request.Method == wire.Complete {
 		name, _ = request.Params.Object("ref").Text("name")
 	}
-	listing := slices.DeleteFunc(slices.Clone(c.endpoints), func(e *endpoint) bool { return !e.status.Load().prompts.has(name) })
+	var allowed, listing []*endpoint
+	for i, e := range c.endpoints {
+		if !request.Endpoints.Has(i) {
+			continue
+		}
+		allowed = append(allowed, e)
+		if e.status.Load().prompts.has(name) {
+			listing = append(listing, e)
+		}
+	}
 	if len(listing) == 0 { // let the servers say so themselves
-		listing = c.endpoints
+		listing = allowed
 	}
 	var unhealthy []*endpoint
 	for _, e := range listing {
@@ -266,8 +298,7 @@ func (c *Connector) logDifferences(before, next *State) {
 	case len(next.Differences) == 0:
 		c.logger.Info("endpoints define their prompts identically again")
 	default:
-		c.logger.Warn("endpoints define prompts differently, the definition of the first endpoint is listed",
-			slog.Any("prompts", next.Differences))
+		c.logger.Warn("endpoints define prompts differently", slog.Any("prompts", next.Differences))
 	}
 }
 

@@ -28,9 +28,10 @@
 //     place and is repeated within half a minute. No change is lost, neither during a refresh nor while a stream was
 //     broken.
 //   - Rate, concurrency and timeout count for the upstream as a whole. With a prompt on several endpoints, a call fails only
-//     if none of them answers within its timeout.
-//   - A request is never repeated once any byte of its response has arrived, or its client was asked something. See package
-//     client for the one exception below the level of responses.
+//     if none of those that the request allows answers within its timeout.
+//   - A request is never repeated once any byte of its response has arrived, or its client was asked something. The one
+//     exception is a get that a server of both eras refuses because it cannot ask the client in the modern one: see
+//     legacy_gets.go. See package client for another below the level of responses.
 //   - Callers take turns where calls have to wait. What could not be answered in its time is refused and not sent.
 //   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not answer
 //     ([*Unavailable]). Only the latter count in the circuit breaker, and only those that are the server's fault: not a
@@ -41,5 +42,5 @@
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
 // Reading order: connector.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, refresh.go, endpoint.go,
-// connection.go, session_pool.go, merge.go, state.go, telemetry.go, errors.go, backoff.go, aliases.go.
+// connection.go, session_pool.go, legacy_gets.go, merge.go, state.go, telemetry.go, errors.go, backoff.go, aliases.go.
 package upstream

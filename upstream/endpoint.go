@@ -97,6 +97,10 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	conn := newConnection(session, e.upstream, e.breakerChanged)
 	conn.pool = newSessionPool(ctx, e.name, e.logger, session)
 	defer conn.pool.close()
+	if session.MayBeLegacyToo() {
+		conn.legacy = newLegacyGets(ctx, e.name, e.logger, session)
+		defer conn.legacy.pool.close()
+	}
 	e.replace(conn)
 	e.update(func(s *status) { s.Connected, s.Revision = true, session.Revision })
 	e.logger.InfoContext(ctx, "upstream connected", slog.String("revision", session.Revision))

@@ -67,7 +67,9 @@ var (
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
 	// errListUnknown is the refusal of a server that listed prompts before, and still declares that it has some.
 	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server no longer knows the method")
-	errLostAgain         = errors.New("a new session was lost at once")
+	// errNoLegacySession means that a get that should be made in the legacy era has to be made in the modern one.
+	errNoLegacySession = fmt.Errorf("%w in the legacy era", errNoSession)
+	errLostAgain       = errors.New("a new session was lost at once")
 	// errPanicked is what the circuit breaker is told about a call that panics.
 	errPanicked = errors.New("call panicked")
 )
@@ -93,7 +95,7 @@ func isCancelled(err error) bool {
 // isExcused reports whether err is not the server's fault.
 func isExcused(err error) bool {
 	_, hurried := errors.AsType[*hurriedError](err)
-	return hurried || isCancelled(err) || errors.Is(err, errConcurrency)
+	return hurried || isCancelled(err) || errors.Is(err, errConcurrency) || errors.Is(err, errNoLegacySession)
 }
 
 // isMeasured reports whether the time that a call took is the server's: it answered, or did not within the call's time.

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript})
+	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript, "asking": playAsking})
 }
 
 // daemonize starts a command that outlives its parent in a session of its own, and prints its process ID.

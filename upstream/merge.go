@@ -47,7 +47,7 @@ type mergedLists struct {
 // reports them to the upstream's owner.
 func mergeLists(statuses []*status) mergedLists {
 	if len(statuses) == 1 {
-		return mergedLists{definitions: statuses[0].definitions}
+		return mergedLists{definitions: statuses[0].Definitions}
 	}
 	var (
 		union   []jsontext.Value
@@ -58,15 +58,15 @@ func mergeLists(statuses []*status) mergedLists {
 		for i, name := range s.prompts.names {
 			first, known := listed[name]
 			if !known {
-				union = append(union, s.definitions[i])
-			} else if i == s.prompts.at[name] && !sameDefinition(first, s.definitions[i]) {
+				union = append(union, s.Definitions[i])
+			} else if i == s.prompts.at[name] && !sameDefinition(first, s.Definitions[i]) {
 				differs[name] = true
 			}
 		}
 		// Only after the whole list, so that its own duplicates are not taken for known.
 		for name, i := range s.prompts.at {
 			if _, known := listed[name]; !known {
-				listed[name] = s.definitions[i]
+				listed[name] = s.Definitions[i]
 			}
 		}
 	}

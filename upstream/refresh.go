@@ -163,7 +163,7 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error {
 	traced, finish := e.metrics.start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
-	switch hadPrompts := len(e.status.Load().definitions) > 0; {
+	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
 	case err != nil:
 	case list.Unknown && hadPrompts:
 		err = cmp.Or(s.Recheck(traced), errListUnknown)
@@ -204,18 +204,18 @@ func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, tt
 		e.logger.InfoContext(ctx, "upstream healthy")
 	}
 	// Many servers send the same list again after each notification: without this, each would become a new catalog.
-	same := before.listed && equalLists(before.definitions, definitions)
+	same := before.Listed && equalLists(before.Definitions, definitions)
 	var prompts promptIndex
 	if !same {
-		definitions = shareDefinitions(before.definitions, definitions)
+		definitions = shareDefinitions(before.Definitions, definitions)
 	}
 	if e.isReplica && !same {
 		prompts = newPromptIndex(definitions)
 	}
 	e.update(func(s *status) {
-		s.tried, s.listed, s.ttl, s.Problem = true, true, ttl, nil
+		s.tried, s.Listed, s.ttl, s.Problem = true, true, ttl, nil
 		if !same {
-			s.definitions, s.prompts = definitions, prompts
+			s.Definitions, s.prompts = definitions, prompts
 			s.lists++
 		}
 	})

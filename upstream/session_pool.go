@@ -48,9 +48,14 @@ type sessionPool struct {
 	name    string // the upstream's
 	logger  *slog.Logger
 	primary *client.Session
-	ctx     context.Context //nolint:containedctx // ends with the primary session
-	cancel  context.CancelFunc
-	work    sync.WaitGroup
+	// revision is what sessions speak at most, and open opens one.
+	revision string
+	open     func(context.Context, client.SessionOptions) (*client.Session, error)
+	// noSession is the error of a call that gets none; nil if the primary one does in its place.
+	noSession error
+	ctx       context.Context //nolint:containedctx // ends with the primary session
+	cancel    context.CancelFunc
+	work      sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	all    []*pooledSession
@@ -79,7 +84,8 @@ type pooledSession struct {
 func newSessionPool(ctx context.Context, name string, logger *slog.Logger, primary *client.Session) *sessionPool {
 	ctx, cancel := context.WithCancel(ctx)
 	return &sessionPool{
-		name: name, logger: logger, primary: primary, ctx: ctx, cancel: cancel, exclusive: !primary.TiesMessages(),
+		name: name, logger: logger, primary: primary, revision: primary.Revision, open: primary.Sibling,
+		ctx: ctx, cancel: cancel, exclusive: !primary.TiesMessages(),
 		waiting: map[wire.Capabilities]int{}, failedAt: map[wire.Capabilities]time.Time{}, changed: make(chan struct{}),
 	}
 }
@@ -101,7 +107,7 @@ func (p *sessionPool) acquire(ctx context.Context, d *deadline, relay *Relay) (*
 		case free != nil:
 			return free.session, free, nil
 		case changed == nil:
-			return p.primary, nil, nil
+			return p.primary, nil, p.noSession
 		}
 		late := half.C
 		if !opening {
@@ -110,7 +116,7 @@ func (p *sessionPool) acquire(ctx context.Context, d *deadline, relay *Relay) (*
 		select {
 		case <-changed:
 		case <-late:
-			return p.primary, nil, nil
+			return p.primary, nil, p.noSession
 		case <-ctx.Done():
 			return nil, nil, unavailable(p.name, Overloaded, 0, errPoolExhausted)
 		}
@@ -119,9 +125,9 @@ func (p *sessionPool) acquire(ctx context.Context, d *deadline, relay *Relay) (*
 
 // needed returns the capabilities that a session for the relay must declare, and whether that takes a pooled session.
 func (p *sessionPool) needed(relay *Relay) (set wire.Capabilities, needed bool) {
-	if relay.Reply != nil && !wire.Modern(p.primary.Revision) {
+	if relay.Reply != nil && !wire.Modern(p.revision) {
 		if declared, err := wire.ParseObject(relay.Capabilities); err == nil {
-			set = wire.ReadCapabilities(declared).In(p.primary.Revision)
+			set = wire.ReadCapabilities(declared).In(p.revision)
 		}
 	}
 	logs := relay.LogLevel != "" && relay.Notify != nil && !p.primary.TiesMessages()
@@ -233,7 +239,7 @@ func (p *sessionPool) openLocked(set wire.Capabilities) {
 
 // serve opens a session and receives what belongs to no call until ctx ends or the session breaks.
 func (p *sessionPool) serve(ctx context.Context, s *pooledSession) error {
-	session, err := p.primary.Sibling(ctx, client.SessionOptions{
+	session, err := p.open(ctx, client.SessionOptions{
 		Capabilities: s.set, Relays: true, Exclusive: s.exclusive, OnUntied: p.makeExclusive,
 	})
 	if err != nil {

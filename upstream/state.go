@@ -30,7 +30,7 @@ type State struct {
 	// replicas may be down without degrading the upstream.
 	Problem *Problem
 	// Differences are the names of prompts whose definitions differ between endpoints, sorted. They differ during a
-	// rolling deployment, so this is no conflict: the definition of the first endpoint is listed, calls go to all.
+	// rolling deployment, so this is no conflict. Which endpoints may serve a prompt is up to callers: see [Request].
 	Differences []string
 	// Endpoints are in configuration order.
 	Endpoints []EndpointState
@@ -46,6 +46,10 @@ type EndpointState struct {
 	Revision string
 	// Problem is why the endpoint's list is not fresh; nil if it is.
 	Problem *Problem
+	// Listed is true after the endpoint has listed its prompts, and Definitions is its last good list. A list with the same
+	// bytes as the one before is that one, so that a new list has another first element or length.
+	Listed      bool
+	Definitions []jsontext.Value
 }
 
 // Problem is why an upstream, or an endpoint of it, is degraded.
@@ -66,7 +70,7 @@ func summarize(before *State, statuses []*status) *State {
 	for i, s := range statuses {
 		next.Endpoints[i] = s.EndpointState
 		next.Tried = next.Tried && s.tried
-		next.Listed = next.Listed || s.listed
+		next.Listed = next.Listed || s.Listed
 		if s.ttl > 0 && (next.TTL == 0 || s.ttl < next.TTL) {
 			next.TTL = s.ttl
 		}
@@ -106,12 +110,11 @@ func (s *State) setPrompts(m mergedLists) {
 type status struct {
 	EndpointState
 
-	// ttl, tried, listed, definitions and lists are those of State, for this endpoint.
-	ttl           time.Duration
-	tried, listed bool
-	definitions   []jsontext.Value
-	lists         uint64
-	// prompts indexes definitions. It is kept only if there are other endpoints to compare it with.
+	// ttl, tried and lists are those of State, for this endpoint.
+	ttl   time.Duration
+	tried bool
+	lists uint64
+	// prompts indexes Definitions. It is kept only if there are other endpoints to compare it with.
 	prompts promptIndex
 }
 
@@ -126,4 +129,4 @@ func (s *status) setProblem(reason Reason, err error) {
 }
 
 // isFresh reports whether the last good list is up to date.
-func (s *status) isFresh() bool { return s.listed && s.Problem == nil }
+func (s *status) isFresh() bool { return s.Listed && s.Problem == nil }

@@ -68,6 +68,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	return l.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		after := l.merged(before, s)
 		changes := config.DiffLocks(before, after)
+		l.printDifferences(s)
 		if l.diff {
 			return l.printChanges(changes)
 		}
@@ -113,6 +114,16 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 		}
 	}
 	return config.NewLock(all)
+}
+
+// printDifferences says where replicas disagree, because a lock can approve one definition only.
+func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
+	for i, state := range s.States {
+		if len(state.Differences) > 0 {
+			fmt.Fprintf(l.err, "promptweir: the replicas of %s define these prompts differently, and the lock approves the first replica's: %s\n",
+				s.Upstreams[i].Name, oneLine(strings.Join(state.Differences, ", "), maxReport))
+		}
+	}
 }
 
 // printChanges prints each change with its definitions: the new one, or the lines that differ.

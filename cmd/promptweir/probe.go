@@ -183,7 +183,12 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 	step := wire.PromptsGet + " " + oneLine(prompt.Name, len(prompt.Name))
 	result, err := p.call(ctx, wire.PromptsGet, prompt.Name, params)
 	if err != nil {
-		return p.printFailure(step, err)
+		_ = p.printFailure(step, err)
+		if sdk := client.RefusedServerRequest(err); sdk != "" {
+			fmt.Fprintf(p.out, "%s: its server requests need the legacy era (%s): the gateway makes such gets on a legacy session, "+
+				"if the client can be asked\n", step, sdk)
+		}
+		return err
 	}
 	description, err := describeResult(result)
 	if err != nil {

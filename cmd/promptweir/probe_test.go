@@ -15,8 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts probe three servers: MODERN, of the modern era, requires a token; LEGACY has sessions, and a prompt that fails;
-// BARE declares no capabilities.
+// The scripts probe four servers: MODERN, of the modern era, requires a token; LEGACY has sessions, and a prompt that fails;
+// BARE declares no capabilities; ASKING has a prompt that sends a server request, which the modern era does not allow.
 func TestProbe_FollowsTheScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/probe", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
@@ -25,6 +25,7 @@ func TestProbe_FollowsTheScripts(t *testing.T) {
 				"MODERN": behindToken(probeable(false), true),
 				"LEGACY": behindToken(probeable(true), false),
 				"BARE":   http.HandlerFunc(serveBare),
+				"ASKING": mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return asking() }, &mcp.StreamableHTTPOptions{Stateless: true}),
 			} {
 				server := httptest.NewServer(handler)
 				env.Defer(server.Close)
@@ -57,6 +58,16 @@ func probeable(failing bool) *mcp.Server {
 			return nil, errors.New("nobody\tknows \x1b[31mwhy")
 		}
 		return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{"who": &mcp.ElicitParams{Message: "Who?"}}}, nil
+	})
+	return server
+}
+
+// asking returns a server with a prompt that asks the client as in the legacy era.
+func asking() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
+	server.AddPrompt(&mcp.Prompt{Name: "who"}, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		_, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Who?"})
+		return nil, err
 	})
 	return server
 }

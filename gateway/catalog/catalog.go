@@ -50,19 +50,58 @@ type Entry struct {
 	// Fingerprint covers the name and the meaning of the definition. Member order, white space and escapes do not
 	// count, so a server that shuffles members from list to list does not look like one whose prompts change.
 	Fingerprint Fingerprint
-	// Visibility is what policy decided about the entry, see [Options].
-	Visibility *policy.Visibility
 
-	fold string
+	// visibility is what policy decided about the entry, see [Options]. PerOwner is nil unless it decided for each owner; then
+	// it has an element for each.
+	visibility *policy.Visibility
+	perOwner   []*policy.Visibility
+	fold       string
 }
 
-// VisibleTo reports whether an audience may see the entry. This is the one decision behind list, get, completion and
-// notifications.
-func (e *Entry) VisibleTo(audience *policy.Audience) bool { return audience.Sees(e.Visibility) }
+// VisibleTo reports whether an audience may see the entry: by any of its owners. This is the one decision behind list, get,
+// completion and notifications.
+func (e *Entry) VisibleTo(audience *policy.Audience) bool {
+	if e.perOwner == nil {
+		return audience.Sees(e.visibility)
+	}
+	return slices.ContainsFunc(e.perOwner, audience.Sees)
+}
 
-// Decide evaluates what [Entry.VisibleTo] depends on, within a budget. The error is [policy.ErrBudget].
+// VisibilityTo returns what policy decided about an entry that an audience sees: about the first owner by which it does.
+func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
+	for _, v := range e.perOwner {
+		if audience.Sees(v) {
+			return v
+		}
+	}
+	return e.visibility
+}
+
+// OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is shared: do not modify it.
+func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
+	if e.perOwner == nil {
+		return e.Owners
+	}
+	var owners []Owner
+	for i, v := range e.perOwner {
+		if audience.Sees(v) {
+			owners = append(owners, e.Owners[i])
+		}
+	}
+	return owners
+}
+
+// Decide evaluates what [Entry.VisibleTo] and [Entry.OwnersFor] depend on, within a budget. The error is [policy.ErrBudget].
 func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
-	return audience.Decide(e.Visibility, b)
+	if e.perOwner == nil {
+		return audience.Decide(e.visibility, b)
+	}
+	for _, v := range e.perOwner {
+		if err := audience.Decide(v, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Owner is an upstream that offers an entry's prompt.
@@ -72,6 +111,8 @@ type Owner struct {
 	Name string
 	// Place is where the upstream is configured, as PATH:LINE.
 	Place string
+	// Endpoints are those of [Prompt.Endpoints].
+	Endpoints uint64
 }
 
 // newEntry returns the entry of claims that agree.
@@ -88,16 +129,31 @@ func (c *Catalog) newEntry(claims []claim) *Entry {
 		Fingerprint: Fingerprint(sum[:len(Fingerprint{})]),
 		fold:        fold(name),
 	}
-	if c.opts.Visibility != nil {
-		e.Visibility = c.opts.Visibility(e)
-	}
+	c.decide(e)
 	return e
+}
+
+// decide sets what policy decided about a new entry.
+func (c *Catalog) decide(e *Entry) {
+	if c.opts.Visibility == nil {
+		return
+	}
+	e.visibility = c.opts.Visibility(e, &e.Owners[0])
+	if len(e.Owners) == 1 || c.opts.PerOwner == nil || !c.opts.PerOwner(e) {
+		return
+	}
+	e.perOwner = make([]*policy.Visibility, len(e.Owners))
+	e.perOwner[0] = e.visibility
+	for i := 1; i < len(e.Owners); i++ {
+		e.perOwner[i] = c.opts.Visibility(e, &e.Owners[i])
+	}
 }
 
 func (c *Catalog) owners(claims []claim) []Owner {
 	owners := make([]Owner, len(claims))
 	for i, claim := range claims {
 		owners[i] = owner(&c.sources[claim.source], claim.prompt.Name)
+		owners[i].Endpoints = claim.prompt.Endpoints
 	}
 	return owners
 }
@@ -109,7 +165,7 @@ func owner(source *Source, name string) Owner {
 // same reports whether the two entries are indistinguishable.
 func (e *Entry) same(other *Entry) bool {
 	return e == other || e.Name == other.Name && e.Team == other.Team &&
-		slices.Equal(e.Owners, other.Owners) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.same(other.Overrides)
+		slices.Equal(e.Owners, other.Owners) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.Equal(other.Overrides)
 }
 
 func lookup(entries []*Entry, name string) *Entry {

@@ -30,9 +30,11 @@ type Options struct {
 	// KeepFirst keeps the first of several definitions that claim one exposed name, in configuration order. Otherwise
 	// all claimants are left out.
 	KeepFirst bool
-	// Visibility is called once for each new entry; its result becomes [Entry.Visibility]. It must be pure. If it is
-	// nil, nobody sees any entry.
-	Visibility func(*Entry) *policy.Visibility
+	// Visibility is what policy decides about a new entry that one of its owners serves. It must be pure, and is called once
+	// for each entry: for its first owner, and for the others too if PerOwner says so. If Visibility is nil, nobody sees any
+	// entry; if PerOwner is, all owners are alike.
+	Visibility func(*Entry, *Owner) *policy.Visibility
+	PerOwner   func(*Entry) bool
 }
 
 // claim is one prompt's claim to one exposed name. A catalog's claims are sorted by name, then source.
@@ -224,10 +226,11 @@ func changedNames(stale, fresh []claim) set {
 }
 
 func samePrompt(a, b *Prompt) bool {
-	return a == b || bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed && a.Overrides.same(b.Overrides)
+	return a == b || bytes.Equal(a.Definition, b.Definition) && a.Exposed == b.Exposed &&
+		a.Endpoints == b.Endpoints && a.Overrides.Equal(b.Overrides)
 }
 
 // agrees reports whether two prompts are interchangeable: a get may go to the upstream of either.
 func (p *Prompt) agrees(other *Prompt) bool {
-	return p.Hash == other.Hash && p.Overrides.same(other.Overrides)
+	return p.Hash == other.Hash && p.Overrides.Equal(other.Overrides)
 }

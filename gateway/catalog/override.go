@@ -40,7 +40,8 @@ func (o ArgumentOverrides) Empty() bool { return len(o.Fixed)+len(o.Defaults) ==
 // Fixes reports whether an argument is fixed, so that a client may not send it.
 func (o ArgumentOverrides) Fixes(argument string) bool { return contains(o.Fixed, argument) }
 
-func (o ArgumentOverrides) same(other ArgumentOverrides) bool {
+// Equal reports whether both add the same values.
+func (o ArgumentOverrides) Equal(other ArgumentOverrides) bool {
 	equal := func(a, b ArgumentValue) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) }
 	return slices.EqualFunc(o.Fixed, other.Fixed, equal) && slices.EqualFunc(o.Defaults, other.Defaults, equal)
 }

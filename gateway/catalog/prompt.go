@@ -28,6 +28,9 @@ type Prompt struct {
 	Exposed string
 	// Overrides are the arguments that the gateway adds to a get.
 	Overrides ArgumentOverrides
+	// Endpoints are those of the upstream's endpoints that may serve the prompt, a bit for each in configuration order; 0
+	// is all of them.
+	Endpoints uint64
 
 	// The name's value is Definition[nameStart:nameEnd].
 	nameStart, nameEnd int

@@ -87,12 +87,10 @@ type exposure struct {
 func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
 	all := map[promptKey]exposure{}
 	for _, entry := range s.Catalog.Entries() {
-		readers := s.Policy.Readers(entry.Team, entry.Owners[0].Upstream, entry.Name, entry.JSON)
-		if len(readers) == 0 {
-			continue
-		}
 		for _, owner := range entry.Owners {
-			all[promptKey{owner.Upstream, owner.Name}] = exposure{entry.Name, readers}
+			if readers := s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.JSON); len(readers) > 0 {
+				all[promptKey{owner.Upstream, owner.Name}] = exposure{entry.Name, readers}
+			}
 		}
 	}
 	return all
@@ -161,7 +159,7 @@ func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason
 			return "", report.Text
 		}
 	}
-	if prompt, listed := listedPrompt(s, source, key.own); prompt == nil && listed {
+	if prompts, listed := listedPrompts(s, source, key.own); len(prompts) == 0 && listed {
 		return "", fmt.Sprintf("upstream %q does not offer it", key.upstream)
 	}
 	if hide := s.Policy.HiddenBy(u.Team, u.Name, name, definition); hide != "" {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -32,9 +34,9 @@ func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Ex
 	var offered, absent []Explanation
 	for _, without := range s.NamesWithoutBlock(name) {
 		for _, candidate := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {
-			prompt, listed := listedPrompt(s, &candidate.Source, candidate.Own)
-			explanation := explain(s, principal, candidate, prompt, name)
-			explanation.Absent, explanation.Unknown = prompt == nil && listed, prompt == nil && !listed
+			prompts, listed := listedPrompts(s, &candidate.Source, candidate.Own)
+			explanation := explain(s, principal, candidate, prompts, name)
+			explanation.Absent, explanation.Unknown = len(prompts) == 0 && listed, len(prompts) == 0 && !listed
 			if explanation.Absent {
 				absent = append(absent, explanation)
 			} else {
@@ -48,43 +50,68 @@ func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Ex
 	return offered
 }
 
-// explain is for one upstream that may own the name, with its prompt if that is known.
-func explain(s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompt *catalog.Prompt, name string) Explanation {
-	chain := admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
-	chain.addOverride()
-	chain.addLock()
-	chain.addName()
-	chain.addScreens()
+// explain is for one upstream that may own the name, with its prompts if they are known.
+func explain(s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompts []listedPrompt, name string) Explanation {
+	chain := explainAdmission(s, c, prompts, name)
 	var definition []byte
 	if chain.prompt != nil {
 		definition = chain.prompt.Definition
 	}
-	decision := s.Policy.Explain(principal, c.Source.Team, firstOwner(s, &c.Source, name), name, definition)
+	decision := s.Policy.Explain(principal, c.Source.Team, c.Source.Upstream, name, definition)
 	return Explanation{Decision: chain.around(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
 }
 
-// firstOwner returns the upstream by which the policy decides: the first of an entry's owners.
-func firstOwner(s *snapshot.Snapshot, source *catalog.Source, name string) string {
-	entry := s.Catalog.Lookup(name)
-	if entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool { return o.Upstream == source.Upstream }) {
-		return entry.Owners[0].Upstream
-	}
-	return source.Upstream
+// listedPrompt is a prompt as an upstream, or one of its endpoints, lists it.
+type listedPrompt struct {
+	prompt catalog.Prompt
+	// endpoint says which one of several lists it so; empty where there is only one.
+	endpoint string
 }
 
-// listedPrompt returns the prompt that an upstream lists under its own name, nil where that is unknown, and whether the whole
-// list is known.
-func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
+// listedPrompts returns the prompt that an upstream lists under its own name, as each of its endpoints defines it, and whether
+// the whole list is known.
+func listedPrompts(s *snapshot.Snapshot, source *catalog.Source, own string) (prompts []listedPrompt, listed bool) {
 	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == source.Upstream })
 	if at < 0 {
 		return nil, false
 	}
-	for _, definition := range s.Definitions(at) {
-		if prompt, err := catalog.ParsePrompt(definition); err == nil && prompt.Name == own {
-			return &prompt, true
+	add := func(definitions []jsontext.Value, endpoint string) {
+		for _, definition := range definitions {
+			if prompt, err := catalog.ParsePrompt(definition); err == nil && prompt.Name == own {
+				prompts = append(prompts, listedPrompt{prompt, endpoint})
+				return
+			}
 		}
 	}
-	return nil, s.WhollyListed(at)
+	replicas := s.Replicas(at)
+	for i, endpoint := range replicas {
+		add(endpoint.Definitions, fmt.Sprintf("endpoint %d (%s)", i+1, endpoint.Address))
+	}
+	if replicas == nil {
+		add(s.Definitions(at), "")
+	}
+	return prompts, s.WhollyListed(at)
+}
+
+// explainAdmission explains what happens to a prompt outside of the policy: as the first endpoint defines it whose definition
+// is admitted or, if none is, as the first of all does. Prompts may be empty.
+func explainAdmission(s *snapshot.Snapshot, c catalog.Candidate, prompts []listedPrompt, name string) *admissionChain {
+	chosen := newAdmissionChain(s, c, nil, name)
+	var refused []policy.Step
+	for i := range prompts {
+		chain := newAdmissionChain(s, c, &prompts[i].prompt, name)
+		if i == 0 || chosen.leftBy > 0 && chain.leftBy == 0 {
+			chosen = chain
+		}
+		if chain.leftBy > 0 {
+			step := chain.steps[chain.leftBy-1]
+			refused = append(refused, policy.Step{Rule: step.Rule, Text: prompts[i].endpoint + " does not serve it: " + step.Text})
+		}
+	}
+	if chosen.leftBy == 0 {
+		chosen.steps = append(chosen.steps, refused...)
+	}
+	return chosen
 }
 
 // admissionChain explains what happens to one prompt outside of the policy.
@@ -96,6 +123,15 @@ type admissionChain struct {
 	prompt *catalog.Prompt
 	steps  []policy.Step
 	leftBy int // the number of the step that leaves the prompt out; 0 while none does
+}
+
+func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalog.Prompt, name string) *admissionChain {
+	chain := &admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
+	chain.addOverride()
+	chain.addLock()
+	chain.addName()
+	chain.addScreens()
+	return chain
 }
 
 func (c *admissionChain) add(place config.Place, leavesOut bool, format string, args ...any) {

@@ -174,3 +174,31 @@ func TestExplain_PutsARenamedPromptFirst(t *testing.T) {
 		}
 	}
 }
+
+// The first replica has drifted, so that what clients see is the second one's.
+func TestExplain_SaysWhichReplicasServe(t *testing.T) {
+	drifted := gatewaytest.NewPeer(t, "p", `{"name":"x","title":"new"}`)
+	approved := gatewaytest.NewPeer(t, "p", `{"name":"x","title":"old"}`)
+	lock := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", approved)).Lock()
+	serve := func(first, second *gatewaytest.Peer) *gatewaytest.Server {
+		text := fmt.Sprintf("team \"eng\" {\n  members = [\"user:bob\"]\n  lock = \"enforce\"\n  upstream \"p\" {\n    urls = [%q, %q]\n  }\n}\nauth { anonymous = true }\n", first.URL, second.URL)
+		return gatewaytest.ServeLocked(t, text, lock)
+	}
+	drifted2 := gatewaytest.NewPeer(t, "p", `{"name":"x","title":"new"}`)
+	want := `p.x as x of p: visible true, depends false
+  gateway.hcl:4: upstream "p" of team "eng" owns it
+* gateway.hcl:1: user:bob is a member of team "eng"
+  gateway.hcl:1: lock = "enforce": its definition is the one in promptweir.lock.hcl
+  gateway.hcl:1: endpoint 1 (` + drifted.URL + `) does not serve it: lock = "enforce": its definition differs from that in promptweir.lock.hcl, so it is left out
+`
+	s := serve(drifted, approved)
+	s.AwaitReplicas()
+	if diff := cmp.Diff(want, explain(s, "user:bob", "p.x")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	s = serve(drifted, drifted2)
+	s.AwaitReplicas()
+	if steps := explain(s, "user:bob", "p.x"); !strings.Contains(steps, "visible false") || strings.Contains(steps, "does not serve it") {
+		t.Errorf("where no replica may serve it: %s", steps)
+	}
+}

@@ -137,6 +137,17 @@ func (p *Policy) owner(team, upstream string) *team {
 	return t
 }
 
+// ReadsUpstream reports whether the visibility of a team's entry may depend on which of its owners serves it.
+func (p *Policy) ReadsUpstream(team, name string) bool {
+	t, ok := p.teams[team]
+	if !ok {
+		return false
+	}
+	reads := func(b *block) bool { return b != nil && b.When != nil && b.When.ReadsUpstream() && b.Matches(name) }
+	return slices.ContainsFunc(p.hides, reads) || slices.ContainsFunc(t.hides, reads) ||
+		slices.ContainsFunc(p.rules[t.first:t.end], func(r rule) bool { return reads(r.expose) })
+}
+
 // Visibility returns the rules that show the entry with this exposed name and definition, which is JSON, and which an
 // upstream of the team owns. It is nil if no rule does, or if the team has no such upstream.
 func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Visibility {

@@ -153,7 +153,8 @@ func randomConditions(t testing.TB) []*config.Condition {
 	return conditions(t, `prompt.title == "T"`, `length(prompt.arguments) == 0`, `prompt.meta.public`, `try(prompt.meta.public, false)`,
 		`principal.subject == "user:u0"`, `contains(principal.groups, "group:g0")`, `principal.claims.tier == "gold"`,
 		`try(principal.claims.tier, "") == "gold"`, `principal.subject == try(prompt.meta.owner, "")`, `contains(principal.groups, prompt.name)`,
-		`prompt.name != "a.x" || principal.claims.tier == 7`, `true`, `false`)
+		`prompt.name != "a.x" || principal.claims.tier == 7`, `prompt.upstream == "t0u1"`,
+		`prompt["upstream"] != "t1u0" && principal.subject == "user:u0"`, `true`, `false`)
 }
 
 func memberOf(cfg *config.Config, who policy.Principal, team string) bool {
@@ -193,6 +194,12 @@ func TestPolicy_AgreesWithTheConfiguration(t *testing.T) {
 					t.Fatalf("seed %d: %+v sees %+v but nothing of team %s", seed, who, e, e.team)
 				}
 				checkDecision(t, seed, p.Explain(who, e.team, e.upstream, e.name, []byte(e.definition)), want)
+				for _, other := range upstreamsOf(&w.cfg, e) {
+					alike := audience.Sees(p.Visibility(e.team, other, e.name, []byte(e.definition))) == want
+					if !alike && !p.ReadsUpstream(e.team, e.name) {
+						t.Fatalf("seed %d: %+v sees %+v otherwise of %s, though nothing reads the upstream", seed, who, e, other)
+					}
+				}
 				if open := p.Explain(who, e.team, e.upstream, e.name, nil); !open.Depends && open.Visible != want || open.Depends && open.Visible {
 					t.Fatalf("seed %d: without the definition of %+v: %+v, want %v", seed, e, open, want)
 				}
@@ -204,6 +211,21 @@ func TestPolicy_AgreesWithTheConfiguration(t *testing.T) {
 			sees[audience] = seen
 		}
 	}
+}
+
+// upstreamsOf returns the upstreams that may own an entry, if that of the entry may.
+func upstreamsOf(cfg *config.Config, e entry) (names []string) {
+	for _, t := range cfg.Teams {
+		for _, u := range t.Upstreams {
+			if t.Name == e.team {
+				names = append(names, u.Name)
+			}
+		}
+	}
+	if !slices.Contains(names, e.upstream) {
+		return nil
+	}
+	return names
 }
 
 func checkDecision(t *testing.T, seed uint64, d policy.Decision, visible bool) {

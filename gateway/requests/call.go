@@ -24,10 +24,10 @@ type call struct {
 	outcome
 }
 
-// newGetCall returns the call of a get. A get with a requestState goes to the one owner that issued it, or to the parked get
-// that waits for it.
-func newGetCall(r *Request, entry *catalog.Entry) (*call, error) {
-	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, caller: r, owners: entry.Owners}
+// newGetCall returns the call of a get that these owners may serve. A get with a requestState goes to the one owner that
+// issued it, or to the parked get that waits for it.
+func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call, error) {
+	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, caller: r, owners: owners}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
 		return c, c.resumeFrom(r)
 	}
@@ -39,7 +39,9 @@ func newGetCall(r *Request, entry *catalog.Entry) (*call, error) {
 func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	var first error
 	for _, owner := range c.healthyFirst() {
-		request := upstream.Request{Method: c.method, Params: c.paramsFor(&owner), Caller: c.caller}
+		request := upstream.Request{
+			Method: c.method, Params: c.paramsFor(&owner), Caller: c.caller, Endpoints: upstream.EndpointSet(owner.Endpoints),
+		}
 		if c.method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
 			request.Name = owner.Name
 		}

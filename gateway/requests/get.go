@@ -55,14 +55,14 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	if !ok {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: name must be a string")
 	}
-	entry, err := h.authorize(ctx, r, out, name)
+	entry, owners, err := h.authorize(ctx, r, out, name)
 	if err != nil {
 		return nil, err
 	}
 	if err := h.schemas.checkArguments(ctx, entry, r.Params.Get("arguments")); err != nil {
 		return nil, err
 	}
-	c, err := newGetCall(r, entry)
+	c, err := newGetCall(r, entry, owners)
 	if err != nil {
 		return nil, err
 	}
@@ -70,35 +70,36 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	return c, nil
 }
 
-// authorize returns the entry that a get or completion is about, if its caller may see it and is within its limits, which
-// count the request until its response is written.
-func (h *Handler) authorize(ctx context.Context, r *Request, out *Response, name string) (*catalog.Entry, error) {
+// authorize returns the entry that a get or completion is about and the owners that may serve it, if its caller may see it and is
+// within its limits, which count the request until its response is written.
+func (h *Handler) authorize(
+	ctx context.Context, r *Request, out *Response, name string,
+) (entry *catalog.Entry, owners []catalog.Owner, err error) {
 	if err := h.settle(ctx, r); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s := r.Snapshot
 	audience := s.Policy.Audience(r.Caller.Principal)
 	view, err := s.RequestView(audience)
 	if err != nil {
-		return nil, rulesTakeTooLong()
+		return nil, nil, rulesTakeTooLong()
 	}
 	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name would differ from an unknown one.
-	entry := view.Lookup(name)
-	if entry == nil {
-		return nil, unknownPrompt(name)
+	if entry = view.Lookup(name); entry == nil {
+		return nil, nil, unknownPrompt(name)
 	}
 	r.operation.target(entry.Name)
 	share := s.Config.Gateway.MaxBuffered
 	if h.memory.Busy(share) && h.memory.Full(share, r.Holder()) {
-		return nil, errUnread()
+		return nil, nil, errUnread()
 	}
 	out.release, err = h.limits.acquire(&r.Caller.Principal,
-		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), audience.Limit(entry.Visibility))
+		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), audience.Limit(entry.VisibilityTo(audience)))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.screening = newScreening(h.logger, entry, s.Screen(entry.Team))
-	return entry, nil
+	return entry, entry.OwnersFor(audience), nil
 }
 
 // unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may not see.
@@ -128,7 +129,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	if !ok {
 		return wire.NewError(wire.InvalidParams, "Invalid params: ref.name must be a string")
 	}
-	entry, err := h.authorize(ctx, r, out, name)
+	entry, owners, err := h.authorize(ctx, r, out, name)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		return err
 	}
 	result := upstream.Result{JSON: jsontext.Value(noCompletions), Revision: wire.LatestLegacy}
-	owners := slices.DeleteFunc(slices.Clone(entry.Owners), func(o catalog.Owner) bool {
+	owners = slices.DeleteFunc(slices.Clone(owners), func(o catalog.Owner) bool {
 		return !r.Snapshot.Connector(o.Upstream).Completes()
 	})
 	if len(owners) == 0 {
@@ -206,16 +207,22 @@ func allStrings(value jsontext.Value) bool {
 func (h *Handler) GetDirectly(ctx context.Context, s *snapshot.Snapshot, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
 	name, _ := params.Text("name")
 	entry := s.Catalog.Lookup(name)
+	var audience *policy.Audience
 	if principal != nil {
-		entry = s.Lookup(s.Policy.Audience(*principal), name)
+		audience = s.Policy.Audience(*principal)
+		entry = s.Lookup(audience, name)
 	}
 	if entry == nil {
 		return nil, unknownPrompt(name)
 	}
+	owners := entry.Owners
+	if audience != nil {
+		owners = entry.OwnersFor(audience)
+	}
 	if err := h.schemas.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
 		return nil, err
 	}
-	c := &call{snapshot: s, entry: entry, method: wire.PromptsGet, params: withOverrides(entry, params), owners: entry.Owners}
+	c := &call{snapshot: s, entry: entry, method: wire.PromptsGet, params: withOverrides(entry, params), owners: owners}
 	if err := c.callOwners(ctx, &upstream.Relay{}); err != nil {
 		return nil, err
 	}

@@ -16,14 +16,20 @@ import (
 // prompts.
 const maxReports = 100
 
-// admitted is what the admission makes of one upstream's list. It is immutable once it is made; the nil one admits nothing.
+// admitted is what the admission makes of one upstream's list, or of the lists of its endpoints. It is immutable once it is
+// made; the nil one admits nothing.
 type admitted struct {
-	// definitions are the list as it was sent, so that an unchanged one is recognised.
+	// offer is what the upstream sent, so that an unchanged one is recognised.
+	offer offer
+	// definitions are the list as it was sent. With several endpoints, each has a part of its own instead.
 	definitions []jsontext.Value
-	rules       listRules
-	judged      []*judged // of each definition
-	prompts     []*catalog.Prompt
-	reports     []catalog.Report
+	parts       []*admitted // nil for an endpoint that was not listed
+	// served are the sets of endpoints that serve a prompt each, of those that not all endpoints serve; no set occurs twice.
+	served  []uint64
+	rules   listRules
+	judged  []*judged // of each definition
+	prompts []*catalog.Prompt
+	reports []catalog.Report
 	// overridden are the labels of the prompt blocks that match a prompt of the list.
 	overridden map[string]bool
 }
@@ -52,14 +58,8 @@ type judged struct {
 	reports []catalog.Report
 }
 
-// admits reports whether the list is what the admission makes of the definitions. Lists are compared by identity: a
-// connector replaces its list whenever something in it changes.
-func (l *admitted) admits(definitions []jsontext.Value) bool {
-	if l == nil || len(l.definitions) != len(definitions) {
-		return false
-	}
-	return len(definitions) == 0 || &l.definitions[0] == &definitions[0]
-}
+// admits reports whether the list is what the admission makes of the offer.
+func (l *admitted) admits(o offer) bool { return l != nil && l.offer.same(o) }
 
 // add adds what became of the definition at index i.
 func (l *admitted) add(i int, j *judged, source *catalog.Source) {

@@ -8,7 +8,8 @@
 //	         a goroutine for the upstream: admit its list
 //
 // A definition passes three checks between an upstream's list and the catalog, which together are its admission: the
-// lock file approves it, its prompt block overrides parts of it, and the screen blocks look at the result.
+// lock file approves it, its prompt block overrides parts of it, and the screen blocks look at the result. Each endpoint's own
+// list is admitted, and an endpoint serves only what was admitted of it.
 //
 // Promises:
 //   - Snapshots and generations are immutable and swapped atomically. A request loads one and uses it to the end, so
@@ -23,5 +24,5 @@
 //     changed; entries and views stay unless the policy or a name changed.
 //   - With a state_dir, the last good list of each upstream survives a restart.
 //
-// Reading order: publisher.go, caller.go, subscription.go, evaluate.go, snapshot.go, view.go, generation.go, admission.go, admitted.go, pace.go, lists.go, state_dir.go, team_files.go
+// Reading order: publisher.go, caller.go, subscription.go, evaluate.go, snapshot.go, view.go, generation.go, admission.go, admitted.go, replicas.go, pace.go, lists.go, state_dir.go, team_files.go
 package snapshot

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
@@ -31,9 +29,9 @@ func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) 
 // evaluate returns the snapshot of the saved lists, without those that are not admitted when ctx ends.
 func (g *Generation) evaluate(ctx context.Context) (*Snapshot, []published) {
 	states, lists := g.states(), make([]published, len(g.Upstreams))
-	admitted := g.admitLists(ctx, func(i int) (definitions []jsontext.Value, earlier *admitted, ok bool) {
-		definitions, ok = g.definitions(i, states[i])
-		return definitions, nil, ok
+	admitted := g.admitLists(ctx, func(i int) (offered offer, earlier *admitted, ok bool) {
+		offered, ok = g.offer(i, states[i])
+		return offered, nil, ok
 	})
 	for i := range lists {
 		lists[i].list = admitted[i]
@@ -46,17 +44,17 @@ func (g *Generation) evaluate(ctx context.Context) (*Snapshot, []published) {
 // admitLists admits, until ctx ends, the lists of those upstreams for which want returns one; earlier is the list that was
 // admitted before. The result is nil for the others, and for those that were not done in time.
 func (g *Generation) admitLists(
-	ctx context.Context, want func(i int) (definitions []jsontext.Value, earlier *admitted, ok bool),
+	ctx context.Context, want func(i int) (offered offer, earlier *admitted, ok bool),
 ) []*admitted {
 	lists := make([]*admitted, len(g.Upstreams))
 	var running sync.WaitGroup
 	for i := range lists {
-		definitions, earlier, ok := want(i)
+		offered, earlier, ok := want(i)
 		if !ok {
 			continue
 		}
 		running.Go(func() {
-			lists[i], _ = g.admission.admit(ctx, &g.sources[i], definitions, earlier) // nil when ctx has ended
+			lists[i], _ = g.admission.admitOffer(ctx, &g.sources[i], offered, earlier) // nil when ctx has ended
 		})
 	}
 	running.Wait()
@@ -85,12 +83,13 @@ func (g *Generation) contribution(i int, list *published) catalog.Source {
 func (g *Generation) shown(lists []published, states []*upstream.State) []*upstream.State {
 	shown := slices.Clone(states)
 	for i, state := range states {
-		definitions, known := g.definitions(i, state)
+		offered, known := g.offer(i, state)
 		p := &lists[i]
-		if !known || p.list.admits(definitions) || p.listed {
+		shown[i] = p.list.degrade(state)
+		if !known || p.list.admits(offered) || p.listed {
 			continue
 		}
-		early := *state
+		early := *shown[i]
 		early.Tried = p.running != nil && time.Since(p.running.began) >= admissionBound
 		if p.list == nil {
 			early.Listed, early.Lists, early.Definitions = false, 0, nil

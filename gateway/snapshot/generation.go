@@ -204,9 +204,10 @@ func (g *Generation) catalogOptions() catalog.Options {
 	p := g.Policy // not g: a catalog may outlive many generations, and keeps these options
 	return catalog.Options{
 		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
-		Visibility: func(e *catalog.Entry) *policy.Visibility {
-			return p.Visibility(e.Team, e.Owners[0].Upstream, e.Name, e.JSON)
+		Visibility: func(e *catalog.Entry, owner *catalog.Owner) *policy.Visibility {
+			return p.Visibility(e.Team, owner.Upstream, e.Name, e.JSON)
 		},
+		PerOwner: func(e *catalog.Entry) bool { return p.ReadsUpstream(e.Team, e.Name) },
 	}
 }
 

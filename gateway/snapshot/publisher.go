@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/config"
@@ -233,13 +232,13 @@ func (p *Publisher) prepare(ctx context.Context, next *Generation) replacement {
 	current, states := p.Current(), next.states()
 	r := replacement{next: next, kept: next.kept(current.Generation)}
 	indexes := current.indexes()
-	r.lists = next.admitLists(ctx, func(i int) (definitions []jsontext.Value, earlier *admitted, ok bool) {
+	r.lists = next.admitLists(ctx, func(i int) (offered offer, earlier *admitted, ok bool) {
 		at, known := indexes[next.Upstreams[i].Name]
 		if r.kept[i] >= 0 || !known || current.lists[at] == nil {
-			return nil, nil, false
+			return offer{}, nil, false
 		}
-		definitions, ok = next.definitions(i, states[i])
-		return definitions, current.lists[at], ok
+		offered, ok = next.offer(i, states[i])
+		return offered, current.lists[at], ok
 	})
 	return r
 }
@@ -304,9 +303,9 @@ func (p *Publisher) takeUp(ctx context.Context, g *Generation, states []*upstrea
 	for i, state := range states {
 		u := &p.published[i]
 		u.take()
-		definitions, known := g.definitions(i, state)
-		if due := u.pace.due(); known && !u.list.admits(definitions) && u.running == nil && !p.wait(now, due) {
-			u.running = p.admit(ctx, g, i, definitions)
+		offered, known := g.offer(i, state)
+		if due := u.pace.due(); known && !u.list.admits(offered) && u.running == nil && !p.wait(now, due) {
+			u.running = p.admit(ctx, g, i, offered)
 			u.running.listed = state.Lists > 0
 		}
 		if u.running != nil {
@@ -333,13 +332,13 @@ func (p *Publisher) wait(now, due time.Time) bool {
 }
 
 // admit begins to admit a list of the upstream at index i.
-func (p *Publisher) admit(ctx context.Context, g *Generation, i int, definitions []jsontext.Value) *running {
+func (p *Publisher) admit(ctx context.Context, g *Generation, i int, offered offer) *running {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &running{began: time.Now(), stop: cancel, done: make(chan result, 1)}
 	earlier := cmp.Or(p.published[i].list, p.published[i].earlier)
 	p.admissions.Go(func() {
 		defer cancel()
-		list, err := g.admission.admit(ctx, &g.sources[i], definitions, earlier)
+		list, err := g.admission.admitOffer(ctx, &g.sources[i], offered, earlier)
 		if err != nil {
 			return
 		}

@@ -96,7 +96,7 @@ func (s *Snapshot) view(audience *policy.Audience) *view {
 	if v, ok := s.views.Get(audience); ok {
 		return v
 	}
-	fresh := newView(func() *catalog.View { return s.Catalog.View(visibleTo(audience)) })
+	fresh := newView(audience, func() *catalog.View { return s.Catalog.View(visibleTo(audience)) })
 	if earlier, ok, _ := s.views.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
 		return earlier
 	}
@@ -148,6 +148,13 @@ func (s *Snapshot) setLists(published []published) {
 		s.lists[i] = published[i].list
 	}
 	s.rejected = s.rejections()
+}
+
+// Replicas returns the endpoints of the upstream at index i, each of which serves what is admitted of its own list. It is nil
+// for an upstream with one endpoint, and while the list is a saved one.
+func (s *Snapshot) Replicas(i int) []upstream.EndpointState {
+	offered, _ := s.offer(i, s.States[i])
+	return offered.endpoints
 }
 
 // Lists returns the upstreams' lists as far as they are known now.
@@ -266,7 +273,7 @@ func (s *Snapshot) next(g *Generation, merged *catalog.Catalog, states []*upstre
 		case merged == s.Catalog:
 			next.views.Add(audience, before)
 		case before.built.Load():
-			next.views.Add(audience, newView(func() *catalog.View {
+			next.views.Add(audience, newView(audience, func() *catalog.View {
 				return before.entries().With(merged, changes, visibleTo(audience))
 			}))
 		}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
 )
 
 // maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An audience that the policy
@@ -16,11 +17,11 @@ type view struct {
 	entries func() *catalog.View
 	// built is set once the entries have been asked for, and ready once they are there.
 	built, ready atomic.Bool
-	// owners are the labels of the upstreams that own an entry of the view.
+	// owners are the labels of the upstreams that may serve an entry of the view to the audience.
 	owners func() map[string]bool
 }
 
-func newView(build func() *catalog.View) *view {
+func newView(audience *policy.Audience, build func() *catalog.View) *view {
 	v := &view{}
 	v.entries = sync.OnceValue(func() *catalog.View {
 		v.built.Store(true)
@@ -30,7 +31,7 @@ func newView(build func() *catalog.View) *view {
 	v.owners = sync.OnceValue(func() map[string]bool {
 		owners := map[string]bool{}
 		for _, entry := range v.entries().Entries() {
-			for _, owner := range entry.Owners {
+			for _, owner := range entry.OwnersFor(audience) {
 				owners[owner.Upstream] = true
 			}
 		}

@@ -25,7 +25,7 @@
 // The package does not judge: which failure counts in a circuit breaker, and what is tried elsewhere, is decided in package
 // upstream.
 //
-// Reading order: connect.go, list.go, session.go, negotiate.go, params.go, relay.go, elicited.go, outbox.go, resume.go,
-// http.go, httpsse.go, stdio.go, orphans_linux.go, orphans_other.go, mux.go, transport.go, events.go, discovery.go,
+// Reading order: connect.go, list.go, session.go, negotiate.go, params.go, relay.go, era_refusals.go, elicited.go, outbox.go,
+// resume.go, http.go, httpsse.go, stdio.go, orphans_linux.go, orphans_other.go, mux.go, transport.go, events.go, discovery.go,
 // httpclient.go, oauth.go, dial_guard.go, options.go, masklog.go, errors.go.
 package client

@@ -89,6 +89,11 @@ type startedError struct{ error }
 
 func (e *startedError) Unwrap() error { return e.error }
 
+// relayedError is the failure of a request about which the client was told something, such as progress.
+type relayedError struct{ error }
+
+func (e *relayedError) Unwrap() error { return e.error }
+
 // Started reports whether a request must not be made again: some of its response had arrived when it failed, or the client
 // had been asked something on its behalf.
 func Started(err error) bool {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -78,6 +79,8 @@ type relayedCall struct {
 	ctx    context.Context //nolint:containedctx // the call's
 	cancel context.CancelFunc
 	work   sync.WaitGroup // replies that are awaited
+	// notified is set once a notification was passed on.
+	notified atomic.Bool
 
 	// The lock of relays guards what follows.
 	pending   int
@@ -309,6 +312,7 @@ func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
 
 func (c *relayedCall) notify(m *wire.Message) {
 	if c.relay.Notify != nil {
+		c.notified.Store(true)
 		c.relay.Notify(m.Method, bytes.Clone(m.Params))
 	}
 }

@@ -101,6 +101,17 @@ func (s *Session) Sibling(ctx context.Context, opts SessionOptions) (*Session, e
 	return s.dialer.open(ctx, s.server, opts)
 }
 
+// LegacySibling opens a session of the legacy era with the server of a modern session, which may speak both.
+func (s *Session) LegacySibling(ctx context.Context, opts SessionOptions) (*Session, error) {
+	server := s.server
+	server.Protocol = anyLegacy
+	return s.dialer.open(ctx, server, opts)
+}
+
+// MayBeLegacyToo reports whether the server of a modern session may be spoken to in the legacy era as well: no revision is
+// configured for it.
+func (s *Session) MayBeLegacyToo() bool { return wire.Modern(s.Revision) && s.dialer.negotiatesEra() }
+
 // Transport returns the transport by which the server was reached.
 func (s *Session) Transport() config.Transport { return s.server.Transport }
 
@@ -135,12 +146,7 @@ type Request struct {
 	Name string
 	// Params may be nil.
 	Params wire.Object
-	// Caller is who asks, for those who let callers take turns; nil for a caller like any other.
-	Caller Caller
 }
-
-// Caller identifies a caller by a key.
-type Caller interface{ Key() string }
 
 // Result is the result of a request.
 type Result struct {
@@ -182,8 +188,12 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	default:
 		return Result{JSON: r.response.Result, Revision: s.Revision}, nil
 	}
-	if call != nil && call.hasRelayedRequest() { // the client must not be asked the same again
+	switch {
+	case call == nil:
+	case call.hasRelayedRequest(): // the client must not be asked the same again
 		err = &startedError{err}
+	case call.notified.Load():
+		err = &relayedError{err}
 	}
 	return Result{}, s.dialer.mask.Error(err)
 }

@@ -1,0 +1,387 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// askingSDK returns a server of the official Go SDK whose prompts ask the client as in the legacy era, each by another method.
+// It counts how often their handlers ran.
+func askingSDK(ran *atomic.Int32) *mcp.Server {
+	server := upstreamtest.SDK(mcp.ServerOptions{}, "plain")
+	add := func(name string, ask func(context.Context, *mcp.ServerSession) (string, error)) {
+		server.AddPrompt(&mcp.Prompt{Name: name}, func(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			ran.Add(1)
+			text, err := ask(ctx, r.Session)
+			if err != nil {
+				return nil, fmt.Errorf("while asking: %w", err)
+			}
+			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}, nil
+		})
+	}
+	add("elicit", func(ctx context.Context, s *mcp.ServerSession) (string, error) {
+		result, err := s.Elicit(ctx, &mcp.ElicitParams{Message: "Who?"})
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s %s", result.Action, result.Content["who"]), nil
+	})
+	add("sample", func(ctx context.Context, s *mcp.ServerSession) (string, error) {
+		result, err := s.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1}) //nolint:staticcheck // that is what the test is about
+		if err != nil {
+			return "", err
+		}
+		return "sampled by " + result.Model, nil
+	})
+	add("roots", func(ctx context.Context, s *mcp.ServerSession) (string, error) {
+		result, err := s.ListRoots(ctx, nil) //nolint:staticcheck // as above
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(len(result.Roots), " roots"), nil
+	})
+	return server
+}
+
+// playAsking is a child process with such a server, which speaks both eras.
+func playAsking([]string) {
+	_ = askingSDK(new(atomic.Int32)).Run(context.Background(), &mcp.StdioTransport{})
+}
+
+// bothEras serves requests of the modern era without sessions, and others with sessions. The SDK leaves that to its users.
+func bothEras(server *mcp.Server) http.Handler {
+	modern, legacy := sdkHandler(server, mcp.StreamableHTTPOptions{Stateless: true}), sdkHandler(server, mcp.StreamableHTTPOptions{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)) {
+			modern.ServeHTTP(w, r)
+			return
+		}
+		legacy.ServeHTTP(w, r)
+	})
+}
+
+// askable is the relay of a client that replies to every server request, and counts them.
+func askable(asked *atomic.Int32) *upstream.Relay {
+	return &upstream.Relay{
+		Capabilities: jsontext.Value(`{"elicitation":{"form":{}},"sampling":{},"roots":{}}`),
+		Reply: func(_ context.Context, method string, _ jsontext.Value) (jsontext.Value, error) {
+			asked.Add(1)
+			return jsontext.Value(map[string]string{
+				wire.Elicit:        `{"action":"accept","content":{"who":"Ada"}}`,
+				wire.CreateMessage: `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`,
+				wire.RootsList:     `{"roots":[]}`,
+			}[method]), nil
+		},
+	}
+}
+
+// getNamed gets a prompt for a client.
+func getNamed(ctx context.Context, c *upstream.Connector, name string, client *upstream.Relay) (string, error) {
+	params := wire.Object{}.With("name", wire.Quote(name))
+	result, err := c.Call(ctx, &upstream.Request{Method: wire.PromptsGet, Name: name, Params: params}, client)
+	return string(result.JSON), err
+}
+
+func TestLegacyGets_SDKServerOfBothEras(t *testing.T) {
+	t.Parallel()
+	var ran atomic.Int32
+	for name, u := range map[string]config.Upstream{
+		"HTTP":  upstreamtest.HTTP("http", upstreamtest.Serve(t, bothEras(askingSDK(&ran))).URL),
+		"stdio": upstreamtest.Child(t, "stdio", "asking"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log lockedBuffer
+			c := start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			waitForNames(t, c, "elicit plain roots sample")
+			if got := c.State().Revision; got != wire.Rev20260728 {
+				t.Fatalf("the session speaks %s", got)
+			}
+			var asked atomic.Int32
+			for round := range int32(2) {
+				for i, test := range []struct{ prompt, want string }{
+					{"elicit", "accept Ada"}, {"sample", "sampled by m"}, {"roots", "0 roots"}, {"plain", "plain: "},
+				} {
+					got, err := getNamed(t.Context(), c, test.prompt, askable(&asked))
+					if err != nil || !strings.Contains(got, test.want) {
+						t.Errorf("round %d: get %s = %s, %v, want %s", round, test.prompt, got, err, test.want)
+					}
+					if want := 3*round + min(int32(i)+1, 3); asked.Load() != want {
+						t.Errorf("the client was asked %d times, want %d", asked.Load(), want)
+					}
+				}
+			}
+			if n := strings.Count(log.String(), "need the legacy era"); n != 3 || !strings.Contains(log.String(), "go-sdk") {
+				t.Errorf("it is logged %d times, want once for each prompt:\n%s", n, log.String())
+			}
+			for _, test := range []struct {
+				client *upstream.Relay
+				why    string
+			}{{nil, "no client"}, {&upstream.Relay{Capabilities: jsontext.Value(`{"roots":{}}`)}, "a client that cannot be asked"}} {
+				_, err := getNamed(t.Context(), c, "elicit", test.client)
+				if answer, ok := errors.AsType[*wire.Error](err); !ok || !strings.Contains(answer.Message, "cannot be sent") {
+					t.Errorf("get for %s = %v, want the server's refusal", test.why, err)
+				}
+			}
+		})
+	}
+}
+
+// The Go SDK's server without sessions can ask in neither era: what it says in the modern one stands.
+func TestLegacyGets_ServerThatCannotAskAtAll(t *testing.T) {
+	t.Parallel()
+	var ran, asked atomic.Int32
+	handler := sdkHandler(askingSDK(&ran), mcp.StreamableHTTPOptions{Stateless: true})
+	var log lockedBuffer
+	c := start(t, upstreamtest.HTTP("stateless", upstreamtest.Serve(t, handler).URL), upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	waitForNames(t, c, "elicit plain roots sample")
+	for round, want := range []int32{2, 3, 4} { // the first in both eras, the others in the modern one
+		_, err := getNamed(t.Context(), c, "elicit", askable(&asked))
+		if answer, ok := errors.AsType[*wire.Error](err); !ok || !strings.Contains(answer.Message, "cannot be sent") {
+			t.Errorf("get = %v, want the refusal of the modern era", err)
+		}
+		if ran.Load() != want {
+			t.Errorf("after get %d the handler ran %d times, want %d", round+1, ran.Load(), want)
+		}
+	}
+	if !strings.Contains(log.String(), "its gets fail") || asked.Load() != 0 {
+		t.Errorf("%d were asked; log:\n%s", asked.Load(), log.String())
+	}
+}
+
+// refusal is an error object with the Go SDK's answer.
+const refusal = `{"code":0,"message":"x: \"elicitation/create\" cannot be sent while serving a request on protocol version 2026-07-28: y"}`
+
+// The handshakes of a peer of both eras.
+const (
+	legacyHandshake = `{"protocolVersion":"2025-11-25","capabilities":{"prompts":{}},"serverInfo":{"name":"dual","version":"1"}}`
+	modernHandshake = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"prompts":{"listChanged":true}}}`
+)
+
+// dualPeer is a peer of both eras. In the modern one it refuses gets, in the legacy one it answers them.
+func dualPeer(t testing.TB) *upstreamtest.Peer {
+	t.Helper()
+	p := upstreamtest.NewModernPeer(t)
+	p.Result(wire.Initialize, legacyHandshake)
+	onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, refusal) },
+		func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, `{"messages":[]}`) })
+	return p
+}
+
+// onGet sets a peer's answers to gets in both eras.
+func onGet(p *upstreamtest.Peer, modern, legacy func(http.ResponseWriter, *upstreamtest.Request)) {
+	p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		if wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)) {
+			modern(w, r)
+			return
+		}
+		legacy(w, r)
+	})
+}
+
+// getsByEra returns how many gets a peer had in the modern and in the legacy era.
+func getsByEra(p *upstreamtest.Peer) (counts [2]int) {
+	for _, r := range p.Seen(wire.PromptsGet) {
+		if wire.Modern(r.Header.Get(wire.HeaderProtocolVersion)) {
+			counts[0]++
+		} else {
+			counts[1]++
+		}
+	}
+	return counts
+}
+
+func TestLegacyGets_BeginThereOnceLearned(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		var asked atomic.Int32
+		want := func(name string, client *upstream.Relay, ok bool, counts [2]int) {
+			t.Helper()
+			if _, err := getNamed(t.Context(), c, name, client); (err == nil) != ok || getsByEra(p) != counts {
+				t.Errorf("get %s = %v after %v gets in the two eras, want %v and %v", name, err, getsByEra(p), ok, counts)
+			}
+		}
+		client := askable(&asked)
+		want("p", client, true, [2]int{1, 1})
+		want("p", client, true, [2]int{1, 2})
+		want("p", nil, false, [2]int{2, 2})   // nobody can be asked
+		want("q", client, true, [2]int{3, 3}) // another prompt, which has to be learned itself
+		want("p", client, true, [2]int{3, 4})
+		p.Status(wire.Discover, http.StatusBadGateway)
+		p.Status(wire.Initialize, http.StatusBadGateway)
+		p.Break()
+		time.Sleep(time.Minute)
+		p.Result(wire.Discover, modernHandshake) // the next connection begins anew
+		p.Result(wire.Initialize, legacyHandshake)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want("p", client, true, [2]int{4, 5})
+	})
+}
+
+// Gets that learn it at the same time all succeed.
+func TestLegacyGets_LearnedConcurrently(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		var asked atomic.Int32
+		var gets sync.WaitGroup
+		for range 20 {
+			gets.Go(func() {
+				if _, err := getNamed(t.Context(), c, "p", askable(&asked)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		gets.Wait()
+		if n := len(p.Seen(wire.Initialize)); n != 1 {
+			t.Errorf("%d legacy sessions, want 1", n)
+		}
+	})
+}
+
+func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
+	t.Parallel()
+	const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`
+	for name, test := range map[string]struct {
+		client *upstream.Relay
+		change func(*config.Upstream)
+		modern func(http.ResponseWriter, *upstreamtest.Request)
+	}{
+		"nobody can be asked":      {client: &upstream.Relay{}},
+		"only for what is none":    {client: &upstream.Relay{Capabilities: jsontext.Value(`{"x":{}}`), Reply: askable(new(atomic.Int32)).Reply}},
+		"a revision is configured": {change: func(u *config.Upstream) { u.Protocol = wire.Rev20260728 }},
+		"another error": {modern: func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Error(w, http.StatusOK, `{"code":0,"message":"cannot be sent"}`)
+		}},
+		"another code": {modern: func(w http.ResponseWriter, r *upstreamtest.Request) {
+			r.Error(w, http.StatusOK, strings.Replace(refusal, `"code":0`, `"code":-32602`, 1))
+		}},
+		"the client was told something": {modern: func(w http.ResponseWriter, r *upstreamtest.Request) {
+			w.Header().Set("Content-Type", wire.ContentSSE)
+			upstreamtest.Event(w, fmt.Sprintf(progress, r.Params.Object("_meta").Get(wire.MetaProgressToken)))
+			upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, r.Message.ID, refusal))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := anywhere()
+			if test.change != nil {
+				test.change(&u)
+			}
+			inBubble(t, dualPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				if test.modern != nil {
+					onGet(p, test.modern, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, `{"messages":[]}`) })
+				}
+				told := 0
+				client := test.client
+				if client == nil {
+					client = askable(new(atomic.Int32))
+					client.Progress, client.Notify = true, func(string, jsontext.Value) { told++ }
+				}
+				_, err := getNamed(t.Context(), c, "p", client)
+				if _, ok := errors.AsType[*wire.Error](err); !ok || getsByEra(p) != [2]int{1, 0} {
+					t.Errorf("get = %v, and %v gets in the two eras", err, getsByEra(p))
+				}
+				if strings.Contains(name, "told") != (told > 0) {
+					t.Errorf("the client was told %d times", told)
+				}
+			})
+		})
+	}
+}
+
+// If the legacy era is of no use either, the refusal stands, and the prompt is not tried there for a time.
+func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sabotage func(*upstreamtest.Peer)
+		wants    [][2]int // after each of two gets, and of one after the pause
+	}{
+		"no legacy session": {func(p *upstreamtest.Peer) { p.Handle(wire.Initialize, nil) }, [][2]int{{1, 0}, {2, 0}, {3, 0}}},
+		"an error": {func(p *upstreamtest.Peer) {
+			onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, refusal) },
+				func(w http.ResponseWriter, r *upstreamtest.Request) {
+					r.Error(w, http.StatusOK, `{"code":1,"message":"nor here"}`)
+				})
+		}, [][2]int{{1, 1}, {2, 1}, {3, 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				test.sabotage(p)
+				for i, want := range test.wants {
+					if i == 2 {
+						time.Sleep(time.Hour)
+					}
+					_, err := getNamed(t.Context(), c, "p", askable(new(atomic.Int32)))
+					if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != 0 || getsByEra(p) != want {
+						t.Errorf("get %d = %v, and %v gets in the two eras, want the refusal and %v", i, err, getsByEra(p), want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A prompt that has learned to begin in the legacy era goes back to the modern one while there is no legacy session.
+func TestLegacyGets_FallBackWithoutSession(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		client := askable(new(atomic.Int32))
+		if _, err := getNamed(t.Context(), c, "p", client); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // the session is closed when nobody uses it
+		p.Handle(wire.Initialize, nil)
+		onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Result(w, `{"messages":[]}`) }, nil)
+		if _, err := getNamed(t.Context(), c, "p", client); err != nil || getsByEra(p) != [2]int{2, 1} {
+			t.Errorf("get = %v, and %v gets in the two eras", err, getsByEra(p))
+		}
+	})
+}
+
+// A client that was asked in the legacy era gets what came of it, be it an error.
+func TestLegacyGets_ErrorAfterAskingIsTheAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		replied := make(chan struct{}, 1)
+		p.Handle("", func(w http.ResponseWriter, _ *upstreamtest.Request) {
+			replied <- struct{}{}
+			w.WriteHeader(http.StatusAccepted)
+		})
+		onGet(p, func(w http.ResponseWriter, r *upstreamtest.Request) { r.Error(w, http.StatusOK, refusal) },
+			func(w http.ResponseWriter, r *upstreamtest.Request) {
+				w.Header().Set("Content-Type", wire.ContentSSE)
+				upstreamtest.Event(w, rootsRequest)
+				<-replied
+				upstreamtest.Event(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":7,"message":"no"}}`, r.Message.ID))
+			})
+		var asked atomic.Int32
+		for i := range 2 {
+			_, err := getNamed(t.Context(), c, "p", askable(&asked))
+			if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != 7 || getsByEra(p) != [2]int{1, i + 1} {
+				t.Errorf("get = %v, and %v gets in the two eras", err, getsByEra(p))
+			}
+		}
+		if asked.Load() != 2 {
+			t.Errorf("the client was asked %d times, want twice", asked.Load())
+		}
+	})
+}
