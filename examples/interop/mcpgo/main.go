@@ -4,6 +4,10 @@
 //
 // MODE is how it connects: "http" negotiates a revision with the server at the URL TARGET, "sessions" opens a session there
 // and listens on its stream, and "stdio" starts the command TARGET, a JSON array. drive.mjs describes WORK and the output.
+//
+//	mcpgo serve
+//
+// is a server over stdio instead, see serve.go.
 package main
 
 import (
@@ -56,8 +60,11 @@ type result struct {
 }
 
 func run(ctx context.Context, args []string) error {
+	if slices.Equal(args, []string{"serve"}) {
+		return serve()
+	}
 	if len(args) != 3 {
-		return errors.New("usage: mcpgo TARGET WORK MODE")
+		return errors.New("usage: mcpgo TARGET WORK MODE, or mcpgo serve")
 	}
 	var todo work
 	if err := json.Unmarshal([]byte(args[1]), &todo); err != nil {
