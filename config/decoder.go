@@ -53,6 +53,7 @@ func (d *decoder) config() *Config {
 	for _, b := range d.Blocks("team") {
 		cfg.Teams = append(cfg.Teams, d.team(b))
 	}
+	reserveFiles(d.Reader, cfg.Teams)
 	// A prompt block may name an upstream that is further down, in another file.
 	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)

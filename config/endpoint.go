@@ -17,7 +17,7 @@ const maxEndpoints = 64
 // decodeEndpoint decodes how an upstream is reached.
 func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	checkOneWay(b)
-	isRemote, isLocal := b.Has("url") || b.Has("urls"), b.Has("command")
+	isRemote, isLocal, isFiles := b.Has("url") || b.Has("urls"), b.Has("command"), b.Has("files")
 	if isRemote {
 		u.Transport = StreamableHTTP
 		decodeURLs(b, u, r)
@@ -25,6 +25,10 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	if isLocal {
 		u.Transport = Stdio
 		decodeCommand(b, u, r)
+	}
+	if isFiles {
+		u.Transport = NoServer
+		decodeFiles(b, u, r)
 	}
 	decodeTransport(b, u, isRemote, isLocal)
 	// Decoded whether or not they fit, for the mistakes in them.
@@ -37,20 +41,25 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 		u.OAuth = decodeOAuth(inner, u, r)
 	}
 	switch {
+	case isFiles:
+		checkFiles(b)
 	case isRemote && !isLocal:
 		checkRemote(b)
 	case isLocal && !isRemote:
 		checkLocal(b)
 	}
+	if b.Has("texts") && !isFiles {
+		b.Error(b.NameRange("texts"), "texts without files", "Only the texts of files are known beforehand; remove it.")
+	}
 }
 
 // checkOneWay reports an upstream that is reached in no way or in several.
 func checkOneWay(b *hclread.Block) {
-	all := []string{"url", "urls", "command"}
+	all := []string{"url", "urls", "command", "files"}
 	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
 		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) { // a misspelt one was reported
-			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, or command to start it.")
+			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, command to start it, or files for prompts without a server.")
 		}
 		return
 	}

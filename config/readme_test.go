@@ -212,7 +212,7 @@ func requiredAttributes(t *testing.T, doc readme) map[string][]string {
 
 // derived are defaults that follow from other attributes, or from nothing that a field shows.
 var derived = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"upstream.url": "one of three", "upstream.urls": "one of three", "upstream.command": "one of three",
+	"upstream.url": "one of four", "upstream.urls": "one of four", "upstream.command": "one of four", "upstream.files": "one of four",
 	"upstream.transport": "inferred", "upstream.prefix": "the label",
 	"oauth.resource": "the URL", "jwt.algorithms": "all of these", "limit.burst": "`rate` rounded up",
 }

@@ -58,6 +58,10 @@ type Upstream struct {
 	// Command is a program and its arguments.
 	Command []string
 	Env     map[string]Secret
+	// Files is nil for a server. Without a server, URLs and Command are empty.
+	Files *Files
+	// Texts says that the definition of a prompt from files carries the hash of its text.
+	Texts bool
 	// Protocol is "auto" or the one revision to speak.
 	Protocol string
 	// Prefix stands before the separator in exposed names; empty means that names have no prefix.
@@ -84,9 +88,12 @@ type Upstream struct {
 	shown []string
 }
 
-// Addresses returns where the upstream is, for logs and pages: each of its URLs, or the command line. Values from env or file
+// Addresses returns where the upstream is, for logs and pages: each of its URLs, the command line, or the patterns of its files. Values from env or file
 // are masked here, but not in URLs and Command.
 func (u Upstream) Addresses() []string {
+	if u.Files != nil {
+		return []string{u.Files.shownPatterns()}
+	}
 	shown := u.shown
 	if shown == nil {
 		shown = slices.Concat(u.URLs, u.Command)
@@ -129,6 +136,7 @@ const (
 	StreamableHTTP Transport = "streamable-http" // the default for a url; unless it is written, SSE is tried too
 	SSE            Transport = "sse"             // HTTP+SSE of 2024-11-05
 	Stdio          Transport = "stdio"
+	NoServer       Transport = "files" // prompts from files; not a value of the attribute
 )
 
 // WhenDown says what happens to the prompts of an upstream that is down.
@@ -152,6 +160,7 @@ func upstreamSchema() hclread.Schema {
 	return hclread.Schema{
 		Plain: []string{
 			"transport", "protocol", "prefix", "timeout", "refresh", "concurrency", "rate", "max_prompts", "max_message", "when_down", "grace",
+			"files", "texts",
 		},
 		External: []string{"url", "urls", "command"},
 		Secret:   []string{"headers", "env"},

@@ -42,6 +42,7 @@ type Reader struct {
 	functions, discreet library
 	names               map[string]hcl.Range // see Unique
 	guesses             map[guess]bool       // see Block.Lacks
+	valueFiles          map[string]bool      // see ValueFiles
 }
 
 // New returns a Reader for files whose top level is described by schema.
@@ -60,6 +61,8 @@ func New(schema Schema, options Options) *Reader {
 		byPath:  map[string]*source{},
 		names:   map[string]hcl.Range{},
 		guesses: map[guess]bool{},
+
+		valueFiles: map[string]bool{},
 	}
 	schema.collectNames(r.secrets, r.shown) // before any file is read, so that no token of one escapes
 	if !options.NoFunctions {
@@ -149,6 +152,10 @@ func (r *Reader) Labels(blockType string) []string {
 	}
 	return labels
 }
+
+// ValueFiles returns the files that were read as values, by file or for an attribute that names one. They are resolved and
+// absolute.
+func (r *Reader) ValueFiles() map[string]bool { return r.valueFiles }
 
 // Functions returns the functions that expressions may call, except env and file, by name.
 func (r *Reader) Functions() map[string]Function { return r.functions }

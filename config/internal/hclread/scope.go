@@ -155,6 +155,7 @@ func (s *scope) read(written Text) (string, error) {
 	if err != nil {
 		return "", unreadable(written, err)
 	}
+	s.valueFiles[Absolute(actual)] = true
 	return content, nil
 }
 

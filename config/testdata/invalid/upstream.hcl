@@ -1,5 +1,5 @@
 team "a" {
-  upstream "none" {}                     # ERROR: Set url to reach it over HTTP, or command to start it
+  upstream "none" {}                     # ERROR: Set url to reach it over HTTP, command to start it, or files
   upstream "both" {
     url     = "https://both.example.com"
     command = ["npx"]                    # ERROR: url and command are mutually exclusive

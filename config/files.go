@@ -1,0 +1,103 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+// maxPathPatterns bounds the patterns of one upstream: each file is compared with all of them.
+const maxPathPatterns = 64
+
+// Files is the files attribute of an upstream: the files that hold its prompts, and what else they may bring in.
+type Files struct {
+	// Patterns match the files of prompts, relative to Folder, the folder of the team's file.
+	Patterns []PathPattern
+	Folder   string
+	// Root is the folder beneath which everything that is read must lie: Folder or, where allow blocks say what else a team may
+	// read, the folder of the configuration.
+	Root string
+
+	grants *grants
+	// reserved are the files that the configuration reads as values, such as keys; resolved and absolute.
+	reserved map[string]bool
+}
+
+// Allow decides on a path before anything is looked up on disk.
+func (f *Files) Allow(path string) error {
+	return f.grants.AllowFile(path, f.text(path))
+}
+
+// AllowResolved decides on the path that the links of an allowed path lead to.
+func (f *Files) AllowResolved(path, resolved string) error {
+	if f.reserved[hclread.Absolute(resolved)] {
+		return errors.New("the configuration reads it as a value, and it may hold a secret; keep prompts and secrets in different files")
+	}
+	return f.grants.AllowResolvedFile(resolved, f.text(path))
+}
+
+// text is a path as messages show it.
+func (f *Files) text(path string) hclread.Text {
+	if relative, err := filepath.Rel(f.Folder, path); err == nil {
+		path = relative
+	}
+	return hclread.Text{Value: path}
+}
+
+// decodeFiles decodes files and texts.
+func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
+	before := b.Reported()
+	u.Files = &Files{Folder: b.ResolvePath(""), Root: b.ResolvePath(""), grants: r.grants}
+	if r.grants != nil {
+		u.Files.Root = r.root
+	}
+	hclread.Bool(b, "texts", &u.Texts)
+	u.Files.Patterns = hclread.List(b, "files", parsePathPattern)
+	switch {
+	case len(u.Files.Patterns) > maxPathPatterns:
+		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; use wildcards.", maxPathPatterns)
+	case len(u.Files.Patterns) == 0 && b.Reported() == before:
+		b.Error(b.ValueRange("files"), "Invalid files", `There is no pattern in it; write one like "prompts/**/*.md".`)
+	}
+}
+
+// checkFiles reports what only an upstream with a server can have.
+func checkFiles(b *hclread.Block) {
+	schema := upstreamSchema()
+	for _, name := range schema.Attributes() {
+		if b.Has(name) && !slices.Contains([]string{"files", "texts", "prefix", "max_prompts", "url", "urls", "command"}, name) {
+			b.Error(b.NameRange(name), name+" without a server", "Prompts from files need no server, so that %s has no effect; remove it.", name)
+		}
+	}
+	for _, inner := range schema.Blocks {
+		for _, at := range b.Inner(inner.Type) {
+			b.Error(at.Range(), inner.Type+" without a server", "Prompts from files need no server, so that the block has no effect; remove it.")
+		}
+	}
+}
+
+// reserveFiles keeps prompts from containing the files that the configuration reads as values.
+func reserveFiles(r *hclread.Reader, teams []Team) {
+	reserved := maps.Clone(r.ValueFiles())
+	maps.Copy(reserved, reservedForCursorKeys(r).files)
+	for i := range teams {
+		for j := range teams[i].Upstreams {
+			if files := teams[i].Upstreams[j].Files; files != nil {
+				files.reserved = reserved
+			}
+		}
+	}
+}
+
+// shownPatterns returns the patterns in one line.
+func (f *Files) shownPatterns() string {
+	texts := make([]string, len(f.Patterns))
+	for i, p := range f.Patterns {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, " ")
+}

@@ -1,0 +1,112 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// filesOf loads a configuration and returns the files of its only upstream that has any.
+func filesOf(t *testing.T, dir string) *Files {
+	t.Helper()
+	for _, u := range load(t, dir).Upstreams() {
+		if u.Files != nil {
+			return u.Files
+		}
+	}
+	t.Fatal("no upstream has files")
+	return nil
+}
+
+func TestFiles_WithoutAllowBlocksLieBeneathTheTeamsFile(t *testing.T) {
+	dir := write(t, "teams/docs.hcl", `team "docs" {
+  upstream "handbook" { files = ["prompts/**/*.md"] }
+}`)
+	files := filesOf(t, dir)
+	if want := filepath.Join(dir, "teams"); files.Folder != want || files.Root != want {
+		t.Errorf("folder %s and root %s, want %s", files.Folder, files.Root, want)
+	}
+	if err := files.Allow(filepath.Join(dir, "teams", "prompts", "a.md")); err != nil {
+		t.Errorf("Allow: %v", err)
+	}
+}
+
+func TestFiles_WithAllowBlocksNeedAGrant(t *testing.T) {
+	dir := write(t, "teams/docs.hcl", `team "docs" {
+  upstream "handbook" { files = ["prompts/**/*.md"] }
+}`, "gateway.hcl", `allow "docs" { files = ["teams/prompts/*", "shared/*.md"] }`)
+	files := filesOf(t, dir)
+	if files.Root != dir {
+		t.Errorf("root %s, want %s", files.Root, dir)
+	}
+	for path, want := range map[string]bool{
+		"teams/prompts/a.md": true, "teams/prompts/b/a.md": true, "shared/part.md": true,
+		"teams/other/a.md": false, "teams/prompts/../other/a.md": false, "gateway.hcl": false,
+	} {
+		path = filepath.Join(dir, path)
+		err := files.Allow(path)
+		if (err == nil) != want {
+			t.Errorf("Allow(%s) = %v, want allowed %t", path, err, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), `the platform team can add it to files in allow "docs"`) {
+			t.Errorf("Allow(%s) = %v, without a remedy", path, err)
+		}
+	}
+}
+
+func TestFiles_ReservesWhatTheConfigurationReadsAsValues(t *testing.T) {
+	dir := write(t, "gateway.hcl", `gateway {
+  cursor_keys = [file("keys/cursor.md")]
+  tls {
+    cert_file = "tls.md"
+    key_file  = "key.md"
+  }
+}`, "docs.hcl", `team "docs" {
+  upstream "handbook" { files = ["*.md"] }
+  upstream "billing" {
+    url     = "https://billing.example.com/mcp"
+    headers = { Authorization = file("header.md") }
+  }
+}`, "keys/cursor.md", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=", "header.md", "hunter2",
+		"tls.md", secretFile(t, "client.crt").Reveal(), "key.md", secretFile(t, "client.key").Reveal(), "a.md", "text")
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := filesOf(t, dir)
+	for path, want := range map[string]bool{"a.md": true, "keys/cursor.md": false, "header.md": false, "tls.md": false, "key.md": false} {
+		path = filepath.Join(dir, path)
+		if _, err := os.Stat(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := files.AllowResolved(path, path); (err == nil) != want {
+			t.Errorf("AllowResolved(%s) = %v, want allowed %t", path, err, want)
+		}
+	}
+}
+
+func TestUpstream_FilesMakeAConnectionOfTheirOwn(t *testing.T) {
+	source := `team "docs" {
+  upstream "handbook" { files = ["prompts/*.md"] }
+}`
+	dir := write(t, "teams/docs.hcl", source)
+	one, same := load(t, dir).Upstreams()[0], load(t, dir).Upstreams()[0]
+	if !one.SameConnection(same) {
+		t.Error("the same block makes another connection")
+	}
+	if got, want := one.Address(), "prompts/*.md"; got != want {
+		t.Errorf("Address() = %q, want %q", got, want)
+	}
+	for _, change := range []func(){
+		func() {
+			writeFile(t, filepath.Join(dir, "teams", "docs.hcl"), strings.Replace(source, "{ files = [\"prompts/*.md\"] }", "{\n files = [\"prompts/*.md\"]\n texts = true\n}", 1))
+		},
+		func() { writeFile(t, filepath.Join(dir, "gateway.hcl"), `allow "docs" { files = ["*"] }`) },
+	} {
+		change()
+		if changed := load(t, dir).Upstreams()[0]; one.SameConnection(changed) {
+			t.Errorf("a changed block makes the same connection")
+		}
+	}
+}

@@ -1,0 +1,55 @@
+team "docs" {
+  upstream "a" {
+    files       = ["prompts/**/*.md"]      # ERROR: Two ways to reach one upstream; url and files are mutually exclusive
+    url         = "https://a.example.com"
+  }
+  upstream "b" {
+    files       = ["b/*.md"]               # ERROR: Two ways to reach one upstream; command and files are mutually exclusive
+    command     = ["b"]
+  }
+  upstream "c" {
+    files       = []                       # ERROR: There is no pattern in it; write one like "prompts/**/*.md".
+  }
+  upstream "d" {
+    files = [
+      "",                                  # ERROR: "" is empty
+      "/etc/*.md",                         # ERROR: "/etc/*.md" starts with a slash; write it relative to the folder of this file
+      "../other/*.md",                     # ERROR: contains "." or ".."; prompts lie beneath the folder of this file
+      "./*.md",                            # ERROR: contains "." or ".."
+      "prompts/**",                        # ERROR: does not end in ".md"; prompts are Markdown files
+      "prompts/*.hcl",                     # ERROR: does not end in ".md"
+      "a**/b.md",                          # ERROR: has "**" beside other characters
+      "a//b.md",                           # ERROR: cannot be read at "", which is empty and matches nothing
+      "[a/b].md",                          # ERROR: cannot be read at "[a", which has a class without its "]"
+    ]
+  }
+  upstream "g" {
+    files = ["${env("A_TOKEN")}.md"]       # ERROR: Sensitive files
+  }
+  upstream "e" {
+    files       = ["e/*.md"]
+    transport   = "stdio"                  # ERROR: transport without a server; Prompts from files need no server, so that transport has no effect; remove it.
+    protocol    = "auto"                   # ERROR: protocol without a server
+    timeout     = "1s"                     # ERROR: timeout without a server
+    refresh     = "10s"                    # ERROR: refresh without a server
+    concurrency = 1                        # ERROR: concurrency without a server
+    rate        = 1                        # ERROR: rate without a server
+    max_message = 1                        # ERROR: max_message without a server
+    when_down   = "hide"                   # ERROR: when_down without a server
+    grace       = "1s"                     # ERROR: grace without a server
+    headers     = { A = "b" }              # ERROR: headers without a server
+    env         = { A = "b" }              # ERROR: env without a server
+    breaker {}                             # ERROR: breaker without a server
+    retry { attempts = 2 }                 # ERROR: retry without a server
+    tls { server_name = "a" }              # ERROR: tls without a server
+    oauth {                                # ERROR: oauth without a server
+      token_url     = "https://a.example.com"
+      client_id     = "a"
+      client_secret = env("SECRET")
+    }
+  }
+  upstream "f" {
+    url   = "https://f.example.com"
+    texts = true                           # ERROR: texts without files; Only the texts of files are known beforehand; remove it.
+  }
+}
