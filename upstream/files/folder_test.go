@@ -1,0 +1,333 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// tree is a folder in which a test changes files.
+type tree struct {
+	t    testing.TB
+	root string
+}
+
+func newTree(t testing.TB, files ...string) *tree {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &tree{t, root}
+	for i := 0; i < len(files); i += 2 {
+		tr.write(files[i], files[i+1])
+	}
+	return tr
+}
+
+func (tr *tree) path(file string) string { return filepath.Join(tr.root, file) }
+
+// write replaces a file as a whole.
+func (tr *tree) write(file, content string) {
+	tr.t.Helper()
+	path := tr.path(file)
+	tr.check(os.MkdirAll(filepath.Dir(path), 0o700))
+	tr.check(os.WriteFile(path+"~", []byte(content), 0o600))
+	tr.check(os.Rename(path+"~", path))
+}
+
+func (tr *tree) link(target, file string) {
+	tr.t.Helper()
+	tr.check(os.MkdirAll(filepath.Dir(tr.path(file)), 0o700))
+	tr.check(os.Symlink(target, tr.path(file)))
+}
+
+func (tr *tree) remove(file string) {
+	tr.t.Helper()
+	tr.check(os.RemoveAll(tr.path(file)))
+}
+
+func (tr *tree) check(err error) {
+	tr.t.Helper()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
+// upstream loads the configuration in the tree and returns its first upstream.
+func (tr *tree) upstream() config.Upstream {
+	tr.t.Helper()
+	cfg, diags := config.Load(tr.root, config.Options{})
+	tr.check(diags.Err())
+	for _, u := range cfg.Upstreams() {
+		if u.Files != nil {
+			return u
+		}
+	}
+	tr.t.Fatal("no upstream has files")
+	return config.Upstream{}
+}
+
+// team is a team's file with one upstream.
+func team(patterns ...string) string {
+	return "team \"docs\" {\n  upstream \"a\" {\n    files = [\"" + strings.Join(patterns, `", "`) + "\"]\n  }\n}\n"
+}
+
+// texts returns the texts of all prompts by name.
+func texts(t testing.TB, l *List) map[string]string {
+	all := map[string]string{}
+	for _, p := range l.Prompts {
+		result, err := p.Render(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p.Name] = string(result)
+	}
+	return all
+}
+
+func text(s string) string {
+	return `{"messages":[{"role":"user","content":{"type":"text","text":"` + s + `"}}]}`
+}
+
+func (tr *tree) expect(f *Folder, want map[string]string, problems ...problem) {
+	tr.t.Helper()
+	l, err := f.Refresh()
+	tr.check(err)
+	full := map[string]string{}
+	for name, s := range want {
+		full[name] = text(s)
+	}
+	if diff := cmp.Diff(full, texts(tr.t, l)); diff != "" {
+		tr.t.Errorf("prompts (-want +got):\n%s", diff)
+	}
+	for i := range problems {
+		problems[i].place = tr.path(problems[i].place)
+	}
+	if t, ok := tr.t.(*testing.T); ok {
+		checkProblems(t, tr.root, l.Problems, problems...)
+	}
+}
+
+func TestFolder_ReadsWhatThePatternsMatch(t *testing.T) {
+	tr := newTree(t, "teams/docs.hcl", team("prompts/**/*.md", ".claude/commands/**/*.md"),
+		"teams/prompts/a.md", "A", "teams/prompts/b/c.md", "C {{> ../_parts/d.md}}", "teams/prompts/_parts/d.md", "D", "teams/prompts/_e.md", "E",
+		"teams/prompts/.git/f.md", "F", "teams/prompts/g.txt", "G", "teams/other/h.md", "H", "teams/.claude/commands/i.prompt.md", "I", "j.md", "J")
+	f := NewFolder(tr.upstream())
+	tr.expect(f, map[string]string{"a": "A", "c": "C D", "i": "I"})
+	before, _ := f.Refresh()
+	if again, _ := f.Refresh(); again != before {
+		t.Error("nothing has changed, and the list is another one")
+	}
+}
+
+func TestFolder_SeesEachKindOfChange(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "A {{> _part.md}}", "p/_part.md", "1", "p/b.md", "B")
+	f := NewFolder(tr.upstream())
+	tr.expect(f, map[string]string{"a": "A 1", "b": "B"})
+	tr.write("p/_part.md", "2")
+	tr.expect(f, map[string]string{"a": "A 2", "b": "B"})
+	tr.write("p/c.md", "C")
+	tr.remove("p/b.md")
+	tr.expect(f, map[string]string{"a": "A 2", "c": "C"})
+	tr.check(os.Rename(tr.path("p/c.md"), tr.path("p/d.md")))
+	tr.expect(f, map[string]string{"a": "A 2", "d": "C"})
+	tr.check(os.WriteFile(tr.path("p/d.md"), []byte("X"), 0o600)) // in place, and as long as before
+	tr.expect(f, map[string]string{"a": "A 2", "d": "X"})
+}
+
+func TestFolder_SeesTheSwapOfAConfigMap(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/**/*.md"), "p/..2026_11_22_05_00_00.123/a.md", "A", "p/..2026_11_22_05_00_00.123/sub/b.md", "B")
+	tr.link("..2026_11_22_05_00_00.123", "p/..data")
+	tr.link("..data/a.md", "p/a.md")
+	tr.link("..data/sub", "p/sub")
+	f := NewFolder(tr.upstream())
+	tr.expect(f, map[string]string{"a": "A", "b": "B"})
+	tr.write("p/..2026_11_22_06_00_00.456/a.md", "A2")
+	tr.write("p/..2026_11_22_06_00_00.456/sub/b.md", "B2")
+	tr.link("..2026_11_22_06_00_00.456", "p/..data_tmp")
+	tr.check(os.Rename(tr.path("p/..data_tmp"), tr.path("p/..data")))
+	tr.remove("p/..2026_11_22_05_00_00.123")
+	tr.expect(f, map[string]string{"a": "A2", "b": "B2"})
+}
+
+func TestFolder_KeepsTheLastGoodPromptOfABrokenFile(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "A", "p/b.md", "B", "p/c.md", "---\nbroken: [\n---\n")
+	f := NewFolder(tr.upstream())
+	tr.expect(f, map[string]string{"a": "A", "b": "B"}, problem{Broken, "p/c.md:2", "not YAML"})
+	tr.write("p/a.md", "---\nname: [a]\n---\nA2")
+	tr.write("p/c.md", "C")
+	tr.expect(f, map[string]string{"a": "A", "b": "B", "c": "C"}, problem{Broken, "p/a.md:2", `"name" must be a text`})
+	tr.write("p/a.md", "{{> gone.md}}")
+	tr.expect(f, map[string]string{"a": "A", "b": "B", "c": "C"}, problem{Broken, "p/a.md:1", "Cannot read gone.md"})
+	tr.write("p/gone.md", "back")
+	tr.expect(f, map[string]string{"a": "back", "b": "B", "c": "C", "gone": "back"})
+	tr.write("p/b.md", "---\nname: a\n---\nB")
+	tr.expect(f, map[string]string{"a": "back", "c": "C", "gone": "back"}, problem{Broken, "p/b.md", `The prompt "a" is already in `})
+	tr.check(os.Chmod(tr.path("p/c.md"), 0))
+	if os.Getuid() != 0 {
+		tr.expect(f, map[string]string{"a": "back", "c": "C", "gone": "back"}, problem{Broken, "p/b.md", "already"}, problem{Broken, "p/c.md", "permission denied"})
+	}
+	tr.remove("p/a.md")
+	tr.check(os.Chmod(tr.path("p/c.md"), 0o600))
+	tr.expect(f, map[string]string{"a": "B", "c": "C", "gone": "back"})
+}
+
+func TestFolder_KeepsAllPromptsOfAFolderThatCannotBeRead(t *testing.T) {
+	tr := newTree(t, "docs.hcl", "team \"docs\" {\n  upstream \"a\" {\n    files = [\"p/*.md\"]\n    max_prompts = 2\n  }\n}\n", "p/a.md", "A", "p/b.md", "B")
+	f := NewFolder(tr.upstream())
+	tr.expect(f, map[string]string{"a": "A", "b": "B"})
+	refused := func(want string) {
+		t.Helper()
+		l, err := f.Refresh()
+		p, ok := errors.AsType[Problem](err)
+		if !ok || !strings.Contains(err.Error(), want) || p.Path != tr.path("docs.hcl") || p.Line != 2 {
+			t.Errorf("Refresh: %v, want %s at the block", err, want)
+		}
+		if len(l.Prompts) != 2 {
+			t.Errorf("%d prompts, want the 2 that were good", len(l.Prompts))
+		}
+	}
+	tr.write("p/c.md", "C")
+	refused("There are 3 files, more than max_prompts = 2")
+	tr.remove("p")
+	refused("There is no folder " + tr.path("p"))
+	tr.write("p/a.md", "A2")
+	tr.expect(f, map[string]string{"a": "A2"})
+}
+
+func TestFolder_BoundsWhatAllPromptsTakeTogether(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/*.md"))
+	for i := range 66 {
+		tr.write(fmt.Sprintf("p/%d.md", i), strings.Repeat("x", 1<<20-100))
+	}
+	_, err := Read(tr.upstream())
+	if err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("66 MiB: %v", err)
+	}
+}
+
+func TestFolder_ReportsAPatternThatMatchesNothing(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/*.md", "p/x*.md"), "p/a.md", "A")
+	tr.expect(NewFolder(tr.upstream()), map[string]string{"a": "A"}, problem{Doubtful, "docs.hcl:2", `No file matches "p/x*.md" of files`})
+}
+
+func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
+	outside := newTree(t, "secret.md", "SECRET", "folder/x.md", "SECRET")
+	tr := newTree(t, "teams/docs.hcl", team("p/**/*.md", ".secrets/*.md"), "gateway.hcl", "gateway {\n  cursor_keys = [file(\"teams/p/key.md\")]\n}\n",
+		"teams/p/good.md", "good", "teams/p/key.md", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=", "teams/p/rules.hcl", "", "other/o.md", "SECRET", "other/o.png", "SECRET",
+		"teams/.secrets/s.md", "SECRET", "teams/p/token.txt", "SECRET", "teams/p/big.md", strings.Repeat("x", 1<<20+1),
+		"teams/p/partial.md", "{{> ../../other/o.md}}", "teams/p/image.md", "![](../../other/o.png)", "teams/p/includes.md", "{{> key.md}}", "teams/p/hidden.md", "{{> ../.secrets/s.md}}")
+	tr.link(outside.path("secret.md"), "teams/p/link.md")
+	tr.link("../../other/o.md", "teams/p/other.md")
+	tr.link(outside.path("folder"), "teams/p/folder")
+	tr.link("rules.hcl", "teams/p/hcl.md")
+	tr.link("token.txt", "teams/p/txt.md")
+	tr.link("../.secrets/s.md", "teams/p/shy.md")
+	tr.link("nowhere.md", "teams/p/dangling.md")
+	tr.link(".", "teams/p/loop")
+	tr.check(syscall.Mkfifo(tr.path("teams/p/pipe.md"), 0o600))
+	tr.expect(NewFolder(tr.upstream()), map[string]string{"good": "good"},
+		problem{Broken, "teams/.secrets/s.md", "hidden, as .secrets begins with a dot"},
+		problem{Broken, "teams/p/big.md", "larger than 1048576 bytes"},
+		problem{Broken, "teams/p/dangling.md", "no such file"},
+		problem{Broken, "teams/p/hcl.md", "a link to a file of another kind"},
+		problem{Broken, "teams/p/hidden.md:1", "is hidden"},
+		problem{Broken, "teams/p/image.md:1", "leads out of the folder"},
+		problem{Broken, "teams/p/includes.md:1", "he configuration reads it as a value"},
+		problem{Broken, "teams/p/key.md", "he configuration reads it as a value"},
+		problem{Broken, "teams/p/link.md", "a link to something outside of"},
+		problem{Broken, "teams/p/other.md", "a link to something outside of"},
+		problem{Broken, "teams/p/partial.md:1", "leads out of the folder"},
+		problem{Broken, "teams/p/pipe.md", "not a regular file"},
+		problem{Broken, "teams/p/shy.md", "is hidden"},
+		problem{Broken, "teams/p/txt.md", "a link to a file of another kind"})
+}
+
+func TestFolder_NeedsAGrantForEachFileWhereAllowBlocksExist(t *testing.T) {
+	tr := newTree(t, "teams/docs.hcl", team("p/*.md"), "gateway.hcl", `allow "docs" { files = ["teams/p/*", "shared/*"] }`,
+		"teams/p/a.md", "{{> ../../shared/_style.md}}", "shared/_style.md", "style", "teams/p/b.md", "{{> ../../teams/q/x.md}}", "teams/q/x.md", "SECRET",
+		"teams/p/c.md", "![](../q/x.png)", "teams/q/x.png", "SECRET")
+	tr.link("../q/x.md", "teams/p/d.md")
+	tr.expect(NewFolder(tr.upstream()), map[string]string{"a": "style"},
+		problem{Broken, "teams/p/b.md:1", `Team "docs" may not use the file "q/x.md"; the platform team can add it to files in allow "docs"`},
+		problem{Broken, "teams/p/c.md:1", `may not use the file "q/x.png"`},
+		problem{Broken, "teams/p/d.md", `may not use the file "p/d.md"`})
+
+	tr.write("gateway.hcl", `allow "other" { files = ["*"] }`)
+	tr.write("teams/other.hcl", "team \"other\" {}\n")
+	l, err := Read(tr.upstream())
+	if err != nil || len(l.Prompts) != 0 {
+		t.Errorf("%d prompts of a team without an allow block, want none (%v)", len(l.Prompts), err)
+	}
+}
+
+func TestFolder_DoesNotFollowALinkThatIsSwappedWhileItReads(t *testing.T) {
+	tr := newTree(t, "teams/docs.hcl", team("p/*.md"), "gateway.hcl", `allow "docs" { files = ["teams/p/*", "teams/mine/*"] }`,
+		"teams/mine/a.md", "mine", "teams/other/a.md", "SECRET")
+	outside := newTree(t, "a.md", "SECRET")
+	tr.link("../mine/a.md", "teams/p/a.md")
+	u := tr.upstream()
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			// Both a link and a folder above the file change places.
+			target := []string{"../mine/a.md", "../other/a.md", outside.path("a.md")}[i%3]
+			_ = os.Remove(tr.path("teams/p/a.md~"))
+			_ = os.Symlink(target, tr.path("teams/p/a.md~"))
+			_ = os.Rename(tr.path("teams/p/a.md~"), tr.path("teams/p/a.md"))
+			if i%5 == 0 {
+				_ = os.Rename(tr.path("teams/mine"), tr.path("teams/away"))
+				_ = os.Symlink("other", tr.path("teams/mine"))
+				runtime.Gosched()
+				_ = os.Remove(tr.path("teams/mine"))
+				_ = os.Rename(tr.path("teams/away"), tr.path("teams/mine"))
+			}
+		}
+	}()
+	good := 0
+	for begun := time.Now(); time.Since(begun) < time.Second || good == 0 && time.Since(begun) < 20*time.Second; {
+		l, err := Read(u)
+		if err != nil {
+			continue
+		}
+		for _, got := range texts(t, l) {
+			if strings.Contains(got, "SECRET") {
+				t.Fatal("a swapped link leads to another team's file")
+			}
+			good++
+		}
+	}
+	close(stop)
+	<-done
+	if good == 0 {
+		t.Error("the team's own file was never read")
+	}
+}
+
+func TestFolder_ReadsAFileAgainThatWasWrittenJustNow(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "1")
+	info, err := os.Stat(tr.path("p/a.md"))
+	tr.check(err)
+	f := NewFolder(tr.upstream())
+	tr.expect(f, map[string]string{"a": "1"})
+	// The clock of a file system stands still for some milliseconds.
+	tr.check(os.WriteFile(tr.path("p/a.md"), []byte("2"), 0o600))
+	tr.check(os.Chtimes(tr.path("p/a.md"), info.ModTime(), info.ModTime()))
+	tr.expect(f, map[string]string{"a": "2"})
+}

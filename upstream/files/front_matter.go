@@ -1,0 +1,232 @@
+package files
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxFrontMatter bounds the front matter of a file, in bytes.
+	maxFrontMatter = 64 << 10
+	// maxDepth bounds how deeply the values of front matter are nested.
+	maxDepth = 32
+)
+
+// split cuts a file into its front matter, between two lines of three hyphens, and its text, which begins in a line. Without
+// front matter, all is text.
+func split(content string) (front, text string, textLine int, err error) {
+	first, rest, _ := strings.Cut(content, "\n")
+	if strings.TrimRight(first, " \t\r") != "---" {
+		return "", content, 1, nil
+	}
+	for line, at := 2, 0; at < len(rest); line++ {
+		text, _, _ := strings.Cut(rest[at:], "\n")
+		next := min(at+len(text)+1, len(rest))
+		if strings.TrimRight(text, " \t\r") == "---" {
+			return rest[:at], rest[next:], line + 1, nil
+		}
+		at = next
+	}
+	return "", content, 1, wrong(1, "the front matter has no end; write a line of three hyphens below it, or none at the start")
+}
+
+// field is one entry of a mapping in front matter.
+type field struct {
+	name  string
+	line  int // in the file
+	value *yaml.Node
+}
+
+// fieldError is what is wrong in a line of a file.
+type fieldError struct {
+	line int
+	text string
+}
+
+func (e *fieldError) Error() string { return e.text }
+
+func wrong(line int, format string, args ...any) error {
+	return &fieldError{line, fmt.Sprintf(format, args...)}
+}
+
+// yamlLine finds the line in an error of the YAML library, which has no field for it.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// parseFrontMatter returns the fields of front matter, which begins in the second line of its file. Aliases are refused: a
+// few lines of them can stand for more than any memory holds.
+func parseFrontMatter(front string) ([]field, error) {
+	if len(front) > maxFrontMatter {
+		return nil, wrong(1, "the front matter is larger than %d bytes; move text below it", maxFrontMatter)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(front), &document); err != nil {
+		found := yamlLine.FindStringSubmatch(err.Error())
+		line := 1
+		if found != nil && found[1] != "" {
+			line, _ = strconv.Atoi(found[1])
+		}
+		return nil, wrong(line+1, "the front matter is not YAML: %s; put values with special characters into quotes",
+			yamlLine.ReplaceAllString(err.Error(), ""))
+	}
+	if len(document.Content) == 0 { // nothing but comments
+		return nil, nil
+	}
+	if err := checkNode(document.Content[0], 0); err != nil {
+		return nil, err
+	}
+	return fieldsOf(document.Content[0])
+}
+
+// checkNode refuses aliases and deep nesting.
+func checkNode(node *yaml.Node, depth int) error {
+	switch {
+	case node.Kind == yaml.AliasNode:
+		return wrong(node.Line+1, "the alias *%s is not supported; write the value again", node.Value)
+	case depth > maxDepth:
+		return wrong(node.Line+1, "the front matter is nested more than %d levels deep", maxDepth)
+	}
+	for _, inner := range node.Content {
+		if err := checkNode(inner, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fieldsOf returns the entries of a mapping.
+func fieldsOf(node *yaml.Node) ([]field, error) {
+	if node.Kind != yaml.MappingNode {
+		return nil, wrong(node.Line+1, "this is not a list of NAME: VALUE lines")
+	}
+	var fields []field
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name := node.Content[i]
+		if name.Kind != yaml.ScalarNode {
+			return nil, wrong(name.Line+1, "a name must be a word")
+		}
+		if seen[name.Value] {
+			return nil, wrong(name.Line+1, "%q is there twice; remove one", name.Value)
+		}
+		seen[name.Value] = true
+		fields = append(fields, field{name.Value, name.Line + 1, node.Content[i+1]})
+	}
+	return fields, nil
+}
+
+// setText sets a text to a field's value. Numbers and the like are taken as they are written.
+func setText(dst *string) func(field) error {
+	return func(f field) error {
+		if f.value.Kind != yaml.ScalarNode || f.value.Tag == "!!null" {
+			return wrong(f.line, "%q must be a text", f.name)
+		}
+		*dst = f.value.Value
+		return nil
+	}
+}
+
+func setBool(dst *bool) func(field) error {
+	return func(f field) error {
+		if f.value.Kind != yaml.ScalarNode || f.value.Tag != "!!bool" {
+			return wrong(f.line, "%q must be true or false", f.name)
+		}
+		*dst = strings.EqualFold(f.value.Value, "true")
+		return nil
+	}
+}
+
+// setTexts sets a list of texts.
+func setTexts(dst *[]string) func(field) error {
+	return func(f field) error {
+		if f.value.Kind != yaml.SequenceNode {
+			return wrong(f.line, "%q must be a list, like [low, high]", f.name)
+		}
+		for _, element := range f.value.Content {
+			var text string
+			if err := setText(&text)(field{f.name, element.Line + 1, element}); err != nil {
+				return err
+			}
+			*dst = append(*dst, text)
+		}
+		return nil
+	}
+}
+
+// setJSON sets a value of one kind as JSON.
+func setJSON(dst *jsontext.Value, kind yaml.Kind, what string) func(field) error {
+	return func(f field) error {
+		if f.value.Kind != kind {
+			return wrong(f.line, "%q must be %s", f.name, what)
+		}
+		value, err := toJSON(f.value)
+		*dst = value
+		return err
+	}
+}
+
+// toJSON writes a YAML value as JSON, numbers as they are spelled.
+func toJSON(node *yaml.Node) (jsontext.Value, error) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		fields, err := fieldsOf(node)
+		if err != nil {
+			return nil, err
+		}
+		var object wire.Object
+		for _, f := range fields {
+			value, err := toJSON(f.value)
+			if err != nil {
+				return nil, err
+			}
+			object = append(object, wire.NewMember(f.name, value))
+		}
+		return object.JSON(), nil
+	case yaml.SequenceNode:
+		list := []byte{'['}
+		for i, element := range node.Content {
+			value, err := toJSON(element)
+			if err != nil {
+				return nil, err
+			}
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = append(list, value...)
+		}
+		return append(list, ']'), nil
+	}
+	switch node.Tag {
+	case "!!null":
+		return jsontext.Value("null"), nil
+	case "!!bool":
+		return jsontext.Value(strings.ToLower(node.Value)), nil
+	case "!!int", "!!float":
+		if number := jsontext.Value(node.Value); number.IsValid() {
+			return number, nil
+		}
+		return nil, wrong(node.Line+1, "%s is not a JSON number; write it in digits, or as a text in quotes", node.Value)
+	}
+	return wire.Quote(node.Value), nil
+}
+
+// decode calls the setter of each field. A name that has none is passed to unknown.
+func decode(fields []field, setters map[string]func(field) error, unknown func(field) error) error {
+	for _, f := range fields {
+		set := setters[f.name]
+		if set == nil {
+			set = unknown
+		}
+		if err := set(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

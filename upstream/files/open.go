@@ -1,0 +1,164 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// maxFile bounds a Markdown file, and maxMedia an image or a sound; in bytes.
+	maxFile  = 1 << 20
+	maxMedia = 4 << 20
+)
+
+// opener opens files beneath one folder. A link may lead to another file beneath it, if the configuration allows both.
+type opener struct {
+	files *config.Files
+	// root is the folder as it is named, actual without links.
+	root, actual string
+	within       *os.Root
+}
+
+// open returns an opener, which must be closed.
+func open(files *config.Files) (*opener, error) {
+	actual, err := filepath.EvalSymlinks(files.Root)
+	if err == nil {
+		actual, err = filepath.Abs(actual)
+	}
+	if err != nil {
+		return nil, cause(err)
+	}
+	within, err := os.OpenRoot(actual)
+	if err != nil {
+		return nil, cause(err)
+	}
+	return &opener{files: files, root: files.Root, actual: actual, within: within}, nil
+}
+
+func (o *opener) close() { _ = o.within.Close() } // it was only read
+
+// text returns the content of a Markdown file by its path from the root.
+func (o *opener) text(file string) (string, error) {
+	content, err := o.read(file, maxFile, func(file string) bool { return path.Ext(file) == ".md" })
+	return string(content), err
+}
+
+// media returns the content of an image or a sound.
+func (o *opener) media(file string) ([]byte, error) {
+	return o.read(file, maxMedia, func(file string) bool { _, ok := mediaOf(file); return ok })
+}
+
+func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte, error) {
+	written := filepath.Join(o.root, filepath.FromSlash(file))
+	if err := checkHidden(file); err != nil {
+		return nil, err
+	}
+	if err := o.files.Allow(written); err != nil {
+		return nil, err
+	}
+	actual, err := filepath.EvalSymlinks(filepath.Join(o.actual, filepath.FromSlash(file)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
+	}
+	relative, err := filepath.Rel(o.actual, actual)
+	if err != nil || !filepath.IsLocal(relative) {
+		return nil, fmt.Errorf("the file %s is a link to something outside of %s; put a copy in its place", path.Base(file), o.root)
+	}
+	slashed := withoutMounts(filepath.ToSlash(relative))
+	if !isKind(slashed) {
+		return nil, fmt.Errorf("the file %s is a link to a file of another kind; put a copy in its place", path.Base(file))
+	}
+	if err := checkHidden(slashed); err != nil {
+		return nil, err
+	}
+	if err := o.files.AllowResolved(written, actual); err != nil {
+		return nil, err
+	}
+	content, err := o.readActual(relative, actual, most)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), err)
+	}
+	return content, nil
+}
+
+// readActual reads a file without links in its path. If a link has taken the place of the file or of a folder above it since
+// the path was resolved, [os.Root] does not follow it out of the root, and whatever else it leads to is not used.
+func (o *opener) readActual(relative, actual string, most int64) ([]byte, error) {
+	f, err := o.within.OpenFile(relative, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would block
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, cause(err)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > most:
+		return nil, tooLarge(most)
+	}
+	again, err := filepath.EvalSymlinks(actual)
+	if err != nil {
+		return nil, cause(err)
+	}
+	if named, err := os.Lstat(actual); err != nil || again != actual || !os.SameFile(info, named) {
+		return nil, errors.New("it was replaced while it was read")
+	}
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return nil, cause(err)
+	case int64(len(content)) > most: // it has grown
+		return nil, tooLarge(most)
+	}
+	return content, nil
+}
+
+func tooLarge(most int64) error {
+	return fmt.Errorf("it is larger than %d bytes; make it smaller", most)
+}
+
+// checkHidden refuses what is in a hidden folder, or hidden itself, except for the formats that are at home there.
+func checkHidden(file string) error {
+	if formatOf(file) != native {
+		return nil
+	}
+	for name := range strings.SplitSeq(file, "/") {
+		if strings.HasPrefix(name, ".") {
+			return fmt.Errorf("the file %s is hidden, as %s begins with a dot; put it elsewhere", path.Base(file), name)
+		}
+	}
+	return nil
+}
+
+var mountVersion = regexp.MustCompile(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`)
+
+// withoutMounts leaves out the folders through which Kubernetes mounts files.
+func withoutMounts(file string) string {
+	var names []string
+	for name := range strings.SplitSeq(file, "/") {
+		if name != "..data" && !mountVersion.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "/")
+}
+
+// cause returns an error of the file system without its path, which the message around it already has.
+func cause(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
+}

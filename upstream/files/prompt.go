@@ -1,0 +1,144 @@
+package files
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// maxResult bounds the result of one get, in bytes: an image of maxMedia as base64, and a text of maxText.
+	maxResult = 16 << 20
+	// maxCompletions bounds the values of one completion (CompleteResult in the schema).
+	maxCompletions = 100
+)
+
+// Prompt is one file's prompt. It is immutable.
+type Prompt struct {
+	// Path is the file's path from the root, with slashes.
+	Path string
+	Name string
+	// Definition is the element of a list.
+	Definition jsontext.Value
+	// Text identifies what a get returns, whatever its arguments are.
+	Text string
+
+	arguments []argument
+	segments  []segment
+	// fixed is the length of all segments' JSON, and size what the prompt takes in memory; both in bytes.
+	fixed, size int
+}
+
+// argument is what rendering and completing need of an argument's declaration.
+type argument struct {
+	name     string
+	required bool
+	// fallback is the default, as the content of a JSON string.
+	fallback []byte
+	values   []string
+}
+
+// segment is a piece of the result's JSON, and the arguments whose values follow it within a JSON string: usually one; none at
+// the end; several, with blanks between, where a text wants all arguments in one.
+type segment struct {
+	json []byte
+	args []int
+}
+
+// Render returns the result of a get. Arguments that the prompt does not declare are ignored, as they have no place in the
+// text. The error is a [*wire.Error].
+func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
+	values := make([][]byte, len(p.arguments))
+	for i := range p.arguments {
+		a := &p.arguments[i]
+		value := arguments.Get(a.name)
+		if value == nil && a.required {
+			return nil, wire.NewError(wire.InvalidParams, "Missing required argument: "+a.name)
+		}
+		values[i] = a.content(value)
+	}
+	size := p.fixed
+	for _, s := range p.segments {
+		for _, at := range s.args {
+			size += len(values[at]) + 1
+		}
+		if size > maxResult { // checked as it grows, since many gaps may overflow it
+			return nil, wire.NewError(wire.InvalidParams, "The arguments are too long: the prompt would be larger than "+
+				strconv.Itoa(maxResult)+" bytes")
+		}
+	}
+	result := make([]byte, 0, size)
+	for _, s := range p.segments {
+		result = appendValues(append(result, s.json...), values, s.args)
+	}
+	return result, nil
+}
+
+// content returns a value as the content of a JSON string: a text as it was sent, another value as its JSON, and the default
+// in the place of none.
+func (a *argument) content(value jsontext.Value) []byte {
+	switch {
+	case value == nil:
+		return a.fallback
+	case value.Kind() == '"':
+		return value[1 : len(value)-1]
+	}
+	return content(string(value))
+}
+
+// content returns a text as the content of a JSON string.
+func content(text string) []byte {
+	quoted := wire.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+func appendValues(dst []byte, values [][]byte, args []int) []byte {
+	isFirst := true
+	for _, at := range args {
+		if len(values[at]) == 0 {
+			continue
+		}
+		if !isFirst {
+			dst = append(dst, ' ')
+		}
+		dst, isFirst = append(dst, values[at]...), false
+	}
+	return dst
+}
+
+// Complete returns the result of a completion: the values of an argument that start with a text, in any case.
+func (p *Prompt) Complete(name, start string) jsontext.Value {
+	var matching []string
+	for i := range p.arguments {
+		if p.arguments[i].name != name {
+			continue
+		}
+		for _, value := range p.arguments[i].values {
+			if len(value) >= len(start) && strings.EqualFold(value[:len(start)], start) {
+				matching = append(matching, value)
+			}
+		}
+	}
+	shown := matching[:min(len(matching), maxCompletions)]
+	result := []byte(`{"completion":{"values":[`)
+	for i, value := range shown {
+		if i > 0 {
+			result = append(result, ',')
+		}
+		result = append(result, wire.Quote(value)...)
+	}
+	result = strconv.AppendInt(append(result, `],"total":`...), int64(len(matching)), 10)
+	result = strconv.AppendBool(append(result, `,"hasMore":`...), len(shown) < len(matching))
+	return append(result, `}}`...)
+}
+
+// sameValues reports whether two prompts complete alike.
+func sameValues(a, b *Prompt) bool {
+	return slices.EqualFunc(a.arguments, b.arguments, func(a, b argument) bool {
+		return a.name == b.name && slices.Equal(a.values, b.values) && string(a.fallback) == string(b.fallback)
+	})
+}
