@@ -31,6 +31,7 @@ const (
 type Connector struct {
 	upstream  config.Upstream
 	endpoints []*endpoint // in configuration order
+	folder    *folder     // nil for a server; without a server, there are no endpoints
 	onChange  func()
 	logger    *slog.Logger
 	metrics   *instruments
@@ -64,6 +65,11 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 		limiter = rate.NewLimiter(rate.Limit(u.Rate), int(math.Ceil(u.Rate)))
 	}
 	c.queue = newQueue(u.Concurrency, u.Timeout, limiter)
+	if u.Files != nil {
+		c.folder = newFolder(u, c.logger, c.publish)
+		c.state.Store(c.folder.starting())
+		return c
+	}
 	c.endpoints = newEndpoints(u, opts, c.metrics, c.mergeStatuses)
 	c.state.Store(summarize(&State{}, c.statuses()))
 	return c
@@ -77,6 +83,10 @@ func (c *Connector) State() *State { return c.state.Load() }
 
 // Run keeps the upstream connected until ctx ends. It always returns nil: that a server is down shows in [State].
 func (c *Connector) Run(ctx context.Context) error {
+	if c.folder != nil {
+		c.folder.run(ctx)
+		return nil
+	}
 	var running sync.WaitGroup
 	for _, e := range c.endpoints {
 		running.Go(func() { e.run(ctx) })
@@ -135,6 +145,9 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	caller, finish := c.metrics.start(ctx, request.Method, request.Name)
 	// The caller's context, not the one with the deadline, tells a caller that gave up from an upstream that took too long.
 	defer func() { err = c.finish(caller, finish, result, err) }()
+	if c.folder != nil {
+		return c.folder.call(request)
+	}
 	ctx, deadline := withDeadline(caller, c.upstream.Timeout, nil)
 	defer deadline.stop()
 	slot, err := c.acquireSlot(ctx, request.Caller, deadline)
@@ -263,6 +276,9 @@ func (c *Connector) backOff(ctx context.Context, d *deadline, retry int) bool {
 // Completes reports whether the server behind any present session declared completions. Without a session it is true, so
 // that a call is made and finds out.
 func (c *Connector) Completes() bool {
+	if c.folder != nil {
+		return true
+	}
 	known := false
 	for _, e := range c.endpoints {
 		if s := e.connection.Load().session; s != nil {
@@ -288,6 +304,12 @@ func (c *Connector) mergeStatuses() {
 	c.state.Store(next)
 	c.mu.Unlock() // before the owner is told, who may want to read the state at once
 	c.logDifferences(before, next)
+	c.onChange()
+}
+
+// publish makes a state the present one, and tells the connector's owner. For the folder's goroutine.
+func (c *Connector) publish(next *State) {
+	c.state.Store(next)
 	c.onChange()
 }
 

@@ -1,4 +1,4 @@
-// Package upstream keeps one MCP server connected and makes calls to it.
+// Package upstream keeps one MCP server connected and makes calls to it, or serves a folder of prompts in its place.
 //
 // A [Connector] serves one upstream of the configuration, whatever its revision and transport. Most upstreams have one
 // endpoint; replicas are several. Each endpoint has a session, a circuit breaker and the last good list of prompts of its
@@ -39,8 +39,12 @@
 //   - Messages of a server go to the [Relay] of the call that they belong to, and to no other. Sessions that declare a
 //     client's capabilities come from a pool for each set of capabilities.
 //
+// An upstream may be a folder of files instead of a server: then a connector has no endpoints, looks for changes twice a second,
+// and answers calls from memory. What is in the files is package files.
+//
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
-// Reading order: connector.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, refresh.go, endpoint.go,
-// connection.go, session_pool.go, legacy_gets.go, merge.go, state.go, telemetry.go, errors.go, backoff.go, aliases.go.
+// Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, refresh.go,
+// endpoint.go, connection.go, session_pool.go, legacy_gets.go, merge.go, state.go, telemetry.go, errors.go, backoff.go,
+// aliases.go.
 package upstream

@@ -31,6 +31,10 @@ const (
 // the reason of any call.
 const ListRefused Reason = "list_refused"
 
+// InvalidFile is the reason of an upstream without a server while one of its files is broken: of that file, the last good
+// prompt is served.
+const InvalidFile Reason = "invalid_file"
+
 // Unavailable is the error of a call that brought no JSON-RPC response.
 type Unavailable struct { //nolint:errname // upstream.Unavailable says it
 	Upstream string

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/upstream/files"
 )
 
 // State is what is known of an upstream at one moment. It is immutable.
@@ -34,6 +36,8 @@ type State struct {
 	Differences []string
 	// Endpoints are in configuration order.
 	Endpoints []EndpointState
+	// FileProblems are what a person should correct, or know of, in the files of an upstream without a server.
+	FileProblems []files.Problem
 }
 
 // EndpointState is what is known of one endpoint of an upstream.

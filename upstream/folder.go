@@ -1,0 +1,174 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// lookInterval is how often a folder is looked at. Looking, unlike events of the file system, sees changes behind links, on
+	// network file systems and in mounted ConfigMaps alike.
+	lookInterval = 500 * time.Millisecond
+	// maxLookShare bounds the part of the time, one in so many, that looking takes where a folder is slow or very large.
+	maxLookShare = 5
+)
+
+// folder serves an upstream whose prompts are files.
+type folder struct {
+	upstream config.Upstream
+	logger   *slog.Logger
+	// publish takes each new state.
+	publish func(*State)
+	list    atomic.Pointer[files.List] // nil until the files have been read
+
+	// What follows is for run's goroutine.
+
+	reader *files.Folder
+	state  *State
+}
+
+func newFolder(u config.Upstream, logger *slog.Logger, publish func(*State)) *folder {
+	return &folder{upstream: u, logger: logger, publish: publish, reader: files.NewFolder(u)}
+}
+
+// starting returns the state before the files have been read.
+func (f *folder) starting() *State {
+	f.state = &State{Endpoints: []EndpointState{{Address: f.upstream.Address()}}}
+	return f.state
+}
+
+// run looks for changes until ctx ends.
+func (f *folder) run(ctx context.Context) {
+	for {
+		begun := time.Now()
+		f.look(ctx)
+		took := time.Since(begun)
+		if sleep(ctx, max(lookInterval-took, took*(maxLookShare-1))) != nil {
+			return
+		}
+	}
+}
+
+// look reads what has changed.
+func (f *folder) look(ctx context.Context) {
+	list, err := f.reader.Refresh()
+	if err == nil {
+		f.list.Store(list)
+	}
+	if next := f.next(list, err); next != nil {
+		f.log(ctx, f.state, next)
+		f.state = next
+		f.publish(next)
+	}
+}
+
+// next returns the state that follows from a look, or nil if it is the present one.
+func (f *folder) next(list *files.List, err error) *State {
+	next := *f.state
+	next.Tried, next.Listed, next.Connected = true, f.state.Listed || err == nil, err == nil
+	next.FileProblems = list.Problems
+	problem, isProblem := errors.AsType[files.Problem](err)
+	switch broken := list.Broken(); {
+	case isProblem:
+		next.FileProblems = append(slices.Clip(list.Problems), problem)
+		next.Problem = f.since(ListRefused, problem)
+	case len(broken) > 0:
+		next.Problem = f.since(InvalidFile, broken[0])
+	default:
+		next.Problem = nil
+	}
+	if next.Listed && (next.Lists == 0 || !equalLists(next.Definitions, list.Definitions)) {
+		next.Definitions = list.Definitions
+		next.Lists++
+	}
+	before := f.state
+	if before.Tried && before.Listed == next.Listed && before.Lists == next.Lists && before.Problem == next.Problem &&
+		slices.Equal(before.FileProblems, next.FileProblems) {
+		return nil
+	}
+	next.Endpoints = []EndpointState{{Address: f.upstream.Address(), Connected: next.Connected, Problem: next.Problem}}
+	return &next
+}
+
+// since returns the present problem if it is of the same kind, or else a new one.
+func (f *folder) since(reason Reason, problem files.Problem) *Problem {
+	now := f.state.Problem
+	switch {
+	case now != nil && now.Reason == reason && errors.Is(now.Err, problem):
+		return now
+	case now != nil && now.Reason == reason:
+		return &Problem{Reason: reason, Since: now.Since, Err: problem}
+	}
+	return &Problem{Reason: reason, Since: time.Now(), Err: problem}
+}
+
+// maxLogged bounds the problems that are logged at once.
+const maxLogged = 20
+
+// log logs the problems that are new, apart from those that only validate shows.
+func (f *folder) log(ctx context.Context, before, after *State) {
+	logged, known := 0, map[files.Problem]bool{}
+	for _, p := range before.FileProblems {
+		known[p] = true
+	}
+	for _, p := range after.FileProblems {
+		if p.Severity == files.Doubtful || known[p] {
+			continue
+		}
+		if logged++; logged > maxLogged {
+			f.logger.WarnContext(ctx, "prompt files: further problems are not logged, see promptweir validate")
+			return
+		}
+		level := slog.LevelWarn
+		if p.Severity == files.Unserved {
+			level = slog.LevelInfo
+		}
+		f.logger.Log(ctx, level, "prompt file", slog.String("place", p.Place()), slog.String("problem", p.Summary+"; "+p.Detail))
+	}
+	switch {
+	case before.Problem != nil && after.Problem == nil:
+		f.logger.InfoContext(ctx, "upstream healthy")
+	case before.Lists != after.Lists:
+		f.logger.InfoContext(ctx, "prompt files read", slog.Int("prompts", len(after.Definitions)))
+	}
+}
+
+// call answers a get or a completion.
+func (f *folder) call(request *Request) (Result, error) {
+	list := f.list.Load()
+	if list == nil {
+		return Result{}, unavailable(f.upstream.Name, Unreachable, lookInterval, errNotRead)
+	}
+	name := request.Name
+	if request.Method == wire.Complete {
+		name, _ = request.Params.Object("ref").Text("name")
+	}
+	prompt := list.Prompt(name)
+	if prompt == nil { // its file has been removed a moment ago
+		return Result{}, wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
+	}
+	result, err := answer(prompt, request)
+	return Result{JSON: result, Revision: wire.LatestLegacy}, err
+}
+
+func answer(prompt *files.Prompt, request *Request) (jsontext.Value, error) {
+	if request.Method == wire.Complete {
+		argument := request.Params.Object("argument")
+		name, _ := argument.Text("name")
+		start, _ := argument.Text("value")
+		return prompt.Complete(name, start), nil
+	}
+	return prompt.Render(request.Params.Object("arguments"))
+}
+
+var errNotRead = errors.New("the files have not been read yet")

@@ -1,0 +1,205 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// prompts is a folder with a team's file and the files of its prompts.
+type prompts struct {
+	tb  testing.TB
+	dir string
+}
+
+func newPrompts(t testing.TB, attributes string, files ...string) *prompts {
+	p := &prompts{t, t.TempDir()}
+	p.write("docs.hcl", "team \"docs\" {\n  upstream \"handbook\" {\n    files = [\"p/**/*.md\"]\n    "+attributes+"\n  }\n}\n")
+	for i := 0; i < len(files); i += 2 {
+		p.write("p/"+files[i], files[i+1])
+	}
+	return p
+}
+
+// write replaces a file as a whole.
+func (p *prompts) write(file, content string) {
+	p.tb.Helper()
+	path := filepath.Join(p.dir, file)
+	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// run runs a connector until the test ends.
+func (p *prompts) run() *upstream.Connector {
+	p.tb.Helper()
+	cfg, diags := config.Load(p.dir, config.Options{})
+	if err := diags.Err(); err != nil {
+		p.tb.Fatal(err)
+	}
+	c := upstream.New(cfg.Upstreams()[0], upstream.Options{}, func() {})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.Run(ctx)
+	}()
+	p.tb.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return c
+}
+
+// await waits until the state is as a test wants it.
+func await(tb testing.TB, c *upstream.Connector, want func(*upstream.State) bool) {
+	tb.Helper()
+	upstreamtest.Eventually(tb, "the state", func() bool { return want(c.State()) })
+}
+
+func healthy(n int) func(*upstream.State) bool {
+	return func(s *upstream.State) bool { return s.Listed && s.Problem == nil && len(s.Definitions) == n }
+}
+
+func getPrompt(c *upstream.Connector, name, arguments string) (string, error) {
+	params := wire.Object{}.With("name", wire.Quote(name)).With("arguments", []byte(arguments))
+	result, err := c.Call(context.Background(), &upstream.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
+	return string(result.JSON), err
+}
+
+func TestFolder_ServesPromptsWithoutAServer(t *testing.T) {
+	c := newPrompts(t, "", "a.md", "---\narguments: [{name: v, values: [one, two]}]\n---\nA {{v}}").run()
+	await(t, c, healthy(1))
+	got, err := getPrompt(c, "a", `{"v":"x"}`)
+	if want := `{"messages":[{"role":"user","content":{"type":"text","text":"A x"}}]}`; err != nil || got != want {
+		t.Errorf("get = %s, %v, want %s", got, err, want)
+	}
+	_, err = getPrompt(c, "gone", `{}`)
+	if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != wire.InvalidParams || answer.Message != "Unknown prompt: gone" {
+		t.Errorf("get of an unknown prompt: %v", err)
+	}
+	completion := wire.Object{}.With("ref", []byte(`{"type":"ref/prompt","name":"a"}`)).With("argument", []byte(`{"name":"v","value":"t"}`))
+	result, err := c.Call(context.Background(), &upstream.Request{Method: wire.Complete, Params: completion}, nil)
+	if want := `{"completion":{"values":["two"],"total":1,"hasMore":false}}`; err != nil || string(result.JSON) != want {
+		t.Errorf("completion = %s, %v, want %s", result.JSON, err, want)
+	}
+	if !c.Completes() || !c.State().Connected {
+		t.Error("the upstream does not complete, or is not there")
+	}
+	retired, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c.Retire(retired)
+	if _, err := getPrompt(c, "a", `{}`); !errors.Is(err, upstream.ErrRetired) || retired.Err() != nil {
+		t.Errorf("get after Retire: %v", err)
+	}
+}
+
+func TestFolder_IsDegradedWhileAFileIsBroken(t *testing.T) {
+	p := newPrompts(t, "", "a.md", "---\ndescription: one\n---\nA", "b.md", "B")
+	c := p.run()
+	await(t, c, healthy(2))
+	p.write("p/a.md", "---\ndescription: [\n---\nA2")
+	p.write("p/b.md", "B2")
+	await(t, c, func(s *upstream.State) bool { return s.Problem != nil })
+	state := c.State()
+	if state.Problem.Reason != upstream.InvalidFile || !state.Listed || !state.Connected || !strings.Contains(string(state.Definitions[0]), `"one"`) {
+		t.Errorf("state %+v with %s", state, state.Problem.Reason)
+	}
+	if len(state.FileProblems) != 1 || state.FileProblems[0].Severity != files.Broken || !strings.HasSuffix(state.FileProblems[0].Place(), "a.md:2") {
+		t.Errorf("problems %v", state.FileProblems)
+	}
+	if got, err := getPrompt(c, "a", `{}`); err != nil || !strings.Contains(got, `"A"`) {
+		t.Errorf("get of the broken prompt = %s, %v, want its last good text", got, err)
+	}
+	if got, err := getPrompt(c, "b", `{}`); err != nil || !strings.Contains(got, `"B2"`) {
+		t.Errorf("get of the other prompt = %s, %v, want its new text", got, err)
+	}
+	p.write("p/a.md", "---\ndescription: two\n---\nA2")
+	await(t, c, healthy(2))
+	if err := os.RemoveAll(filepath.Join(p.dir, "p")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, func(s *upstream.State) bool { return s.Problem != nil })
+	if state = c.State(); state.Problem.Reason != upstream.ListRefused || len(state.Definitions) != 2 {
+		t.Errorf("without its folder: %s and %d prompts, want the last good list", state.Problem.Reason, len(state.Definitions))
+	}
+}
+
+func TestFolder_ChangesItsListWithTextsOnlyWhereTheyAreApproved(t *testing.T) {
+	for _, texts := range []bool{false, true} {
+		p := newPrompts(t, fmt.Sprintf("texts = %t", texts), "a.md", "A")
+		c := p.run()
+		await(t, c, healthy(1))
+		before := c.State().Lists
+		p.write("p/a.md", "B")
+		upstreamtest.Eventually(t, "the new text is served", func() bool {
+			got, _ := getPrompt(c, "a", `{}`)
+			return strings.Contains(got, `"B"`)
+		})
+		if !texts && c.State().Lists != before {
+			t.Error("the list changed with a text that is not part of it")
+		}
+		if texts {
+			await(t, c, func(s *upstream.State) bool { return s.Lists > before })
+		}
+	}
+}
+
+// BenchmarkFolderMemory measures the heap that 10 000 prompts take, and the time until they are listed.
+func BenchmarkFolderMemory(b *testing.B) {
+	for b.Loop() {
+		p := newPrompts(b, "", manyFiles(10_000)...)
+		before := heap()
+		begun := time.Now()
+		c := p.run()
+		await(b, c, healthy(10_000))
+		b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms-to-list")
+		b.ReportMetric(float64(heap()-before)/10_000, "B/prompt")
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+func manyFiles(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("%02d/prompt_%d.md", i%100, i), fmt.Sprintf("---\ntitle: Prompt %d\ndescription: Turn notes into report %d.\narguments:\n"+
+			"  - name: notes\n    description: What was seen and done, in order.\n    required: true\n---\nWrite report %d from these notes:\n\n{{notes}}\n", i, i, i))
+	}
+	return all
+}
+
+// TestFolder_SeesAChangeAmongManyFilesSoon bounds the time loosely: how fast the machine is does not matter.
+func TestFolder_SeesAChangeAmongManyFilesSoon(t *testing.T) {
+	p := newPrompts(t, "", manyFiles(2_000)...)
+	c := p.run()
+	await(t, c, healthy(2_000))
+	for i := range 3 {
+		want := fmt.Sprintf("changed %d", i)
+		p.write("p/42/prompt_1042.md", "---\ndescription: "+want+"\n---\nText")
+		await(t, c, func(s *upstream.State) bool {
+			return slices.ContainsFunc(s.Definitions, func(d jsontext.Value) bool { return strings.Contains(string(d), want) })
+		})
+	}
+}
