@@ -1,6 +1,7 @@
 package files
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -232,7 +233,7 @@ func (p *parser) partial(files []string, target string, line int) error {
 	case len(files) > maxPartials:
 		return p.at(files, line, wrong(line, "partials are more than %d deep; include the text directly", maxPartials))
 	}
-	content, err := p.reader.text(file)
+	content, err := p.content(file)
 	if err != nil {
 		return p.at(files, line, err)
 	}
@@ -245,15 +246,19 @@ func (p *parser) partial(files []string, target string, line int) error {
 
 // at puts an error into a line of the last file.
 func (p *parser) at(files []string, line int, err error) error {
-	return Problem{Severity: Broken, Path: p.shown(last(files)), Line: line, Summary: "Broken prompt", Detail: sentence(err.Error())}
+	return p.problem(Broken, last(files), line, "Broken prompt", err.Error())
 }
 
 // doubtful reports text that was most likely meant to be something else.
 func (p *parser) doubtful(files []string, line int, format string, args ...any) {
-	problem := Problem{Severity: Doubtful, Path: p.shown(last(files)), Line: line, Summary: "Braces are text"}
-	problem.Detail = sentence(wrong(line, format, args...).Error())
-	if len(p.problems) < maxProblems && !slices.Contains(p.problems, problem) { // a partial may be included several times
-		p.problems = append(p.problems, problem)
+	if len(p.problems) >= maxProblems {
+		return
+	}
+	detail := fmt.Sprintf(format, args...)
+	key := fmt.Sprintf("%s:%d: %s", last(files), line, detail)
+	if !p.doubted[key] { // a partial may be included several times
+		p.doubted[key] = true
+		p.problems = append(p.problems, p.problem(Doubtful, last(files), line, "Braces are text", detail))
 	}
 }
 

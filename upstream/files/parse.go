@@ -60,6 +60,10 @@ type parser struct {
 	builder
 	// words are the numbers of the words that a command mentions, in the order of the arguments.
 	words []int
+	// contents are those of the files that were read, by path.
+	contents map[string]string
+	// doubted are the places and details of doubtful problems.
+	doubted map[string]bool
 	// size counts the text that was read, partials included, each time that they are.
 	size int
 }
@@ -67,7 +71,7 @@ type parser struct {
 // parse reads the prompt of a file. The problems are sorted by place; a prompt that has a [Broken] one is nil. With texts, its
 // definition carries the hash of its text.
 func parse(file string, texts bool, r reader, shown func(string) string) (*Prompt, []Problem) {
-	p := &parser{path: file, reader: r, shown: shown, builder: builder{role: "user"}}
+	p := &parser{path: file, reader: r, shown: shown, builder: builder{role: "user"}, contents: map[string]string{}, doubted: map[string]bool{}}
 	prompt, err := p.prompt(texts)
 	if err != nil {
 		p.broken(err)
@@ -78,7 +82,7 @@ func parse(file string, texts bool, r reader, shown func(string) string) (*Promp
 }
 
 func (p *parser) prompt(texts bool) (*Prompt, error) {
-	content, err := p.reader.text(p.path)
+	content, err := p.content(p.path)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +132,7 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 		return nil, wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
 	}
 	prompt := &Prompt{Path: p.path, Name: p.name, arguments: p.arguments}
-	prompt.segments, prompt.Text = compile(p.description, p.messages, p.arguments)
+	prompt.segments, prompt.Text = compile(p.description, p.messages), hashText(p.messages, p.arguments)
 	for _, s := range prompt.segments {
 		prompt.fixed += len(s.json)
 	}
@@ -201,12 +205,13 @@ func (p *parser) declared(name string) int {
 
 // broken reports the error for which the file is not served.
 func (p *parser) broken(err error) {
-	problem := Problem{Severity: Broken, Path: p.shown(p.path), Summary: "Broken prompt", Detail: sentence(err.Error())}
-	if at, ok := errors.AsType[*fieldError](err); ok {
-		problem.Line = at.line
-	}
-	if elsewhere, ok := errors.AsType[Problem](err); ok { // in a partial
-		problem = elsewhere
+	problem, ok := errors.AsType[Problem](err)
+	if !ok {
+		line := 0
+		if at, ok := errors.AsType[*fieldError](err); ok {
+			line = at.line
+		}
+		problem = p.problem(Broken, p.path, line, "Broken prompt", err.Error())
 	}
 	p.problems = append(p.problems, problem)
 }
@@ -216,9 +221,30 @@ func (p *parser) unserved(line int, format string, args ...any) {
 	if len(p.problems) >= maxProblems {
 		return
 	}
-	p.problems = append(p.problems, Problem{
-		Severity: Unserved, Path: p.shown(p.path), Line: line, Summary: "Not part of a prompt", Detail: sentence(fmt.Sprintf(format, args...)),
-	})
+	p.problems = append(p.problems, p.problem(Unserved, p.path, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
+}
+
+// content returns a file that belongs to the prompt.
+func (p *parser) content(file string) (string, error) {
+	content, err := p.reader.text(file)
+	if err == nil {
+		p.contents[file] = content
+	}
+	return content, err
+}
+
+// maxSource bounds the line that a problem shows, in bytes.
+const maxSource = 200
+
+// problem returns a problem in a line of a file, which may be a partial. The detail is a clause.
+func (p *parser) problem(severity Severity, file string, line int, summary, detail string) Problem {
+	problem := Problem{Severity: severity, Path: p.shown(file), Line: line, Summary: summary, Detail: sentence(detail)}
+	rest := p.contents[file]
+	for range line {
+		problem.Source, rest, _ = strings.Cut(rest, "\n")
+	}
+	problem.Source = strings.TrimRight(strings.ToValidUTF8(problem.Source[:min(len(problem.Source), maxSource)], ""), "\r")
+	return problem
 }
 
 // sentence makes a sentence of a clause.

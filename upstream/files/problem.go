@@ -24,6 +24,8 @@ type Problem struct { //nolint:errname // most problems are reported, not return
 	// Path is that of the file from the working directory, and Line a line in it; 0 for the whole file.
 	Path string
 	Line int
+	// Source is the line itself, or its start; empty where Line is 0.
+	Source string
 	// Summary is a short sentence without a full stop, Detail one or two sentences that say what to do.
 	Summary, Detail string
 }

@@ -24,7 +24,7 @@ type Prompt struct {
 	Name string
 	// Definition is the element of a list.
 	Definition jsontext.Value
-	// Text identifies what a get returns, whatever its arguments are.
+	// Text is a hash of the messages that a get returns, whatever its arguments are.
 	Text string
 
 	arguments []argument

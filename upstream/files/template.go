@@ -3,6 +3,7 @@ package files
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -107,8 +108,8 @@ func (m *message) size() int {
 	return size
 }
 
-// compile returns the JSON of a get's result as segments, and a hash of them.
-func compile(description string, messages []message, arguments []argument) (segments []segment, text string) {
+// compile returns the JSON of a get's result as segments.
+func compile(description string, messages []message) (segments []segment) {
 	var json []byte
 	json = append(json, '{')
 	if description != "" {
@@ -136,18 +137,27 @@ func compile(description string, messages []message, arguments []argument) (segm
 		}
 		json = append(json, `"}}`...)
 	}
-	segments = append(segments, segment{json: append(json, `]}`...)})
-	return segments, hashText(segments, arguments)
+	return append(segments, segment{json: append(json, `]}`...)})
 }
 
-// hashText returns a hash of segments, with the names and the defaults of the arguments that fill their gaps.
-func hashText(segments []segment, arguments []argument) string {
+// hashText returns a hash of messages, with the names and the defaults of the arguments that fill their gaps.
+func hashText(messages []message, arguments []argument) string {
 	hash := sha256.New()
-	for _, s := range segments {
-		hash.Write(s.json)
-		for _, at := range s.args {
-			hash.Write([]byte("\x00" + arguments[at].name + "\x00"))
-			hash.Write(arguments[at].fallback)
+	add := func(texts ...string) { // each with its length, so that no two lists of texts are written alike
+		for _, text := range texts {
+			fmt.Fprintf(hash, "%d:%s", len(text), text)
+		}
+	}
+	for _, m := range messages {
+		add("message", m.role)
+		if m.media != nil {
+			add("media", m.media.mime, string(m.media.base64))
+		}
+		for _, p := range m.pieces {
+			add("text", p.text)
+			for _, at := range p.args {
+				add("argument", arguments[at].name, string(arguments[at].fallback))
+			}
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil))
