@@ -27,7 +27,8 @@ func (a *app) diffCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "diff OLD NEW", Short: "Print what a change of a configuration exposes, hides or renames, and for whom", Args: takes(cobra.ExactArgs(2)),
 		Long: "Print what a change of a configuration exposes (+), hides (-) or renames (!), and for whom. OLD and NEW are each a file or a folder.\n\n" +
-			"The configurations alone show which rules change. With --state or --live, diff also prints the prompts that are affected.",
+			"The configurations alone show which rules change, and what becomes of prompts in files (~ where the definition or the text " +
+			"changes). With --state or --live, diff also prints which prompts of servers are affected.",
 		RunE: func(cmd *cobra.Command, args []string) error { return d.diff(cmd.Context(), args[0], args[1]) },
 	}
 	d.addTo(command)
@@ -136,10 +137,10 @@ func (d *diffFlags) print(c inspect.Comparison) error {
 	for _, change := range c.Changes {
 		fmt.Fprintf(&text, "%s %s%s\n", change.Sign, oneLine(change.Text, maxReport), inBrackets(change.Rule))
 	}
-	switch {
-	case !d.given():
+	if !d.given() && len(c.Unknown) > 0 {
 		fmt.Fprintln(&text, "# The affected prompts are not known: "+chooseSource+".")
-	case len(c.Prompts) > 0:
+	}
+	if len(c.Prompts) > 0 {
 		fmt.Fprintln(&text, "# Affected prompts:")
 	}
 	for _, change := range c.Prompts {
@@ -157,6 +158,8 @@ func promptLine(p inspect.PromptChange) string {
 	switch p.Kind {
 	case inspect.Renamed:
 		return fmt.Sprintf("! %s was called %s", name, oneLine(p.Before, len(p.Before)))
+	case inspect.Changed:
+		return fmt.Sprintf("~ %s has %s", name, p.Reason)
 	case inspect.Exposed:
 		return fmt.Sprintf("+ %s is exposed to %s%s", name, readers(p), inBrackets(p.Rule))
 	}

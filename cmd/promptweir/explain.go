@@ -110,12 +110,15 @@ func printExplanation(text *strings.Builder, e *inspect.Explanation, subject, na
 // offered returns a line that says which upstreams offer the name: a report about it if there is one, else its owners, else
 // those whose lists are not known.
 func (l *listSource) offered(s *snapshot.Snapshot, explanations []inspect.Explanation, name string) string {
-	if !l.given() {
+	if !l.given() && len(s.Unlisted()) > 0 {
 		return "whether an upstream offers it is not known: " + chooseSource
 	}
 	source, line := "live: ", "no upstream offers it"
-	if l.state != "" {
+	switch {
+	case l.state != "":
 		source = "saved lists: "
+	case !l.live:
+		source = "files: "
 	}
 	var unknown []string
 	for _, e := range explanations {

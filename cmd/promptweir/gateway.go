@@ -18,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/upstream"
 )
 
 // settleBound is how long a command waits until each upstream has been listed or has failed.
@@ -97,6 +98,10 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	}
 	problems := inspect.Problems(g.Snapshot())
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		if problems[name] == string(upstream.InvalidFile) {
+			fmt.Fprintf(a.err, "promptweir: some files of upstream %s are broken; see promptweir validate\n", name)
+			continue
+		}
 		fmt.Fprintf(a.err, "promptweir: cannot list upstream %s: %s\n", name, oneLine(problems[name], maxReport))
 	}
 	upstreams := g.Ready().Upstreams

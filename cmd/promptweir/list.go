@@ -10,8 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -30,12 +32,6 @@ func (a *app) listCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := q.check(); err != nil {
 				return err
-			}
-			if q.url == "" && !q.given() {
-				if q.as != "" { // typical of a review, on a machine where nothing must be started unasked
-					return &usageError{"--as needs the upstreams' lists: " + chooseSource}
-				}
-				q.live = true
 			}
 			l, err := q.list(cmd.Context())
 			if err != nil {
@@ -67,7 +63,7 @@ func (q *query) list(ctx context.Context) (l listing, err error) {
 		q.reportPartial(l.partial)
 		return l, err
 	}
-	cfg, principal, err := q.loadConfig()
+	cfg, principal, err := q.loadToList()
 	if err != nil {
 		return listing{}, err
 	}
@@ -100,6 +96,19 @@ func (q *query) reportPartial(partial jsontext.Value) {
 		line := fmt.Sprintf("upstream %s is degraded: %s since %s; %s", u.Upstream, u.Reason, u.Since, shown)
 		fmt.Fprintln(q.err, "promptweir:", oneLine(line, maxReport))
 	}
+}
+
+// loadToList is loadConfig for a list. Unless all prompts are in files, it needs the upstreams' lists, and takes them from the
+// upstreams if no flag says otherwise.
+func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
+	if !q.given() && q.as == "" {
+		q.live = true
+	}
+	cfg, principal, err := q.loadConfig()
+	if err == nil && !q.suffices(cfg) { // typical of a review, on a machine where nothing must be started unasked
+		err = &usageError{"--as needs the upstreams' lists: " + chooseSource}
+	}
+	return cfg, principal, err
 }
 
 // maxDescription is the length of a description in the table, in bytes.

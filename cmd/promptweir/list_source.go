@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +15,8 @@ import (
 // chooseSource ends messages about lists of upstreams that are needed, or would say more.
 const chooseSource = "use --state PATH to read saved lists, or --live to connect to the upstreams"
 
-// listSource are the flags that say where a command gets the upstreams' lists from. Without them there are no lists: the
-// configuration may be an untrusted pull request, so nothing is started or contacted unless a flag says so.
+// listSource are the flags that say where a command gets the upstreams' lists from. Without them there are only the prompts in
+// files: the configuration may be an untrusted pull request, so nothing is started or contacted unless a flag says so.
 type listSource struct {
 	*app
 
@@ -30,6 +31,11 @@ func (l *listSource) addTo(command *cobra.Command) {
 
 // given reports whether the flags name a source.
 func (l *listSource) given() bool { return l.live || l.state != "" }
+
+// suffices reports whether the lists of a configuration are known: by the flags, or because all prompts are in files.
+func (l *listSource) suffices(cfg *config.Config) bool {
+	return l.given() || !slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool { return u.Files == nil })
+}
 
 func (l *listSource) check() error {
 	if l.live && l.state != "" {

@@ -45,8 +45,6 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	switch {
 	case l.config == "":
 		return errNoConfig
-	case !l.given():
-		return &usageError{"lock needs the upstreams' lists: " + chooseSource}
 	case l.exitCode && !l.diff:
 		return &usageError{"--exit-code requires --diff"}
 	}
@@ -59,6 +57,9 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !l.suffices(cfg) {
+		return &usageError{"lock needs the upstreams' lists: " + chooseSource}
 	}
 	path := config.LockPath(l.config)
 	before, err := l.approved(path)

@@ -136,6 +136,8 @@ func (p *page) Advice(reason string) string {
 		return "It refuses the gateway (HTTP 401 or 403): are the credentials in its block still valid?"
 	case upstream.RateLimited:
 		return "It limits the rate of calls (HTTP 429): lower rate or concurrency in its block."
+	case upstream.InvalidFile:
+		return "A file of its prompts is broken, and its last good prompt is served: the reports say which file, and what to do."
 	case upstream.ListRefused:
 		return "It is connected, but its list cannot be used: correct it on the server."
 	}

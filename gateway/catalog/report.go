@@ -36,6 +36,10 @@ const (
 	Unmatched Kind = "unmatched"
 	// Screened is a definition in which a screen block found something.
 	Screened Kind = "screened"
+	// BrokenFile is a file of an upstream without a server that is not served as it is.
+	BrokenFile Kind = "broken_file"
+	// PartlyServed is files of other products' formats with parts that a prompt cannot have.
+	PartlyServed Kind = "partly_served"
 	// Drift is a definition that the lock file does not approve.
 	Drift Kind = "drift"
 )

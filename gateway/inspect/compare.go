@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +30,8 @@ const (
 	Exposed = "exposed"
 	Hidden  = "hidden"
 	Renamed = "renamed"
+	// Changed is a prompt from files with another definition or text. What servers list is the same before and after.
+	Changed = "changed"
 )
 
 // PromptChange is what changes for one prompt of an upstream.
@@ -58,9 +61,14 @@ func Compare(before, after *snapshot.Snapshot) Comparison {
 		Prompts: []PromptChange{}, Unknown: slices.Compact(slices.Sorted(slices.Values(append(before.Unlisted(), after.Unlisted()...)))),
 	}
 	was, is := exposures(before), exposures(after)
+	contentBefore, contentAfter := contents(before), contents(after)
 	for key, old := range was {
-		if !slices.Contains(c.Unknown, key.upstream) {
-			c.Prompts = append(c.Prompts, changes(after, key, old, is[key])...)
+		if slices.Contains(c.Unknown, key.upstream) {
+			continue
+		}
+		c.Prompts = append(c.Prompts, changes(after, key, old, is[key])...)
+		if now, kept := is[key]; kept {
+			c.Prompts = append(c.Prompts, contentChange(key, now.name, contentBefore, contentAfter)...)
 		}
 	}
 	for key, now := range is {
@@ -94,6 +102,48 @@ func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
 		}
 	}
 	return all
+}
+
+// content is what a prompt from files consists of.
+type content struct {
+	definition [sha256.Size]byte
+	text       string
+}
+
+// contents returns those of all prompts from files.
+func contents(s *snapshot.Snapshot) map[promptKey]content {
+	all := map[promptKey]content{}
+	for i, u := range s.Upstreams {
+		if u.Files == nil {
+			continue
+		}
+		for _, definition := range s.Definitions(i) {
+			if prompt, err := catalog.ParsePrompt(definition); err == nil {
+				all[promptKey{u.Name, prompt.Name}] = content{prompt.Hash, s.Text(u.Name, prompt.Name)}
+			}
+		}
+	}
+	return all
+}
+
+// contentChange returns how a prompt from files changes that is visible before and after.
+func contentChange(key promptKey, name string, before, after map[promptKey]content) []PromptChange {
+	was, wasInFiles := before[key]
+	is, isInFiles := after[key]
+	if !wasInFiles || !isInFiles {
+		return nil
+	}
+	var what []string
+	if was.definition != is.definition {
+		what = append(what, "another definition")
+	}
+	if was.text != is.text {
+		what = append(what, "another text")
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	return []PromptChange{{Kind: Changed, Name: name, Upstream: key.upstream, Reason: strings.Join(what, " and ")}}
 }
 
 // changes returns what changes for one prompt in the later snapshot.

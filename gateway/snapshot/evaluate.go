@@ -11,7 +11,8 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Evaluate returns the snapshot that a configuration makes of saved lists. It contacts and starts nothing.
+// Evaluate returns the snapshot that a configuration makes of saved lists, and of the files that hold prompts, which count
+// instead of a list. It contacts and starts nothing.
 func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) {
 	g, err := newGeneration(cfg, nil, opts.logger())
 	if err != nil {
@@ -22,6 +23,7 @@ func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) 
 			g.saved[u.Name] = list.known()
 		}
 	}
+	g.readFiles()
 	s, _ := g.evaluate(context.Background())
 	return s, nil
 }
@@ -103,6 +105,7 @@ func (g *Generation) shown(lists []published, states []*upstream.State) []*upstr
 func (s *Snapshot) rejections() (reports []catalog.Report) {
 	byLabel, complete := map[string]*admitted{}, map[string]bool{}
 	for i, u := range s.Upstreams {
+		reports = append(reports, fileReports(&s.Upstreams[i], s.problemsOf(i, s.States[i]))...)
 		list := s.lists[i]
 		if list == nil {
 			continue

@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/screen"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/files"
 )
 
 // requestStates is the purpose that keeps a sealed requestState from passing as any other token.
@@ -46,6 +47,8 @@ type Generation struct {
 	teamLimits map[string]*config.Limit
 	// saved are the lists that stand in for upstreams which their connectors have not listed yet, by label.
 	saved Lists
+	// fileProblems are those of the files of upstreams without a server, by label, where nothing runs.
+	fileProblems map[string][]files.Problem
 	// replaced is closed when another generation has taken this one's place.
 	replaced chan struct{}
 }
@@ -65,7 +68,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg),
 		connectors:   map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
-		saved: Lists{}, replaced: make(chan struct{}),
+		saved: Lists{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}
 	if before == nil {
 		g.admission = newAdmission(cfg, nil)

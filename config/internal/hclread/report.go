@@ -213,3 +213,51 @@ func (r *Reader) SoundFiles() []File {
 	}
 	return files
 }
+
+// Quote is a diagnostic about a line of a file that no Reader has read, and that line.
+type Quote struct {
+	Severity        hcl.DiagnosticSeverity
+	Summary, Detail string
+	Path            string
+	Line            int // 0 for the whole file
+	Source          string
+}
+
+// NewReport returns a report of diagnostics in their order.
+func NewReport(quotes []Quote) Report {
+	lines := map[string]map[int]string{}
+	for _, q := range quotes {
+		if lines[q.Path] == nil {
+			lines[q.Path] = map[int]string{}
+		}
+		lines[q.Path][q.Line] = q.Source
+	}
+	r := Report{sources: map[string]*source{}}
+	starts := map[string]map[int]int{}
+	for path, known := range lines {
+		// The lines that no diagnostic shows are left empty.
+		var text bytes.Buffer
+		starts[path] = map[int]int{}
+		for line, last := 1, slices.Max(slices.Collect(maps.Keys(known))); line <= last; line++ {
+			starts[path][line] = text.Len()
+			text.WriteString(known[line] + "\n")
+		}
+		r.sources[path] = &source{path: path, file: &hcl.File{Bytes: text.Bytes()}}
+	}
+	for _, q := range quotes {
+		d := &hcl.Diagnostic{Severity: q.Severity, Summary: q.Summary, Detail: q.Detail}
+		switch {
+		case q.Line == 0 && q.Path != "":
+			d.Detail = q.Path + ": " + q.Detail
+		case q.Line > 0:
+			begin := starts[q.Path][q.Line]
+			d.Subject = &hcl.Range{
+				Filename: q.Path, Start: hcl.Pos{Line: q.Line, Column: 1, Byte: begin},
+				End: hcl.Pos{Line: q.Line, Column: len(q.Source) + 1, Byte: begin + len(q.Source)},
+			}
+		}
+		r.Diagnostics = append(r.Diagnostics, d)
+	}
+	r.Diagnostics = fewOfEachFile(r.Diagnostics)
+	return r
+}

@@ -1,0 +1,91 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/files"
+)
+
+// maxFileReports bounds the reports of one upstream's files.
+const maxFileReports = 20
+
+// readFiles takes the lists of upstreams without a server from their files, which are there whether or not anything runs.
+func (g *Generation) readFiles() {
+	for _, u := range g.Upstreams {
+		if u.Files == nil {
+			continue
+		}
+		read, err := files.Read(u)
+		problems := read.Problems
+		if problem, ok := errors.AsType[files.Problem](err); ok {
+			problems = append(problems, problem)
+		} else {
+			list := List{Definitions: read.Definitions, Texts: map[string]string{}}
+			for _, prompt := range read.Prompts {
+				list.Texts[prompt.Name] = prompt.Text
+			}
+			g.saved[u.Name] = list
+		}
+		g.fileProblems[u.Name] = problems
+	}
+}
+
+// Text returns a hash of what a get of an upstream's prompt returns, whatever its arguments are; empty where that is unknown,
+// as it is of all servers and of connectors that run.
+func (g *Generation) Text(label, own string) string { return g.saved[label].Texts[own] }
+
+// FileProblems returns what was found in the files of upstreams without a server.
+func (s *Snapshot) FileProblems() (all []files.Problem) {
+	for i, state := range s.States {
+		all = append(all, s.problemsOf(i, state)...)
+	}
+	return all
+}
+
+func (g *Generation) problemsOf(i int, state *upstream.State) []files.Problem {
+	if len(g.Connectors) > 0 {
+		return state.FileProblems
+	}
+	return g.fileProblems[g.Upstreams[i].Name]
+}
+
+// fileReports reports the problems of an upstream's files: each that is broken, and together what is served in part.
+func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalog.Report) {
+	report := func(kind catalog.Kind, finding, format string, args ...any) {
+		reports = append(reports, catalog.Report{
+			Kind: kind, Name: u.Name, Owners: []catalog.Owner{{Upstream: u.Name, Place: u.Place.String()}}, Finding: finding,
+			Text: fmt.Sprintf("upstream %q (%s) ", u.Name, u.Place) + fmt.Sprintf(format, args...),
+		})
+	}
+	broken, unserved := 0, 0
+	var first files.Problem
+	for _, p := range problems {
+		switch p.Severity {
+		case files.Broken:
+			if broken++; broken <= maxFileReports {
+				report(catalog.BrokenFile, p.String(), "has a file that cannot be served as it is: %s", clause(p))
+			}
+		case files.Unserved:
+			if unserved++; unserved == 1 {
+				first = p
+			}
+		case files.Doubtful: // for validate
+		}
+	}
+	if more := broken - maxFileReports; more > 0 {
+		report(catalog.BrokenFile, "more", "has %d more such files; see promptweir validate", more)
+	}
+	if unserved > 0 {
+		report(catalog.PartlyServed, "", "has %d parts in its files that a prompt cannot have, and serves their text; the first is %s; see promptweir validate",
+			unserved, clause(first))
+	}
+	return reports
+}
+
+// clause writes a problem within a sentence.
+func clause(p files.Problem) string { return strings.TrimSuffix(p.String(), ".") }
