@@ -44,8 +44,8 @@ func (p *parser) command(front, text string, line int) error {
 	return nil
 }
 
-// commandArguments declares the arguments that a command mentions. Where it mentions single words, all arguments together are
-// these words.
+// commandArguments declares the arguments that a command mentions: one for each word or, if it mentions all of them at once, one
+// whose words they are.
 func (p *parser) commandArguments(text, hint string) {
 	var words []int
 	all := false
@@ -57,6 +57,13 @@ func (p *parser) commandArguments(text, hint string) {
 			words = append(words, at)
 		}
 	}
+	switch {
+	case all:
+		p.declare(argument{name: "arguments"}, "", hint, nil)
+		return
+	case len(words) == 0 && hint != "":
+		p.unserved(1, "the argument-hint has no effect, since the text has neither $ARGUMENTS nor $1")
+	}
 	slices.Sort(words)
 	names := namesIn(hint)
 	for _, at := range words {
@@ -65,12 +72,6 @@ func (p *parser) commandArguments(text, hint string) {
 			name = names[at-1]
 		}
 		p.declare(argument{name: name}, "", "", nil)
-	}
-	switch {
-	case all && len(words) == 0:
-		p.declare(argument{name: "arguments"}, "", hint, nil)
-	case !all && len(words) == 0 && hint != "":
-		p.unserved(1, "the argument-hint has no effect, since the text has neither $ARGUMENTS nor $1")
 	}
 	p.words = words
 }
@@ -104,17 +105,13 @@ func (p *parser) commandLine(text string, line int) {
 	if found := indexed.FindString(text); found != "" {
 		p.unserved(line, "%s is text; write $1 for the first word", found)
 	}
-	everything := make([]int, len(p.arguments))
-	for i := range everything {
-		everything[i] = i
-	}
 	at := 0
 	for _, m := range mentions(text) {
 		p.text(text[at:m.start])
-		if at = m.end; m.word > 0 {
-			p.gap(slices.Index(p.words, m.word))
+		if at = m.end; len(p.words) > 0 {
+			p.gap(slices.Index(p.words, m.word), 0)
 		} else {
-			p.gap(everything...)
+			p.gap(0, m.word)
 		}
 	}
 	p.text(text[at:])

@@ -24,10 +24,16 @@ func TestParse_ServesTheFormatsThatPeopleHave(t *testing.T) {
 			messages:   []string{"user: Fix issue 12 high. {{x}}\n## user\nAnd 12 high again."},
 		}, {
 			name: "command with words", file: "x/.claude/commands/git/review.md",
-			content:    "---\nargument-hint: [pr-number] [priority] <assignee name>\n---\nReview #$1 ($2) for $3, costs $100: $ARGUMENTS",
-			definition: `{"name":"git:review","description":"Review #$1 ($2) for $3, costs $100: $ARGUMENTS","arguments":[{"name":"pr-number"},{"name":"priority"},{"name":"assignee-name"}]}`,
+			content:    "---\nargument-hint: [pr-number] [priority] <assignee name>\n---\nReview #$1 ($2) for $3, costs $100.",
+			definition: `{"name":"git:review","description":"Review #$1 ($2) for $3, costs $100.","arguments":[{"name":"pr-number"},{"name":"priority"},{"name":"assignee-name"}]}`,
 			arguments:  `{"pr-number":"7","assignee-name":"bo"}`,
-			messages:   []string{"user: Review #7 () for bo, costs $100: 7 bo"},
+			messages:   []string{"user: Review #7 () for bo, costs $100."},
+		}, {
+			name: "command with all and single words", file: ".claude/commands/c.md",
+			content:    "All: $ARGUMENTS; awk '{print $2}' $1 $9.",
+			definition: `{"name":"c","description":"All: $ARGUMENTS; awk '{print $2}' $1 $9.","arguments":[{"name":"arguments"}]}`,
+			arguments:  `{"arguments":"\u0061 \"b\"\n c"}`,
+			messages:   []string{"user: All: a \"b\"\n c; awk '{print \"b\"}' a ."},
 		}, {
 			name: "command with what a prompt cannot have", file: ".claude/commands/a.md",
 			content:    "---\nallowed-tools: Bash(git add:*), Bash(git status:*)\ndescription: Make a commit: fast\nmodel: opus\ndisable-model-invocation: true\n---\n# Commit\n\n- status: !`git status`\nSee @src/main.go and a@b.example, $ARGUMENTS[0]\n",

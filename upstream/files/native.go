@@ -201,7 +201,7 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 			continue
 		}
 		if at := p.declared(inner); at >= 0 {
-			p.gap(at)
+			p.gap(at, 0)
 			text = rest
 			continue
 		}

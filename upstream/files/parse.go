@@ -58,7 +58,7 @@ type parser struct {
 	declarations             []wire.Object // of the arguments, in their order
 
 	builder
-	// words are the numbers of the words that a command mentions, in the order of the arguments.
+	// words are the numbers of the words that are a command's arguments, in their order; empty where one argument has all of them.
 	words []int
 	// contents are those of the files that were read, by path.
 	contents map[string]string

@@ -42,11 +42,16 @@ type argument struct {
 	values   []string
 }
 
-// segment is a piece of the result's JSON, and the arguments whose values follow it within a JSON string: usually one; none at
-// the end; several, with blanks between, where a text wants all arguments in one.
+// segment is a piece of the result's JSON, and the gap that follows it within a JSON string; the last has none.
 type segment struct {
 	json []byte
-	args []int
+	gap  gap
+}
+
+// gap is where the value of an argument goes; a word above 0 is that of its words, counted from 1. The zero gap is none.
+type gap struct {
+	argument, word int
+	isSet          bool
 }
 
 // Render returns the result of a get. Arguments that the prompt does not declare are ignored, as they have no place in the
@@ -63,8 +68,8 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	}
 	size := p.fixed
 	for _, s := range p.segments {
-		for _, at := range s.args {
-			size += len(values[at]) + 1
+		if s.gap.isSet {
+			size += len(values[s.gap.argument])
 		}
 		if size > maxResult { // checked as it grows, since many gaps may overflow it
 			return nil, wire.NewError(wire.InvalidParams, "The arguments are too long: the prompt would be larger than "+
@@ -73,7 +78,10 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	}
 	result := make([]byte, 0, size)
 	for _, s := range p.segments {
-		result = appendValues(append(result, s.json...), values, s.args)
+		result = append(result, s.json...)
+		if s.gap.isSet {
+			result = append(result, s.gap.of(values[s.gap.argument])...)
+		}
 	}
 	return result, nil
 }
@@ -96,18 +104,17 @@ func content(text string) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-func appendValues(dst []byte, values [][]byte, args []int) []byte {
-	isFirst := true
-	for _, at := range args {
-		if len(values[at]) == 0 {
-			continue
-		}
-		if !isFirst {
-			dst = append(dst, ' ')
-		}
-		dst, isFirst = append(dst, values[at]...), false
+// of returns what of a value, the content of a JSON string, belongs into the gap.
+func (g gap) of(value []byte) []byte {
+	if g.word == 0 {
+		return value
 	}
-	return dst
+	text, _ := wire.Text(slices.Concat([]byte{'"'}, value, []byte{'"'}))
+	words := strings.Fields(text)
+	if g.word > len(words) {
+		return nil
+	}
+	return content(words[g.word-1])
 }
 
 // Complete returns the result of a completion: the values of an argument that start with a text, in any case.

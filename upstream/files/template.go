@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -17,10 +18,10 @@ type message struct {
 	media  *media
 }
 
-// piece is a text, or the gap for the values of some arguments.
+// piece is a text or a gap.
 type piece struct {
 	text string
-	args []int
+	gap  gap
 }
 
 // media is an image or a sound.
@@ -40,9 +41,10 @@ type builder struct {
 
 func (b *builder) text(text string) { b.pending = append(b.pending, text...) }
 
-func (b *builder) gap(args ...int) {
+// gap adds the value of an argument or, with a word above 0, one of its words.
+func (b *builder) gap(argument, word int) {
 	b.flush()
-	b.pieces = append(b.pieces, piece{args: args})
+	b.pieces = append(b.pieces, piece{gap: gap{argument, word, true}})
 }
 
 func (b *builder) flush() {
@@ -75,12 +77,12 @@ func (b *builder) add(m *media) {
 
 // trim removes blank lines at both ends of a text. What is beside a gap stays: its value is not known yet.
 func trim(pieces []piece) []piece {
-	if last := len(pieces) - 1; last >= 0 && pieces[last].args == nil {
+	if last := len(pieces) - 1; last >= 0 && !pieces[last].gap.isSet {
 		if pieces[last].text = strings.TrimRight(pieces[last].text, " \t\r\n"); pieces[last].text == "" {
 			pieces = pieces[:last]
 		}
 	}
-	if len(pieces) > 0 && pieces[0].args == nil {
+	if len(pieces) > 0 && !pieces[0].gap.isSet {
 		text := pieces[0].text
 		for {
 			line, rest, found := strings.Cut(text, "\n")
@@ -128,11 +130,11 @@ func compile(description string, messages []message) (segments []segment) {
 		}
 		json = append(json, `"text","text":"`...)
 		for _, p := range m.pieces {
-			if p.args == nil {
+			if !p.gap.isSet {
 				json = append(json, content(p.text)...)
 				continue
 			}
-			segments = append(segments, segment{json, p.args})
+			segments = append(segments, segment{json, p.gap})
 			json = nil
 		}
 		json = append(json, `"}}`...)
@@ -155,8 +157,9 @@ func hashText(messages []message, arguments []argument) string {
 		}
 		for _, p := range m.pieces {
 			add("text", p.text)
-			for _, at := range p.args {
-				add("argument", arguments[at].name, string(arguments[at].fallback))
+			if p.gap.isSet {
+				a := &arguments[p.gap.argument]
+				add("argument", a.name, string(a.fallback), strconv.Itoa(p.gap.word))
 			}
 		}
 	}

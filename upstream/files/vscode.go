@@ -43,7 +43,7 @@ func (p *parser) vscodeLine(text string, line int) {
 			index = p.declare(argument{name: name, required: true}, "", description, nil)
 		}
 		p.text(text[at:found[0]])
-		p.gap(index)
+		p.gap(index, 0)
 		at = found[1]
 	}
 	p.text(text[at:])
