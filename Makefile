@@ -16,10 +16,10 @@ build: ## build bin/promptweir, statically linked, and the example servers
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)' -o bin/promptweir ./cmd/promptweir
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/servers/... ./examples/together
 
-run: build ## serve examples/quickstart in the foreground; Ctrl-C stops it and the example server
-	@bin/together bin/handbook + bin/promptweir serve --config examples/quickstart
+run: build ## serve examples/quickstart in the foreground; Ctrl-C stops it
+	@bin/promptweir serve --config examples/quickstart
 
-run-teams: build ## serve examples/teams in the same way; its README walks through it
+run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
 test: ## run all tests that need only Go

@@ -2,6 +2,7 @@
 package examples_test
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,7 +32,7 @@ func TestExamples_Load(t *testing.T) {
 }
 
 func TestQuickstart_ListsAndGets(t *testing.T) {
-	run := start(t, "quickstart", "1h")
+	run := start(t, "quickstart", "")
 
 	run.lists(t, nil, "handbook.incident_report", "handbook.shift_handover", "reviews.code_review", "reviews.commit_message")
 	for _, test := range []struct {
@@ -39,7 +40,7 @@ func TestQuickstart_ListsAndGets(t *testing.T) {
 		want string
 	}{
 		{get: []string{"reviews.code_review", "code=x := 1"}, want: "x := 1"},
-		{get: []string{"reviews.code_review", "code=x := 1", "language=Go"}, want: "Review this Go code"},
+		{get: []string{"reviews.code_review", "code=x := 1", "language=Go"}, want: "Its language is Go."},
 		{get: []string{"handbook.incident_report", "notes=it broke"}, want: "it broke"},
 	} {
 		got, err := run.promptweir(t, slices.Concat([]string{"get"}, test.get, []string{"--url", run.endpoint})...)
@@ -49,8 +50,12 @@ func TestQuickstart_ListsAndGets(t *testing.T) {
 	}
 }
 
-func TestQuickstart_FollowsListChanges(t *testing.T) {
-	run := start(t, "quickstart", "1s")
+func TestQuickstart_FollowsChangedFiles(t *testing.T) {
+	run := start(t, "quickstart", "")
+	added := filepath.Join(filepath.Dir(filepath.Dir(run.binary)), "quickstart", "teams", "handbook", "incident_of_the_day.md")
+	if err := os.WriteFile(added, []byte("Tell me the story of an incident."), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	run.lists(t, nil, "handbook.incident_of_the_day", "handbook.incident_report", "handbook.shift_handover",
 		"reviews.code_review", "reviews.commit_message")
 }
@@ -81,22 +86,26 @@ func TestTwoTeams_SeeTheirOwnAndExposedPrompts(t *testing.T) {
 	}
 }
 
-// example is a running example: the gateway on a free port, with the handbook server behind it.
+// example is a running example: the gateway on a free port, with the handbook server behind it if the example has one.
 type example struct {
 	binary   string
 	endpoint string
 }
 
-// start builds the programs and runs a copy of an example that uses free ports.
+// start builds the programs and runs a copy of an example that uses free ports. Without changeEvery, no server is started.
 func start(t *testing.T, name, changeEvery string) example {
 	t.Helper()
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "bin")
 	proctest.Build(t, bin, "./cmd/promptweir", "./examples/servers/reviews", "./examples/servers/handbook")
 
-	handbook := proctest.Start(t, dir, filepath.Join(bin, "handbook"), "-listen", "127.0.0.1:0", "-change-every", changeEvery)
 	folder := filepath.Join(dir, name)
-	proctest.CopyExample(t, folder, name, "http://127.0.0.1:9090/mcp", handbook.Attr(t, "endpoint"))
+	if changeEvery == "" {
+		proctest.CopyExample(t, folder, name)
+	} else {
+		handbook := proctest.Start(t, dir, filepath.Join(bin, "handbook"), "-listen", "127.0.0.1:0", "-change-every", changeEvery)
+		proctest.CopyExample(t, folder, name, "http://127.0.0.1:9090/mcp", handbook.Attr(t, "endpoint"))
+	}
 
 	binary := filepath.Join(bin, "promptweir")
 	gateway := proctest.Start(t, dir, binary, "serve", "--config", folder)

@@ -43,7 +43,7 @@ func fencesOf(t *testing.T, file string) map[string][]string {
 
 // The README's commands run as they stand, apart from the address. Instead of make run, this test starts the quickstart.
 func TestREADME_CommandsPrintWhatItShows(t *testing.T) {
-	quickstart := start(t, "quickstart", "1h")
+	quickstart := start(t, "quickstart", "")
 	root := filepath.Dir(filepath.Dir(quickstart.binary))
 	proctest.CopyExample(t, filepath.Join(root, "examples", "two-teams"), "two-teams")
 	ran := 0

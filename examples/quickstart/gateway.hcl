@@ -1,4 +1,4 @@
-# The quickstart: one endpoint in front of two small MCP servers that belong to two teams.
+# The quickstart: one endpoint for the prompts of two teams, which are files. No server is needed.
 #
 #   make run                                                   builds, and serves this folder
 #   go run ./cmd/promptweir list --url http://127.0.0.1:8080/mcp
@@ -19,4 +19,4 @@ admin {
 }
 
 # There is no auth block, so everybody is anonymous and a member of every team, and sees all prompts.
-# examples/two-teams has tokens, and teams that see only part of each other's prompts.
+# examples/two-teams has servers, tokens, and teams that see only part of each other's prompts.

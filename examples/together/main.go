@@ -1,7 +1,7 @@
 // Command together runs several commands side by side in the foreground. It stops all of them on SIGINT or SIGTERM, or as
-// soon as one of them ends. make run starts the quickstart with it.
+// soon as one of them ends. make run-teams starts an example with it.
 //
-//	together bin/handbook + bin/promptweir serve --config examples/quickstart
+//	together bin/handbook + bin/promptweir serve --config examples/teams
 //
 // It exits when all of them have ended, with 0 after a signal and with 1 otherwise.
 package main

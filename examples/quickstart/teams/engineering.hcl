@@ -1,11 +1,7 @@
-# Owned by the engineering team, which publishes prompts by pull requests to this file.
+# Owned by the engineering team, which publishes prompts by pull requests to this file and the folder.
 
 team "engineering" {
-  # A server that the gateway starts, and talks to over its standard input and output. The path is
-  # relative to the directory in which the gateway was started.
-  #
-  # The label is the prefix of its prompts' names: code_review is listed as reviews.code_review.
-  upstream "reviews" {
-    command = ["bin/reviews"]
-  }
+  # Each Markdown file in the folder is a prompt. The label is the prefix of their names: code_review.md is
+  # listed as reviews.code_review.
+  upstream "reviews" { files = ["reviews/*.md"] }
 }

@@ -1,12 +1,9 @@
 # Owned by the operations team.
 
 team "operations" {
-  # A server that is running already, reached over HTTP. It need not be up when the gateway starts:
-  # its prompts are listed once it answers, and stay listed when it goes down.
+  # Change a file while the gateway runs: the next list has it, and each client whose own list has changed
+  # is notified. Names that start with an underscore are no prompts: _style.md is a part of two others.
   #
-  # Its list changes every 30 seconds. It notifies the gateway, which fetches the new list and then
-  # notifies each client whose own list has changed.
-  upstream "handbook" {
-    url = "http://127.0.0.1:9090/mcp"
-  }
+  # Prompts on an MCP server would need url or command instead of files, as in examples/two-teams.
+  upstream "handbook" { files = ["handbook/*.md"] }
 }

@@ -1,5 +1,5 @@
 // Command handbook is a small MCP server over Streamable HTTP whose list of prompts changes while it runs, to show that
-// clients and gateways keep up with it. The quickstart puts it behind the gateway.
+// clients and gateways keep up with it. examples/two-teams puts it behind the gateway.
 //
 // Two prompts are always there. A third, incident_of_the_day, appears, changes its description and
 // disappears again, one step per -change-every.

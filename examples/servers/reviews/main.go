@@ -1,5 +1,5 @@
 // Command reviews is a small MCP server over stdio with two prompts that a software team might share, one of them with
-// completion. The quickstart puts it behind the gateway as a child process.
+// completion. examples/two-teams puts it behind the gateway as a child process.
 //
 // It exits at the end of its input, and on SIGINT and SIGTERM. It logs to standard error, because standard output belongs
 // to the protocol.
