@@ -37,6 +37,9 @@ func cases() []benchmark {
 		{"get 0.3 KB, upstream over TLS, HTTP/1.1", usual, getCase(getting{http: "1.1"}, "-legacy")},
 		{"get 0.3 KB, stdio or HTTP upstream", usual, stdioCase("-legacy")},
 		{"get 10 KB, stdio or HTTP upstream", usual, stdioCase("-legacy", "-size", "10000")},
+		{"get 0.3 KB from files or an HTTP upstream, legacy", usual, filesCase(300, false)},
+		{"get 0.3 KB from files or an HTTP upstream, 2026-07-28", usual, filesCase(300, true)},
+		{"get 10 KB from files or an HTTP upstream, legacy", usual, filesCase(10_000, false)},
 		{"get 0.3 KB, legacy", 256, getCase(getting{}, "-legacy")},
 		{"get 0.3 KB, legacy", 2000, getCase(getting{}, "-legacy")},
 		{"get, upstream takes 20 ms", usual, getCase(getting{directLast: true}, "-legacy", "-delay", "20ms")},
@@ -168,6 +171,32 @@ func stdioCase(upstreamArgs ...string) func(context.Context, *stage) ([]contesta
 			over = append(over, entrant{one.name, gateway, "up.p00001", false})
 		}
 		return over.ready(ctx, wire.PromptsGet, func(e entrant) string { return fmt.Sprintf(`"name":%q`, e.prompt) }, someText)
+	}
+}
+
+// filesCase compares a prompt from a file with the same text from an upstream over HTTP.
+func filesCase(size int, modern bool) func(context.Context, *stage) ([]contestant, error) {
+	return func(ctx context.Context, st *stage) ([]contestant, error) {
+		args := []string{"upstream", "-size", strconv.Itoa(size)}
+		if !modern {
+			args = append(args, "-legacy")
+		}
+		up, err := st.reference(ctx, args...)
+		if err != nil {
+			return nil, err
+		}
+		const head = "---\ndescription: A prompt\narguments:\n  - name: code\n    description: The code to review\n---\n"
+		text := strings.Repeat("All work and no play makes a dull prompt. ", size/42+1)[:size]
+		fromFiles, err := st.gateway(ctx, settingsOf{pageSize: 100, prompts: map[string]string{"p00001.md": head + text + "{{code}}\n"}})
+		if err != nil {
+			return nil, err
+		}
+		overHTTP, err := st.gateway(ctx, settingsOf{upstream: at(up, ""), pageSize: 100})
+		if err != nil {
+			return nil, err
+		}
+		return entrants{{"promptweir, files", fromFiles, "up.p00001", modern}, {"promptweir, HTTP", overHTTP, "up.p00001", modern}}.ready(ctx, wire.PromptsGet,
+			func(e entrant) string { return fmt.Sprintf(`"name":%q,"arguments":{"code":"x := 1"}`, e.prompt) }, someText)
 	}
 }
 

@@ -89,6 +89,8 @@ type settingsOf struct {
 	// upstream is the body of the upstream block; more holds further blocks of the team.
 	upstream, more string
 	pageSize       int
+	// prompts are files by name; with them, there is no upstream.
+	prompts map[string]string
 	// tokens are the labels of bearer tokens, each also its own secret. The first is a member of the team.
 	tokens []string
 	// issuer signs JWTs; the subject "member" is a member of the team. With neither tokens nor issuer there is no auth block.
@@ -112,7 +114,11 @@ func (s settingsOf) text() string {
 		members = `"user:member"`
 		fmt.Fprintf(&b, "auth {\n  jwt \"bench\" {\n    issuer = %q\n    audience = %q\n    groups_claim = \"groups\"\n  }\n}\n", s.issuer, audience)
 	}
-	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n    concurrency = 4096\n    timeout = \"60s\"\n  }\n%s}\n", members, s.upstream, s.more)
+	upstream := s.upstream + "\n    concurrency = 4096\n    timeout = \"60s\""
+	if s.prompts != nil {
+		upstream = `files = ["*.md"]`
+	}
+	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n  }\n%s}\n", members, upstream, s.more)
 	return b.String()
 }
 
@@ -121,6 +127,11 @@ func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
 	path, err := st.file("gateway.hcl", []byte(s.text()))
 	if err != nil {
 		return program{}, err
+	}
+	for name, text := range s.prompts {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(text), 0o600); err != nil {
+			return program{}, err
+		}
 	}
 	command := append([]string{st.build, "serve", "--config", path}, st.flags...)
 	if st.build == "" {
