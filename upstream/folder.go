@@ -115,25 +115,21 @@ func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 // maxLogged bounds the problems that are logged at once.
 const maxLogged = 20
 
-// log logs the problems that are new, apart from those that only validate shows.
+// log logs the files that are newly broken. What is served in part is one report of the catalog, and validate shows the rest.
 func (f *folder) log(ctx context.Context, before, after *State) {
 	logged, known := 0, map[files.Problem]bool{}
 	for _, p := range before.FileProblems {
 		known[p] = true
 	}
 	for _, p := range after.FileProblems {
-		if p.Severity == files.Doubtful || known[p] {
+		if p.Severity != files.Broken || known[p] {
 			continue
 		}
 		if logged++; logged > maxLogged {
-			f.logger.WarnContext(ctx, "prompt files: further problems are not logged, see promptweir validate")
-			return
+			f.logger.WarnContext(ctx, "further prompt files broken, see promptweir validate")
+			break
 		}
-		level := slog.LevelWarn
-		if p.Severity == files.Unserved {
-			level = slog.LevelInfo
-		}
-		f.logger.Log(ctx, level, "prompt file", slog.String("place", p.Place()), slog.String("problem", p.Summary+"; "+p.Detail))
+		f.logger.WarnContext(ctx, "prompt file broken", slog.String("place", p.Place()), slog.String("problem", p.Detail))
 	}
 	switch {
 	case before.Problem != nil && after.Problem == nil:

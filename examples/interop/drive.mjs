@@ -42,8 +42,8 @@ export async function drive(connect) {
   await changed.promise;
   const after = await drain(client);
   await client.close();
-  console.log(JSON.stringify({ revision: client.revision, pages, got, completed, changed: after.flat() }));
-  process.exit(0);
+  const result = JSON.stringify({ revision: client.revision, pages, got, completed, changed: after.flat() });
+  process.stdout.write(result + '\n', () => process.exit(0)); // not before: a pipe takes 64 KiB at once
 }
 
 /** Lists every page by hand and returns the names, page by page. */
