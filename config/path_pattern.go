@@ -25,12 +25,39 @@ type PathPattern struct {
 	parts []*Pattern
 }
 
-// Match reports whether the whole path matches.
-func (p PathPattern) Match(file string) bool { return slices.Contains(p.after(file), len(p.parts)) }
+// PathPosition is how far into a pattern the folders of a path lead. It is a set of places, since "**" may stand for more or
+// fewer folders.
+type PathPosition uint64
 
-// Enters reports whether a path below the folder can match; "." is the folder that paths are relative to.
-func (p PathPattern) Enters(folder string) bool {
-	return slices.ContainsFunc(p.after(folder), func(at int) bool { return at < len(p.parts) })
+// Start is the position at the folder that paths are relative to.
+func (p PathPattern) Start() PathPosition { return p.reach(0, 0) }
+
+// Next returns the position after one more name of a path.
+func (p PathPattern) Next(at PathPosition, name string) (next PathPosition) {
+	for i, part := range p.parts {
+		switch {
+		case at&(1<<i) == 0:
+		case part == nil && !isReserved(name):
+			next = p.reach(next, i)
+		case part != nil && (!isReserved(name) || part.text[0] == name[0]) && part.Match(name):
+			next = p.reach(next, i+1)
+		}
+	}
+	return next
+}
+
+// Ends reports whether the pattern matches the path that leads to a position.
+func (p PathPattern) Ends(at PathPosition) bool { return len(p.parts) > 0 && at&(1<<len(p.parts)) != 0 }
+
+// Enters reports whether a path that goes on from a position can match.
+func (p PathPattern) Enters(at PathPosition) bool { return at&(1<<len(p.parts)-1) != 0 }
+
+// reach adds a place, and those after it that are reached without a name.
+func (p PathPattern) reach(at PathPosition, place int) PathPosition {
+	for ; place < len(p.parts) && p.parts[place] == nil; place++ {
+		at |= 1 << place
+	}
+	return at | 1<<place
 }
 
 // Folder returns the folder that all matches are in, as far as the pattern spells it out; "." for none.
@@ -47,39 +74,6 @@ func (p PathPattern) Folder() string {
 
 // String returns the pattern as it was written.
 func (p PathPattern) String() string { return p.text }
-
-// after returns the positions in the pattern that the names of a path lead to.
-func (p PathPattern) after(file string) []int {
-	at := p.skip(nil, 0)
-	if file == "." {
-		return at
-	}
-	for name := range strings.SplitSeq(file, "/") {
-		var next []int
-		for _, i := range at {
-			switch {
-			case i == len(p.parts):
-			case p.parts[i] == nil && !isReserved(name):
-				next = p.skip(next, i)
-			case p.parts[i] != nil && p.parts[i].Match(name) && (!isReserved(name) || p.parts[i].text[0] == name[0]):
-				next = p.skip(next, i+1)
-			}
-		}
-		at = next
-	}
-	return at
-}
-
-// skip adds a position, and those after it that are reached without a name.
-func (p PathPattern) skip(positions []int, at int) []int {
-	for ; !slices.Contains(positions, at); at++ {
-		positions = append(positions, at)
-		if at == len(p.parts) || p.parts[at] != nil {
-			break
-		}
-	}
-	return positions
-}
 
 // isReserved reports whether a name stands for itself only.
 func isReserved(name string) bool {

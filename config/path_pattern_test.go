@@ -1,6 +1,21 @@
 package config
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+// positionOf returns the position that a path leads to; "." is none.
+func positionOf(p PathPattern, path string) PathPosition {
+	at := p.Start()
+	if path == "." {
+		return at
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		at = p.Next(at, name)
+	}
+	return at
+}
 
 func TestPathPattern_MatchesWithinAndOverFolders(t *testing.T) {
 	for _, test := range []struct {
@@ -22,12 +37,12 @@ func TestPathPattern_MatchesWithinAndOverFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range test.match {
-			if !p.Match(path) {
+			if !p.Ends(positionOf(p, path)) {
 				t.Errorf("%s does not match %s", test.pattern, path)
 			}
 		}
 		for _, path := range test.differs {
-			if p.Match(path) {
+			if p.Ends(positionOf(p, path)) {
 				t.Errorf("%s matches %s", test.pattern, path)
 			}
 		}
@@ -43,7 +58,7 @@ func TestPathPattern_EntersOnlyFoldersThatCanMatch(t *testing.T) {
 		".": true, "prompts": true, "prompts/x": true, "prompts/x/de": true, "prompts/x/de/y/z": true,
 		"other": false, "prompts/x/en": false, "prompts/x/de/.git": false,
 	} {
-		if got := p.Enters(folder); got != want {
+		if got := p.Enters(positionOf(p, folder)); got != want {
 			t.Errorf("Enters(%s) = %t, want %t", folder, got, want)
 		}
 	}

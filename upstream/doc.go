@@ -39,7 +39,7 @@
 //   - Messages of a server go to the [Relay] of the call that they belong to, and to no other. Sessions that declare a
 //     client's capabilities come from a pool for each set of capabilities.
 //
-// An upstream may be a folder of files instead of a server: then a connector has no endpoints, looks for changes twice a second,
+// An upstream may be a folder of files instead of a server: then a connector has no endpoints, looks for changes every 0.4 seconds,
 // and answers calls from memory. What is in the files is package files.
 //
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.

@@ -18,9 +18,9 @@ import (
 const (
 	// lookInterval is how often a folder is looked at. Looking, unlike events of the file system, sees changes behind links, on
 	// network file systems and in mounted ConfigMaps alike.
-	lookInterval = 500 * time.Millisecond
+	lookInterval = 400 * time.Millisecond
 	// maxLookShare bounds the part of the time, one in so many, that looking takes where a folder is slow or very large.
-	maxLookShare = 5
+	maxLookShare = 3
 )
 
 // folder serves an upstream whose prompts are files.
@@ -49,27 +49,32 @@ func (f *folder) starting() *State {
 
 // run looks for changes until ctx ends.
 func (f *folder) run(ctx context.Context) {
+	cost := lookInterval // of a look without reading, which takes longer and is rare
 	for {
 		begun := time.Now()
-		f.look(ctx)
+		changed := f.look(ctx)
 		took := time.Since(begun)
-		if sleep(ctx, max(lookInterval-took, took*(maxLookShare-1))) != nil {
+		if !changed || took < cost {
+			cost = took
+		}
+		if sleep(ctx, max(lookInterval-took, cost*(maxLookShare-1))) != nil {
 			return
 		}
 	}
 }
 
-// look reads what has changed.
-func (f *folder) look(ctx context.Context) {
+// look reads what has changed, and reports whether anything has.
+func (f *folder) look(ctx context.Context) (changed bool) {
 	list, err := f.reader.Refresh()
 	if err == nil {
-		f.list.Store(list)
+		changed = f.list.Swap(list) != list
 	}
 	if next := f.next(list, err); next != nil {
 		f.log(ctx, f.state, next)
 		f.state = next
 		f.publish(next)
 	}
+	return changed
 }
 
 // next returns the state that follows from a look, or nil if it is the present one.

@@ -331,3 +331,21 @@ func TestFolder_ReadsAFileAgainThatWasWrittenJustNow(t *testing.T) {
 	tr.check(os.Chtimes(tr.path("p/a.md"), info.ModTime(), info.ModTime()))
 	tr.expect(f, map[string]string{"a": "2"})
 }
+
+// BenchmarkFolder_LookAt10000Files measures a look at files of which none has changed.
+func BenchmarkFolder_LookAt10000Files(b *testing.B) {
+	tr := newTree(b, "docs.hcl", team("p/**/*.md"))
+	for i := range 10_000 {
+		tr.write(fmt.Sprintf("p/%02d/prompt_%d.md", i%100, i), "Text")
+	}
+	f := NewFolder(tr.upstream())
+	if _, err := f.Refresh(); err != nil {
+		b.Fatal(err)
+	}
+	time.Sleep(2 * tick) // until all files are settled
+	for b.Loop() {
+		if _, err := f.Refresh(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -55,7 +55,7 @@ type scan struct {
 	// found are the files that match a pattern, in the order of their paths, and stamps what was looked at.
 	found   []string
 	stamps  map[string]stamp
-	matched map[string]bool // patterns
+	matched []bool // by the index of the pattern
 	entries int
 }
 
@@ -65,14 +65,18 @@ func look(files *config.Files) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{files: files, folder: filepath.ToSlash(relative), stamps: map[string]stamp{}, matched: map[string]bool{}}
+	s := &scan{files: files, folder: filepath.ToSlash(relative), stamps: map[string]stamp{}, matched: make([]bool, len(files.Patterns))}
 	for _, p := range files.Patterns {
 		folder := s.path(path.Join(s.folder, p.Folder()))
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("there is no folder %s; make it, or correct the pattern %q", folder, p)
 		}
 	}
-	if err := s.walk(".", nil); err != nil {
+	start := make([]config.PathPosition, len(files.Patterns))
+	for i, p := range files.Patterns {
+		start[i] = p.Start()
+	}
+	if err := s.walk(place{path: s.folder, positions: start}); err != nil {
 		return nil, err
 	}
 	slices.Sort(s.found)
@@ -82,14 +86,22 @@ func look(files *config.Files) (*scan, error) {
 // path returns where a path from the root is.
 func (s *scan) path(file string) string { return filepath.Join(s.files.Root, filepath.FromSlash(file)) }
 
-// walk looks at a folder, by its path from that of the patterns. Above are the folders around it.
-func (s *scan) walk(folder string, above []fs.FileInfo) error {
-	here := s.path(path.Join(s.folder, folder))
+// place is a folder on the way of a walk.
+type place struct {
+	path string // from the root, with slashes
+	// positions are those in the patterns, and above the folders around it.
+	positions []config.PathPosition
+	above     []fs.FileInfo
+}
+
+// walk looks at a folder.
+func (s *scan) walk(at place) error {
+	here := s.path(at.path)
 	info, err := os.Stat(here)
 	if err != nil {
 		return goneOr(here, err)
 	}
-	if len(above) > maxFolders || slices.ContainsFunc(above, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
+	if len(at.above) > maxFolders || slices.ContainsFunc(at.above, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
 		return nil // a link that leads back up
 	}
 	entries, err := os.ReadDir(here)
@@ -99,8 +111,9 @@ func (s *scan) walk(folder string, above []fs.FileInfo) error {
 	if s.entries += len(entries); s.entries > maxEntries {
 		return fmt.Errorf("there are more than %d files and folders in %s; narrow the patterns, or keep other files elsewhere", maxEntries, s.path(s.folder))
 	}
+	at.above = append(slices.Clip(at.above), info)
 	for _, entry := range entries {
-		if err := s.entry(path.Join(folder, entry.Name()), entry, append(slices.Clip(above), info)); err != nil {
+		if err := s.entry(at, entry); err != nil {
 			return err
 		}
 	}
@@ -115,34 +128,47 @@ func goneOr(path string, err error) error {
 	return fmt.Errorf("cannot read %s: %w", path, cause(err))
 }
 
-func (s *scan) entry(file string, entry fs.DirEntry, above []fs.FileInfo) error {
-	matches := false
-	for _, p := range s.files.Patterns {
-		if p.Match(file) {
-			matches, s.matched[p.String()] = true, true
+func (s *scan) entry(at place, entry fs.DirEntry) error {
+	isLink := entry.Type()&fs.ModeSymlink != 0
+	matches, enters := false, false
+	for i, p := range s.files.Patterns {
+		position := p.Next(at.positions[i], entry.Name())
+		enters = enters || p.Enters(position)
+		if p.Ends(position) {
+			matches, s.matched[i] = true, true
 		}
 	}
-	enters := slices.ContainsFunc(s.files.Patterns, func(p config.PathPattern) bool { return p.Enters(file) })
-	isLink := entry.Type()&fs.ModeSymlink != 0
 	if !matches && (!enters || !entry.IsDir() && !isLink) {
 		return nil
 	}
-	fromRoot := path.Join(s.folder, file)
+	file := at.path + "/" + entry.Name()
+	if at.path == "." {
+		file = entry.Name()
+	}
 	info, err := entry.Info()
 	if isLink {
-		info, err = os.Stat(s.path(fromRoot))
+		info, err = os.Stat(s.path(file))
 	}
 	switch {
 	case err != nil:
 		if matches && isLink { // a dangling link is a mistake, a file that is gone is not
-			s.add(fromRoot, stamp{})
+			s.add(file, stamp{})
 		}
-	case info.IsDir() && enters && (!isLink || s.isBeneath(fromRoot)):
-		return s.walk(file, above)
+	case info.IsDir() && enters && (!isLink || s.isBeneath(file)):
+		return s.walk(s.below(at, file, entry.Name()))
 	case matches && !info.IsDir():
-		s.add(fromRoot, newStamp(info))
+		s.add(file, newStamp(info))
 	}
 	return nil
+}
+
+// below returns the place of a folder in another one.
+func (s *scan) below(at place, file, name string) place {
+	positions := make([]config.PathPosition, len(at.positions))
+	for i, p := range s.files.Patterns {
+		positions[i] = p.Next(at.positions[i], name)
+	}
+	return place{file, positions, at.above}
 }
 
 func (s *scan) add(file string, at stamp) {
@@ -179,8 +205,8 @@ func (s *scan) stamp(file string) stamp {
 
 // unmatched returns the patterns that match nothing.
 func (s *scan) unmatched() (patterns []string) {
-	for _, p := range s.files.Patterns {
-		if !s.matched[p.String()] {
+	for i, p := range s.files.Patterns {
+		if !s.matched[i] {
 			patterns = append(patterns, `"`+strings.ReplaceAll(p.String(), `"`, "")+`"`)
 		}
 	}
