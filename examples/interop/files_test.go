@@ -23,7 +23,7 @@ import (
 )
 
 // promptFiles are prompts in each format that the gateway reads, by their paths beside the configuration.
-var promptFiles = map[string]string{
+var promptFiles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"prompts/report.md": "---\ntitle: Report\narguments:\n  - name: notes\n    required: true\n  - name: severity\n    values: [minor, major]\n" +
 		"    default: minor\n---\nA {{severity}} report: {{notes}}\n## assistant\nHere:\n",
 	".claude/commands/git/fix.md":    "---\nallowed-tools: Bash(git add:*), Bash\nargument-hint: [issue] [priority]\n---\nFix $1 ({{x}}) with $2.\n",
@@ -43,7 +43,7 @@ const promptGets = `[
 	{"name": "files.pdf-forms"}
 ]`
 
-var promptTexts = []string{
+var promptTexts = []string{ //nolint:gochecknoglobals // a constant table
 	"A minor report: {{severity}}\n## user", "Here:", "Fix 12 ({{x}}) with care.", "# Explain\n\na weir, in one sentence.",
 	"Document main.go of ${workspaceFolder}.", "# PDF\n\nSee [forms](FORMS.md), $ARGUMENTS.",
 }

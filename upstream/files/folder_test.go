@@ -236,18 +236,25 @@ func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
 	tr.link("nowhere.md", "teams/p/dangling.md")
 	tr.link(".", "teams/p/loop")
 	tr.check(syscall.Mkfifo(tr.path("teams/p/pipe.md"), 0o600))
+	tr.write("teams/p/huge.md", "")
+	tr.check(os.Truncate(tr.path("teams/p/huge.md"), 100<<20))
+	tr.write("teams/p/picture.md", "text\n![](huge.png)")
+	tr.write("teams/p/huge.png", "")
+	tr.check(os.Truncate(tr.path("teams/p/huge.png"), 4<<20+1))
 	tr.expect(NewFolder(tr.upstream()), map[string]string{"good": "good"},
 		problem{Broken, "teams/.secrets/s.md", "hidden, as .secrets begins with a dot"},
 		problem{Broken, "teams/p/big.md", "larger than 1048576 bytes"},
 		problem{Broken, "teams/p/dangling.md", "no such file"},
 		problem{Broken, "teams/p/hcl.md", "a link to a file of another kind"},
 		problem{Broken, "teams/p/hidden.md:1", "is hidden"},
+		problem{Broken, "teams/p/huge.md", "larger than 1048576 bytes"},
 		problem{Broken, "teams/p/image.md:1", "leads out of the folder"},
 		problem{Broken, "teams/p/includes.md:1", "he configuration reads it as a value"},
 		problem{Broken, "teams/p/key.md", "he configuration reads it as a value"},
 		problem{Broken, "teams/p/link.md", "a link to something outside of"},
 		problem{Broken, "teams/p/other.md", "a link to something outside of"},
 		problem{Broken, "teams/p/partial.md:1", "leads out of the folder"},
+		problem{Broken, "teams/p/picture.md:2", "larger than 4194304 bytes"},
 		problem{Broken, "teams/p/pipe.md", "not a regular file"},
 		problem{Broken, "teams/p/shy.md", "is hidden"},
 		problem{Broken, "teams/p/txt.md", "a link to a file of another kind"})

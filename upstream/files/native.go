@@ -17,8 +17,11 @@ const (
 	maxPartials = 8
 	// maxInner bounds what stands between {{ and }}, in bytes.
 	maxInner = 512
-	// maxProblems bounds the problems of one file.
+	// maxProblems bounds the problems of one file, and maxDoubts how many braces are looked at for them.
 	maxProblems = 50
+	maxDoubts   = 1000
+	// maxArguments bounds the arguments of one prompt, as they are bounded in a get.
+	maxArguments = 1000
 )
 
 // native reads a file in the format of this project:
@@ -87,6 +90,8 @@ func (p *parser) setArgument(node *yaml.Node) error {
 		return wrong(line, "an argument has no name; begin it with - name: NAME")
 	case strings.ContainsAny(a.name, "{}\r\n") || strings.TrimSpace(a.name) != a.name || strings.HasPrefix(a.name, ">") || len(a.name) > maxInner-len("}}"):
 		return wrong(line, "the argument name %q cannot stand between {{ and }}; use letters, digits, - and _", a.name)
+	case len(p.arguments) == maxArguments:
+		return wrong(line, "there are more than %d arguments; remove some", maxArguments)
 	case p.declared(a.name) >= 0:
 		return wrong(line, "the argument %q is declared twice; remove one", a.name)
 	case a.required && hasDefault:
@@ -212,6 +217,9 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 
 // undeclared reports braces that stay as they are.
 func (p *parser) undeclared(files []string, inner string, line int) {
+	if p.doubts > maxDoubts {
+		return
+	}
 	if name := spaced.FindStringSubmatch(inner); name != nil && p.declared(name[1]) >= 0 {
 		p.doubtful(files, line, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant", inner, name[1])
 		return
@@ -251,7 +259,7 @@ func (p *parser) at(files []string, line int, err error) error {
 
 // doubtful reports text that was most likely meant to be something else.
 func (p *parser) doubtful(files []string, line int, format string, args ...any) {
-	if len(p.problems) >= maxProblems {
+	if p.doubts++; p.doubts > maxDoubts || len(p.problems) >= maxProblems {
 		return
 	}
 	detail := fmt.Sprintf(format, args...)

@@ -62,8 +62,9 @@ type parser struct {
 	words []int
 	// contents are those of the files that were read, by path.
 	contents map[string]string
-	// doubted are the places and details of doubtful problems.
+	// doubted are the places and details of doubtful problems, and doubts counts the braces that were looked at for them.
 	doubted map[string]bool
+	doubts  int
 	// size counts the text that was read, partials included, each time that they are.
 	size int
 }

@@ -322,7 +322,7 @@ func TestParse_BoundsWhatHostileFilesCost(t *testing.T) {
 		for file := range d {
 			begun := time.Now()
 			_, _ = d.read(file)
-			if took := time.Since(begun); took > 5*time.Second {
+			if took := time.Since(begun); took > time.Minute { // less than a second; what is quadratic takes hours
 				t.Errorf("%s: %s took %s", name, file, took)
 			}
 		}

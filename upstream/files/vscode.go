@@ -39,6 +39,10 @@ func (p *parser) vscodeLine(text string, line int) {
 			continue
 		}
 		index := p.declared(name)
+		if index < 0 && len(p.arguments) == maxArguments {
+			p.unserved(line, "a prompt has at most %d arguments: ${%s} is text", maxArguments, inner)
+			continue
+		}
 		if index < 0 {
 			index = p.declare(argument{name: name, required: true}, "", description, nil)
 		}

@@ -20,7 +20,7 @@ team "docs" {
       "prompts/*.hcl",                     # ERROR: does not end in ".md"
       "a**/b.md",                          # ERROR: has "**" beside other characters
       "a//b.md",                           # ERROR: cannot be read at "", which is empty and matches nothing
-      "[a/b].md",                          # ERROR: cannot be read at "[a", which has a class without its "]"
+      "[a/b].md",                          # ERROR: cannot be read at "[a", which has a class without a closing "]"
     ]
   }
   upstream "g" {
