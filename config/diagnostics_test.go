@@ -175,3 +175,27 @@ func TestWrite_MasksSecretsInFilesThatDoNotParse(t *testing.T) {
 		t.Errorf("the line does not show in:\n%s", got)
 	}
 }
+
+func TestNewDiagnostics_ShowTheirLines(t *testing.T) {
+	diags := NewDiagnostics([]Finding{
+		{Path: "a.md", Line: 3, Source: "three", Summary: "One", Detail: "Do it."},
+		{Path: "a.md", Line: 1, Source: "one", Summary: "Two", Detail: "Do that.", IsWarning: true},
+		{Path: "b.md", Summary: "Three", Detail: "The whole file."},
+		{Path: "c.md", Line: 1 << 20, Source: "far", Summary: "Four", Detail: "Far below."},
+		{Summary: "Five", Detail: "Nowhere."},
+	})
+	if !diags.HasErrors() || len(diags.Warnings()) != 1 {
+		t.Errorf("errors %v, warnings %q", diags.Err(), diags.Warnings())
+	}
+	var out strings.Builder
+	if err := diags.Write(&out, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"on a.md line 3:\n   3: three\n", "on a.md line 1:\n   1: one\n", "b.md: The whole file.", "c.md:1048576: Far below.", "\nNowhere.",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}

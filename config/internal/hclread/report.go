@@ -223,6 +223,9 @@ type Quote struct {
 	Source          string
 }
 
+// maxQuotedLine is the last line that a report of quotes shows: hcl's writer wants all lines before it, too.
+const maxQuotedLine = 10_000
+
 // NewReport returns a report of diagnostics in their order.
 func NewReport(quotes []Quote) Report {
 	lines := map[string]map[int]string{}
@@ -230,34 +233,50 @@ func NewReport(quotes []Quote) Report {
 		if lines[q.Path] == nil {
 			lines[q.Path] = map[int]string{}
 		}
-		lines[q.Path][q.Line] = q.Source
+		if q.Line <= maxQuotedLine {
+			lines[q.Path][q.Line] = q.Source
+		}
 	}
 	r := Report{sources: map[string]*source{}}
 	starts := map[string]map[int]int{}
 	for path, known := range lines {
-		// The lines that no diagnostic shows are left empty.
-		var text bytes.Buffer
-		starts[path] = map[int]int{}
-		for line, last := 1, slices.Max(slices.Collect(maps.Keys(known))); line <= last; line++ {
-			starts[path][line] = text.Len()
-			text.WriteString(known[line] + "\n")
-		}
-		r.sources[path] = &source{path: path, file: &hcl.File{Bytes: text.Bytes()}}
+		r.sources[path] = &source{path: path}
+		r.sources[path].file, starts[path] = sparseFile(known)
 	}
 	for _, q := range quotes {
 		d := &hcl.Diagnostic{Severity: q.Severity, Summary: q.Summary, Detail: q.Detail}
-		switch {
-		case q.Line == 0 && q.Path != "":
-			d.Detail = q.Path + ": " + q.Detail
-		case q.Line > 0:
-			begin := starts[q.Path][q.Line]
+		switch begin, isQuoted := starts[q.Path][q.Line]; {
+		case isQuoted:
 			d.Subject = &hcl.Range{
 				Filename: q.Path, Start: hcl.Pos{Line: q.Line, Column: 1, Byte: begin},
 				End: hcl.Pos{Line: q.Line, Column: len(q.Source) + 1, Byte: begin + len(q.Source)},
 			}
+		case q.Line > 0:
+			d.Detail = fmt.Sprintf("%s:%d: %s", q.Path, q.Line, q.Detail)
+		case q.Path != "":
+			d.Detail = q.Path + ": " + q.Detail
 		}
 		r.Diagnostics = append(r.Diagnostics, d)
 	}
 	r.Diagnostics = fewOfEachFile(r.Diagnostics)
 	return r
+}
+
+// sparseFile returns a file of which only some lines are known, the others being empty, and where in it these lines start.
+func sparseFile(known map[int]string) (file *hcl.File, starts map[int]int) {
+	var text bytes.Buffer
+	starts = map[int]int{}
+	at := 1
+	for _, line := range slices.Sorted(maps.Keys(known)) {
+		if line == 0 {
+			continue
+		}
+		for ; at < line; at++ {
+			text.WriteByte('\n')
+		}
+		starts[line] = text.Len()
+		text.WriteString(known[line])
+	}
+	text.WriteByte('\n')
+	return &hcl.File{Bytes: text.Bytes()}, starts
 }
