@@ -39,7 +39,8 @@
 //
 // These words mean one thing each, in code, configuration, metrics and documents.
 //
-//   - upstream: a named MCP server of the configuration; endpoint: one address of it. Replicas have several endpoints.
+//   - upstream: a named MCP server of the configuration, or a folder of prompts in files; endpoint: one address of a server.
+//     Replicas have several endpoints.
 //   - connector: keeps one upstream connected, and calls it.
 //   - supervisor: starts and stops connectors.
 //   - team: owns upstreams, and decides who else may see their prompts.
