@@ -71,11 +71,10 @@ func newInstruments(u config.Upstream) *instruments {
 	_, silent := tracer.(noop.Tracer)
 	i := &instruments{
 		tracer: tracer, silent: silent, duration: duration, transitions: transitions,
-		common:    []attribute.KeyValue{attrUpstream.String(u.Name), attrTeam.String(u.Team)},
+		common: []attribute.KeyValue{
+			attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network),
+		},
 		succeeded: map[string]metric.MeasurementOption{},
-	}
-	if u.Files == nil {
-		i.common = append(i.common, attrTransport.String(network))
 	}
 	for _, method := range []string{wire.PromptsGet, wire.Complete} {
 		i.succeeded[method] = metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(i.common), attrMethod.String(method))...))
