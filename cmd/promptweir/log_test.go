@@ -70,7 +70,7 @@ func TestServe_DoesNotWaitForItsLog(t *testing.T) {
 	if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
 		t.Error("a get is not answered while nobody reads the log")
 	}
-	if code := p.stop(t, syscall.SIGTERM); code != exitDone {
+	if code := p.stop(t); code != exitDone {
 		t.Errorf("exit code %d, want %d", code, exitDone)
 	}
 }
@@ -92,7 +92,7 @@ func TestServe_SurvivesAReaderOfItsLogThatLeaves(t *testing.T) {
 	if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
 		t.Error("a get is not answered once nobody reads the log any more")
 	}
-	if code := p.stop(t, syscall.SIGTERM); code != exitDone {
+	if code := p.stop(t); code != exitDone {
 		t.Errorf("exit code %d, want %d", code, exitDone)
 	}
 }

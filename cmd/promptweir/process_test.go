@@ -170,10 +170,10 @@ func (p *gatewayProcess) page(t *testing.T, path string, headers ...string) (sta
 	return response.StatusCode, string(body)
 }
 
-// stop sends a signal, waits for the process to end and returns its exit code.
-func (p *gatewayProcess) stop(t *testing.T, signal syscall.Signal) int {
+// stop sends SIGTERM, waits for the process to end and returns its exit code.
+func (p *gatewayProcess) stop(t *testing.T) int {
 	t.Helper()
-	if err := p.Process.Signal(signal); err != nil {
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	return p.end(t)

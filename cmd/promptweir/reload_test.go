@@ -64,7 +64,7 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	if now := p.get(t, "child.pid", "").text(); now != child {
 		t.Errorf("the child process was replaced: %s, want %s", now, child)
 	}
-	if code := p.stop(t, syscall.SIGTERM); code != 0 {
+	if code := p.stop(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }

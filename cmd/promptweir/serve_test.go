@@ -268,14 +268,14 @@ func TestServe_AnnouncesItsEnd(t *testing.T) {
 	if got := p.get(t, "greeter.pid", "").text(); got == "" {
 		t.Error("a client that connects after SIGTERM is not served")
 	}
-	if code := p.stop(t, syscall.SIGTERM); code != -1 { // the second signal
+	if code := p.stop(t); code != -1 { // the second signal
 		t.Errorf("exit code %d, want an end by the signal", code)
 	}
 }
 
 func TestServe_EndsWithoutDelayWhileNoClientIsConnected(t *testing.T) {
 	p := serve(t, draining(t, `drain_delay = "1h"`))
-	if code := p.stop(t, syscall.SIGTERM); code != exitDone {
+	if code := p.stop(t); code != exitDone {
 		t.Errorf("exit code %d, want %d", code, exitDone)
 	}
 }
@@ -377,7 +377,7 @@ team "greeters" {
 	if code := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, streams{out: t.Output(), err: t.Output()}); code != exitDone {
 		t.Errorf("healthcheck exits with %d", code)
 	}
-	p.stop(t, syscall.SIGTERM) // an exporter would try a last export now
+	p.stop(t) // an exporter would try a last export now
 	for line := range strings.SplitSeq(p.logged(), "\n") {
 		if strings.Contains(line, "telemetry") || strings.Contains(line, `"level":"ERROR"`) {
 			t.Errorf("no OTEL_* variable is set, but the log has %s", line)

@@ -24,7 +24,7 @@ func AsWireError(err error) *wire.Error {
 	return wire.NewError(wire.ParseError, "Parse error: "+err.Error())
 }
 
-// ErrShuttingDown, as the cause with which a request's context ends, makes it answered with an error that says so.
+// ErrShuttingDown is the cause of the end of a request's context for which it is answered that the gateway is shutting down.
 var ErrShuttingDown = errors.New("the gateway is shutting down")
 
 // shuttingDown is the answer to a request that the end of the gateway has cut off.
@@ -113,10 +113,10 @@ func unavailableData(u *upstream.Unavailable) jsontext.Value {
 	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retry)).JSON()
 }
 
-// rulesTakeTooLong is the error where the conditions of rules take more than one request may spend. The policy reports whose.
+// rulesTakeTooLong is the error where the conditions of rules, or screens, take more than one request may spend. The log says whose.
 func rulesTakeTooLong() *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote(string(upstream.Overloaded))).With("retryAfterMs", wire.NumberID(defaultRetryMs))
-	return wire.NewError(wire.InternalError, "The rules that decide about prompts take too long: try again").WithData(data.JSON())
+	return wire.NewError(wire.InternalError, "The rules for the prompts take too long: try again").WithData(data.JSON())
 }
 
 // recovered, deferred, turns a panic into an error. Some requests are answered on goroutines that the gateway starts, where

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +27,14 @@ func newScreening(logger *slog.Logger, entry *catalog.Entry, blocks *screen.Scre
 // result checks the result of a get or a completion. The error names the check and the place, and quotes nothing of the
 // result.
 func (s *screening) result(ctx context.Context, result upstream.Result) (upstream.Result, error) {
-	outcome := s.blocks.Result(result.JSON)
+	outcome, err := s.blocks.Result(ctx, result.JSON)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		s.logger.WarnContext(ctx, "screens take too long: requests fail", slog.String("prompt", s.prompt))
+		return upstream.Result{}, rulesTakeTooLong()
+	}
+	if err != nil {
+		return upstream.Result{}, err
+	}
 	for _, f := range outcome.Noted {
 		f.Throttle(func() { s.log(ctx, f, "found in a result") })
 	}
@@ -45,7 +53,11 @@ func (s *screening) relayed(ctx context.Context, params jsontext.Value) (passed 
 	if s.blocks == nil {
 		return params, true
 	}
-	outcome := s.blocks.Result(params)
+	outcome, err := s.blocks.Result(ctx, params)
+	if err != nil {
+		s.logger.WarnContext(ctx, "screens take too long: a server request or notification is not passed on", slog.String("prompt", s.prompt))
+		return nil, false
+	}
 	for _, f := range outcome.Noted {
 		f.Throttle(func() { s.log(ctx, f, "found in a server request or notification") })
 	}

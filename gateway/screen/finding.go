@@ -16,7 +16,12 @@ type block struct {
 	*config.Screen
 
 	throttle *rate.Sometimes
+	// instructions are those of its patterns.
+	instructions int
 }
+
+// exceeds reports whether the block's patterns could take more steps of a value than they may.
+func (b block) exceeds(raw []byte) bool { return len(raw)*b.instructions > maxSteps }
 
 // Finding is one thing that a block forbids.
 type Finding struct {

@@ -40,7 +40,7 @@ func TestDefinition_EndsWithItsContext(t *testing.T) {
 		config.ScreenStrip:  `z[^b]*b|z`,
 	} {
 		s := New([]config.Screen{{Label: "costly", Patterns: []*regexp.Regexp{regexp.MustCompile(pattern)}, Action: action}})
-		raw := jsontext.Value(`{"name":"x","description":` + string(wire.Quote(strings.Repeat("z", 3<<20))) + `}`)
+		raw := jsontext.Value(`{"name":"x","description":` + string(wire.Quote(strings.Repeat("z", 2<<20))) + `}`)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		ended := make(chan error, 1)

@@ -77,6 +77,9 @@ func (p *pass) checkWhole(types func(jsontext.Value) []contentType) {
 		if b.MaxSize > 0 && len(p.raw) > b.MaxSize {
 			p.reject(b, "size", "")
 		}
+		if b.exceeds(p.raw) {
+			p.reject(b, "budget", "")
+		}
 		if types == nil { // a definition has no messages
 			continue
 		}
@@ -172,6 +175,9 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder, first bool
 	}
 	if b.Invisible {
 		check("invisible", hasInvisible(text), func() string { return visible(text) })
+	}
+	if b.exceeds(p.raw) { // which has been found, and the block only warns
+		return text
 	}
 	for i, re := range b.Patterns {
 		check(fmt.Sprintf("pattern %d", i+1), p.matches(re, text), func() string { return p.remove(re, text) })

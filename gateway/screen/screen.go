@@ -2,6 +2,8 @@ package screen
 
 import (
 	"context"
+	"regexp"
+	"regexp/syntax"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,8 +15,22 @@ import (
 // reportInterval is how often [Finding.Throttle] lets through a report about the same block.
 const reportInterval = time.Minute
 
+const (
+	// maxSteps bounds what the patterns of one block may take of one definition or result: its bytes times the instructions of the
+	// patterns. It depends on nothing else, so that a block decides alike on every machine at any load.
+	maxSteps = 1 << 32
+	// quickSteps are taken in a moment, without a look at the time.
+	quickSteps = 1 << 24
+	// resultBound is the time that screening one result may take.
+	resultBound = 5 * time.Second
+)
+
 // Screen is a list of screen blocks, applied in order. The nil Screen finds nothing.
-type Screen struct{ blocks []block }
+type Screen struct {
+	blocks []block
+	// instructions are those of all patterns.
+	instructions int
+}
 
 // New returns a screen of these blocks, nil if there are none.
 func New(blocks []config.Screen) *Screen {
@@ -23,9 +39,27 @@ func New(blocks []config.Screen) *Screen {
 	}
 	s := &Screen{}
 	for i := range blocks {
-		s.blocks = append(s.blocks, block{&blocks[i], &rate.Sometimes{First: 1, Interval: reportInterval}})
+		b := block{&blocks[i], &rate.Sometimes{First: 1, Interval: reportInterval}, 0}
+		for _, re := range b.Patterns {
+			b.instructions += instructions(re)
+		}
+		s.blocks = append(s.blocks, b)
+		s.instructions += b.instructions
 	}
 	return s
+}
+
+// instructions returns the size of the program of a regular expression: each byte of a text takes up to as many steps.
+func instructions(re *regexp.Regexp) int {
+	parsed, err := syntax.Parse(re.String(), syntax.Perl)
+	if err != nil {
+		panic(err) // it was compiled before
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		panic(err)
+	}
+	return len(program.Inst)
 }
 
 // Outcome is the result of screening one definition or result.
@@ -49,8 +83,20 @@ func (s *Screen) Definition(ctx context.Context, raw jsontext.Value, exposed str
 }
 
 // Result screens the result of a get or of a completion, or the params of a server request or notification that is relayed
-// meanwhile. A requestState belongs to the upstream and is left alone.
-func (s *Screen) Result(raw jsontext.Value) Outcome { return s.screen(nil, raw, contentTypes, "") }
+// meanwhile. A requestState belongs to the upstream and is left alone. The error is that of ctx if it ended meanwhile, or
+// [context.DeadlineExceeded] after five seconds.
+func (s *Screen) Result(ctx context.Context, raw jsontext.Value) (Outcome, error) {
+	if s == nil || len(raw)*s.instructions <= quickSteps {
+		return s.screen(nil, raw, contentTypes, ""), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resultBound)
+	defer cancel()
+	outcome := s.screen(ctx.Done(), raw, contentTypes, "")
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	return outcome, nil
+}
 
 // screen returns an outcome that means nothing if canceled, which may be nil, is closed by then.
 func (s *Screen) screen(

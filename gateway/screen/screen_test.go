@@ -1,6 +1,8 @@
 package screen_test
 
 import (
+	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -98,7 +100,7 @@ func TestResult_AppliesEachAction(t *testing.T) {
 		{texts, `{"messages":[{"content":"x"}]}`, `rejected content at /messages/0/content (screen "texts")`},
 	} {
 		s := screen.New([]config.Screen{test.screen})
-		if got := show(s.Result(jsontext.Value(test.raw)), test.raw); got != test.want {
+		if got := show(resultOf(s, jsontext.Value(test.raw)), test.raw); got != test.want {
 			t.Errorf("%s of %s:\n got %s\nwant %s", test.screen.Label, test.raw, got, test.want)
 		}
 	}
@@ -107,7 +109,7 @@ func TestResult_AppliesEachAction(t *testing.T) {
 		t.Errorf("a definition has no content to check: %v, %v", got.Rejected, err)
 	}
 	none := screen.New(nil)
-	if got := none.Result(jsontext.Value(text("\u200b"))); got.Rejected != nil || got.Noted != nil || string(got.JSON) != text("\u200b") {
+	if got := resultOf(none, jsontext.Value(text("\u200b"))); got.Rejected != nil || got.Noted != nil || string(got.JSON) != text("\u200b") {
 		t.Errorf("no screen: %+v", got)
 	}
 }
@@ -163,7 +165,7 @@ func TestResult_IsWellFormed(t *testing.T) {
 		content(`{"type":"resource_link","uri":"x:y","mimeType":"none"}`):                                   "/messages/0/content/mimeType",
 		`{"inputRequests":{"1":{"params":{"messages":[{"role":"user","content":{"type":"image"}}]}}}}`:      "/inputRequests/1/params/messages/0/content/data",
 	} {
-		got := s.Result(jsontext.Value(raw))
+		got := resultOf(s, jsontext.Value(raw))
 		if want == "" && got.Rejected == nil && string(got.JSON) == raw {
 			continue
 		}
@@ -204,7 +206,7 @@ func TestFinding_NeverRepeatsWhatWasFound(t *testing.T) {
 	for _, raw := range []string{
 		`{"evil":1}`, `{"x":{"so evil":{"y":"evil"}}}`, `{"evil words":["x","evil"]}`, `{"a":"evil"}`, `{"more~1evil":{"z":1}}`,
 	} {
-		o := s.Result(jsontext.Value(raw))
+		o := resultOf(s, jsontext.Value(raw))
 		if o.Rejected == nil || strings.Contains(o.Rejected.String(), "evil") {
 			t.Errorf("%s: %v", raw, o.Rejected)
 		}
@@ -215,7 +217,7 @@ func TestFinding_NeverRepeatsWhatWasFound(t *testing.T) {
 func TestResult_BoundsFindings(t *testing.T) {
 	raw := jsontext.Value(`{"messages":[` + strings.Repeat(`"x",`, 10_000) + `"x"]}`)
 	for action, want := range map[config.ScreenAction]int{config.ScreenWarn: 100, config.ScreenReject: 0} {
-		o := screen.New([]config.Screen{forbidding(action, "x")}).Result(raw)
+		o := resultOf(screen.New([]config.Screen{forbidding(action, "x")}), raw)
 		if len(o.Noted) != want || (o.Rejected != nil) != (want == 0) {
 			t.Errorf("%s: %d findings are noted, want %d; rejected %v", action, len(o.Noted), want, o.Rejected)
 		}
@@ -225,7 +227,7 @@ func TestResult_BoundsFindings(t *testing.T) {
 func TestResult_RejectsWhatCannotBeRead(t *testing.T) {
 	s := screen.New([]config.Screen{forbidding("reject", "evil")})
 	for _, raw := range []string{`{"a":1,"a":"evil"}`, `{"a":"\ud800","b":"evil"}`, `{"a":nil,"b":"evil"}`} {
-		if o := s.Result(jsontext.Value(raw)); o.Rejected == nil {
+		if o := resultOf(s, jsontext.Value(raw)); o.Rejected == nil {
 			t.Errorf("%s is passed on as %s", raw, o.JSON)
 		}
 	}
@@ -247,8 +249,8 @@ func FuzzStrip(f *testing.F) {
 		if object, err := wire.ParseObject(raw); err != nil || object.Get("requestState") != nil {
 			return
 		}
-		o := strip.Result(raw)
-		if reject.Result(raw).Rejected == nil && (o.Rejected != nil || string(o.JSON) != string(raw) || o.Noted != nil) {
+		o := resultOf(strip, raw)
+		if resultOf(reject, raw).Rejected == nil && (o.Rejected != nil || string(o.JSON) != string(raw) || o.Noted != nil) {
 			t.Fatalf("nothing is found in %q, but: %s", raw, show(o, string(raw)))
 		}
 		if o.Rejected != nil {
@@ -257,10 +259,10 @@ func FuzzStrip(f *testing.F) {
 		if _, err := wire.ParseObject(o.JSON); err != nil {
 			t.Fatalf("%q is stripped to %q: %v", raw, o.JSON, err)
 		}
-		if left := reject.Result(o.JSON).Rejected; left != nil {
+		if left := resultOf(reject, o.JSON).Rejected; left != nil {
 			t.Fatalf("%q is stripped to %q, which has %s", raw, o.JSON, left)
 		}
-		if again := strip.Result(o.JSON); string(again.JSON) != string(o.JSON) || again.Noted != nil {
+		if again := resultOf(strip, o.JSON); string(again.JSON) != string(o.JSON) || again.Noted != nil {
 			t.Fatalf("%q is stripped to %q, and then to %q", raw, o.JSON, again.JSON)
 		}
 	})
@@ -272,8 +274,43 @@ func BenchmarkResult(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
-				s.Result(raw)
+				resultOf(s, raw)
 			}
 		})
+	}
+}
+
+// resultOf screens a result for which there is time.
+func resultOf(s *screen.Screen, raw jsontext.Value) screen.Outcome {
+	outcome, err := s.Result(context.Background(), raw)
+	if err != nil {
+		panic(err)
+	}
+	return outcome
+}
+
+func TestResult_HasABudget(t *testing.T) {
+	// Each byte of the text may be the beginning of a match, at each of 900 instructions.
+	costly := config.Screen{Label: "costly", Patterns: []*regexp.Regexp{regexp.MustCompile(`.{0,900}b`)}}
+	for action, want := range map[config.ScreenAction]string{
+		config.ScreenReject: `rejected budget (screen "costly")`, config.ScreenStrip: `rejected budget (screen "costly")`,
+		config.ScreenWarn: `ok, budget (screen "costly")`,
+	} {
+		costly.Action = action
+		s := screen.New([]config.Screen{costly})
+		raw := jsontext.Value(`{"messages":[{"role":"user","content":{"type":"text","text":"` + strings.Repeat("a", 8<<20) + `"}}]}`)
+		if got := show(resultOf(s, raw), string(raw)); got != want {
+			t.Errorf("%s: got %.200s, want %s", action, got, want)
+		}
+	}
+}
+
+func TestResult_EndsWithItsContext(t *testing.T) {
+	s := screen.New([]config.Screen{{Label: "slow", Patterns: []*regexp.Regexp{regexp.MustCompile(`.{0,900}b`)}, Action: config.ScreenReject}})
+	raw := jsontext.Value(`{"messages":[{"role":"user","content":{"type":"text","text":"` + strings.Repeat("a", 2<<20) + `"}}]}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if outcome, err := s.Result(ctx, raw); !errors.Is(err, context.Canceled) || outcome.JSON != nil {
+		t.Errorf("got %d bytes, %v", len(outcome.JSON), err)
 	}
 }

@@ -19,7 +19,7 @@ const (
 )
 
 func costlyPrompt() string {
-	return fmt.Sprintf(`{"name":"costly","description":%q}`, strings.Repeat("z", 1<<20))
+	return fmt.Sprintf(`{"name":"costly","description":%q}`, strings.Repeat("z", 1<<19))
 }
 
 // costlyTeams is a configuration in which one team's screen may be costly.
