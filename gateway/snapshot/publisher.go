@@ -55,6 +55,8 @@ type Publisher struct {
 	subscriptions subscriptions
 	// changed holds at most one mark: some upstream's state is not in the current snapshot yet.
 	changed chan struct{}
+	// swapped passes the snapshots that were swapped in to announceChanges.
+	swapped swapped
 	// replacements passes a new generation to Run.
 	replacements chan replacement
 	// stopped is closed when Run has returned.
@@ -88,6 +90,7 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
 		started: time.Now(), reported: map[string]bool{}, changed: make(chan struct{}, 1), replacements: make(chan replacement),
+		swapped: swapped{wake: make(chan struct{}, 1)},
 		stopped: make(chan struct{}),
 	}
 	var err error
@@ -178,6 +181,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	defer close(p.stopped)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.publishChanges(ctx) })
+	group.Go(func() error { return p.announceChanges(ctx) })
 	group.Go(func() error {
 		return p.stateDir.run(ctx, func() *Generation { return p.Current().Generation })
 	})
@@ -247,7 +251,6 @@ func (p *Publisher) replace(ctx context.Context, r replacement) {
 	before := p.Current().Generation
 	p.carryOver(before, r)
 	p.publish(ctx, r.next)
-	p.moveSubscriptions()
 	close(before.replaced)
 }
 
@@ -272,7 +275,7 @@ func (p *Publisher) carryOver(before *Generation, r replacement) {
 // manyStale is the number of stale lists up to which each is merged by itself; for more, a full merge is cheaper.
 const manyStale = 8
 
-// publish makes a snapshot of all current states, swaps it in, and only then wakes subscriptions.
+// publish makes a snapshot of all current states, swaps it in, and only then has subscriptions woken.
 func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	before, states := p.Current(), g.states()
 	stale := p.takeUp(ctx, g, states)
@@ -286,11 +289,12 @@ func (p *Publisher) publish(ctx context.Context, g *Generation) {
 		}
 	}
 	next := before.next(g, merged, g.shown(p.published, states))
+	next.number = before.number + 1
 	next.setLists(p.published)
 	close(p.current.Swap(next).superseded)
 	p.report(ctx, next.Reports())
-	if merged != before.Catalog && g == before.Generation {
-		p.wakeChanged()
+	if merged != before.Catalog || g != before.Generation {
+		p.swapped.add(next)
 	}
 	p.stateDir.signal()
 }

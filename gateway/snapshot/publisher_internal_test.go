@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -50,6 +51,11 @@ func newReloading(t *testing.T, text string, lists map[string][]string) *reloadi
 	r.publish(t.Context(), g)
 	r.settle()
 	return r
+}
+
+// announce announces changes beside the test, as Run does.
+func (r *reloading) announce() {
+	go func() { _ = r.announceChanges(r.t.Context()) }()
 }
 
 // settle publishes until every list is admitted.
@@ -144,6 +150,7 @@ func TestReplace_KeepsTheCatalogIfNothingAboutPromptsChanges(t *testing.T) {
 
 func TestReplace_LetsGoOfTheGenerationThatTheCatalogWasMergedFor(t *testing.T) {
 	r := reloadingTwoTeams(t)
+	r.announce()
 	merged, before := r.Current().Catalog, weak.Make(r.Current().Generation)
 	for i := range 3 {
 		r.reload(twoTeams(fmt.Sprintf("page_size = %d", i+1), "", ""))
@@ -293,5 +300,37 @@ func TestPace_GrowsWhileAListKeepsChanging(t *testing.T) {
 	p = p.after(now.Add(16*cost), now.Add(17*cost)) // quiet for as long as it waited
 	if got := p.due().Sub(p.ended); got != cost {
 		t.Errorf("after a quiet time it waits %v, want %v", got, cost)
+	}
+}
+
+// What subscribers see of a snapshot may take long to find out. Publishing does not wait for that, and nobody misses a change.
+func TestPublish_DoesNotWaitForTheViewsOfSubscribers(t *testing.T) {
+	for name, reloads := range map[string]int{"few": 3, "more than wait": 2*maxSwapped + 1} {
+		t.Run(name, func(t *testing.T) {
+			r := reloadingTwoTeams(t)
+			bob, eve := r.Subscribe(policy.Principal{Subject: "user:bob"}), r.Subscribe(policy.Principal{Subject: "user:eve"})
+			defer bob.Close()
+			defer eve.Close()
+			for i := range reloads { // the last hides a prompt from bob that the one before shows
+				hide := ""
+				if i%2 == 0 {
+					hide = `hide "x" { prompts = ["b.x"] }`
+				}
+				r.reload(twoTeams("", "", hide))
+			}
+			woken := func(sub *Subscription) bool { return len(sub.Changed()) == 1 }
+			if woken(bob) || woken(eve) {
+				t.Error("a subscription was woken although nobody announces changes")
+			}
+			r.announce()
+			upstreamtest.Eventually(t, "bob is told", func() bool { return woken(bob) })
+			late := r.Subscribe(policy.Principal{Subject: "user:bob"})
+			defer late.Close()
+			r.reload(twoTeams("", "", ""))
+			upstreamtest.Eventually(t, "one who came later is told of what came after", func() bool { return woken(late) })
+			if want := reloads > maxSwapped; woken(eve) != want {
+				t.Errorf("one for whom nothing changes is told: %t, want %t", woken(eve), want)
+			}
+		})
 	}
 }

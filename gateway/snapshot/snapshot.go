@@ -41,6 +41,8 @@ type Snapshot struct {
 
 	// views are those of the most recent audiences.
 	views *lru.Cache[*policy.Audience, *view]
+	// number is higher than that of every earlier snapshot.
+	number uint64
 	// superseded is closed when the next snapshot has replaced this one.
 	superseded chan struct{}
 }

@@ -18,6 +18,8 @@ type Subscription struct {
 	principal *policy.Principal
 	audience  *policy.Audience // the principal's, by the policy of the current snapshot
 	view      catalog.Fingerprint
+	// seen is the number of the snapshot of the view.
+	seen uint64
 }
 
 // subscriptions are the open ones by audience. The zero value is ready.
@@ -33,8 +35,8 @@ func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
 	for {
 		s := p.Current()
 		sub.audience = s.Policy.Audience(principal)
-		sub.view = s.View(sub.audience).Fingerprint()
-		// A snapshot that is swapped in after this wakes the subscription: Run looks for subscriptions after the swap.
+		sub.view, sub.seen = s.View(sub.audience).Fingerprint(), s.number
+		// A snapshot that is swapped in after this wakes the subscription: announceChanges looks for subscriptions after the swap.
 		if p.subscriptions.add(sub, func() bool { return p.Current() == s }) {
 			return sub
 		}
@@ -68,8 +70,7 @@ func (sub *Subscription) setPrincipal(principal policy.Principal) {
 	for {
 		s := p.Current()
 		audience := s.Policy.Audience(principal)
-		view := s.View(audience).Fingerprint()
-		if p.subscriptions.exchange(sub, &principal, audience, view, func() bool { return p.Current() == s }) {
+		if p.subscriptions.exchange(sub, &principal, audience, s, func() bool { return p.Current() == s }) {
 			return
 		}
 	}
@@ -108,15 +109,16 @@ func (s *subscriptions) add(sub *Subscription, current func() bool) bool {
 
 // exchange changes the principal of a subscription under the same condition as add.
 func (s *subscriptions) exchange(
-	sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint, current func() bool,
+	sub *Subscription, principal *policy.Principal, audience *policy.Audience, snapshot *Snapshot, current func() bool,
 ) bool {
+	view := snapshot.View(audience).Fingerprint() // outside of the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !current() {
 		return false
 	}
 	s.removeLocked(sub)
-	sub.principal, sub.audience, sub.view = principal, audience, view
+	sub.principal, sub.audience, sub.view, sub.seen = principal, audience, view, snapshot.number
 	s.addLocked(sub)
 	sub.signal()
 	return true
@@ -139,12 +141,66 @@ func (s *subscriptions) removeLocked(sub *Subscription) {
 	}
 }
 
-// wakeChanged wakes the subscriptions whose view differs in the current snapshot. Requests already get that snapshot, so
-// nobody wakes before the change can be listed. Called from Run's goroutine only.
-func (p *Publisher) wakeChanged() {
-	s := p.Current()
-	for _, audience := range p.subscriptions.audiences() {
-		p.subscriptions.show(audience, s.View(audience).Fingerprint()) // the view is built outside of the lock
+// maxSwapped bounds the snapshots that wait to be announced.
+const maxSwapped = 64
+
+// swapped are snapshots that were swapped in, in order. What subscribers see of one takes evaluating conditions, which must not
+// hold up the next.
+type swapped struct {
+	wake chan struct{} // has room for one
+
+	mu      sync.Mutex // guards what follows
+	waiting []*Snapshot
+	overrun bool // some were left out
+}
+
+// add adds a snapshot. If too many wait, it takes the place of all.
+func (s *swapped) add(next *Snapshot) {
+	s.mu.Lock()
+	if len(s.waiting) == maxSwapped {
+		s.waiting, s.overrun = s.waiting[:0], true
+	}
+	s.waiting = append(s.waiting, next)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the snapshots that wait, and whether some were left out before them.
+func (s *swapped) take() (waiting []*Snapshot, overrun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting, overrun = s.waiting, s.overrun
+	s.waiting, s.overrun = nil, false
+	return waiting, overrun
+}
+
+// announceChanges wakes the subscriptions whose view differs between one snapshot and the next, until ctx ends. Where snapshots
+// were left out, it wakes all: a view may have changed and changed back.
+func (p *Publisher) announceChanges(ctx context.Context) error {
+	generation := p.Current().Generation
+	for {
+		select {
+		case <-p.swapped.wake:
+		case <-ctx.Done():
+			return nil
+		}
+		waiting, overrun := p.swapped.take()
+		for _, s := range waiting {
+			if s.Generation != generation || overrun {
+				p.moveSubscriptions(s, overrun)
+				generation, overrun = s.Generation, false
+				continue
+			}
+			for _, audience := range p.subscriptions.audiences() {
+				if ctx.Err() != nil {
+					break
+				}
+				p.subscriptions.show(audience, s.View(audience).Fingerprint(), s.number) // the view is built outside of the lock
+			}
+		}
 	}
 }
 
@@ -158,22 +214,26 @@ func (s *subscriptions) audiences() []*policy.Audience {
 	return audiences
 }
 
-func (s *subscriptions) show(audience *policy.Audience, view catalog.Fingerprint) {
+func (s *subscriptions) show(audience *policy.Audience, view catalog.Fingerprint, number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for sub := range s.all[audience] {
-		sub.showLocked(view)
+		sub.showLocked(view, number)
 	}
 }
 
-// showLocked compares with the previous view and not with the one that the client was last told of: a view that changed
-// back while the client was slow may have been listed in between.
-func (sub *Subscription) showLocked(view catalog.Fingerprint) {
-	if sub.view == view {
+// showLocked wakes a subscription that is not yet at the snapshot with this number if its view differs there. It compares with
+// the previous view and not with the one that the client was last told of: a view that changed back while the client was slow may
+// have been listed in between.
+func (sub *Subscription) showLocked(view catalog.Fingerprint, number uint64) {
+	if number <= sub.seen {
 		return
 	}
-	sub.view = view
-	sub.signal()
+	sub.seen = number
+	if sub.view != view {
+		sub.view = view
+		sub.signal()
+	}
 }
 
 // signal marks the subscription. It never blocks.
@@ -184,13 +244,13 @@ func (sub *Subscription) signal() {
 	}
 }
 
-// moveSubscriptions moves all subscriptions to the policy of the current snapshot and wakes those whose view differs
-// there. Called from Run's goroutine only.
-func (p *Publisher) moveSubscriptions() {
-	s := p.Current()
+// moveSubscriptions moves all subscriptions to the policy of a snapshot and wakes those whose view differs there, or all.
+func (p *Publisher) moveSubscriptions(s *Snapshot, all bool) {
 	for sub, principal := range p.subscriptions.principals() {
 		audience := s.Policy.Audience(*principal)
-		p.subscriptions.move(sub, principal, audience, s.View(audience).Fingerprint())
+		if p.subscriptions.move(sub, principal, audience, s.View(audience).Fingerprint(), s.number) && all {
+			sub.signal()
+		}
 	}
 }
 
@@ -206,15 +266,19 @@ func (s *subscriptions) principals() map[*Subscription]*policy.Principal {
 	return principals
 }
 
-// move gives a subscription the audience that its principal has now, unless it was closed or has another principal.
-func (s *subscriptions) move(sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint) {
+// move gives a subscription the audience that its principal has in the snapshot with this number, unless it was closed, has another
+// principal or is at a later one. It reports whether it did.
+func (s *subscriptions) move(
+	sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint, number uint64,
+) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, open := s.all[sub.audience][sub]; !open || sub.principal != principal {
-		return
+	if _, open := s.all[sub.audience][sub]; !open || sub.principal != principal || number <= sub.seen {
+		return false
 	}
 	s.removeLocked(sub)
 	sub.audience = audience
 	s.addLocked(sub)
-	sub.showLocked(view)
+	sub.showLocked(view, number)
+	return true
 }
