@@ -385,6 +385,9 @@ func FuzzParse(f *testing.F) {
 	f.Add("a.prompt.md", "---\nmode: agent\n---\n${input:a:b}", "", `{"a":1}`)
 	f.Add("s/SKILL.md", "---\nname: a\n---\ntext", "", `{}`)
 	f.Fuzz(func(t *testing.T, file, content, partial, arguments string) {
+		if file == "" { // no file has this path
+			return
+		}
 		prompt, problems := disk{file: content, "part.md": partial}.read(file)
 		broken := false
 		for _, p := range problems {
