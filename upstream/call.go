@@ -22,9 +22,22 @@ type call struct {
 	request   *Request
 	relay     *Relay
 	deadline  *deadline
-	slot      *slot
+	slot      slot
 	// late is set if the call waited for its slot for most of its time.
 	late bool
+}
+
+// acquireSlot waits for a slot and the rate limit.
+func (k *call) acquireSlot(ctx context.Context) error {
+	c := k.connector
+	err := c.queue.acquire(ctx, k.request.Caller, k.deadline.left())
+	if refused, ok := errors.AsType[*queueError](err); ok {
+		return unavailable(c.upstream.Name, Overloaded, refused.retryAfter, refused.error)
+	}
+	if err == nil {
+		k.slot.take(c.queue)
+	}
+	return err
 }
 
 // attempt makes the call at one endpoint, in half of the time that is left if there is more to try. A session that turns

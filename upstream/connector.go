@@ -145,21 +145,19 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if c.folder != nil { // from memory: no request of a client, whose duration would be measured, is made
 		return c.folder.call(request)
 	}
-	caller, finish := c.metrics.start(ctx, request.Method, request.Name)
+	caller, measured := c.metrics.start(ctx, request.Method, request.Name)
 	// The caller's context, not the one with the deadline, tells a caller that gave up from an upstream that took too long.
-	defer func() { err = c.finish(caller, finish, result, err) }()
+	defer func() { err = c.finish(caller, measured, result, err) }()
 	ctx, deadline := withDeadline(caller, c.upstream.Timeout, nil)
 	defer deadline.stop()
-	slot, err := c.acquireSlot(ctx, request.Caller, deadline)
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { slot.release(isMeasured(err)) }()
 	if relay == nil {
 		relay = &Relay{}
 	}
-
-	k := &call{connector: c, caller: caller, request: request, relay: relay, deadline: deadline, slot: slot}
+	k := &call{connector: c, caller: caller, request: request, relay: relay, deadline: deadline}
+	if err := k.acquireSlot(ctx); err != nil {
+		return Result{}, err
+	}
+	defer func() { k.slot.release(isMeasured(err)) }()
 	k.late = deadline.left() < c.upstream.Timeout/2
 
 	// Failing over to another endpoint needs no pause: only from the second round on are the same servers called again.
@@ -185,12 +183,12 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 }
 
 // finish records how a call ended, and returns its error as callers see it.
-func (c *Connector) finish(caller context.Context, record func(string, error), result Result, err error) error {
+func (c *Connector) finish(caller context.Context, measured measurement, result Result, err error) error {
 	// Once the caller has gone, how attempts failed says little: they failed because it left.
 	if gone := caller.Err(); gone != nil && !client.Answered(err) {
 		err = &callerGoneError{gone}
 	}
-	record(result.Revision, err)
+	measured.end(result.Revision, err)
 	if err == nil || errors.Is(err, ErrRetired) {
 		return err
 	}
@@ -209,18 +207,6 @@ func (c *Connector) finish(caller context.Context, record func(string, error), r
 		retryAfter = status.RetryAfter
 	}
 	return unavailable(c.upstream.Name, reasonOf(err), retryAfter, err)
-}
-
-// acquireSlot waits for a slot and the rate limit.
-func (c *Connector) acquireSlot(ctx context.Context, caller Caller, d *deadline) (*slot, error) {
-	err := c.queue.acquire(ctx, caller, d.left())
-	if refused, ok := errors.AsType[*queueError](err); ok {
-		return nil, unavailable(c.upstream.Name, Overloaded, refused.retryAfter, refused.error)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &slot{queue: c.queue, begun: time.Now(), held: true}, nil
 }
 
 // pick returns the endpoints to try for a request, best first, and how many of them are healthy. Among those, the one goes

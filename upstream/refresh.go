@@ -161,7 +161,7 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 
 // list requests the list once. It returns an error only if the session is of no more use.
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error {
-	traced, finish := e.metrics.start(ctx, wire.PromptsList, "")
+	traced, measured := e.metrics.start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
 	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
 	case err != nil:
@@ -171,7 +171,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error 
 		// Nothing was sent for this list, and no calls go to such a server. It may be down, or have prompts by now.
 		err = s.Recheck(traced)
 	}
-	finish(s.Revision, err)
+	measured.end(s.Revision, err)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -17,6 +17,11 @@ type slot struct {
 	lent bool
 }
 
+// take makes it a slot that a queue has granted.
+func (s *slot) take(q *queue) {
+	s.queue, s.begun, s.held = q, time.Now(), true
+}
+
 // lend frees the slot until the returned function is called. Afterwards the call goes on even if no slot is free: a person
 // has already waited for it.
 func (s *slot) lend() (takeBack func()) {

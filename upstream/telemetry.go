@@ -88,8 +88,18 @@ func (i *instruments) countTransition(to gobreaker.State) {
 		metric.WithAttributes(attrUpstream.String(i.common[0].Value.AsString()), attrState.String(to.String())))
 }
 
-// start starts the client span of a call. The returned function ends it and records the duration.
-func (i *instruments) start(ctx context.Context, method, prompt string) (context.Context, func(revision string, err error)) {
+// measurement is a call that is being measured.
+type measurement struct {
+	*instruments
+
+	ctx    context.Context //nolint:containedctx // the span's, in which the duration is recorded
+	span   trace.Span
+	method string
+	begun  time.Time
+}
+
+// start starts the client span of a call. [measurement.end] ends it and records the duration.
+func (i *instruments) start(ctx context.Context, method, prompt string) (context.Context, measurement) {
 	begun := time.Now()
 	var span trace.Span = noop.Span{}
 	if !i.silent {
@@ -102,21 +112,24 @@ func (i *instruments) start(ctx context.Context, method, prompt string) (context
 			span.SetAttributes(attrPrompt.String(prompt))
 		}
 	}
-	return ctx, func(revision string, err error) {
-		if revision != "" && span.IsRecording() {
-			span.SetAttributes(attrRevision.String(revision))
-		}
-		attributes, ok := i.succeeded[method]
-		if err != nil || !ok {
-			attributes = metric.WithAttributes(append(append(slices.Clip(i.common), attrMethod.String(method)), failureAttributes(err)...)...)
-		}
-		if err != nil {
-			span.SetAttributes(failureAttributes(err)...)
-			span.SetStatus(codes.Error, string(errorType(err)))
-		}
-		span.End()
-		i.duration.Record(ctx, time.Since(begun).Seconds(), attributes)
+	return ctx, measurement{i, ctx, span, method, begun}
+}
+
+// end ends the span of a call and records its duration. The revision is empty if the call brought no result.
+func (m measurement) end(revision string, err error) {
+	if revision != "" && m.span.IsRecording() {
+		m.span.SetAttributes(attrRevision.String(revision))
 	}
+	attributes, ok := m.succeeded[m.method]
+	if err != nil || !ok {
+		attributes = metric.WithAttributes(append(append(slices.Clip(m.common), attrMethod.String(m.method)), failureAttributes(err)...)...)
+	}
+	if err != nil {
+		m.span.SetAttributes(failureAttributes(err)...)
+		m.span.SetStatus(codes.Error, string(errorType(err)))
+	}
+	m.span.End()
+	m.duration.Record(m.ctx, time.Since(m.begun).Seconds(), attributes)
 }
 
 // failureAttributes say why there was no result: the server's error code, or the reason why it did not answer.

@@ -20,6 +20,8 @@ type call struct {
 	params   wire.Object
 	caller   upstream.Caller
 	owners   []catalog.Owner // those that may be called
+	// request is what the owner is asked that is called now.
+	request upstream.Request
 
 	outcome
 }
@@ -39,13 +41,13 @@ func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call
 func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	var first error
 	for _, owner := range c.healthyFirst() {
-		request := upstream.Request{
+		c.request = upstream.Request{
 			Method: c.method, Params: c.paramsFor(&owner), Caller: c.caller, Endpoints: upstream.EndpointSet(owner.Endpoints),
 		}
 		if c.method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
-			request.Name = owner.Name
+			c.request.Name = owner.Name
 		}
-		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &request, relay)
+		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &c.request, relay)
 		if err == nil || !unanswered(err) {
 			c.owner, c.result = owner.Upstream, result
 			if err == nil && c.method == wire.PromptsGet {

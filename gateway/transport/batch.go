@@ -35,7 +35,7 @@ func (x *exchange) serveBatch(batch []jsontext.Value) {
 	s.setLogLevel = x.logLevelSetter(&sealed)
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot, request.Revision = caller, x.snapshot, sealed.Revision
-		return x.acceptBatched(&s, sealed.ID, request)
+		return x.acceptBatched(&s, request)
 	}))
 	defer release()
 	if responses == nil {
@@ -47,21 +47,21 @@ func (x *exchange) serveBatch(batch []jsontext.Value) {
 
 // acceptBatched returns the job of one message of a batch, nil for one that needs no response. Responses come together at
 // the end, so nothing can be relayed before one of them.
-func (x *exchange) acceptBatched(s *session, id sessionID, request *requests.Request) job {
+func (x *exchange) acceptBatched(s *session, request *requests.Request) job {
 	request.Client = x
 	if !request.Message.IsRequest() {
 		s.receive(request)
 		return nil
 	}
 	request.SetLogLevel = s.setLogLevel
-	ctx, end, ok := x.beginInSession(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), s, id, request.Message.ID)
+	ctx, begun, ok := x.beginInSession(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), s, request.Message.ID)
 	if !ok {
 		refusal := errInFlight()
 		x.requests.Record(ctx, request, refusal)
 		return refuseJob(request.Message.ID, refusal)
 	}
 	return func() requests.Response {
-		defer end()
+		defer begun.end()
 		return x.requests.Handle(ctx, request, nil)
 	}
 }

@@ -250,14 +250,14 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		c.requests.Record(ctx, request, refusal)
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
-	ctx, end, ok := c.session.begin(ctx, request.Message.ID)
+	ctx, begun, ok := c.inFlight.begin(ctx, c.session.id, request.Message.ID)
 	if !ok {
 		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
 	}
 	var params memory.Hold
 	if size := len(request.Message.Params); size >= memory.Least {
 		if params, ok = c.memory.Acquire(request.Snapshot.Config.Gateway.MaxBuffered, request.Holder(), "", size); !ok {
-			end()
+			begun.end()
 			refusal := errInFlight()
 			c.requests.Record(ctx, request, refusal)
 			return wire.AppendError(nil, request.Message.ID, refusal), nil
@@ -265,7 +265,7 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	}
 	c.slots.Add(1)
 	return nil, func() requests.Response {
-		defer end()
+		defer begun.end()
 		defer params.Release()
 		return respond(ctx, request)
 	}

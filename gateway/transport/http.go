@@ -73,7 +73,7 @@ func (x *exchange) servePost() {
 	}
 	var (
 		ctx    context.Context
-		end    func()
+		begun  inSession
 		status int
 	)
 	// The message determines its era: by its _meta, else by the header. A legacy session begins with an initialize that has
@@ -81,15 +81,13 @@ func (x *exchange) servePost() {
 	if in.request.ClaimsModern() || modernHeader {
 		ctx, status, ok = x.admitModern(in.request)
 	} else {
-		ctx, end, ok = x.admitLegacy(in.request)
+		ctx, begun, ok = x.admitLegacy(in.request)
 		status = http.StatusOK
 	}
 	if ok {
 		x.respond(ctx, in.request, status)
 	}
-	if end != nil {
-		end()
-	}
+	begun.end()
 	x.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
 	in.request.Release()
 }

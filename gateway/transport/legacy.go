@@ -23,27 +23,27 @@ import (
 const sessionLifetime = 24 * time.Hour
 
 // admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request that is to be carried out,
-// and a function to call when it is over, which may be nil; it answers everything else.
-func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, end func(), ok bool) {
+// and what is to be ended when it is over; it answers everything else.
+func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, begun inSession, ok bool) {
 	caller, ok := x.authenticate(request.Message.ID)
 	if !ok {
-		return nil, nil, false
+		return nil, inSession{}, false
 	}
 	request.Caller, request.Snapshot = caller, x.snapshot
 	if request.Message.Method == wire.Initialize && request.Message.IsRequest() {
 		x.serveInitialize(request)
-		return nil, nil, false
+		return nil, inSession{}, false
 	}
 	sealed, ok := x.openSession(&caller, request.Received)
 	if !ok {
-		return nil, nil, false
+		return nil, inSession{}, false
 	}
 	request.Revision = sealed.Revision
 	if !request.Message.IsRequest() {
 		s := x.session(&sealed)
 		s.receive(request)
 		x.w.WriteHeader(http.StatusAccepted)
-		return nil, nil, false
+		return nil, inSession{}, false
 	}
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch request.Message.Method {
@@ -56,33 +56,39 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 			s.notifyLater = x.laterNotifier(&sealed)
 		}
 		s.connect(request)
-		if ctx, end, ok = x.beginInSession(ctx, &s, sealed.ID, request.Message.ID); !ok {
+		if ctx, begun, ok = x.beginInSession(ctx, &s, request.Message.ID); !ok {
 			refusal := errInFlight()
 			x.requests.Record(ctx, request, refusal)
 			x.refuse(http.StatusOK, request.Message.ID, refusal)
-			return nil, nil, false
+			return nil, inSession{}, false
 		}
 	}
-	return ctx, end, true
+	return ctx, begun, true
 }
 
-// beginInSession makes a request one that the client can cancel, unless its session has too many in flight. If ok, end must be
-// called when the response is written.
-func (x *exchange) beginInSession(
-	ctx context.Context, s *session, session sessionID, id jsontext.Value,
-) (_ context.Context, end func(), ok bool) {
-	if !x.slots.acquire(session) {
-		return ctx, nil, false
+// inSession is a request in flight of a legacy session. The zero value is one that needs no session.
+type inSession struct {
+	cancellable
+
+	slots *sessionSlots
+	id    sessionID
+}
+
+// beginInSession makes a request one that the client can cancel, unless its session has too many in flight. If ok, it must be
+// ended when the response is written.
+func (x *exchange) beginInSession(ctx context.Context, s *session, id jsontext.Value) (_ context.Context, _ inSession, ok bool) {
+	if !x.slots.acquire(s.id) {
+		return ctx, inSession{}, false
 	}
-	t, key := x.Transport, s.key+string(id)
-	ctx, cancel, begun := t.inFlight.begin(ctx, key) // one whose id is in use cannot be cancelled
-	return ctx, func() {
-		if begun {
-			cancel(nil)
-			t.inFlight.end(key)
-		}
-		t.slots.release(session)
-	}, true
+	ctx, begun, _ := s.inFlight.begin(ctx, s.id, id) // one whose id is in use cannot be cancelled
+	return ctx, inSession{begun, &x.slots, s.id}, true
+}
+
+func (r inSession) end() {
+	r.cancellable.end()
+	if r.slots != nil {
+		r.slots.release(r.id)
+	}
 }
 
 // errInFlight refuses a request of a session that has too many in flight.
@@ -93,7 +99,7 @@ func errInFlight() *wire.Error {
 // session returns the driver's session for a sealed one. It cannot set its log level without [exchange.logLevelSetter].
 func (x *exchange) session(sealed *seal.Session) session {
 	return session{
-		key: string(sealed.ID[:]), inFlight: &x.inFlight, replies: &x.replies,
+		id: sealed.ID, inFlight: x.inFlight.of(sealed.ID), replies: &x.replies,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
 		logLevel: x.sessions.logLevel(sealed.ID),
 	}
@@ -169,7 +175,7 @@ func (x *exchange) serveDelete() {
 		return
 	}
 	x.sessions.end(s.ID, s.Expires)
-	x.replies.end(string(s.ID[:]))
+	x.replies.end(s.ID)
 	x.w.WriteHeader(http.StatusNoContent)
 }
 

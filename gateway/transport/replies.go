@@ -23,14 +23,14 @@ const (
 // ready.
 type replies struct {
 	mu      sync.Mutex // guards what follows
-	awaited map[string]map[string]chan<- wire.Message
+	awaited map[sessionID]map[string]chan<- wire.Message
 	closed  bool
 }
 
 // request sends a server request to a session, by send, and waits for the reply. If ctx ends first, the client is told
 // that the request is cancelled.
 func (q *replies) request(
-	ctx context.Context, session string, send func([]byte) bool, method string, params jsontext.Value,
+	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
 	id, reply := rand.Text(), make(chan wire.Message, 1)
 	if !q.add(session, id, reply) {
@@ -68,14 +68,14 @@ func resultOf(m wire.Message) (jsontext.Value, error) {
 	return m.Result, nil
 }
 
-func (q *replies) add(session, id string, reply chan<- wire.Message) bool {
+func (q *replies) add(session sessionID, id string, reply chan<- wire.Message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || len(q.awaited[session]) >= maxAwaited {
 		return false
 	}
 	if q.awaited == nil {
-		q.awaited = map[string]map[string]chan<- wire.Message{}
+		q.awaited = map[sessionID]map[string]chan<- wire.Message{}
 	}
 	if q.awaited[session] == nil {
 		q.awaited[session] = map[string]chan<- wire.Message{}
@@ -84,7 +84,7 @@ func (q *replies) add(session, id string, reply chan<- wire.Message) bool {
 	return true
 }
 
-func (q *replies) remove(session, id string) {
+func (q *replies) remove(session sessionID, id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.awaited[session], id)
@@ -105,7 +105,7 @@ func (q *replies) len() int {
 }
 
 // deliver passes a session's reply to whoever awaits it. One that nobody awaits is dropped.
-func (q *replies) deliver(session string, m *wire.Message) {
+func (q *replies) deliver(session sessionID, m *wire.Message) {
 	id, ok := wire.Text(m.ID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,7 +116,7 @@ func (q *replies) deliver(session string, m *wire.Message) {
 }
 
 // end stops waiting for a session's replies: it has ended.
-func (q *replies) end(session string) {
+func (q *replies) end(session sessionID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, reply := range q.awaited[session] {
@@ -129,7 +129,7 @@ func (q *replies) end(session string) {
 func (q *replies) close() {
 	q.mu.Lock()
 	q.closed = true
-	sessions := make([]string, 0, len(q.awaited))
+	sessions := make([]sessionID, 0, len(q.awaited))
 	for session := range q.awaited {
 		sessions = append(sessions, session)
 	}

@@ -24,34 +24,34 @@ func TestReplies_AreBounded(t *testing.T) {
 		var q replies
 		begun := time.Now()
 		var waiting sync.WaitGroup
-		ask := func(session string) error {
-			_, err := q.request(t.Context(), session, func([]byte) bool { return true }, wire.RootsList, nil)
+		ask := func(session byte) error {
+			_, err := q.request(t.Context(), sessionID{session}, func([]byte) bool { return true }, wire.RootsList, nil)
 			return err
 		}
 		for range maxAwaited {
 			waiting.Go(func() {
-				if err := ask("a"); !errors.Is(err, context.DeadlineExceeded) {
+				if err := ask('a'); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("a server request without a reply ends with %v", err)
 				}
 			})
 		}
 		synctest.Wait()
-		if err := ask("a"); code(err) != wire.InternalError {
+		if err := ask('a'); code(err) != wire.InternalError {
 			t.Errorf("one more server request of the session: %v", err)
 		}
 		waiting.Go(func() {
-			if err := ask("b"); code(err) != wire.InternalError {
+			if err := ask('b'); code(err) != wire.InternalError {
 				t.Errorf("a server request of a session that has ended: %v", err)
 			}
 		})
 		synctest.Wait()
-		q.end("b")
+		q.end(sessionID{'b'})
 		waiting.Wait()
 		if waited := time.Since(begun); waited != replyBound || len(q.awaited) != 0 {
 			t.Errorf("after %v, %d sessions await replies; want none after the bound", waited, len(q.awaited))
 		}
 		q.close()
-		if err := ask("a"); code(err) != wire.InternalError {
+		if err := ask('a'); code(err) != wire.InternalError {
 			t.Errorf("a server request after close: %v", err)
 		}
 	})

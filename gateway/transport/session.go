@@ -12,8 +12,8 @@ import (
 // session is one client of the legacy era, whatever its transport: what it declared at initialize, and where its requests
 // in flight and its replies are found.
 type session struct {
-	// key distinguishes the session in inFlight and replies. It is empty where these belong to one connection only.
-	key      string
+	// id distinguishes the session in inFlight and replies. It is zero where these belong to one connection only.
+	id       sessionID
 	inFlight *inFlight
 	replies  *replies
 
@@ -50,33 +50,19 @@ func (s *session) connect(request *requests.Request) {
 	if !request.WantsRelay() {
 		return
 	}
-	relay, replies, key := requests.NewRelayQueue(), s.replies, s.key
+	relay, replies, id := requests.NewRelayQueue(), s.replies, s.id
 	request.Relay, request.NotifyLater = relay, s.notifyLater
 	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-		return replies.request(ctx, key, relay.Send, method, params)
+		return replies.request(ctx, id, relay.Send, method, params)
 	}
-}
-
-// begin registers a request, so that the client can cancel it. End must be called when it is over. Ok is false if the id is in
-// use already.
-func (s *session) begin(ctx context.Context, id jsontext.Value) (_ context.Context, end func(), ok bool) {
-	key, calls := s.key+string(id), s.inFlight
-	ctx, cancel, ok := calls.begin(ctx, key)
-	if !ok {
-		return ctx, nil, false
-	}
-	return ctx, func() {
-		cancel(nil)
-		calls.end(key)
-	}, true
 }
 
 // receive handles a notification, or a reply to a server request.
 func (s *session) receive(request *requests.Request) {
 	switch {
 	case request.Message.IsResponse():
-		s.replies.deliver(s.key, &request.Message)
+		s.replies.deliver(s.id, &request.Message)
 	case request.Message.Method == wire.Cancelled:
-		s.inFlight.cancel(s.key+string(request.Params.Get("requestId")), wire.ReadCancelled(request.Params))
+		s.inFlight.cancel(s.id, request.Params.Get("requestId"), wire.ReadCancelled(request.Params))
 	}
 }

@@ -26,7 +26,7 @@ type Transport struct {
 	refused metric.Int64Counter
 
 	// For the legacy sessions of Streamable HTTP, which outlast their connections:
-	inFlight inFlight
+	inFlight shardedInFlight
 	slots    sessionSlots
 	replies  replies
 	sessions legacySessions

@@ -141,9 +141,16 @@ func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*http
 // setBody gives a request its body again.
 func setBody(r *http.Request, body []byte) {
 	if body != nil {
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		sent := new(requestBody)
+		sent.Reset(body)
+		r.Body, r.ContentLength = sent, int64(len(body))
 	}
 }
+
+// requestBody is a body in memory.
+type requestBody struct{ bytes.Reader }
+
+func (*requestBody) Close() error { return nil }
 
 // setToken sets the access token, in a copy of the header: others may share it.
 func setToken(r *http.Request, token string) {
