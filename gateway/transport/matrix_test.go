@@ -42,17 +42,28 @@ func TestMatrix_AllClientsWithAllUpstreams(t *testing.T) {
 	for _, up := range ups {
 		table[0] = append(table[0], up.String())
 	}
-	for _, down := range ends() {
-		row := []string{down.String()}
-		t.Run("client "+down.String(), func(t *testing.T) {
-			c := newCaller(t, s, down)
-			for _, up := range ups {
-				ok := t.Run("upstream "+up.String(), func(t *testing.T) { newCell(t, c, up).play() })
-				row = append(row, map[bool]string{true: "ok", false: "FAILED"}[ok])
-			}
-		})
+	// Most of the time is that between two notifications of one client, so that clients play side by side. Each begins with
+	// another upstream, and has it to itself: an upstream counts what reaches it.
+	playing := make([]sync.Mutex, len(ups))
+	var clients sync.WaitGroup // more of them than t.Parallel would let play at a time
+	for i, down := range ends() {
+		row := make([]string, 1+len(ups))
+		row[0] = down.String()
 		table = append(table, row)
+		clients.Go(func() {
+			t.Run("client "+down.String(), func(t *testing.T) {
+				c := newCaller(t, s, down)
+				for turn := range ups {
+					column := (i + turn) % len(ups)
+					playing[column].Lock()
+					ok := t.Run("upstream "+ups[column].String(), func(t *testing.T) { newCell(t, c, ups[column]).play() })
+					playing[column].Unlock()
+					row[1+column] = map[bool]string{true: "ok", false: "FAILED"}[ok]
+				}
+			})
+		})
 	}
+	clients.Wait()
 	t.Logf("In each cell: the list over several pages, every type of content, arguments, completion, errors, changes, cancelling.\n%s", aligned(table))
 }
 

@@ -169,7 +169,7 @@ func TestCancel_PassesTheReasonOn(t *testing.T) {
 func TestStdio_CancelsRequests(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	p.Settings = `timeout = "60s"`
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	s := gatewaytest.Serve(t, "gateway { drain_timeout = \"10ms\" }\n"+gatewaytest.Team("eng", "", "", p))
 	entered, gone := p.HoldGets()
 	c := s.Stdio("")
 	c.Request(`"x"`, "prompts/get", `"name":"p.a",`+gatewaytest.Meta)
