@@ -20,6 +20,9 @@ import (
 const (
 	// quietTime is how long after a refresh further changes are collected for the next one.
 	quietTime = 250 * time.Millisecond
+	// maxListRate bounds what the lists of a session may take in the long run, in bytes per second: after a large one, the quiet
+	// time is longer.
+	maxListRate = 16 << 20
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
 )
@@ -101,8 +104,8 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 }
 
 // refresh requests the list: at first, when it changed, and from time to time if the server would not report a change. It
-// follows the first change at once; those that come during a refresh or within quietTime after it share the next one, so
-// that a server that reports changes without end is asked four times a second at most.
+// follows the first change at once; those that come during a refresh or within the quiet time after it share the next one, so
+// that a server that reports changes without end is asked four times a second at most, or for sixteen megabytes.
 func (e *endpoint) refresh(ctx context.Context, s *client.Session, w *watch) error {
 	// A list that is requested before the stream is open may miss a change that nobody reports. If opening takes long,
 	// a first list now and a second one later serve clients better.
@@ -117,16 +120,22 @@ func (e *endpoint) refresh(ctx context.Context, s *client.Session, w *watch) err
 	default:
 	}
 	for {
-		if err := e.list(ctx, s, w); err != nil {
+		bytes, err := e.list(ctx, s, w)
+		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, quietTime); err != nil {
+		if err := sleep(ctx, quietAfter(bytes)); err != nil {
 			return err
 		}
 		if err := e.waitForRefresh(ctx, w); err != nil {
 			return err
 		}
 	}
+}
+
+// quietAfter returns the quiet time after a list of a size.
+func quietAfter(bytes int) time.Duration {
+	return max(quietTime, time.Duration(bytes)*time.Second/maxListRate)
 }
 
 // waitForRefresh waits until there is a reason to request the list again.
@@ -159,8 +168,8 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
 }
 
-// list requests the list once. It returns an error only if the session is of no more use.
-func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error {
+// list requests the list once, and returns its size. It returns an error only if the session is of no more use.
+func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes int, _ error) {
 	traced, measured := e.metrics.start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
 	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
@@ -173,20 +182,20 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error 
 	}
 	measured.end(s.Revision, err)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
 	if err == nil {
 		w.listed, w.ttl = true, list.TTL
 		e.publish(ctx, list.Definitions, w.lifetime())
-		return nil
+		return list.Bytes, nil
 	}
 	if errors.Is(err, client.ErrSessionLost) {
-		return err
+		return 0, err
 	}
 	// A list that failed leaves the session in use, unless a ping fails too.
 	if isSuspicious(err) || client.MayRefuseEra(err) {
 		if broken := s.Ping(ctx); broken != nil {
-			return broken
+			return 0, broken
 		}
 	}
 	reason := reasonOfList(err)
@@ -194,7 +203,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) error 
 		e.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays", slog.Any("error", err))
 	}
 	e.update(func(s *status) { s.setProblem(reason, err) })
-	return nil
+	return list.Bytes, nil
 }
 
 // publish makes a list, which is good for a time, the present one.

@@ -110,6 +110,35 @@ func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
 	})
 }
 
+// A list of 8 MiB takes half a second of what a server's lists may take, whether it is accepted or not.
+func TestRefresh_FollowsEndlessChangesOfALargeListLessOften(t *testing.T) {
+	t.Parallel()
+	large := `{"prompts":[{"name":"a","description":"` + strings.Repeat("x", 8<<20) + `"}]}`
+	for name, test := range map[string]struct {
+		maxMessage, maxPrompts int
+		most                   int // lists in a minute
+	}{
+		"accepted": {32 << 20, 10, 120}, "refused": {32 << 20, 0, 120}, "too large": {6 << 20, 10, 160},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := anywhere()
+			u.MaxMessage, u.MaxPrompts = test.maxMessage, test.maxPrompts
+			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector) {
+				p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
+					p.Changed()
+					r.Result(w, large)
+				})
+				p.Changed()
+				before := lists(p)
+				time.Sleep(time.Minute)
+				if n := lists(p) - before; n < test.most*9/10 || n > test.most+2 {
+					t.Errorf("%d lists in a minute, want %d", n, test.most)
+				}
+			})
+		})
+	}
+}
+
 func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	legacy, modern := upstreamtest.NewPeer, upstreamtest.NewModernPeer

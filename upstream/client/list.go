@@ -33,52 +33,57 @@ type List struct {
 	Meta jsontext.Value
 	// Unknown is set if the server declared prompts, but does not know the method that lists them. The list is empty then.
 	Unknown bool
+	// Bytes is how much the server sent for it.
+	Bytes int
 }
 
-// List walks all pages of the server's prompts. It returns the whole list or an error: a list is never cut silently. Each
-// page has the upstream's timeout.
-func (s *Session) List(ctx context.Context, maxPrompts int) (List, error) {
+// List walks all pages of the server's prompts. It returns the whole list or, with no more than its Bytes, an error: a list is
+// never cut silently. Each page has the upstream's timeout.
+func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error) {
 	if !s.capabilities.prompts {
 		return List{}, nil
 	}
+	defer func() {
+		if err != nil {
+			all = List{Bytes: all.Bytes}
+		}
+	}()
 	var (
-		all     List
-		bytes   int
 		params  wire.Object
 		cursors = map[string]bool{}
 		begun   = time.Now()
 	)
 	for range maxPages {
 		p, err := s.page(ctx, params)
+		all.Bytes += p.size
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
 			return List{Unknown: true}, nil // some servers declare prompts and have none
 		}
 		if err != nil {
-			return List{}, fmt.Errorf("%s: %w", wire.PromptsList, err)
+			return all, fmt.Errorf("%s: %w", wire.PromptsList, err)
 		}
 		all.Definitions, all.Meta = append(all.Definitions, p.definitions...), p.meta
 		// The list is as old as its oldest page when the first TTL is over.
 		if all.TTL == 0 || (p.ttl > 0 && p.ttl < all.TTL) {
 			all.TTL = p.ttl
 		}
-		bytes += p.size
 		switch {
 		case len(all.Definitions) > maxPrompts:
-			return List{}, &ListError{fmt.Sprintf("more than max_prompts = %d prompts", maxPrompts)}
-		case bytes > maxListBytes:
-			return List{}, &ListError{fmt.Sprintf("all pages together are larger than %d bytes", maxListBytes)}
+			return all, &ListError{fmt.Sprintf("more than max_prompts = %d prompts", maxPrompts)}
+		case all.Bytes > maxListBytes:
+			return all, &ListError{fmt.Sprintf("all pages together are larger than %d bytes", maxListBytes)}
 		case p.next == nil:
 			return all, nil
 		case cursors[string(p.next)]:
-			return List{}, &ListError{"the server repeats a cursor, so the list would never end"}
+			return all, &ListError{"the server repeats a cursor, so the list would never end"}
 		case time.Since(begun) > listTimeout:
-			return List{}, &ListError{fmt.Sprintf("the list takes longer than %s", listTimeout)}
+			return all, &ListError{fmt.Sprintf("the list takes longer than %s", listTimeout)}
 		}
 		// Cursors are opaque: they go back byte for byte as they came, escapes included.
 		cursors[string(p.next)] = true
 		params = wire.Object{}.With("cursor", p.next)
 	}
-	return List{}, &ListError{fmt.Sprintf("more than %d pages", maxPages)}
+	return all, &ListError{fmt.Sprintf("more than %d pages", maxPages)}
 }
 
 // page is one page of a list.
@@ -88,7 +93,8 @@ type page struct {
 	next jsontext.Value
 	meta jsontext.Value
 	ttl  time.Duration
-	// size is that of the whole result, because the definitions alias it and keep it in memory.
+	// size is that of the whole result, because the definitions alias it and keep it in memory. It is known of one that was
+	// refused, too.
 	size int
 }
 
@@ -96,23 +102,27 @@ func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
 	result, err := s.Call(ctx, &Request{Method: wire.PromptsList, Params: params}, nil)
+	if nonsense, ok := errors.AsType[*ProtocolError](err); ok && nonsense.oversized {
+		return page{size: s.server.MaxMessage}, err
+	}
 	if err != nil {
 		return page{}, err
 	}
+	p := page{size: len(result.JSON)}
 	// Not ParseObject, because single definitions may be invalid: whoever reads them leaves them out.
 	object := wire.Members(result.JSON)
-	definitions, err := wire.ParseArray(object.Get("prompts"))
-	if err != nil {
-		return page{}, &ProtocolError{problem: "prompts is not an array"}
+	p.meta = object.Get("_meta")
+	if p.definitions, err = wire.ParseArray(object.Get("prompts")); err != nil {
+		return p, &ProtocolError{problem: "prompts is not an array"}
 	}
 	next := object.Get("nextCursor")
 	switch {
 	case next.Kind() == 'n', string(next) == `""` && !wire.Modern(s.Revision):
 		next = nil // only 2026-07-28 says that an empty cursor is a cursor
 	case next != nil && next.Kind() != '"':
-		return page{}, &ProtocolError{problem: "nextCursor is not a string"}
+		return p, &ProtocolError{problem: "nextCursor is not a string"}
 	}
-	p := page{definitions: definitions, next: next, meta: object.Get("_meta"), size: len(result.JSON)}
+	p.next = next
 	if wire.Modern(s.Revision) {
 		p.ttl = ttl(object)
 	}
