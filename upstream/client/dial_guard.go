@@ -19,13 +19,18 @@ const (
 
 // newNetwork returns a transport that keeps as many connections as are used at once.
 func newNetwork(connections int, block *config.TLS, dialGuard func(address string) error) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
-	if dialGuard != nil {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive()}
+	dialer.Control = func(_, address string, connection syscall.RawConn) error {
 		// Checked after resolution, on the address that is really dialed, so that no DNS name gets around it.
-		dialer.Control = func(_, address string, _ syscall.RawConn) error { return dialGuard(address) }
+		if dialGuard != nil {
+			if err := dialGuard(address); err != nil {
+				return err
+			}
+		}
+		return setUserTimeout(connection)
 	}
 	return &http.Transport{
-		DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, HTTP2: keepAliveHTTP2(),
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleTimeout,
 		TLSClientConfig: tlsConfig(block), TLSHandshakeTimeout: dialTimeout,
 		DisableCompression: true, // so that max_message bounds both what comes over the wire and what is read

@@ -1,0 +1,109 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// cuttable is a connection of which nothing arrives any more once it is cut, and no side is told.
+type cuttable struct {
+	net.Conn
+
+	cut *atomic.Bool
+}
+
+func (c cuttable) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if err != nil || !c.cut.Load() {
+			return n, err
+		}
+	}
+}
+
+// pipes is a listener for the connections that it dials itself.
+type pipes struct {
+	accepted chan net.Conn
+	cut      atomic.Bool
+}
+
+func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	l.accepted <- theirs
+	return cuttable{ours, &l.cut}, nil
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	if c, ok := <-l.accepted; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *pipes) Close() error   { return nil }
+func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A proxy answers TCP's keep-alive in place of a peer that has gone. Over HTTP/2, frames ask that peer.
+func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
+	t.Parallel()
+	certified := httptest.NewUnstartedServer(nil)
+	certified.EnableHTTP2 = true
+	certified.StartTLS() // for its certificate
+	defer certified.Close()
+	synctest.Test(t, func(t *testing.T) {
+		listener := &pipes{accepted: make(chan net.Conn, 1)}
+		server := &http.Server{
+			TLSConfig: certified.TLS.Clone(), ReadHeaderTimeout: time.Hour,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}),
+		}
+		go func() { _ = server.ServeTLS(listener, "", "") }()
+		network := newNetwork(1, nil, nil)
+		network.DialContext = listener.dial
+		network.TLSClientConfig.InsecureSkipVerify = true
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://peer.example", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := network.RoundTrip(request) //nolint:bodyclose // it is, below
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.ProtoMajor != 2 {
+			t.Fatalf("the response came over %s", response.Proto)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, response.Body)
+			ended <- err
+		}()
+		time.Sleep(time.Hour) // a peer that is there is silent for as long as it likes
+		select {
+		case err := <-ended:
+			t.Fatalf("the stream ended while its peer was there: %v", err)
+		default:
+		}
+		listener.cut.Store(true)
+		cut := time.Now()
+		if err := <-ended; err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("the stream ended with %v", err)
+		}
+		if took := time.Since(cut); took > 31*time.Second {
+			t.Errorf("the stream ended after %v, want 30s", took)
+		}
+		close(listener.accepted)
+		_ = server.Close()
+		network.CloseIdleConnections()
+	})
+}
