@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
@@ -33,6 +34,9 @@ const Name = requests.Name
 
 // MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
 const MetaPartial = requests.MetaPartial
+
+// signsPerSecond is how many idle servers in all are asked in a second whether they are there: each of 15 000 every 30 seconds.
+const signsPerSecond = 500
 
 // Options are what a gateway needs beside its configuration. The zero value works.
 type Options struct {
@@ -58,9 +62,11 @@ type Options struct {
 
 // Gateway is a running configuration. Its methods are safe for concurrent use.
 type Gateway struct {
-	opts      Options
-	logger    *slog.Logger
-	guard     dialGuard
+	opts   Options
+	logger *slog.Logger
+	guard  dialGuard
+	// pace is that of the signs of life of all upstreams.
+	pace      *rate.Limiter
 	publisher *snapshot.Publisher
 	requests  *requests.Handler
 	transport *transport.Transport
@@ -77,7 +83,10 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{opts: opts, logger: opts.Logger, reloads: make(chan chan<- error)}
+	g := &Gateway{
+		opts: opts, logger: opts.Logger, reloads: make(chan chan<- error),
+		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10),
+	}
 	g.loaded.Store(g.startedWith(opts.LastGood))
 	var err error
 	g.publisher, err = snapshot.NewPublisher(cfg, snapshot.Options{
@@ -94,7 +103,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 
 func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Connector {
 	return upstream.New(u, upstream.Options{
-		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check,
+		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check, Pace: g.pace,
 	}, changed)
 }
 

@@ -24,6 +24,8 @@ type connection struct {
 	cooldown time.Duration
 	// suspect holds at most one mark: a call got no answer, so check whether the session still works.
 	suspect chan struct{}
+	// silent is set while the server gives no sign of life.
+	silent atomic.Bool
 	// retryAt is when the next attempt to connect is due, without a session.
 	retryAt time.Time
 	// renewing says that the server is up and a new session is being opened, so that calls should wait for it.

@@ -27,6 +27,8 @@
 //   - The list in [State] is always complete. A refresh that fails, or that exceeds a bound, leaves the last good list in
 //     place and is repeated within half a minute. No change is lost, neither during a refresh nor while a stream was
 //     broken.
+//   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the end of a call that it left
+//     without an answer.
 //   - Rate, concurrency and timeout count for the upstream as a whole. With a prompt on several endpoints, a call fails only
 //     if none of those that the request allows answers within its timeout.
 //   - A request is never repeated once any byte of its response has arrived, or its client was asked something. The one
@@ -45,6 +47,6 @@
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
 // Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, refresh.go,
-// endpoint.go, connection.go, session_pool.go, legacy_gets.go, merge.go, state.go, telemetry.go, errors.go, backoff.go,
+// endpoint.go, sign_of_life.go, connection.go, session_pool.go, legacy_gets.go, merge.go, state.go, telemetry.go, errors.go, backoff.go,
 // aliases.go.
 package upstream

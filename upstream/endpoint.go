@@ -10,6 +10,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
@@ -29,6 +30,9 @@ type endpoint struct {
 	isReplica bool
 	// lastTurn is the last call for which it was picked first. The connector's turns guards it.
 	lastTurn uint64
+	// pace spreads the signs of life of all upstreams. Signs is how long the last two took; checkHealth alone uses it.
+	pace  *rate.Limiter
+	signs [2]time.Duration
 
 	mu         sync.Mutex // serialises update
 	status     atomic.Pointer[status]
@@ -45,7 +49,7 @@ func newEndpoints(u config.Upstream, opts Options, metrics *instruments, onChang
 			logger = logger.With(slog.String("endpoint", dialer.Address()))
 		}
 		e := &endpoint{
-			name: u.Name, upstream: u, dialer: dialer, onChange: onChange, metrics: metrics, isReplica: len(dialers) > 1,
+			name: u.Name, upstream: u, dialer: dialer, onChange: onChange, metrics: metrics, isReplica: len(dialers) > 1, pace: opts.Pace,
 			logger: logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 		}
 		e.status.Store(&status{EndpointState: EndpointState{Address: dialer.Address()}})
@@ -109,7 +113,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.watch(ctx, session, w) })
 	group.Go(func() error { return e.refresh(ctx, session, w) })
-	group.Go(func() error { return e.checkHealth(ctx, conn) })
+	group.Go(func() error { return e.checkHealth(ctx, conn, w) })
 	err = group.Wait()
 	return w.listed, err
 }
@@ -118,22 +122,6 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 func (e *endpoint) breakerChanged(from, to gobreaker.State) {
 	e.metrics.countTransition(to)
 	e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()))
-}
-
-// checkHealth returns an error when the session's connection breaks, or when a suspected session does not answer a ping.
-func (e *endpoint) checkHealth(ctx context.Context, conn *connection) error {
-	for {
-		select {
-		case <-conn.suspect:
-			if err := conn.session.Ping(ctx); err != nil {
-				return err
-			}
-		case <-conn.session.Done():
-			return conn.session.Err()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // markDown records that there is no session, and that the next attempt comes after a wait.
@@ -175,7 +163,7 @@ func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
 // isHealthy reports whether a call of the method is likely to be answered.
 func (e *endpoint) isHealthy(method string) bool {
 	c := e.connection.Load()
-	return c.session != nil && c.breaker.State() != gobreaker.StateOpen &&
+	return c.session != nil && !c.silent.Load() && c.breaker.State() != gobreaker.StateOpen &&
 		(method != wire.Complete || c.session.Completes())
 }
 

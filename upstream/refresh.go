@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -23,6 +24,8 @@ const (
 	// maxListRate bounds what the lists of a session may take in the long run, in bytes per second: after a large one, the quiet
 	// time is longer.
 	maxListRate = 16 << 20
+	// maxTaken is how often in a row a server may refuse a stream because it takes the last one for open, about 3 seconds in all.
+	maxTaken = 5
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
 )
@@ -66,7 +69,7 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 		return nil
 	}
 	pause := newBackoff()
-	for wasOpen := false; ; {
+	for taken, wasOpen := 0, false; ; {
 		var opened atomic.Int64
 		err := s.Watch(ctx, func() {
 			opened.Store(time.Now().UnixNano())
@@ -85,8 +88,17 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 			}
 			return nil
 		}
+		// The server's side of a connection that broke without a word may last for hours. It goes with the session.
+		if taken++; !errors.Is(err, client.ErrStreamTaken) {
+			taken = 0
+		} else if taken == maxTaken {
+			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
+		}
 		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the session is still there.
-		if !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited) {
+		switch {
+		case errors.Is(err, client.ErrStreamDead):
+			err = nil // it is
+		case !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited):
 			err = s.Ping(ctx)
 		}
 		if err != nil {

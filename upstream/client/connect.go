@@ -95,6 +95,13 @@ func (d *Dialer) CloseIdleConnections() {
 	}
 }
 
+// renewConnections makes the following requests use new connections.
+func (d *Dialer) renewConnections() {
+	if d.http != nil {
+		d.http.renew()
+	}
+}
+
 // Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport unless that is
 // configured, and agrees on a revision.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {

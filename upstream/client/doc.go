@@ -25,7 +25,8 @@
 // The package does not judge: which failure counts in a circuit breaker, and what is tried elsewhere, is decided in package
 // upstream.
 //
-// Reading order: connect.go, list.go, session.go, negotiate.go, params.go, relay.go, era_refusals.go, elicited.go, outbox.go,
-// resume.go, http.go, httpsse.go, stdio.go, orphans_linux.go, orphans_other.go, mux.go, transport.go, events.go, discovery.go,
-// httpclient.go, oauth.go, dial_guard.go, keep_alive.go, keep_alive_linux.go, keep_alive_other.go, options.go, masklog.go, errors.go.
+// Reading order: connect.go, list.go, session.go, negotiate.go, sign_of_life.go, params.go, relay.go, era_refusals.go, elicited.go,
+// outbox.go, resume.go, http.go, httpsse.go, stdio.go, orphans_linux.go, orphans_other.go, mux.go, transport.go, events.go, discovery.go,
+// httpclient.go, oauth.go, dial_guard.go, keep_alive.go, keep_alive_linux.go, keep_alive_other.go, options.go, masklog.go,
+// errors.go.
 package client

@@ -17,6 +17,10 @@ var (
 	ErrSessionLost = errors.New("session lost")
 	// ErrNoStream means that the server offers no stream for what it says outside of calls.
 	ErrNoStream = errors.New("server offers no standalone stream")
+	// ErrStreamTaken means that the server refuses another stream because it takes the last one for open still.
+	ErrStreamTaken = errors.New("the server takes the stream that ended for open still")
+	// ErrStreamDead is why a stream was closed of which nothing came any more although the server was there.
+	ErrStreamDead = errors.New("the stream had broken without a word")
 	// ErrExited means that the child process has exited.
 	ErrExited = errors.New("child process exited")
 

@@ -228,8 +228,9 @@ type streamPosition struct {
 	lastEventID string
 	// retry is the pause that the server wants before it is asked to resume; 0 if it does not say.
 	retry time.Duration
-	// stopped is when the last stream ended.
+	// stopped is when the last stream ended, and opened is set once the server has offered one.
 	stopped time.Time
+	opened  bool
 }
 
 // advance moves the position to an event. A stream cannot be resumed from an event whose id does not fit in a header.

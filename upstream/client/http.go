@@ -33,8 +33,10 @@ type httpTransport struct {
 	// position is how far the standalone stream was read.
 	position streamPosition
 
-	once sync.Once
-	lost chan struct{}
+	quiet   *silence
+	changes *pulse
+	once    sync.Once
+	lost    chan struct{}
 }
 
 // agreedHeaders go on each request once they are known.
@@ -45,7 +47,8 @@ type agreedHeaders struct {
 }
 
 func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpTransport {
-	t := &httpTransport{http: client, handshakeTimeout: handshakeTimeout, lost: make(chan struct{})}
+	t := &httpTransport{http: client, handshakeTimeout: handshakeTimeout, quiet: newSilence(), lost: make(chan struct{})}
+	t.changes = &pulse{silence: silence{began: time.Now()}, session: t.quiet}
 	t.setHeaders("", "")
 	return t
 }
@@ -55,6 +58,10 @@ func (t *httpTransport) start(receive func(*wire.Message)) { t.receive = receive
 func (t *httpTransport) tiesMessages() bool { return true }
 
 func (t *httpTransport) mayIgnoreUnknown() bool { return false }
+
+func (t *httpTransport) silent() *silence { return t.quiet }
+
+func (t *httpTransport) stream() *pulse { return t.changes }
 
 func (t *httpTransport) setRevision(revision string) {
 	id := t.sessionID()
@@ -112,6 +119,11 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	post, body := t.newRequestPost(traced, r)
 	came, err := t.http.send(post, body, used)
 	if err == nil {
+		came.ends = t.quiet
+		if r.method == wire.Listen {
+			t.changes.begin()
+			came.ends = t.changes
+		}
 		err = t.readResponse(came, r)
 	}
 	if err == nil || r.position.lastEventID == "" || wire.Modern(r.revision) || ctx.Err() != nil || !isInterrupted(err) {
@@ -310,7 +322,7 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 	}
 	_, err := t.getStream(ctx, &t.position, expected{}, ready)
 	if errors.Is(err, ErrNoStream) && t.position.lastEventID != "" { // perhaps it only cannot resume from there
-		t.position = streamPosition{}
+		t.position = streamPosition{opened: true}
 		_, err = t.getStream(ctx, &t.position, expected{}, ready)
 	}
 	return err

@@ -31,35 +31,59 @@ const (
 // httpClient is what the sessions with one address share: its connections, access tokens, and the configured headers.
 type httpClient struct {
 	// network keeps connections, fresh makes a new one for each request.
-	network, fresh http.RoundTripper
-	tokens         *tokenSource // nil without an oauth block
-	url            string
-	headers        map[string]config.Secret
-	maxMessage     int
+	network atomic.Pointer[http.RoundTripper]
+	fresh   http.RoundTripper
+	// newNetwork returns another network like the first; nil if that is none of our own.
+	newNetwork func() *http.Transport
+	tokens     *tokenSource // nil without an oauth block
+	url        string
+	headers    map[string]config.Secret
+	maxMessage int
 }
 
 // newHTTPClient returns the client of one address. The tokens are the upstream's, or nil.
 func newHTTPClient(server config.Upstream, opts Options, tokens *tokenSource) *httpClient {
 	c := &httpClient{
-		network: opts.Transport, fresh: opts.Transport, tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
+		fresh: opts.Transport, tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
 	}
 	if len(server.URLs) > 0 { // there is none where a configuration was loaded without the environment that it needs
 		c.url = server.URLs[0]
 	}
-	if opts.Transport == nil {
-		fresh := newNetwork(server.Concurrency, server.TLS, opts.DialGuard)
-		fresh.DisableKeepAlives = true
-		c.network, c.fresh = newNetwork(server.Concurrency, server.TLS, opts.DialGuard), fresh
+	if opts.Transport != nil {
+		c.network.Store(&opts.Transport)
+		return c
 	}
+	c.newNetwork = func() *http.Transport { return newNetwork(server.Concurrency, server.TLS, opts.DialGuard) }
+	fresh := c.newNetwork()
+	fresh.DisableKeepAlives = true
+	c.fresh = fresh
+	c.setNetwork(c.newNetwork())
 	return c
+}
+
+func (c *httpClient) setNetwork(network http.RoundTripper) { c.network.Store(&network) }
+
+// renew makes the following requests use new connections. Those that are in use are closed when their requests have ended:
+// connections can break without a word, and of HTTP/2 all requests share one.
+func (c *httpClient) renew() {
+	if c.newNetwork != nil {
+		before := *c.network.Load()
+		c.setNetwork(c.newNetwork())
+		closeIdle(before)
+	}
 }
 
 // closeIdle closes connections that no request uses.
 func (c *httpClient) closeIdle() {
-	(&http.Client{Transport: c.network}).CloseIdleConnections()
+	closeIdle(*c.network.Load())
 	if c.tokens != nil {
 		c.tokens.client.CloseIdleConnections()
 	}
+}
+
+// closeIdle also closes each connection in use as soon as its last request has ended.
+func closeIdle(network http.RoundTripper) {
+	(&http.Client{Transport: network}).CloseIdleConnections()
 }
 
 // newRequest returns a request, without a body, with the headers that every request has.
@@ -106,7 +130,7 @@ func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) e
 // Requests have no GetBody, without which net/http does not repeat a POST by itself. Redirects are not followed:
 // that would take the server's credentials elsewhere.
 func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
-	ctx, network, begun := r.Context(), c.network, time.Now()
+	ctx, network, begun := r.Context(), *c.network.Load(), time.Now()
 	token, err := c.tokens.get(ctx, "")
 	if err != nil {
 		return nil, err
@@ -183,6 +207,8 @@ type httpResponse struct {
 	*http.Response
 
 	read int
+	// ends is the silence that ends with each byte; nil if it does not matter.
+	ends interface{ end() }
 	// ended is set once the body was read to its end.
 	ended bool
 }
@@ -190,6 +216,9 @@ type httpResponse struct {
 func (r *httpResponse) Read(p []byte) (int, error) {
 	n, err := r.Body.Read(p)
 	r.read += n
+	if n > 0 && r.ends != nil {
+		r.ends.end()
+	}
 	r.ended = r.ended || errors.Is(err, io.EOF)
 	return n, err
 }

@@ -12,6 +12,8 @@ import (
 // responses find their requests by id.
 type mux struct {
 	receive func(*wire.Message)
+	// quiet is for how long no message came.
+	quiet *silence
 	// closed is closed when the stream has ended; cause then says why.
 	closed chan struct{}
 	cause  error
@@ -35,7 +37,7 @@ type muxResponse struct {
 }
 
 func newMux() mux {
-	return mux{closed: make(chan struct{}), pending: map[string]awaited{}}
+	return mux{quiet: newSilence(), closed: make(chan struct{}), pending: map[string]awaited{}}
 }
 
 // await sends a request and waits for its response.
@@ -79,6 +81,7 @@ func (x *mux) dispatch(raw []byte) error {
 		}
 		return err
 	}
+	x.quiet.end()
 	for i := range messages {
 		message := &messages[i]
 		if message.Method != "" {
@@ -149,6 +152,10 @@ func (x *mux) standalone(ctx context.Context, ready func()) error {
 }
 
 func (x *mux) tiesMessages() bool { return false }
+
+func (x *mux) silent() *silence { return x.quiet }
+
+func (x *mux) stream() *pulse { return nil }
 
 func (x *mux) setRevision(revision string) { x.agreed.Store(&revision) }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -18,6 +19,8 @@ type Options struct {
 	// DialGuard returns an error for an address that must not be dialed. It gets an IP address and a port, after name
 	// resolution. Nil allows every address.
 	DialGuard func(address string) error
+	// Pace spreads what idle servers are asked, to see whether they are there; those of all upstreams share it. Nil for none.
+	Pace *rate.Limiter
 	// Transport carries HTTP requests in place of a network transport. TLS settings and DialGuard do not apply to it.
 	Transport http.RoundTripper
 }

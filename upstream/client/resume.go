@@ -81,6 +81,11 @@ func (t *httpTransport) getStream(
 		r.Header.Set(wire.HeaderLastEventID, p.lastEventID)
 	}
 	err = t.http.do(r, nil, func(came *httpResponse) error {
+		came.ends = t.quiet
+		if want.id == "" {
+			t.changes.begin()
+			came.ends = t.changes
+		}
 		status := came.StatusCode
 		switch {
 		case status == http.StatusNotFound && t.sessionID() != "":
@@ -88,9 +93,12 @@ func (t *httpTransport) getStream(
 			return ErrSessionLost
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
 			return came.statusError()
+		case status == http.StatusConflict && p.opened:
+			return ErrStreamTaken
 		case status != http.StatusOK, came.contentType() != wire.ContentSSE:
 			return ErrNoStream
 		}
+		p.opened = true
 		ready()
 		response, err = t.readStream(came, p, want, t.receive)
 		return err

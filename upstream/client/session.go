@@ -33,6 +33,8 @@ type Session struct {
 	capabilities capabilities
 	// modern repeats what Revision says for messages that arrive while it is still being negotiated.
 	modern atomic.Bool
+	// ignoresPing is set while the server leaves pings without an answer and is there nevertheless.
+	ignoresPing atomic.Bool
 
 	lastID   atomic.Int64
 	outbox   *outbox
@@ -42,6 +44,8 @@ type Session struct {
 	mu sync.Mutex // guards what follows
 	// acknowledged is called when the server acknowledges a subscriptions/listen request.
 	acknowledged func()
+	// endWatch ends the present Watch; nil without one.
+	endWatch context.CancelCauseFunc
 }
 
 // capabilities are the server capabilities that matter to prompts.
@@ -222,14 +226,14 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 // Ping checks that the server still answers. Any answer will do, even an error, unless it shows that the server has changed
 // eras: then the error is [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
+	defer cancel()
 	_, err := s.ping(ctx)
 	return err
 }
 
 // ping also returns the result, which is that of server/discover in the modern era. It has none if the answer is an error.
 func (s *Session) ping(ctx context.Context) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
-	defer cancel()
 	method := wire.Ping
 	if wire.Modern(s.Revision) {
 		method = wire.Discover
@@ -260,6 +264,8 @@ func (s *Session) Recheck(ctx context.Context) error {
 	declared := s.capabilities
 	switch {
 	case wire.Modern(s.Revision):
+		ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
+		defer cancel()
 		result, err := s.ping(ctx)
 		if err != nil {
 			return err
@@ -324,12 +330,18 @@ func (s *Session) Notifies() bool { return s.capabilities.prompts && s.capabilit
 // Watch receives messages that belong to no call until ctx ends or the stream breaks. It calls ready as soon as no change
 // of the list can be missed any more, and returns [ErrNoStream] if the server offers no such stream.
 func (s *Session) Watch(ctx context.Context, ready func()) error {
-	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
-		return s.dialer.mask.Error(s.transport.standalone(ctx, ready))
-	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	s.mu.Lock()
-	s.acknowledged = ready
+	s.acknowledged, s.endWatch = ready, end
 	s.mu.Unlock()
+	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
+		err := s.transport.standalone(ctx, ready)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return s.dialer.mask.Error(err)
+	}
 	filter := wire.Object{}.With("promptsListChanged", jsontext.Value("true"))
 	_, err := s.Call(ctx, &Request{Method: wire.Listen, Params: wire.Object{}.With("notifications", filter.JSON())}, nil)
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound {

@@ -1,0 +1,442 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// stoppable is a server that can be stopped as by SIGSTOP: its requests and streams neither go on nor break.
+type stoppable struct {
+	handler http.Handler
+
+	mu      sync.Mutex
+	goes    *sync.Cond
+	stopped bool
+}
+
+func newStoppable(handler http.Handler) *stoppable {
+	s := &stoppable{handler: handler}
+	s.goes = sync.NewCond(&s.mu)
+	return s
+}
+
+func (s *stoppable) stop() { s.set(true) }
+func (s *stoppable) cont() { s.set(false) }
+
+func (s *stoppable) set(stopped bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = stopped
+	s.goes.Broadcast()
+}
+
+// wait returns once the server is not stopped, or the client has left.
+func (s *stoppable) wait(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.goes.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.stopped && ctx.Err() == nil {
+		s.goes.Wait()
+	}
+}
+
+func (s *stoppable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.wait(r.Context())
+	if r.Context().Err() == nil {
+		s.handler.ServeHTTP(&stoppableWriter{w, s, r.Context()}, r)
+	}
+}
+
+type stoppableWriter struct {
+	http.ResponseWriter
+
+	server *stoppable
+	ctx    context.Context //nolint:containedctx // the request's
+}
+
+func (w *stoppableWriter) Write(p []byte) (int, error) {
+	w.server.wait(w.ctx)
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *stoppableWriter) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+
+// withoutStream is a legacy peer that has no stream of changes, but declares that it reports them.
+func withoutStream(t testing.TB) *upstreamtest.Peer {
+	p := upstreamtest.NewPeer(t)
+	p.Handle(http.MethodGet, nil)
+	return p
+}
+
+// kind is a kind of server over HTTP.
+type kind struct {
+	peer      func(testing.TB) *upstreamtest.Peer
+	transport config.Transport
+}
+
+// withStoppable runs a connector to a stoppable server of each kind in a synctest bubble.
+func withStoppable(t *testing.T, change func(*config.Upstream), test func(*testing.T, *stoppable, *upstreamtest.Peer, *upstream.Connector)) {
+	t.Helper()
+	for name, kind := range map[string]kind{
+		"legacy":         {upstreamtest.NewPeer, config.StreamableHTTP},
+		"without stream": {withoutStream, config.StreamableHTTP},
+		"modern":         {upstreamtest.NewModernPeer, config.StreamableHTTP},
+		"HTTP+SSE":       {upstreamtest.NewPeer, config.SSE},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, u := kind.peer(t), anywhere()
+				handler := http.Handler(p)
+				if u.Transport = kind.transport; u.Transport == config.SSE {
+					handler, u.URLs, u.TransportExplicit = upstreamtest.SSE(p), []string{"http://peer.example/sse"}, true
+				}
+				if change != nil {
+					change(&u)
+				}
+				s := newStoppable(handler)
+				c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}}, func() {})
+				run(t, c)
+				synctest.Wait()
+				test(t, s, p, c)
+			})
+		})
+	}
+}
+
+// problemWithin waits until a connector has a problem, and returns how long that took.
+func problemWithin(t *testing.T, c *upstream.Connector, bound time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	for c.State().Problem == nil {
+		if time.Since(begun) > bound {
+			t.Fatalf("no problem after %s", bound)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if reason := c.State().Problem.Reason; reason != upstream.Timeout {
+		t.Errorf("the problem is %s, want %s", reason, upstream.Timeout)
+	}
+}
+
+// healthyWithin waits until a connector has these prompts and no problem.
+func healthyWithin(t *testing.T, c *upstream.Connector, bound time.Duration, want string) {
+	t.Helper()
+	begun := time.Now()
+	for c.State().Problem != nil || names(c) != want {
+		if time.Since(begun) > bound {
+			t.Fatalf("after %s: problem %+v, names %s, want none and %s", bound, c.State().Problem, names(c), want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestSignOfLife_IdleServerThatHangsIsNoticed(t *testing.T) {
+	t.Parallel()
+	withStoppable(t, nil, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Hour)
+		if state, sessions := c.State(), len(p.Seen(wire.Initialize)); state.Problem != nil || sessions > 1 {
+			t.Fatalf("after an idle hour: %d sessions, problem %+v", sessions, state.Problem)
+		}
+		for round := range 20 { // at different times after the last sign of life
+			time.Sleep(time.Duration(round) * 1700 * time.Millisecond)
+			s.stop()
+			name := fmt.Sprint("changed-", round)
+			p.Prompts(name)
+			problemWithin(t, c, 35*time.Second)
+			time.Sleep(time.Duration(round) * time.Second)
+			s.cont()
+			healthyWithin(t, c, 10*time.Second, name)
+		}
+	})
+}
+
+func TestSignOfLife_HangIsNoticedWhenACallTimesOut(t *testing.T) {
+	t.Parallel()
+	withStoppable(t, nil, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
+		mustGet(t, c, "p")
+		p.Prompts("changed")
+		s.stop()
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.Timeout)
+		problemWithin(t, c, 3*time.Second)
+		time.Sleep(5 * time.Second)
+		s.cont()
+		healthyWithin(t, c, 10*time.Second, "changed")
+		if n := len(p.Seen(wire.Initialize)); n > 1 {
+			t.Errorf("%d sessions: one that was there again before the timeout is worth keeping", n)
+		}
+	})
+}
+
+// What a server says while nothing arrives is lost, and it is there again before anybody has noticed.
+func TestSignOfLife_ChangeIsNotLostWhileTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				alive := time.NewTicker(15 * time.Second)
+				defer alive.Stop()
+				for range 10 {
+					<-alive.C
+					p.Say("") // keeps the stream alive
+				}
+				if n := lists(p); n != 1 {
+					t.Fatalf("%d lists, want 1", n)
+				}
+				p.Prompts("changed") // the stream is cut: nothing arrives any more, though requests do
+				healthyWithin(t, c, 35*time.Second, "changed")
+				p.Prompts("again")
+				p.Changed()
+				healthyWithin(t, c, time.Second, "again")
+			})
+		})
+	}
+}
+
+// halfDead is a network whose kept connections have broken without a word: the next request on one never arrives.
+type halfDead struct {
+	upstreamtest.Memory
+
+	dead *atomic.Int32
+}
+
+func (n halfDead) RoundTrip(r *http.Request) (*http.Response, error) {
+	if n.dead.Add(-1) >= 0 {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return n.Memory.RoundTrip(r)
+}
+
+func TestSignOfLife_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := peer(t)
+				network := halfDead{upstreamtest.Memory{Handler: p}, new(atomic.Int32)}
+				c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
+				run(t, c)
+				time.Sleep(time.Minute)
+				sessions := len(p.Seen(wire.Initialize))
+				p.Prompts("changed")
+				network.dead.Store(1)
+				healthyWithin(t, c, 35*time.Second, "changed")
+				if n := len(p.Seen(wire.Initialize)); n != sessions {
+					t.Errorf("%d sessions, want %d", n, sessions)
+				}
+			})
+		})
+	}
+}
+
+// A server that takes the dead stream for open refuses another one.
+func TestWatch_NewSessionIfTheServerTakesTheStreamForOpen(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			if r.Header.Get(wire.HeaderSessionID) == "s1" {
+				http.Error(w, "Conflict", http.StatusConflict)
+				return
+			}
+			p.Stream(w, r)
+		})
+		time.Sleep(time.Minute)
+		p.Break()
+		time.Sleep(10 * time.Second)
+		p.Prompts("changed")
+		p.Changed()
+		healthyWithin(t, c, time.Second, "changed")
+		if n := len(p.Seen(wire.Initialize)); n != 2 || p.Streams() != 1 {
+			t.Errorf("%d sessions and %d streams, want 2 and 1", n, p.Streams())
+		}
+	})
+}
+
+func TestSignOfLife_SlowServerKeepsItsSession(t *testing.T) {
+	t.Parallel()
+	for _, latency := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		t.Run(latency.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := upstreamtest.NewPeer(t)
+				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					select {
+					case <-time.After(latency):
+						p.ServeHTTP(w, r)
+					case <-r.Context().Done():
+					}
+				})
+				c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: slow}}, func() {})
+				run(t, c)
+				time.Sleep(5 * time.Minute) // enough to know that it is slow
+				for range 600 {
+					time.Sleep(time.Second)
+					if problem := c.State().Problem; problem != nil {
+						t.Fatalf("problem %+v", problem)
+					}
+				}
+				if n := len(p.Seen(wire.Initialize)); n != 1 {
+					t.Errorf("%d sessions, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// Some servers do not know a ping, and say so in ways that others mean something else by.
+func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
+		"silence": hang,
+		"400":     func(w http.ResponseWriter, _ *upstreamtest.Request) { http.Error(w, "unknown", http.StatusBadRequest) },
+		"-32601":  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer := func(t testing.TB) *upstreamtest.Peer {
+				p := upstreamtest.NewPeer(t)
+				p.Handle(wire.Ping, answer)
+				return p
+			}
+			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				for range 600 {
+					time.Sleep(time.Second)
+					if problem := c.State().Problem; problem != nil {
+						t.Fatalf("problem %+v", problem)
+					}
+				}
+				if n := len(p.Seen(wire.Initialize)); n != 1 {
+					t.Errorf("%d sessions, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// A server that answers calls all the time need not be asked, and one that is busy is not taken for one that hangs.
+func TestSignOfLife_BusyServerIsNotAsked(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		for range 600 {
+			time.Sleep(time.Second)
+			mustGet(t, c, "p")
+		}
+		if n := len(p.Seen(wire.Ping)); n > 0 {
+			t.Errorf("%d pings in ten minutes", n)
+		}
+		p.Handle(wire.Ping, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			select {
+			case <-time.After(9 * time.Second):
+				r.Result(w, `{}`)
+			case <-r.Context().Done():
+			}
+		})
+		p.Handle(wire.PromptsList, hang)
+		p.Handle(wire.PromptsGet, hang)
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.Timeout)
+		p.Result(wire.PromptsGet, `{}`)
+		for range 16 {
+			time.Sleep(500 * time.Millisecond)
+			mustGet(t, c, "p")
+			if problem := c.State().Problem; problem != nil {
+				t.Fatalf("problem %+v", problem)
+			}
+		}
+	})
+}
+
+// Many endpoints that fall silent at the same moment are asked one after the other.
+func TestSignOfLife_ManyEndpointsShareAPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const endpoints, perSecond = 200, 10
+		var (
+			mu sync.Mutex
+			at []time.Time
+		)
+		p := upstreamtest.NewPeer(t)
+		p.Handle(wire.Ping, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			mu.Lock()
+			at = append(at, time.Now())
+			mu.Unlock()
+			r.Result(w, `{}`)
+		})
+		opts := upstream.Options{Transport: upstreamtest.Memory{Handler: p}, Pace: rate.NewLimiter(perSecond, 1)}
+		for range endpoints {
+			run(t, upstream.New(anywhere(), opts, func() {}))
+		}
+		time.Sleep(40 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(at) < 10*perSecond {
+			t.Fatalf("%d signs of life", len(at))
+		}
+		for i := perSecond; i+perSecond < len(at); i++ {
+			if gap := at[i+perSecond].Sub(at[i]); gap < time.Second-time.Millisecond {
+				t.Fatalf("%d signs of life within %v", perSecond+1, gap)
+			}
+		}
+	})
+}
+
+// A child process is stopped by SIGSTOP, and goes on, or is replaced.
+func TestSignOfLife_StoppedChildIsNoticedAndReplaced(t *testing.T) {
+	t.Parallel()
+	u := upstreamtest.Child(t, "stopped", "script")
+	u.Timeout = time.Second
+	var log lockedBuffer
+	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
+	run(t, c)
+	waitForNames(t, c, "scripted")
+	pid := number(t, &log, `"pid`)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_, err := get(t.Context(), c, "scripted")
+	wantUnavailable(t, err, upstream.Timeout)
+	upstreamtest.Eventually(t, "a problem", func() bool { return c.State().Problem != nil })
+	if problem := c.State().Problem; problem.Reason != upstream.Timeout {
+		t.Errorf("problem = %+v", problem)
+	}
+	upstreamtest.Eventually(t, "another process", func() bool { return number(t, &log, `"pid`) != pid })
+	waitForNames(t, c, "scripted")
+	if exists(pid) {
+		t.Errorf("process %d is still there", pid)
+	}
+	if !strings.Contains(log.String(), "upstream does not answer") {
+		t.Error("the log does not say that it did not answer")
+	}
+	if _, err := get(t.Context(), c, "scripted"); errors.Is(err, context.Canceled) || unavailable(err) != "" {
+		t.Errorf("get = %v", err)
+	}
+}
