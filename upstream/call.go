@@ -22,7 +22,9 @@ type call struct {
 	request   *Request
 	relay     *Relay
 	deadline  *deadline
-	slot      slot
+	// endpoint is that of the present attempt.
+	endpoint *endpoint
+	slot     slot
 	// late is set if the call waited for its slot for most of its time.
 	late bool
 }
@@ -48,6 +50,7 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 		ctx, d = withDeadline(ctx, d.left()/2, d)
 		defer d.stop()
 	}
+	k.endpoint = e
 	var lost *connection
 	for try := range 2 {
 		conn := e.await(ctx, lost)
@@ -76,7 +79,11 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *ses
 	if err != nil {
 		return Result{}, unavailable(conn.name, BreakerOpen, time.Until(conn.reopensAt()), err)
 	}
+	e, begun := k.endpoint, time.Time{}
 	defer func() {
+		if !begun.IsZero() {
+			e.balance.end(e, begun, err)
+		}
 		done(err)
 		if isSuspicious(err) {
 			signal(conn.suspect)
@@ -90,6 +97,9 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *ses
 	share := d.left()
 	err = errPanicked // for the breaker, which must be told how every call ended that it allowed, even one that panics
 	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
+	if e.isReplica {
+		begun = e.balance.begin(e)
+	}
 	result, err = session.Call(ctx, &sent, k.relayDuring(d))
 	// A server of both eras may refuse a ping of the legacy one and be there all the same.
 	if pool == conn.pool && client.MayRefuseEra(err) && !client.Started(err) {
@@ -145,6 +155,7 @@ func (k *call) relayDuring(d *deadline) *Relay {
 	// A copy, because other attempts have deadlines of their own.
 	relay := *k.relay
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+		k.endpoint.balance.answer(k.endpoint)
 		defer k.slot.lend()()
 		defer d.pause()()
 		return k.relay.Reply(ctx, method, params)

@@ -39,9 +39,8 @@ type Connector struct {
 	queue   *queue
 	retired atomic.Bool
 
-	turns sync.Mutex // guards turn, and each endpoint's lastTurn
-	// turn counts the calls. Of several endpoints, the one whose last turn was longest ago is next.
-	turn uint64
+	// balance is between several endpoints.
+	balance balance
 
 	mu sync.Mutex // guards mergedLists and serialises mergeStatuses
 	// mergedLists is how many lists of the endpoints went into the present state.
@@ -70,7 +69,7 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 		c.state.Store(c.folder.starting())
 		return c
 	}
-	c.endpoints = newEndpoints(u, opts, c.metrics, c.mergeStatuses)
+	c.endpoints = newEndpoints(u, opts, &c.balance, c.metrics, c.mergeStatuses)
 	c.state.Store(summarize(&State{}, c.statuses()))
 	return c
 }
@@ -209,8 +208,7 @@ func (c *Connector) finish(caller context.Context, measured measurement, result 
 	return unavailable(c.upstream.Name, reasonOf(err), retryAfter, err)
 }
 
-// pick returns the endpoints to try for a request, best first, and how many of them are healthy. Among those, the one goes
-// first whose last turn was longest ago.
+// pick returns the endpoints to try for a request, best first, and how many of them are healthy.
 func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 	if len(c.endpoints) == 1 {
 		return c.endpoints, 1
@@ -242,14 +240,7 @@ func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 		}
 	}
 	healthy = len(ordered)
-	c.turns.Lock()
-	defer c.turns.Unlock()
-	// Stable, so that the configured order counts among endpoints that had no turn yet.
-	slices.SortStableFunc(ordered, func(a, b *endpoint) int { return cmp.Compare(a.lastTurn, b.lastTurn) })
-	ordered = append(ordered, unhealthy...)
-	c.turn++
-	ordered[0].lastTurn = c.turn
-	return ordered, healthy
+	return c.balance.order(ordered, unhealthy), healthy
 }
 
 // backOff waits before a retry, with jitter and then for the rate limit. It reports false if the deadline is sooner.

@@ -29,6 +29,7 @@
 //     broken.
 //   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the end of a call that it left
 //     without an answer.
+//   - One of several endpoints that hangs delays few calls: it gets no more of them than the others have in flight.
 //   - Rate, concurrency and timeout count for the upstream as a whole. With a prompt on several endpoints, a call fails only
 //     if none of those that the request allows answers within its timeout.
 //   - A request is never repeated once any byte of its response has arrived, or its client was asked something. The one
@@ -46,7 +47,7 @@
 //
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
-// Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, refresh.go,
+// Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go,
 // endpoint.go, sign_of_life.go, connection.go, session_pool.go, legacy_gets.go, merge.go, state.go, telemetry.go, errors.go, backoff.go,
 // aliases.go.
 package upstream

@@ -28,8 +28,9 @@ type endpoint struct {
 	metrics  *instruments
 	// isReplica says that there are other endpoints, so that it matters which of them lists a prompt.
 	isReplica bool
-	// lastTurn is the last call for which it was picked first. The connector's turns guards it.
-	lastTurn uint64
+	// balance is the connector's. It guards load, which is that of the calls where there are other endpoints.
+	balance *balance
+	load    load
 	// pace spreads the signs of life of all upstreams. Signs is how long the last two took; checkHealth alone uses it.
 	pace  *rate.Limiter
 	signs [2]time.Duration
@@ -40,7 +41,7 @@ type endpoint struct {
 }
 
 // newEndpoints returns the endpoints of an upstream in configuration order.
-func newEndpoints(u config.Upstream, opts Options, metrics *instruments, onChange func()) []*endpoint {
+func newEndpoints(u config.Upstream, opts Options, b *balance, metrics *instruments, onChange func()) []*endpoint {
 	dialers := client.NewDialers(u, opts)
 	endpoints := make([]*endpoint, len(dialers))
 	for i, dialer := range dialers {
@@ -49,7 +50,7 @@ func newEndpoints(u config.Upstream, opts Options, metrics *instruments, onChang
 			logger = logger.With(slog.String("endpoint", dialer.Address()))
 		}
 		e := &endpoint{
-			name: u.Name, upstream: u, dialer: dialer, onChange: onChange, metrics: metrics, isReplica: len(dialers) > 1, pace: opts.Pace,
+			name: u.Name, upstream: u, dialer: dialer, onChange: onChange, metrics: metrics, isReplica: len(dialers) > 1, pace: opts.Pace, balance: b,
 			logger: logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 		}
 		e.status.Store(&status{EndpointState: EndpointState{Address: dialer.Address()}})

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript, "asking": playAsking})
+	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript, "asking": playAsking, "http": playHTTP})
 }
 
 // daemonize starts a command that outlives its parent in a session of its own, and prints its process ID.
@@ -52,6 +54,17 @@ func playSDK([]string) {
 	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+}
+
+// playHTTP is a process with a server of the official SDK over HTTP, whose URL it prints.
+func playHTTP([]string) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("http://" + listener.Addr().String())
+	server := &http.Server{Handler: sdkHandler(upstreamtest.SDK(mcp.ServerOptions{}, "p"), mcp.StreamableHTTPOptions{}), ReadHeaderTimeout: time.Minute}
+	fmt.Fprintln(os.Stderr, server.Serve(listener))
 }
 
 // script is a hand-written legacy child process. Its arguments say how it misbehaves.

@@ -82,10 +82,14 @@ func (e *endpoint) awaitSign(ctx context.Context, conn *connection, w *watch, su
 		err = <-sign
 	}
 	e.signs[0], e.signs[1] = e.signs[1], time.Since(begun)
-	if err == nil && conn.silent.Swap(false) {
+	if err != nil {
+		return err
+	}
+	e.balance.answer(e)
+	if conn.silent.Swap(false) {
 		signal(w.changed) // nobody knows what it said meanwhile; the list also ends the problem
 	}
-	return err
+	return nil
 }
 
 // patience is signTimeout or, for a server that was slow twice in a row, twice as long as its signs of life took.

@@ -422,8 +422,10 @@ func TestSignOfLife_StoppedChildIsNoticedAndReplaced(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	_, err := get(t.Context(), c, "scripted")
-	wantUnavailable(t, err, upstream.Timeout)
+	upstreamtest.Eventually(t, "it is stopped", func() bool {
+		_, err := get(t.Context(), c, "scripted")
+		return unavailable(err) == upstream.Timeout
+	})
 	upstreamtest.Eventually(t, "a problem", func() bool { return c.State().Problem != nil })
 	if problem := c.State().Problem; problem.Reason != upstream.Timeout {
 		t.Errorf("problem = %+v", problem)

@@ -1,0 +1,196 @@
+package upstream_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// byHost connects to servers by host name.
+type byHost map[string]http.Handler
+
+func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	return upstreamtest.Memory{Handler: b[r.URL.Host]}.RoundTrip(r)
+}
+
+// withTwo runs a connector to two stoppable replicas in a synctest bubble. Their gets take a time each.
+func withTwo(t *testing.T, takes [2]time.Duration, test func(*testing.T, *upstream.Connector, [2]*stoppable, [2]*upstreamtest.Peer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			peers [2]*upstreamtest.Peer
+			stops [2]*stoppable
+		)
+		for i := range peers {
+			peers[i] = upstreamtest.NewPeer(t)
+			peers[i].Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				select {
+				case <-time.After(takes[i]):
+					r.Result(w, `{}`)
+				case <-r.Context().Done():
+				}
+			})
+			stops[i] = newStoppable(peers[i])
+		}
+		network := byHost{"a.example": stops[0], "b.example": stops[1]}
+		c := upstream.New(upstreamtest.HTTP("two", "http://a.example/mcp", "http://b.example/mcp"), upstream.Options{Transport: network}, func() {})
+		run(t, c)
+		synctest.Wait()
+		test(t, c, stops, peers)
+	})
+}
+
+// wantFewDelayed checks that no call failed, and that at most one in twenty was delayed.
+func wantFewDelayed(t *testing.T, outcomes []outcome, usual time.Duration) {
+	t.Helper()
+	delayed := 0
+	for _, o := range outcomes {
+		if o.err != nil {
+			t.Fatalf("a call failed after %v: %v", o.took, o.err)
+		}
+		if o.took > 3*usual {
+			delayed++
+		}
+	}
+	t.Logf("%d of %d calls were delayed", delayed, len(outcomes))
+	if delayed*20 > len(outcomes) {
+		t.Errorf("%d of %d calls were delayed, want 5 %% at most", delayed, len(outcomes))
+	}
+}
+
+func TestBalance_StoppedReplicaDelaysFewCalls(t *testing.T) {
+	t.Parallel()
+	for _, perSecond := range []int{10, 100, 300} {
+		t.Run(fmt.Sprint(perSecond, " calls a second"), func(t *testing.T) {
+			t.Parallel()
+			const usual = 10 * time.Millisecond
+			withTwo(t, [2]time.Duration{usual, usual}, func(t *testing.T, c *upstream.Connector, stops [2]*stoppable, peers [2]*upstreamtest.Peer) {
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second), usual)
+				half := len(peers[0].Seen(wire.PromptsGet))
+				if all := half + len(peers[1].Seen(wire.PromptsGet)); half < all*2/5 || half > all*3/5 {
+					t.Errorf("one of two equal replicas got %d of %d calls", half, all)
+				}
+				stops[0].stop()
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 11*time.Second), usual)
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second), usual)
+				stops[0].cont()
+				time.Sleep(10 * time.Second)
+				before := len(peers[0].Seen(wire.PromptsGet))
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second), usual)
+				if got := len(peers[0].Seen(wire.PromptsGet)) - before; got < 20*perSecond*2/5 {
+					t.Errorf("the one that was stopped got %d of %d calls when it was there again", got, 20*perSecond)
+				}
+			})
+		})
+	}
+}
+
+func TestBalance_SlowerReplicaGetsFewerCalls(t *testing.T) {
+	t.Parallel()
+	takes := [2]time.Duration{time.Second, 50 * time.Millisecond}
+	withTwo(t, takes, func(t *testing.T, c *upstream.Connector, _ [2]*stoppable, peers [2]*upstreamtest.Peer) {
+		offer(t, c, "ann", 100, time.Minute)
+		slow, quick := len(peers[0].Seen(wire.PromptsGet)), len(peers[1].Seen(wire.PromptsGet))
+		if slow*5 > quick || slow < 60 {
+			t.Errorf("the slow one got %d calls, the quick one %d", slow, quick)
+		}
+	})
+}
+
+// A call that takes long says nothing about the others.
+func TestBalance_LongCallDoesNotKeepOthersAway(t *testing.T) {
+	t.Parallel()
+	withTwo(t, [2]time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, func(t *testing.T, c *upstream.Connector, _ [2]*stoppable, peers [2]*upstreamtest.Peer) {
+		offer(t, c, "ann", 20, 20*time.Second)
+		var long atomic.Bool
+		peers[0].Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			if long.CompareAndSwap(false, true) {
+				time.Sleep(4 * time.Second)
+			} else {
+				time.Sleep(10 * time.Millisecond)
+			}
+			r.Result(w, `{}`)
+		})
+		before := len(peers[0].Seen(wire.PromptsGet))
+		offer(t, c, "ann", 100, 4*time.Second)
+		if got := len(peers[0].Seen(wire.PromptsGet)) - before; got < 20 {
+			t.Errorf("the one with the long call got %d of 400 calls", got)
+		}
+	})
+}
+
+// startServer starts a process that serves over HTTP, and returns its URL and process ID.
+func startServer(t *testing.T) (url string, pid int) {
+	t.Helper()
+	u := upstreamtest.Child(t, "server", "http")
+	command := exec.CommandContext(t.Context(), u.Command[0], u.Command[1:]...)
+	for name, value := range u.Env {
+		command.Env = append(command.Env, name+"="+value.Reveal())
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line), command.Process.Pid
+}
+
+// One of two processes is stopped under load, as a machine that swaps or a container that is frozen is.
+func TestBalance_StoppedProcessDelaysFewCalls(t *testing.T) {
+	t.Parallel()
+	first, pid := startServer(t)
+	second, _ := startServer(t)
+	u := upstreamtest.HTTP("processes", first, second)
+	u.Timeout = 4 * time.Second
+	u.Breaker = config.Breaker{Failures: 1000, Cooldown: time.Second} // it is not the breaker that is tested
+	c := start(t, u, upstream.Options{})
+	upstreamtest.Eventually(t, "both", func() bool {
+		state := c.State()
+		return state.Endpoints[0].Listed && state.Endpoints[1].Listed
+	})
+	offer(t, c, "ann", 100, time.Second)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	noticed := make(chan time.Duration, 1)
+	go func() {
+		for time.Since(begun) < 5*time.Second && c.State().Endpoints[0].Problem == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		noticed <- time.Since(begun)
+	}()
+	wantFewDelayed(t, offer(t, c, "ann", 100, 4*time.Second), 300*time.Millisecond)
+	if after := <-noticed; after > 4*time.Second {
+		t.Errorf("the process was found to be stopped after %v", after)
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	upstreamtest.Eventually(t, "both again", func() bool {
+		state := c.State()
+		return state.Endpoints[0].Problem == nil && state.Endpoints[1].Problem == nil
+	})
+}
