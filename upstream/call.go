@@ -84,6 +84,7 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *ses
 		if !begun.IsZero() {
 			e.balance.end(e, begun, err)
 		}
+		conn.blame.end(k.request.Caller, err)
 		done(err)
 		if isSuspicious(err) {
 			signal(conn.suspect)

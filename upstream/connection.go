@@ -19,6 +19,7 @@ type connection struct {
 	legacy  *legacyGets // nil if the session is of the legacy era, or its revision is configured
 	// breaker is closed when the connection begins.
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	blame   blame
 	// opened is when the breaker opened, in Unix nanoseconds, and cooldown how long it then stays open.
 	opened   atomic.Int64
 	cooldown time.Duration
@@ -45,7 +46,7 @@ func newConnection(session *client.Session, u config.Upstream, onTransition func
 		Name:    u.Name,
 		Timeout: c.cooldown,
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			return int64(counts.ConsecutiveFailures) >= int64(u.Breaker.Failures)
+			return int64(counts.ConsecutiveFailures) >= int64(u.Breaker.Failures) && (c.blame.onSeveral() || c.silent.Load())
 		},
 		// An error that the server returned shows that it works.
 		IsSuccessful: client.Answered,

@@ -204,6 +204,79 @@ func TestBreaker_ClosesOnReconnect(t *testing.T) {
 	})
 }
 
+// getAs gets a prompt for a caller.
+func getAs(t *testing.T, c *upstream.Connector, who caller) error {
+	t.Helper()
+	_, err := c.Call(t.Context(), &upstream.Request{
+		Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p")), Caller: who,
+	}, nil)
+	return err
+}
+
+func TestBreaker_OnePrincipalDoesNotOpenItAlone(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Breaker = config.Breaker{Failures: 3, Cooldown: time.Hour}
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		fail := func(who caller, want upstream.Reason) {
+			t.Helper()
+			wantUnavailable(t, getAs(t, c, who), want)
+		}
+		answer := func(who caller) {
+			t.Helper()
+			p.Result(wire.PromptsGet, `{}`)
+			if err := getAs(t, c, who); err != nil {
+				t.Error(err)
+			}
+		}
+		for name, failure := range map[upstream.Reason]func(){
+			upstream.Timeout:     func() { p.Handle(wire.PromptsGet, hang) },
+			upstream.BadResponse: func() { p.Status(wire.PromptsGet, http.StatusInternalServerError) },
+		} {
+			failure()
+			for range 10 {
+				fail("ann", name)
+			}
+			answer("bob")
+			failure()
+			fail("bob", name)
+			fail("ann", name)
+			answer("ann") // which ends the row
+			failure()
+			for range 10 {
+				fail("ann", name)
+			}
+		}
+		p.Status(wire.PromptsGet, http.StatusInternalServerError)
+		fail("bob", upstream.BadResponse)
+		fail("bob", upstream.BreakerOpen)
+		fail("ann", upstream.BreakerOpen)
+	})
+}
+
+// A server that gives no sign of life either does not answer anybody.
+func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Breaker = config.Breaker{Failures: 2, Cooldown: time.Hour}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStoppable(upstreamtest.NewPeer(t))
+		c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}}, func() {})
+		run(t, c)
+		synctest.Wait()
+		s.stop()
+		ended := make(chan error, 3)
+		for range 3 {
+			go func() { ended <- getAs(t, c, "ann") }()
+			time.Sleep(2 * time.Second)
+		}
+		for range 3 { // at 10, 12 and 14 s; there is no sign of life at 12.5 s
+			wantUnavailable(t, <-ended, upstream.Timeout)
+		}
+		wantUnavailable(t, getAs(t, c, "ann"), upstream.BreakerOpen)
+	})
+}
+
 func TestCall_WaitsForSlotThenFails(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
