@@ -20,8 +20,8 @@ type serverCertificate struct {
 	logger *slog.Logger
 
 	current atomic.Pointer[loadedCertificate]
-	// checked is when the files were last checked, in nanoseconds since 1970.
-	checked atomic.Int64
+	// checked is when the files were last checked; nil before the first time.
+	checked atomic.Pointer[time.Time]
 }
 
 // loadedCertificate is a certificate with the state of its files when it was loaded.
@@ -60,7 +60,7 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 // certificate stays in use.
 func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	checked := c.checked.Load()
-	if now := time.Now().UnixNano(); now-checked >= int64(certificateInterval) && c.checked.CompareAndSwap(checked, now) {
+	if now := time.Now(); (checked == nil || now.Sub(*checked) >= certificateInterval) && c.checked.CompareAndSwap(checked, &now) {
 		if err := c.renew(); err != nil {
 			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile), slog.Any("error", err))
 		}

@@ -295,7 +295,7 @@ func TestServerCertificate_FollowsItsFiles(t *testing.T) {
 	certificate.current.Store(&loadedCertificate{Certificate: *first})
 	issuedBy := func(want *authority) {
 		t.Helper()
-		certificate.checked.Store(0) // the next handshake checks the files
+		certificate.checked.Store(nil) // the next handshake checks the files
 		got, err := certificate.get(nil)
 		if err != nil {
 			t.Fatal(err)

@@ -148,14 +148,14 @@ func (c *connection) receiveLine(ctx context.Context, line []byte) error {
 // lineWriter writes messages to a client, one on each line.
 type lineWriter struct {
 	out io.Writer
-	// since is when the client began to take the present message, in nanoseconds; 0 while there is none.
-	since atomic.Int64
+	// since is when the client began to take the present message; nil while there is none.
+	since atomic.Pointer[time.Time]
 }
 
 // takes returns how long the client has been taking the present message.
 func (w *lineWriter) takes() time.Duration {
-	if since := w.since.Load(); since != 0 {
-		return time.Since(time.Unix(0, since))
+	if since := w.since.Load(); since != nil {
+		return time.Since(*since)
 	}
 	return 0
 }
@@ -163,9 +163,10 @@ func (w *lineWriter) takes() time.Duration {
 // writeAll writes messages until there are no more. After an error it discards them, so that no sender waits.
 func (w *lineWriter) writeAll(messages <-chan outgoing) error {
 	for next := range messages {
-		w.since.Store(time.Now().UnixNano())
+		begun := time.Now()
+		w.since.Store(&begun)
 		_, err := w.out.Write(append(wire.SingleLine(next.message), '\n'))
-		w.since.Store(0)
+		w.since.Store(nil)
 		next.done()
 		if err != nil {
 			go func() {
