@@ -16,11 +16,12 @@ const (
 	attrUpstream = attribute.Key("promptweir.upstream")
 	attrTeam     = attribute.Key("promptweir.team")
 	attrKind     = attribute.Key("promptweir.report.kind")
+	attrReason   = attribute.Key("promptweir.reason")
 )
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, subscribers, loaded, loadedAt, lastGood metric.Int64ObservableGauge
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood metric.Int64ObservableGauge
 }
 
 // observe declares the gauges, until stop is called.
@@ -34,17 +35,21 @@ func (g *Gateway) observe() (stop func()) {
 	all := gauges{
 		entries:     gauge("promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."),
 		reports:     gauge("promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."),
-		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh, else 0."),
+		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh and its gets do not all fail, else 0."),
 		subscribers: gauge("promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."),
 		loaded:      gauge("promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last is in use, 0 while it was refused."),
 		loadedAt:    gauge("promptweir.config.loaded.time", "s", "When the configuration in use was loaded, in seconds since 1970."),
 	}
+	all.problemSince = gauge("promptweir.upstream.problem.since", "s",
+		"Since when an upstream has been in trouble, in seconds since 1970, by reason; nothing while it is healthy.")
+	all.breaker = gauge("promptweir.breaker.state", "{state}",
+		"State of an upstream's breaker: 0 closed, 1 half-open, 2 open; the highest of its endpoints.")
 	all.lastGood = gauge("promptweir.config.last_good", "{file}",
 		"Team files whose last good text is in use since the start, because of a mistake.")
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.read(o, all)
 		return nil
-	}, all.entries, all.reports, all.healthy, all.subscribers, all.loaded, all.loadedAt, all.lastGood)
+	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -82,6 +87,12 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 		if state.Listed && state.Problem == nil {
 			healthy = 1
 		}
-		o.ObserveInt64(all.healthy, healthy, metric.WithAttributes(attrUpstream.String(u.Name), attrTeam.String(u.Team)))
+		common := []attribute.KeyValue{attrUpstream.String(u.Name), attrTeam.String(u.Team)}
+		named := metric.WithAttributes(common...)
+		o.ObserveInt64(all.healthy, healthy, named)
+		o.ObserveInt64(all.breaker, int64(state.Breaker()), named)
+		if p := state.Problem; p != nil {
+			o.ObserveInt64(all.problemSince, p.Since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(p.Reason)))...))
+		}
 	}
 }

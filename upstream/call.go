@@ -55,7 +55,11 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 	for try := range 2 {
 		conn := e.await(ctx, lost)
 		if conn.session == nil || conn == lost {
-			return Result{}, unavailable(e.name, Unreachable, time.Until(conn.retryAt), errNoSession)
+			err = e.noSession(conn)
+			if (conn.renewing || conn.forgotten || conn == lost) && k.caller.Err() == nil {
+				e.health.fail(k.request.Method, err)
+			}
+			return Result{}, err
 		}
 		pool := conn.poolFor(k)
 		result, err = k.try(ctx, d, conn, pool, try > 0)
@@ -68,6 +72,9 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 		if !errors.Is(err, errPooledLost) { // the pool replaces its own
 			lost = conn
 		}
+	}
+	if errors.Is(err, client.ErrSessionLost) && !client.Started(err) { // each new one is, by this call
+		e.health.fail(k.request.Method, err)
 	}
 	return result, err
 }
@@ -85,6 +92,7 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *ses
 			e.balance.end(e, begun, err)
 		}
 		conn.blame.end(k.request.Caller, err)
+		conn.noteEnd(k.request.Method, err) // before the breaker, which may open by it
 		done(err)
 		if isSuspicious(err) {
 			signal(conn.suspect)

@@ -20,15 +20,18 @@ type connection struct {
 	// breaker is closed when the connection begins.
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	blame   blame
-	// opened is when the breaker opened, in Unix nanoseconds, and cooldown how long it then stays open.
-	opened   atomic.Int64
+	// opened is when the breaker opened, and cooldown how long it then stays open.
+	opened   atomic.Pointer[time.Time]
 	cooldown time.Duration
+	health   *callHealth // the endpoint's
 	// suspect holds at most one mark: a call got no answer, so check whether the session still works.
 	suspect chan struct{}
 	// silent is set while the server gives no sign of life.
 	silent atomic.Bool
 	// retryAt is when the next attempt to connect is due, without a session.
 	retryAt time.Time
+	// forgotten says that there is no session because the server keeps forgetting it, and not because it is down.
+	forgotten bool
 	// renewing says that the server is up and a new session is being opened, so that calls should wait for it.
 	renewing bool
 	// replaced is closed when another connection has taken the place of this one.
@@ -37,9 +40,9 @@ type connection struct {
 
 // newConnection returns the connection of a session that has just been opened. It calls onTransition when the circuit
 // breaker changes its state.
-func newConnection(session *client.Session, u config.Upstream, onTransition func(from, to gobreaker.State)) *connection {
+func newConnection(session *client.Session, u config.Upstream, health *callHealth, onTransition func(from, to gobreaker.State)) *connection {
 	c := &connection{
-		name: u.Name, session: session, cooldown: u.Breaker.Cooldown,
+		name: u.Name, session: session, cooldown: u.Breaker.Cooldown, health: health,
 		suspect: make(chan struct{}, 1), replaced: make(chan struct{}),
 	}
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -53,12 +56,32 @@ func newConnection(session *client.Session, u config.Upstream, onTransition func
 		IsExcluded:   isExcused,
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				c.opened.Store(time.Now().UnixNano())
+				now := time.Now()
+				c.opened.Store(&now)
 			}
 			onTransition(from, to)
+			if !c.isReplaced() {
+				health.setBreaker(to)
+			}
 		},
 	})
 	return c
+}
+
+// noteEnd notes how an attempt of a call ended, unless that was on a connection that has been replaced.
+func (c *connection) noteEnd(method string, err error) {
+	if err == nil || !c.isReplaced() {
+		c.health.end(method, err)
+	}
+}
+
+func (c *connection) isReplaced() bool {
+	select {
+	case <-c.replaced:
+		return true
+	default:
+		return false
+	}
 }
 
 // poolFor returns the pool whose sessions a call is to be made on.
@@ -73,4 +96,9 @@ func (c *connection) poolFor(k *call) *sessionPool {
 func noConnection() *connection { return &connection{replaced: make(chan struct{})} }
 
 // reopensAt returns when an open breaker lets the next call through.
-func (c *connection) reopensAt() time.Time { return time.Unix(0, c.opened.Load()).Add(c.cooldown) }
+func (c *connection) reopensAt() time.Time {
+	if opened := c.opened.Load(); opened != nil {
+		return opened.Add(c.cooldown)
+	}
+	return time.Time{}
+}

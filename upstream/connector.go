@@ -194,7 +194,7 @@ func (c *Connector) finish(caller context.Context, measured measurement, result 
 	if gone, ok := errors.AsType[*callerGoneError](err); ok {
 		return gone.cause
 	}
-	if answer, ok := errors.AsType[*wire.Error](err); ok {
+	if answer, ok := answerIn(err); ok {
 		return answer
 	}
 	if _, ok := errors.AsType[*Unavailable](err); ok {

@@ -32,8 +32,9 @@ type endpoint struct {
 	balance *balance
 	load    load
 	// pace spreads the signs of life of all upstreams. Signs is how long the last two took; checkHealth alone uses it.
-	pace  *rate.Limiter
-	signs [2]time.Duration
+	pace   *rate.Limiter
+	signs  [2]time.Duration
+	health *callHealth
 
 	mu         sync.Mutex // serialises update
 	status     atomic.Pointer[status]
@@ -53,6 +54,7 @@ func newEndpoints(u config.Upstream, opts Options, b *balance, metrics *instrume
 			name: u.Name, upstream: u, dialer: dialer, onChange: onChange, metrics: metrics, isReplica: len(dialers) > 1, pace: opts.Pace, balance: b,
 			logger: logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 		}
+		e.health = &callHealth{onChange: e.callsChanged}
 		e.status.Store(&status{EndpointState: EndpointState{Address: dialer.Address()}})
 		e.connection.Store(noConnection())
 		endpoints[i] = e
@@ -99,13 +101,14 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 		return false, err
 	}
 	defer session.Close()
-	conn := newConnection(session, e.upstream, e.breakerChanged)
+	conn := newConnection(session, e.upstream, e.health, e.breakerChanged)
 	conn.pool = newSessionPool(ctx, e.name, e.logger, session)
 	defer conn.pool.close()
 	if session.MayBeLegacyToo() {
 		conn.legacy = newLegacyGets(ctx, e.name, e.logger, session)
 		defer conn.legacy.pool.close()
 	}
+	e.health.setBreaker(gobreaker.StateClosed)
 	e.replace(conn)
 	e.update(func(s *status) { s.Connected, s.Revision = true, session.Revision })
 	e.logger.InfoContext(ctx, "upstream connected", slog.String("revision", session.Revision))
@@ -122,22 +125,51 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 // breakerChanged records a transition of the circuit breaker.
 func (e *endpoint) breakerChanged(from, to gobreaker.State) {
 	e.metrics.countTransition(to)
+	if to == gobreaker.StateOpen {
+		e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()), slog.Any("error", e.health.lastFailure()))
+		return
+	}
 	e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()))
+}
+
+// callsChanged publishes what calls show. They fail and succeed by themselves, whatever the list does.
+func (e *endpoint) callsChanged(breaker gobreaker.State, trouble *Problem) {
+	before := e.status.Load()
+	switch {
+	case trouble != nil && trouble != before.calls && trouble.Reason != BreakerOpen: // the breaker has its own record
+		e.logger.Warn("gets fail", slog.String("reason", string(trouble.Reason)), slog.Any("error", trouble.Err))
+	case trouble == nil && before.calls != nil && before.Problem == nil:
+		e.logger.Info("upstream healthy")
+	}
+	e.update(func(s *status) { s.calls, s.Breaker = trouble, BreakerState(breaker) })
+}
+
+// noSession is the error of a call that finds a connection without a session. Its reason is why there is none.
+func (e *endpoint) noSession(conn *connection) error {
+	reason, err := Unreachable, &noSessionError{}
+	if p := e.status.Load().Problem; p != nil && conn.session == nil {
+		reason, err.cause = p.Reason, p.Err
+	}
+	return unavailable(e.name, reason, time.Until(conn.retryAt), err)
 }
 
 // markDown records that there is no session, and that the next attempt comes after a wait.
 func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) {
-	// Once for each outage, not for each attempt.
-	if s := e.status.Load(); s.Problem == nil || s.Connected {
-		e.logger.WarnContext(ctx, "upstream down", slog.String("reason", string(reasonOf(err))), slog.Any("error", err))
+	reason := reasonOf(err)
+	// Once for each outage and cause, not for each attempt.
+	if s := e.status.Load(); s.Connected || !s.Problem.hasCause(reason, err) {
+		e.logger.WarnContext(ctx, "upstream down", slog.String("reason", string(reason)), slog.Any("error", err))
 	}
 	down := noConnection()
-	down.retryAt = time.Now().Add(wait)
+	down.retryAt, down.forgotten = time.Now().Add(wait), errors.Is(err, client.ErrSessionLost)
 	e.replace(down)
 	e.update(func(s *status) {
 		s.Connected = false
-		s.setProblem(reasonOf(err), err)
+		s.setProblem(reason, err)
 	})
+	if !down.forgotten { // else the server is up, and the same
+		e.health.forget()
+	}
 }
 
 // replace puts a connection in place of another. Only run's goroutine may call it.

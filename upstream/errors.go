@@ -78,6 +78,19 @@ var (
 	errPanicked = errors.New("call panicked")
 )
 
+// noSessionError is the error of a call that was not sent because there is no session. It does not unwrap to the cause: an answer
+// of the server to something else is none to the call.
+type noSessionError struct{ cause error }
+
+func (e *noSessionError) Error() string {
+	if e.cause == nil {
+		return errNoSession.Error()
+	}
+	return errNoSession.Error() + ": " + e.cause.Error()
+}
+
+func (e *noSessionError) Unwrap() error { return errNoSession }
+
 // callerGoneError is the end of a call that its caller gave up, by cancelling it or by a deadline.
 type callerGoneError struct{ cause error }
 
@@ -115,11 +128,25 @@ func isRetryable(err error) bool {
 	if err == nil || isCancelled(err) || client.Started(err) {
 		return false
 	}
-	switch reasonOf(err) {
+	return isRetried(reasonOf(err)) || errors.Is(err, errNoSession)
+}
+
+// isRetried reports whether a call that failed for a reason may be made elsewhere, or again.
+func isRetried(reason Reason) bool {
+	switch reason {
 	case Unreachable, Timeout, BreakerOpen, Overloaded:
 		return true
 	}
 	return false
+}
+
+// answerIn returns the JSON-RPC error with which the server answered. Where it refuses the gateway's credential, or the rate of
+// its requests, the body of the HTTP response says nothing about the request, whatever is in it.
+func answerIn(err error) (*wire.Error, bool) {
+	if status, ok := errors.AsType[*client.StatusError](err); ok && status.RefusesCaller() {
+		return nil, false
+	}
+	return errors.AsType[*wire.Error](err)
 }
 
 // reasonOf returns the reason for err, which is not an answer.
@@ -161,7 +188,7 @@ func reasonOfList(err error) Reason {
 	if _, ok := errors.AsType[*client.ListError](err); ok {
 		return ListRefused
 	}
-	if _, ok := errors.AsType[*wire.Error](err); ok {
+	if _, ok := answerIn(err); ok {
 		return ListRefused
 	}
 	return reasonOf(err)

@@ -70,9 +70,10 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 	}
 	pause := newBackoff()
 	for taken, wasOpen := 0, false; ; {
-		var opened atomic.Int64
+		var opened atomic.Pointer[time.Time]
 		err := s.Watch(ctx, func() {
-			opened.Store(time.Now().UnixNano())
+			now := time.Now()
+			opened.Store(&now)
 			w.silent.Store(false)
 			signal(w.changed) // something may have changed before
 			w.setReady()
@@ -105,8 +106,8 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 			return err
 		}
 		w.setReady()
-		wasOpen = wasOpen || opened.Load() != 0
-		if at := opened.Load(); at != 0 && time.Since(time.Unix(0, at)) > steadyTime {
+		wasOpen = wasOpen || opened.Load() != nil
+		if at := opened.Load(); at != nil && time.Since(*at) > steadyTime {
 			pause.Reset()
 		}
 		if err := sleep(ctx, pause.NextBackOff()); err != nil {
@@ -211,8 +212,9 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 		}
 	}
 	reason := reasonOfList(err)
-	if problem := e.status.Load().Problem; problem == nil || problem.Reason != reason {
-		e.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays", slog.Any("error", err))
+	if !e.status.Load().Problem.hasCause(reason, err) {
+		e.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
+			slog.String("reason", string(reason)), slog.Any("error", err))
 	}
 	e.update(func(s *status) { s.setProblem(reason, err) })
 	return list.Bytes, nil
@@ -221,7 +223,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 // publish makes a list, which is good for a time, the present one.
 func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, ttl time.Duration) {
 	before := e.status.Load()
-	if before.Problem != nil {
+	if before.Problem != nil && before.calls == nil {
 		e.logger.InfoContext(ctx, "upstream healthy")
 	}
 	// Many servers send the same list again after each notification: without this, each would become a new catalog.

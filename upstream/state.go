@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -28,8 +29,8 @@ type State struct {
 	// Revision is the protocol revision of the first endpoint that is connected or, if none is, was; empty before.
 	Revision string
 	// Problem is why a prompt cannot be had or the list is not fresh: the first endpoint's problem that other endpoints
-	// do not make up for. They do if their lists are fresh and contain all prompts of that endpoint: one of several
-	// replicas may be down without degrading the upstream.
+	// do not make up for. They do if they have no problem themselves and list all prompts of that endpoint, unless calls go to
+	// it and are not made elsewhere when they fail: one of several replicas may be down without degrading the upstream.
 	Problem *Problem
 	// Differences are the names of prompts whose definitions differ between endpoints, sorted. They differ during a
 	// rolling deployment, so this is no conflict. Which endpoints may serve a prompt is up to callers: see [Request].
@@ -48,21 +49,43 @@ type EndpointState struct {
 	Connected bool
 	// Revision is that of the present or last session; empty before the first.
 	Revision string
-	// Problem is why the endpoint's list is not fresh; nil if it is.
+	// Problem is why the endpoint's list is not fresh, or else why calls to it fail; nil where neither is the case.
 	Problem *Problem
+	// Breaker is the state of the circuit breaker.
+	Breaker BreakerState
 	// Listed is true after the endpoint has listed its prompts, and Definitions is its last good list. A list with the same
 	// bytes as the one before is that one, so that a new list has another first element or length.
 	Listed      bool
 	Definitions []jsontext.Value
 }
 
-// Problem is why an upstream, or an endpoint of it, is degraded.
+// Problem is why an upstream, or an endpoint of it, is in trouble.
 type Problem struct {
 	Reason Reason
-	// Since is when the problem began.
+	// Since is when the problem began, whatever reasons it has had since. Being refused is another problem than being down.
 	Since time.Time
 	// Err is the cause, for logs; it may hold addresses.
 	Err error
+	// Failing is set if the list is fresh, and it is gets that fail.
+	Failing bool
+}
+
+// BreakerState is the state of a circuit breaker.
+type BreakerState int
+
+// The states of a breaker. When it has been open for its cooldown, the next call makes it half-open and shows whether it closes.
+const (
+	BreakerClosed BreakerState = iota
+	BreakerHalfOpen
+	BreakerIsOpen
+)
+
+// Breaker returns the highest state of the endpoints' breakers.
+func (s *State) Breaker() (highest BreakerState) {
+	for i := range s.Endpoints {
+		highest = max(highest, s.Endpoints[i].Breaker)
+	}
+	return highest
 }
 
 // summarize returns the state that follows from the endpoints' statuses. Definitions stay those of the state before.
@@ -73,6 +96,7 @@ func summarize(before *State, statuses []*status) *State {
 	}
 	for i, s := range statuses {
 		next.Endpoints[i] = s.EndpointState
+		next.Endpoints[i].Problem = s.problem()
 		next.Tried = next.Tried && s.tried
 		next.Listed = next.Listed || s.Listed
 		if s.ttl > 0 && (next.TTL == 0 || s.ttl < next.TTL) {
@@ -88,14 +112,14 @@ func summarize(before *State, statuses []*status) *State {
 
 // problemOf returns the first endpoint's problem that other endpoints do not make up for.
 func problemOf(statuses []*status) *Problem {
-	fresh := slices.DeleteFunc(slices.Clone(statuses), func(s *status) bool { return !s.isFresh() })
+	well := slices.DeleteFunc(slices.Clone(statuses), func(s *status) bool { return !s.isWell() })
 	elsewhere := func(name string) bool {
-		return slices.ContainsFunc(fresh, func(s *status) bool { return s.prompts.has(name) })
+		return slices.ContainsFunc(well, func(s *status) bool { return s.prompts.has(name) })
 	}
 	missing := func(name string) bool { return !elsewhere(name) }
 	for _, s := range statuses {
-		if s.Problem != nil && (len(fresh) == 0 || slices.ContainsFunc(s.prompts.names, missing)) {
-			return s.Problem
+		if p := s.problem(); p != nil && (len(well) == 0 || p.failsCalls() || slices.ContainsFunc(s.prompts.names, missing)) {
+			return p
 		}
 	}
 	return nil
@@ -120,17 +144,23 @@ type status struct {
 	lists uint64
 	// prompts indexes Definitions. It is kept only if there are other endpoints to compare it with.
 	prompts promptIndex
+	// calls is why calls fail in the present session, see [callHealth]. Problem is only about the list.
+	calls *Problem
 }
 
-// setProblem records a problem. One that goes on keeps the time when it began.
+// problem returns the endpoint's problem.
+func (s *status) problem() *Problem { return cmp.Or(s.Problem, s.calls) }
+
+// setProblem records a problem of the list. One that goes on keeps the time when it began. Being refused is another problem
+// than being down, because only the latter hides prompts.
 func (s *status) setProblem(reason Reason, err error) {
 	s.tried = true
-	since := time.Now()
-	if s.Problem != nil {
-		since = s.Problem.Since
+	next := &Problem{Reason: reason, Since: time.Now(), Err: err}
+	if before := s.problem(); before != nil && before.IsRefusal() == next.IsRefusal() {
+		next.Since = before.Since
 	}
-	s.Problem = &Problem{Reason: reason, Since: since, Err: err}
+	s.Problem = next
 }
 
-// isFresh reports whether the last good list is up to date.
-func (s *status) isFresh() bool { return s.Listed && s.Problem == nil }
+// isWell reports whether the last good list is up to date, and calls do not fail.
+func (s *status) isWell() bool { return s.Listed && s.problem() == nil }

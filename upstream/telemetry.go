@@ -137,7 +137,7 @@ func failureAttributes(err error) []attribute.KeyValue {
 	if err == nil {
 		return nil
 	}
-	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
+	if wireErr, ok := answerIn(err); ok {
 		code := wireErr.Label()
 		return []attribute.KeyValue{attrErrorType.String(code), attrStatus.String(code)}
 	}

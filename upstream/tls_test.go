@@ -47,7 +47,9 @@ func (a *authority) sign(c *x509.Certificate) (certificate string, key *ecdsa.Pr
 		a.t.Fatal(err)
 	}
 	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: "test"}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	if c.NotAfter.IsZero() {
+		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	}
 	signer := key
 	if a.key != nil {
 		signer = a.key
@@ -62,9 +64,14 @@ func (a *authority) sign(c *x509.Certificate) (certificate string, key *ecdsa.Pr
 // pair issues a certificate for a use and a name, with its key.
 func (a *authority) pair(use x509.ExtKeyUsage, name string) (certificate, key string) {
 	a.t.Helper()
-	certificate, private := a.sign(&x509.Certificate{
+	return a.pairOf(&x509.Certificate{
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}, DNSNames: []string{name},
 	})
+}
+
+func (a *authority) pairOf(c *x509.Certificate) (certificate, key string) {
+	a.t.Helper()
+	certificate, private := a.sign(c)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		a.t.Fatal(err)

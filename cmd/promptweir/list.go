@@ -83,15 +83,18 @@ func (q *query) list(ctx context.Context) (l listing, err error) {
 func (q *query) reportPartial(partial jsontext.Value) {
 	var upstreams []struct {
 		Upstream, Reason, Since string
-		Stale                   bool
+		Stale, Failing          bool
 	}
 	if json.Unmarshal(partial, &upstreams) != nil {
 		return // none, or those of a server that is no gateway
 	}
 	for _, u := range upstreams {
 		shown := "it has not been listed yet"
-		if u.Stale {
+		switch {
+		case u.Stale:
 			shown = "its last list is shown"
+		case u.Failing:
+			shown = "its list is fresh, but gets fail"
 		}
 		line := fmt.Sprintf("upstream %s is degraded: %s since %s; %s", u.Upstream, u.Reason, u.Since, shown)
 		fmt.Fprintln(q.err, "promptweir:", oneLine(line, maxReport))

@@ -45,9 +45,10 @@ type UpstreamHealth struct {
 	Listed   bool   `json:"listed"`
 	Revision string `json:"revision,omitempty"`
 	Prompts  int    `json:"prompts"`
-	// Reason and Since are set while the list is not fresh.
-	Reason string     `json:"reason,omitempty"`
-	Since  *time.Time `json:"since,omitempty"`
+	// Reason and Since are set while the list is not fresh, or gets fail. Failing is set where the list is fresh, but gets fail.
+	Reason  string     `json:"reason,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+	Failing bool       `json:"failing,omitempty"`
 	// Endpoints are its replicas, if it has several, and Differences the prompts that they define differently.
 	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
 	Differences []string         `json:"differences,omitempty"`
@@ -60,6 +61,7 @@ type EndpointHealth struct {
 	Revision  string     `json:"revision,omitempty"`
 	Reason    string     `json:"reason,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
+	Failing   bool       `json:"failing,omitempty"`
 }
 
 // Refused returns the state after a configuration was refused. The error's text must hold nothing sensitive.
@@ -87,13 +89,12 @@ func Health(s *snapshot.Snapshot, running time.Duration) Readiness {
 			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
 			Prompts: len(s.Definitions(i)), Differences: state.Differences,
 		}
-		health.Reason, health.Since = trouble(state.Problem)
+		health.Reason, health.Since, health.Failing = trouble(state.Problem)
 		if len(state.Endpoints) > 1 {
 			for _, endpoint := range state.Endpoints {
-				reason, since := trouble(endpoint.Problem)
-				health.Endpoints = append(health.Endpoints, EndpointHealth{
-					Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision, Reason: reason, Since: since,
-				})
+				e := EndpointHealth{Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision}
+				e.Reason, e.Since, e.Failing = trouble(endpoint.Problem)
+				health.Endpoints = append(health.Endpoints, e)
 			}
 		}
 		r.Upstreams = append(r.Upstreams, health)
@@ -105,9 +106,9 @@ func Health(s *snapshot.Snapshot, running time.Duration) Readiness {
 }
 
 // trouble returns what may be shown of a problem: its cause may hold addresses.
-func trouble(p *upstream.Problem) (reason string, since *time.Time) {
+func trouble(p *upstream.Problem) (reason string, since *time.Time, failing bool) {
 	if p == nil {
-		return "", nil
+		return "", nil, false
 	}
-	return string(p.Reason), &p.Since
+	return string(p.Reason), &p.Since, p.Failing
 }

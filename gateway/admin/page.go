@@ -81,6 +81,8 @@ func (h *UpstreamHealth) condition() (pageLevel, string) {
 	switch {
 	case h.Reason != "" && !h.Connected:
 		return levelBad, "down"
+	case h.Failing:
+		return levelBad, "connected, but gets fail"
 	case h.Reason != "":
 		return levelPoor, "connected, but its list is not fresh"
 	case !h.Listed:

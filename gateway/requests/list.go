@@ -22,7 +22,7 @@ const (
 	degradedTTL = 5 * time.Second
 )
 
-// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
+// MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh, or whose gets fail.
 const MetaPartial = "promptweir/partial"
 
 // list appends the result of prompts/list: one page of the caller's view, from memory.
@@ -82,18 +82,22 @@ func invalidCursor(err error) *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Invalid cursor: start the list again without a cursor").WithData(data.JSON())
 }
 
-// partial returns the upstreams whose part of the audience's view is not fresh, as a JSON array, or nil.
+// partial returns the upstreams whose part of the audience's view is not fresh, or whose gets fail, as a JSON array, or nil.
 func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Value) {
 	for _, d := range s.Degradations(audience) {
 		separator := byte(',')
 		if list == nil {
 			separator = '['
 		}
-		list = wire.Object{}.
+		item := wire.Object{}.
 			With("upstream", wire.Quote(d.Upstream)).
 			With("reason", wire.Quote(string(d.Reason))).
 			With("since", wire.Quote(d.Since.UTC().Format(time.RFC3339))).
-			With("stale", jsontext.Value(strconv.FormatBool(d.Stale))).Append(append(list, separator))
+			With("stale", jsontext.Value(strconv.FormatBool(d.Stale)))
+		if d.Failing {
+			item = item.With("failing", jsontext.Value("true"))
+		}
+		list = item.Append(append(list, separator))
 	}
 	if list == nil {
 		return nil

@@ -377,9 +377,10 @@ func (r *running) cancel() {
 	}
 }
 
-// hideAt returns when the prompts of an upstream that is down are to be hidden; ok is false where they are not to be.
+// hideAt returns when the prompts of an upstream that is down are to be hidden; ok is false where they are not to be: a server that
+// refuses the gateway is up.
 func hideAt(u *config.Upstream, state *upstream.State) (at time.Time, ok bool) {
-	if u.WhenDown != config.WhenDownHide || state.Connected || state.Problem == nil {
+	if u.WhenDown != config.WhenDownHide || state.Connected || state.Problem == nil || state.Problem.IsRefusal() {
 		return time.Time{}, false
 	}
 	return state.Problem.Since.Add(u.Grace), true

@@ -183,16 +183,16 @@ func (s *Snapshot) Unlisted() (labels []string) {
 	return labels
 }
 
-// Degradation is why the list of one upstream is not fresh.
+// Degradation is why the list of one upstream is not fresh, or its gets fail.
 type Degradation struct {
 	Upstream string
 	Reason   upstream.Reason
 	Since    time.Time
-	// Stale is true where an earlier list is served meanwhile.
-	Stale bool
+	// Stale is true where an earlier list is served meanwhile, and Failing where the list is fresh, but gets fail.
+	Stale, Failing bool
 }
 
-// Degradations returns the upstreams in the audience's view whose lists are not fresh. An upstream is named only to
+// Degradations returns the upstreams in the audience's view whose lists are not fresh, or whose gets fail. An upstream is named only to
 // members of its team and to those who see an entry of it.
 func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	for _, i := range s.unhealthy {
@@ -203,6 +203,7 @@ func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 		d := Degradation{Upstream: u.Name, Reason: Starting, Since: s.started, Stale: s.Listed(i)}
 		if problem := s.States[i].Problem; problem != nil {
 			d.Reason, d.Since = problem.Reason, problem.Since
+			d.Stale, d.Failing = d.Stale && !problem.Failing, problem.Failing
 		}
 		all = append(all, d)
 	}

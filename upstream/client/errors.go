@@ -65,8 +65,8 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// refusesCaller reports whether the server refused the caller, or its rate of requests, and not the request itself.
-func (e *StatusError) refusesCaller() bool {
+// RefusesCaller reports whether the server refused the caller, or its rate of requests, and not the request itself.
+func (e *StatusError) RefusesCaller() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
 		e.Status == http.StatusTooManyRequests
 }
@@ -135,7 +135,7 @@ func Answered(err error) bool {
 // answer, or not a valid one.
 func Suspicious(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
-		return !status.refusesCaller()
+		return !status.RefusesCaller()
 	}
 	if _, ok := errors.AsType[*ProtocolError](err); ok {
 		return true
@@ -150,7 +150,7 @@ const notInitialized = -32000
 // era answer so for other reasons too; [Session.Ping] tells.
 func MayRefuseEra(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
-		return Answered(err) && !status.refusesCaller()
+		return Answered(err) && !status.RefusesCaller()
 	}
 	answer, ok := errors.AsType[*wire.Error](err)
 	if !ok {

@@ -217,7 +217,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	case lost && (!named || answer.Code != wire.MethodNotFound):
 		t.lose()
 		return nil, ErrSessionLost
-	case named && !refusal.refusesCaller():
+	case named && !refusal.RefusesCaller():
 		came.drain()
 		return message, nil
 	case named, answer != nil && message.ID == nil && came.StatusCode < http.StatusInternalServerError:

@@ -192,7 +192,7 @@ func (n *negotiator) roundTrip(ctx context.Context, r *request) (wire.Object, er
 // all, has said nothing about it.
 func probeError(err error) error {
 	status, hasStatus := errors.AsType[*StatusError](err)
-	if hasStatus && status.refusesCaller() {
+	if hasStatus && status.RefusesCaller() {
 		return fmt.Errorf("%s: %w", wire.Discover, err)
 	}
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
@@ -244,7 +244,7 @@ func newestModern(list jsontext.Value) string {
 // refuse the caller, and does not answer a POST in terms of MCP.
 func mayBeSSE(err error) bool {
 	status, ok := errors.AsType[*StatusError](err)
-	if !ok || status.unnamed != nil || status.refusesCaller() {
+	if !ok || status.unnamed != nil || status.RefusesCaller() {
 		return false
 	}
 	switch status.Status {

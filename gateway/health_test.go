@@ -1,0 +1,168 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// gaugesOf returns the present gauges with their attributes.
+func gaugesOf(t *testing.T, reader *metric.ManualReader) map[string]int64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]int64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			gauge, ok := m.Data.(metricdata.Gauge[int64])
+			if !ok {
+				continue
+			}
+			for _, point := range gauge.DataPoints {
+				values[m.Name+" "+point.Attributes.Encoded(attribute.DefaultEncoder())] = point.Value
+			}
+		}
+	}
+	return values
+}
+
+// A server whose list is fresh, and whose gets fail, is ill in /readyz, on the page, in the metrics, in lists and in the log, 3
+// seconds after the first failure at the latest, until a get succeeds.
+func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
+	_, reader := gatewaytest.RecordTelemetry(t)
+	const named = "promptweir.team=eng,promptweir.upstream=p"
+	for name, test := range map[string]struct {
+		failure func(w http.ResponseWriter)
+		reason  string
+		breaker int64
+	}{
+		"denied":        {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "denied", 0},
+		"limited":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, "rate_limited", 0},
+		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0},
+		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2},
+		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log gatewaytest.Log
+			p := gatewaytest.NewPeer(t, "p", "a")
+			p.Settings = "breaker {\n cooldown = \"500ms\"\n}"
+			s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", p), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s.AwaitUpstreams()
+			c := s.Modern("")
+			well := func() bool {
+				ready := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Body
+				page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Body
+				gauges := gaugesOf(t, reader)
+				_, since := gauges["promptweir.upstream.problem.since promptweir.reason="+test.reason+","+named]
+				return !strings.Contains(ready, `"reason"`) && strings.Contains(page, "Nothing needs attention") && !since &&
+					gauges["promptweir.upstream.healthy "+named] == 1 && gauges["promptweir.breaker.state "+named] == 0 &&
+					!strings.Contains(c.Call("prompts/list", "").Body, "partial")
+			}
+			if !well() {
+				t.Fatal("it is ill from the start")
+			}
+			p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+				if call.Method != "prompts/get" {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				test.failure(w)
+				return true
+			})
+			begun := time.Now()
+			upstreamtest.Eventually(t, "it is ill", func() bool {
+				c.Call("prompts/get", gatewaytest.GetParams("p.a"))
+				return strings.Contains(c.Call("prompts/list", "").Body, "partial")
+			})
+			if took := time.Since(begun); took > 3*time.Second {
+				t.Errorf("it is seen after %s", took)
+			}
+			c.Call("prompts/list", "").Want(t, http.StatusOK, `"name":"p.a"`,
+				`"promptweir/partial":[{"upstream":"p","reason":"`+test.reason+`","since":"20`, `"stale":false,"failing":true}]`)
+			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK,
+				`"connected": true`, `"reason": "`+test.reason+`"`, `"since": "20`, `"failing": true`)
+			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK,
+				"1 of 1 upstream in trouble", "connected, but gets fail", test.reason+" since <time>20")
+			gauges := gaugesOf(t, reader)
+			since := gauges["promptweir.upstream.problem.since promptweir.reason="+test.reason+","+named]
+			if healthy := gauges["promptweir.upstream.healthy "+named]; healthy != 0 || since < begun.Unix() || since > time.Now().Unix() {
+				t.Errorf("healthy = %d, since %d", healthy, since)
+			}
+			if got := gauges["promptweir.breaker.state "+named]; got != test.breaker {
+				t.Errorf("the breaker's state is %d, want %d", got, test.breaker)
+			}
+			if test.breaker == 0 && log.Count(`msg="gets fail" upstream=p team=eng reason=`+test.reason+" error=") != 1 {
+				t.Errorf("not logged once:\n%s", log.String())
+			}
+			if opened := `msg=breaker upstream=p team=eng from=closed to=open error=`; test.breaker != 0 && log.Count(opened) != 1 {
+				t.Errorf("not logged once with its cause:\n%s", log.String())
+			}
+			p.Intercept(nil)
+			upstreamtest.Eventually(t, "a get succeeds", func() bool {
+				return strings.Contains(c.Call("prompts/get", gatewaytest.GetParams("p.a")).Body, "messages")
+			})
+			upstreamtest.Eventually(t, "it is well", well)
+			if !strings.Contains(log.String(), `msg="upstream healthy" upstream=p team=eng`) {
+				t.Errorf("that is not logged:\n%s", log.String())
+			}
+		})
+	}
+}
+
+// Who may not know an upstream does not hear of its trouble.
+func TestHealth_GetsThatFailAreNoNewsToOthers(t *testing.T) {
+	billing, find := gatewaytest.NewPeer(t, "billing", "ledger"), gatewaytest.NewPeer(t, "find", "query")
+	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}\n"+
+		gatewaytest.Team("payments", `"group:payments"`, "", billing)+gatewaytest.Team("search", `"user:bob"`, "", find))
+	billing.Intercept(refuseAll("prompts/get"))
+	ann := s.Modern("ann")
+	for range 5 {
+		ann.Call("prompts/get", gatewaytest.GetParams("billing.ledger")).Want(t, http.StatusOK, `"reason":"denied"`)
+	}
+	s.AwaitTrouble("billing")
+	ann.Call("prompts/list", "").Want(t, http.StatusOK, `{"upstream":"billing","reason":"denied"`)
+	if body := s.Modern("bob").Call("prompts/list", "").Body; strings.Contains(body, "billing") || strings.Contains(body, "partial") {
+		t.Errorf("bob is told: %s", body)
+	}
+}
+
+// A server that refuses the gateway's credential is not down: its prompts stay, whatever when_down says.
+func TestHealth_RefusedIsNotDown(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Settings = "when_down = \"hide\"\ngrace = \"1s\""
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	c := s.Modern("")
+	c.WantList("p.a")
+	p.Stop()
+	upstreamtest.Eventually(t, "it is hidden", func() bool { return len(s.Entries(nil)) == 0 })
+	p.Intercept(refuseAll(""))
+	p.Restart()
+	upstreamtest.Eventually(t, "it is up, and listed again", func() bool { return len(s.Entries(nil)) == 1 })
+	c.Call("prompts/list", "").Want(t, http.StatusOK, `"name":"p.a"`, `"reason":"denied"`, `"stale":true`)
+	c.Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"reason":"denied"`)
+}
+
+// refuseAll answers requests of a method, or all, with 403.
+func refuseAll(method string) func(http.ResponseWriter, *http.Request, gatewaytest.Call) bool {
+	return func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if method != "" && call.Method != method {
+			return false
+		}
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	}
+}

@@ -1,0 +1,32 @@
+package upstream
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// A clock that is set back must not make clients wait for as long: what is compared with the time has a monotonic reading.
+func TestConnection_ReopensByTheMonotonicClock(t *testing.T) {
+	t.Parallel()
+	u := config.Upstream{Breaker: config.Breaker{Failures: 1, Cooldown: time.Minute}}
+	opts := Options{Logger: slog.New(slog.DiscardHandler)}
+	e := newEndpoints(u, opts, new(balance), newInstruments(u), func() {})[0]
+	c := newConnection(nil, u, e.health, e.breakerChanged)
+	done, err := c.breaker.Allow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done(errors.New("no answer"))
+	reopens := c.reopensAt()
+	if !strings.Contains(reopens.String(), " m=+") {
+		t.Errorf("it reopens at %s, without a monotonic reading", reopens)
+	}
+	if left := time.Until(reopens); left <= 0 || left > time.Minute {
+		t.Errorf("it reopens in %s", left)
+	}
+}

@@ -1,0 +1,30 @@
+package upstream
+
+import "strings"
+
+// hasCause reports whether a problem, which may be nil, has a reason and a cause already. Causes are the same if their texts
+// differ in digits only, such as in a time or a port.
+func (p *Problem) hasCause(reason Reason, err error) bool {
+	return p != nil && p.Reason == reason && causeText(p.Err) == causeText(err)
+}
+
+func causeText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, err.Error())
+}
+
+// IsRefusal reports whether the server is up and refuses the gateway, or the rate of its requests: it is not down.
+func (p *Problem) IsRefusal() bool { return p.Reason == Denied || p.Reason == RateLimited }
+
+// failsCalls reports whether calls go to the endpoint, although another one has the same prompts, and fail. An open breaker sends
+// them elsewhere, and of what fails some is tried elsewhere.
+func (p *Problem) failsCalls() bool {
+	return p.Failing && !isRetried(p.Reason)
+}
