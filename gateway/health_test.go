@@ -50,8 +50,12 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 		reason  string
 		breaker int64
 	}{
-		"denied":        {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "denied", 0},
-		"limited":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, "rate_limited", 0},
+		"denied":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "denied", 0},
+		"limited": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, "rate_limited", 0},
+		"told to wait": {func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, "rate_limited", 0},
 		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0},
 		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2},
 		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2},

@@ -51,6 +51,11 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 		defer d.stop()
 	}
 	k.endpoint = e
+	if p := e.paused(); p != nil {
+		err = p.refusal(e.name)
+		e.health.fail(k.request.Method, err)
+		return Result{}, err
+	}
 	var lost *connection
 	for try := range 2 {
 		conn := e.await(ctx, lost)
@@ -76,6 +81,7 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 	if errors.Is(err, client.ErrSessionLost) && !client.Started(err) { // each new one is, by this call
 		e.health.fail(k.request.Method, err)
 	}
+	e.heed(err)
 	return result, err
 }
 

@@ -147,6 +147,9 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	caller, measured := c.metrics.start(ctx, request.Method, request.Name)
 	// The caller's context, not the one with the deadline, tells a caller that gave up from an upstream that took too long.
 	defer func() { err = c.finish(caller, measured, result, err) }()
+	if err := c.refusePaused(request); err != nil { // before it takes a slot, or a turn of the rate
+		return Result{}, err
+	}
 	ctx, deadline := withDeadline(caller, c.upstream.Timeout, nil)
 	defer deadline.stop()
 	if relay == nil {
@@ -164,7 +167,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	tried, first := false, error(nil)
 	for i := range max(len(endpoints), c.upstream.Attempts) {
 		// If all breakers are open, a pause of a second does not close any.
-		if retry := i - len(endpoints); retry >= 0 && (!tried || !c.backOff(ctx, deadline, retry)) {
+		if retry := i - len(endpoints); retry >= 0 && (!tried || allPaused(endpoints) || !c.backOff(ctx, deadline, retry)) {
 			break
 		}
 		more := i+1 < max(healthy, c.upstream.Attempts)

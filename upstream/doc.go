@@ -42,6 +42,7 @@
 //     open it only while the server gives no sign of life.
 //   - A server that lists its prompts, and fails every get, is in trouble too: [State.Problem] says so after five in a row, until
 //     a get succeeds.
+//   - A server that asks for a pause by a Retry-After gets it: calls are refused at once, lists and connects wait.
 //   - Messages of a server go to the [Relay] of the call that they belong to, and to no other. Sessions that declare a
 //     client's capabilities come from a pool for each set of capabilities.
 //
@@ -51,6 +52,6 @@
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
 // Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go,
-// endpoint.go, sign_of_life.go, connection.go, blame.go, call_health.go, session_pool.go, legacy_gets.go, merge.go, state.go, problem.go, telemetry.go,
-// errors.go, backoff.go, aliases.go.
+// endpoint.go, sign_of_life.go, connection.go, blame.go, call_health.go, pause.go, session_pool.go, legacy_gets.go, merge.go,
+// state.go, problem.go, telemetry.go, errors.go, backoff.go, aliases.go.
 package upstream

@@ -39,6 +39,8 @@ type endpoint struct {
 	mu         sync.Mutex // serialises update
 	status     atomic.Pointer[status]
 	connection atomic.Pointer[connection] // written by run only
+	// pausedUntil is the last pause that the server asked for; nil before the first. It may be over: see paused.
+	pausedUntil atomic.Pointer[serverPause]
 }
 
 // newEndpoints returns the endpoints of an upstream in configuration order.
@@ -76,7 +78,8 @@ func (e *endpoint) run(ctx context.Context) {
 		if listed && time.Since(begun) > steadyTime {
 			pause.Reset()
 		}
-		wait := pause.NextBackOff()
+		e.heed(err)
+		wait := max(pause.NextBackOff(), e.paused().rest())
 		// A server that only lost its session is still up. The endpoint stays healthy, and calls wait for the new session
 		// instead of failing; if none can be opened, the next round marks the endpoint as down.
 		if listed && errors.Is(err, client.ErrSessionLost) {
@@ -196,6 +199,10 @@ func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
 // isHealthy reports whether a call of the method is likely to be answered.
 func (e *endpoint) isHealthy(method string) bool {
 	c := e.connection.Load()
+	// That it is refused for its rate does not send a call elsewhere, neither before nor after.
+	if p := e.paused(); p != nil && p.reason != RateLimited {
+		return false
+	}
 	return c.session != nil && !c.silent.Load() && c.breaker.State() != gobreaker.StateOpen &&
 		(method != wire.Complete || c.session.Completes())
 }

@@ -91,6 +91,11 @@ func (e *noSessionError) Error() string {
 
 func (e *noSessionError) Unwrap() error { return errNoSession }
 
+// pausedError is the error of a call that was not sent because the server asked for a pause. Nor does it unwrap to the cause.
+type pausedError struct{ cause error }
+
+func (e *pausedError) Error() string { return "the server asked for a pause: " + e.cause.Error() }
+
 // callerGoneError is the end of a call that its caller gave up, by cancelling it or by a deadline.
 type callerGoneError struct{ cause error }
 

@@ -95,6 +95,7 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 		} else if taken == maxTaken {
 			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
 		}
+		e.heed(err)
 		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the session is still there.
 		switch {
 		case errors.Is(err, client.ErrStreamDead):
@@ -110,7 +111,7 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 		if at := opened.Load(); at != nil && time.Since(*at) > steadyTime {
 			pause.Reset()
 		}
-		if err := sleep(ctx, pause.NextBackOff()); err != nil {
+		if err := sleep(ctx, max(pause.NextBackOff(), e.paused().rest())); err != nil {
 			return err
 		}
 	}
@@ -133,6 +134,9 @@ func (e *endpoint) refresh(ctx context.Context, s *client.Session, w *watch) err
 	default:
 	}
 	for {
+		if err := e.awaitPause(ctx); err != nil {
+			return err
+		}
 		bytes, err := e.list(ctx, s, w)
 		if err != nil {
 			return err
@@ -205,6 +209,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 	if errors.Is(err, client.ErrSessionLost) {
 		return 0, err
 	}
+	e.heed(err)
 	// A list that failed leaves the session in use, unless a ping fails too.
 	if isSuspicious(err) || client.MayRefuseEra(err) {
 		if broken := s.Ping(ctx); broken != nil {

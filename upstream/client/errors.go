@@ -32,9 +32,10 @@ var (
 // StatusError is an HTTP response that carries no JSON-RPC response to the request.
 type StatusError struct {
 	Status int
-	// RetryAfter is what the server says about when to come back; 0 if it says nothing.
+	// RetryAfter is what the server says about when to come back, [MaxRetryAfter] at most; 0 if it says nothing.
 	RetryAfter time.Duration
-	// unnamed is a JSON-RPC error in the body that names no request: an answer, if not certainly to this request.
+	// unnamed is a JSON-RPC error in the body: it names no request, so that it is an answer, if not certainly to this one, or the
+	// status says more than it does.
 	unnamed *wire.Error
 }
 
@@ -56,19 +57,38 @@ func (e *StatusError) Unwrap() error {
 	return e.unnamed
 }
 
-// retryAfter reads a Retry-After header with a number of seconds; 0 if it says anything else.
+// MaxRetryAfter bounds what a server may ask for by a Retry-After: longer than most limits of a rate last, and short enough that
+// a mistake does not keep the server away for long.
+const MaxRetryAfter = 5 * time.Minute
+
+// retryAfter reads a Retry-After header, a number of seconds or a date (RFC 9110, section 10.2.3); 0 if it says anything else. A
+// date counts from the response's own Date, if it has one, so that the clocks need not agree.
 func retryAfter(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
+	value := header.Get("Retry-After")
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(MaxRetryAfter/time.Second))) * time.Second //nolint:gosec // it is bounded
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
 		return 0
 	}
-	return time.Duration(seconds) * time.Second
+	now, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(at.Sub(now), 0), MaxRetryAfter)
 }
 
 // RefusesCaller reports whether the server refused the caller, or its rate of requests, and not the request itself.
 func (e *StatusError) RefusesCaller() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
 		e.Status == http.StatusTooManyRequests
+}
+
+// asksForPause reports whether the server says with a 503 when to come back. With a 429 it refuses the caller in any case.
+func (e *StatusError) asksForPause() bool {
+	return e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0
 }
 
 // ProtocolError is an answer that the protocol does not allow.

@@ -217,6 +217,8 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	case lost && (!named || answer.Code != wire.MethodNotFound):
 		t.lose()
 		return nil, ErrSessionLost
+	case named && refusal.asksForPause():
+		refusal.unnamed = answer // which [StatusError.RetryAfter] must not get lost beside
 	case named && !refusal.RefusesCaller():
 		came.drain()
 		return message, nil

@@ -1,0 +1,183 @@
+package upstream_test
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// asksForPause answers with a status and a Retry-After.
+func asksForPause(status int, retryAfter string) func(http.ResponseWriter, *upstreamtest.Request) {
+	return func(w http.ResponseWriter, _ *upstreamtest.Request) {
+		w.Header().Set("Retry-After", retryAfter)
+		w.WriteHeader(status)
+	}
+}
+
+// wantPause checks that an error tells to come back after a time.
+func wantPause(t *testing.T, err error, reason upstream.Reason, after time.Duration) {
+	t.Helper()
+	u, ok := errors.AsType[*upstream.Unavailable](err)
+	if !ok || u.Reason != reason || u.RetryAfter > after || u.RetryAfter < after-time.Second {
+		t.Errorf("error %#v, want %s and %s", err, reason, after)
+	}
+}
+
+func TestPause_CallsAreRefusedMeanwhile(t *testing.T) {
+	t.Parallel()
+	inHalfAMinute := func() string { return time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat) }
+	for name, test := range map[string]struct {
+		status int
+		value  func() string
+		reason upstream.Reason
+		lasts  time.Duration
+	}{
+		"429, seconds":  {429, func() string { return "30" }, upstream.RateLimited, 30 * time.Second},
+		"503, seconds":  {503, func() string { return "30" }, upstream.Unreachable, 30 * time.Second},
+		"429, a date":   {429, inHalfAMinute, upstream.RateLimited, 30 * time.Second},
+		"503, for ever": {503, func() string { return "99999999999999999999" }, upstream.Unreachable, client.MaxRetryAfter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := anywhere()
+			u.Attempts = 3
+			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				p.Handle(wire.PromptsGet, asksForPause(test.status, test.value()))
+				begun := time.Now()
+				_, err := get(t.Context(), c, "p")
+				wantPause(t, err, test.reason, test.lasts)
+				for range 4 {
+					time.Sleep(test.lasts / 10)
+					_, err = get(t.Context(), c, "p")
+					wantPause(t, err, test.reason, test.lasts-time.Since(begun))
+				}
+				if n, took := len(p.Seen(wire.PromptsGet)), time.Since(begun); n != 1 || took != test.lasts/10*4 {
+					t.Errorf("%d gets within %s, want one, and refusals at once", n, took)
+				}
+				if problem := c.State().Problem; problem == nil || problem.Reason != test.reason || !problem.Failing {
+					t.Errorf("after five gets: %+v", problem)
+				}
+				p.Result(wire.PromptsGet, `{"messages":[]}`)
+				time.Sleep(test.lasts * 7 / 10)
+				mustGet(t, c, "p")
+				if problem := c.State().Problem; problem != nil {
+					t.Errorf("after a get that succeeded: %+v", problem)
+				}
+			})
+		})
+	}
+}
+
+// It does not matter for what the server asked for it.
+func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
+	t.Parallel()
+	t.Run("lists", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			time.Sleep(time.Second)
+			p.Handle(wire.PromptsList, asksForPause(http.StatusTooManyRequests, "60"))
+			p.Changed()
+			wantLists(t, p, 0, 2, 2)
+			p.Prompts("p", "q")
+			p.Changed()
+			wantLists(t, p, 59*time.Second, 2, 2)
+			_, err := get(t.Context(), c, "p")
+			wantPause(t, err, upstream.RateLimited, time.Second)
+			wantLists(t, p, 20*time.Second, 3, 4)
+			if names(c) != "p q" || c.State().Problem != nil {
+				t.Errorf("State() = %+v", c.State())
+			}
+		})
+	})
+	t.Run("connects", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			p := upstreamtest.NewModernPeer(t)
+			p.Handle(wire.Discover, asksForPause(http.StatusServiceUnavailable, "60"))
+			p.Handle(wire.Initialize, asksForPause(http.StatusServiceUnavailable, "60"))
+			c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: p}}, func() {})
+			run(t, c)
+			time.Sleep(59 * time.Second)
+			if n := len(p.Seen(wire.Discover)); n != 1 {
+				t.Errorf("%d attempts, want one", n)
+			}
+			_, err := get(t.Context(), c, "p")
+			wantPause(t, err, upstream.Unreachable, time.Second)
+			p.Result(wire.Discover, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"prompts":{}}}`)
+			time.Sleep(10 * time.Second)
+			mustGet(t, c, "p")
+		})
+	})
+}
+
+// A 503 sends calls to the other replica. A 429 does not: the limit is one of the gateway's credential.
+func TestPause_OfOneReplica(t *testing.T) {
+	t.Parallel()
+	one := []string{"p"}
+	for status, refused := range map[int]int{http.StatusServiceUnavailable: 0, http.StatusTooManyRequests: 5} {
+		withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
+			replicas[0].Handle(wire.PromptsGet, asksForPause(status, "60"))
+			failed := 0
+			for range 10 {
+				if _, err := get(t.Context(), c, "p"); err != nil {
+					failed++
+				}
+			}
+			if failed != refused || replicas[0].gets() != 1 || replicas[1].gets() != 10-refused {
+				t.Errorf("HTTP %d: %d failed, the replicas had %d and %d gets", status, failed, replicas[0].gets(), replicas[1].gets())
+			}
+		}, one, one)
+	}
+}
+
+// A JSON-RPC error of the server stays an answer, and the pause is kept all the same.
+func TestPause_BesideAnAnswer(t *testing.T) {
+	t.Parallel()
+	peer := upstreamtest.NewPeer(t)
+	c, _ := startLogged(t, upstreamtest.HTTP("busy", upstreamtest.Serve(t, peer).URL))
+	peer.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+		w.Header().Set("Retry-After", "60")
+		r.Error(w, http.StatusServiceUnavailable, `{"code":-32000,"message":"busy"}`)
+	})
+	_, err := get(t.Context(), c, "p")
+	if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != -32000 {
+		t.Errorf("get = %v, want the server's answer", err)
+	}
+	_, err = get(t.Context(), c, "p")
+	wantPause(t, err, upstream.Unreachable, time.Minute)
+}
+
+// Refused calls take neither a slot nor a turn of the rate, so that the first call after the pause need not wait.
+func TestPause_RefusalsCostNothing(t *testing.T) {
+	t.Parallel()
+	u := anywhere()
+	u.Rate, u.Concurrency = 1, 1
+	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		p.Handle(wire.PromptsGet, asksForPause(http.StatusTooManyRequests, "5"))
+		var refused atomic.Int32
+		begun := time.Now()
+		for range 100 {
+			if _, err := get(t.Context(), c, "p"); unavailable(err) == upstream.RateLimited {
+				refused.Add(1)
+			}
+		}
+		if took := time.Since(begun); refused.Load() != 100 || took != 0 {
+			t.Errorf("%d of 100 were refused in %s", refused.Load(), took)
+		}
+		p.Result(wire.PromptsGet, `{"messages":[]}`)
+		time.Sleep(5 * time.Second)
+		begun = time.Now()
+		mustGet(t, c, "p")
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the first get afterwards waited %s", took)
+		}
+	})
+}
