@@ -83,12 +83,17 @@ func isHost(s string) bool {
 		return net.ParseIP(strings.Split(s, "%")[0]) != nil
 	}
 	last := s[strings.LastIndex(strings.TrimSuffix(s, "."), ".")+1:]
-	if number, _ := regexp.MatchString(`^([0-9]+|0[xX][0-9a-fA-F]*)\.?$`, last); number {
+	if number.MatchString(last) {
 		return net.ParseIP(s) != nil
 	}
-	valid, _ := regexp.MatchString(`^[\pL\pN_]([\pL\pN_.-]*[\pL\pN_.])?$`, s)
-	return valid && !strings.Contains(s, "..")
+	return hostName.MatchString(s) && !strings.Contains(s, "..")
 }
+
+// Compiled once: every URL of a configuration is checked.
+var (
+	number   = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)\.?$`)
+	hostName = regexp.MustCompile(`^[\pL\pN_]([\pL\pN_.-]*[\pL\pN_.])?$`)
+)
 
 // checkHost checks a host to compare with Host headers, whose port is ignored.
 func checkHost(s string) error {

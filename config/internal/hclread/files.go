@@ -22,7 +22,13 @@ const (
 	maxEntries = 100_000
 )
 
-// finder finds the files of a configuration and hands them to the Reader.
+// found is a file that was read.
+type found struct {
+	path    string
+	content []byte
+}
+
+// finder finds the files of a configuration and reads them.
 type finder struct {
 	*Reader
 	// seen holds the real paths of what was read, so that a loop of links ends and no file is loaded twice.
@@ -32,6 +38,8 @@ type finder struct {
 	actual  string
 	files   int
 	entries int
+	// found are the files that were read, in order.
+	found []found
 }
 
 func (f *finder) read(path string) {
@@ -54,7 +62,7 @@ func (f *finder) read(path string) {
 	}
 	before := f.Reported()
 	f.folder(path)
-	if len(f.sources) == 0 && f.Reported() == before {
+	if len(f.found) == 0 && f.Reported() == before {
 		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one there or correct --config.", path)
 	}
 }
@@ -126,7 +134,7 @@ func (f *finder) standIn(path, text string) {
 		}
 		f.seen[actual] = true
 	}
-	f.Parse(path, []byte(text))
+	f.found = append(f.found, found{path, []byte(text)})
 }
 
 // first returns the real path of a file or folder that has not been read yet, under this or another name, and that lies
@@ -241,7 +249,7 @@ func readRegular(path string, limit int64, open func(string, int, fs.FileMode) (
 	return content, err
 }
 
-// add parses what was read.
+// add keeps what was read.
 func (f *finder) add(path string, content []byte, err error) {
 	switch {
 	case errors.Is(err, ErrTooLarge):
@@ -249,7 +257,7 @@ func (f *finder) add(path string, content []byte, err error) {
 	case err != nil:
 		f.unreadable(path, err)
 	default:
-		f.Parse(path, content)
+		f.found = append(f.found, found{path, content})
 	}
 }
 

@@ -33,6 +33,16 @@ type BlockSchema struct {
 // Attributes returns the names of all attributes.
 func (s Schema) Attributes() []string { return slices.Concat(s.Plain, s.External, s.Secret) }
 
+// has reports whether an attribute or a block of that name may stand in the block.
+func (s Schema) has(name string) bool {
+	_, isBlock := s.block(name)
+	return isBlock || s.hasAttribute(name)
+}
+
+func (s Schema) hasAttribute(name string) bool {
+	return slices.Contains(s.Plain, name) || slices.Contains(s.External, name) || slices.Contains(s.Secret, name)
+}
+
 func (s Schema) isPlain(attribute string) bool  { return slices.Contains(s.Plain, attribute) }
 func (s Schema) isSecret(attribute string) bool { return slices.Contains(s.Secret, attribute) }
 
@@ -80,16 +90,24 @@ func (c checker) block(b *hclsyntax.Block, s Schema) {
 	c.attributes(b.Body.Attributes, s, b.Type+".")
 	c.blocks(b.Body.Blocks, s, b.Type+".")
 	for name := range b.Body.Attributes {
-		c.guesses[guess{b, nearest(name, s.names())}] = true
+		c.guess(b, name, s)
 	}
 	for _, inner := range b.Body.Blocks {
-		c.guesses[guess{b, nearest(inner.Type, s.names())}] = true
+		c.guess(b, inner.Type, s)
 	}
+}
+
+// guess notes what was most likely meant by a name in a block. Comparing names takes long, and most are right.
+func (c checker) guess(b *hclsyntax.Block, name string, s Schema) {
+	if !s.has(name) {
+		name = nearest(name, s.names())
+	}
+	c.guesses[guess{b, name}] = true
 }
 
 func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix string) {
 	for name, a := range attributes {
-		if slices.Contains(s.Attributes(), name) {
+		if s.hasAttribute(name) {
 			continue
 		}
 		if !c.mayShow(a, s) {
@@ -103,7 +121,7 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 // nearest name is one whose value may be shown, and the value does not look like a secret.
 func (c checker) mayShow(a *hclsyntax.Attribute, s Schema) bool {
 	meant := nearest(a.Name, s.names())
-	if slices.Contains(s.Unsupported, a.Name) || !slices.Contains(s.Attributes(), meant) {
+	if slices.Contains(s.Unsupported, a.Name) || !s.hasAttribute(meant) {
 		return false
 	}
 	if c.secrets[meant] || takesKey(meant) {
@@ -150,7 +168,7 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		c.Error(at, prefix+name+" is not supported yet", "It would have no effect in this version; remove it.")
 	case s.Elsewhere[name] != "":
 		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, s.Elsewhere[name])
-	case slices.Contains(s.Attributes(), name):
+	case s.hasAttribute(name):
 		c.Error(at, "Unexpected block", "%s is an attribute: write %s = … with an equals sign.", name, name)
 	case isBlock:
 		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, name)

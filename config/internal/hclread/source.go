@@ -14,7 +14,7 @@ type source struct {
 	file       *hcl.File
 	blocks     hclsyntax.Blocks
 	attributes hclsyntax.Attributes
-	tokens     hclsyntax.Tokens
+	tokens     hclsyntax.Tokens // of a broken file
 	// broken means that the file does not parse: blocks holds only those before the first mistake.
 	broken  bool
 	secrets []span
@@ -27,15 +27,19 @@ func newSource(r *Reader, path string, content []byte) *source {
 	return &source{path: path, tokens: tokens, secrets: r.secretSpans(tokens, false), file: &hcl.File{Bytes: content}, budget: fileBudget(content)}
 }
 
-// parse fills in the blocks and reports syntax errors.
-func (s *source) parse(r *Reader) {
-	s.parseBlocks(r)
-	if s.broken { // then neither names nor values were checked, and some may hold a secret by mistake
-		s.secrets = append(r.secretSpans(s.tokens, true), credentialSpans(s.file.Bytes)...)
+// parse fills in the blocks and reports syntax errors. Several sources may be parsed at once: of the Reader, it only reads the
+// names of attributes.
+func (s *source) parse(r *Reader, report *Reporter) {
+	s.parseBlocks(report)
+	if !s.broken {
+		s.tokens = nil // which take more memory than all the rest
+		return
 	}
+	// Neither names nor values were checked, and some may hold a secret by mistake.
+	s.secrets = append(r.secretSpans(s.tokens, true), credentialSpans(s.file.Bytes)...)
 }
 
-func (s *source) parseBlocks(r *Reader) {
+func (s *source) parseBlocks(r *Reporter) {
 	if at := tooDeep(s.tokens); at != nil {
 		s.broken = true
 		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; simplify the expression.", maxNesting)
@@ -73,9 +77,23 @@ func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	}
 }
 
-// topLevel returns the identifiers with which lines outside of brackets begin: types of blocks, and attributes. Of a broken
-// file, that is what can be seen.
+// topLevel returns the types of blocks, and the attributes, at the top level of the file.
 func (s *source) topLevel() map[string]bool {
+	if s.broken {
+		return s.likelyTopLevel()
+	}
+	found := map[string]bool{}
+	for name := range s.attributes {
+		found[name] = true
+	}
+	for _, b := range s.blocks {
+		found[b.Type] = true
+	}
+	return found
+}
+
+// likelyTopLevel returns the identifiers with which lines outside of brackets begin.
+func (s *source) likelyTopLevel() map[string]bool {
 	found, depth, begins := map[string]bool{}, 0, true
 	for i := range s.tokens {
 		t := &s.tokens[i]
