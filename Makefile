@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout pgo soak figures check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak figures check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -85,6 +85,11 @@ bench-fanout: build ## measure 1 000 and 10 000 listening clients: FANOUT='-roun
 	$(call ABOUT,Fan-out)
 	@set -e; for listeners in 1000 10000; do for era in '' -legacy; do \
 		echo '```'; bin/fanout -listeners $$listeners $$era $(FANOUT); echo '```'; echo; done; done
+
+bench-outage: build ## measure 2 000 team files with 10 000 upstreams that are all down: OUTAGE='-strict' fails where a target is missed
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/outage
+	$(call ABOUT,Outage)
+	@bin/outage $(OUTAGE)
 
 pgo: build ## write cmd/promptweir/default.pgo, a profile that go build optimises with
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
