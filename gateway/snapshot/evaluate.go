@@ -30,16 +30,20 @@ func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) 
 
 // evaluate returns the snapshot of the saved lists, without those that are not admitted when ctx ends.
 func (g *Generation) evaluate(ctx context.Context) (*Snapshot, []published) {
-	states, lists := g.states(), make([]published, len(g.Upstreams))
-	admitted := g.admitLists(ctx, func(i int) (offered offer, earlier *admitted, ok bool) {
-		offered, ok = g.offer(i, states[i])
+	s, lists := newSnapshot(g, time.Now()), make([]published, len(g.Upstreams))
+	for i := range s.States {
+		s.States[i] = g.state(i)
+	}
+	s.lists = g.admitLists(ctx, func(i int) (offered offer, earlier *admitted, ok bool) {
+		offered, ok = g.offer(i, s.States[i])
 		return offered, nil, ok
 	})
 	for i := range lists {
-		lists[i].list = admitted[i]
+		lists[i].list = s.lists[i]
+		s.States[i] = g.shown(i, &lists[i], s.States[i])
 	}
-	s := newSnapshot(g, catalog.Merge(g.contributions(lists), g.catalogOptions()), g.shown(lists, states), time.Now())
-	s.setLists(lists)
+	s.Catalog = catalog.Merge(g.contributions(lists), g.catalogOptions())
+	s.complete(nil, g.all())
 	return s, lists
 }
 
@@ -80,32 +84,28 @@ func (g *Generation) contribution(i int, list *published) catalog.Source {
 	return source
 }
 
-// shown returns the states as a snapshot has them: a list counts once it is admitted, and an upstream as tried once its own
-// first list is, or takes longer than others should wait for.
-func (g *Generation) shown(lists []published, states []*upstream.State) []*upstream.State {
-	shown := slices.Clone(states)
-	for i, state := range states {
-		offered, known := g.offer(i, state)
-		p := &lists[i]
-		shown[i] = p.list.degrade(state)
-		if !known || p.list.admits(offered) || p.listed {
-			continue
-		}
-		early := *shown[i]
-		early.Tried = p.running != nil && time.Since(p.running.began) >= admissionBound
-		if p.list == nil {
-			early.Listed, early.Lists, early.Definitions = false, 0, nil
-		}
-		shown[i] = &early
+// shown returns the state of the upstream at index i as a snapshot has it: a list counts once it is admitted, and an upstream as
+// tried once its own first list is, or takes longer than others should wait for.
+func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream.State {
+	offered, known := g.offer(i, state)
+	shown := p.list.degrade(state)
+	if !known || p.list.admits(offered) || p.listed {
+		return shown
 	}
-	return shown
+	early := *shown
+	early.Tried = p.running != nil && time.Since(p.running.began) >= admissionBound
+	if p.list == nil {
+		early.Listed, early.Lists, early.Definitions = false, 0, nil
+	}
+	return &early
 }
 
 // rejections reports what is not in the catalog, or not as its upstream sent it.
 func (s *Snapshot) rejections() (reports []catalog.Report) {
 	byLabel, complete := map[string]*admitted{}, map[string]bool{}
-	for i, u := range s.Upstreams {
-		reports = append(reports, fileReports(&s.Upstreams[i], s.problemsOf(i, s.States[i]))...)
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		reports = append(reports, fileReports(u, s.problemsOf(i, s.States[i]))...)
 		list := s.lists[i]
 		if list == nil {
 			continue
@@ -114,6 +114,20 @@ func (s *Snapshot) rejections() (reports []catalog.Report) {
 		byLabel[u.Name], complete[u.Name] = list, s.WhollyListed(i)
 	}
 	return append(reports, s.admission.unmatched(byLabel, complete)...)
+}
+
+// rejectsLike reports whether another snapshot has the same reports about what upstreams list, or what is in their files. They
+// differ at most in the upstreams that were touched.
+func (s *Snapshot) rejectsLike(other *Snapshot, touched []int) bool {
+	if s.Generation != other.Generation {
+		return false
+	}
+	differs := func(i int) bool {
+		a, b := s.problemsOf(i, s.States[i]), other.problemsOf(i, other.States[i])
+		return s.lists[i] != other.lists[i] || s.WhollyListed(i) != other.WhollyListed(i) ||
+			len(a) != len(b) || len(a) > 0 && &a[0] != &b[0]
+	}
+	return !slices.ContainsFunc(touched, differs)
 }
 
 // published is the part of one upstream in the current snapshot.

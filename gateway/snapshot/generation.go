@@ -43,6 +43,7 @@ type Generation struct {
 
 	admission  *admission
 	sources    []catalog.Source // without prompts
+	index      map[string]int   // of each upstream, by its label
 	connectors map[string]*upstream.Connector
 	teamLimits map[string]*config.Limit
 	// saved are the lists that stand in for upstreams which their connectors have not listed yet, by label.
@@ -66,9 +67,12 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		Sealer: sealer, RequestStates: sealer.For(requestStates),
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
-		sources:      sourcesOf(cfg),
-		connectors:   map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
+		sources:      sourcesOf(cfg), index: map[string]int{},
+		connectors: map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
 		saved: Lists{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
+	}
+	for i := range g.Upstreams {
+		g.index[g.Upstreams[i].Name] = i
 	}
 	if before == nil {
 		g.admission = newAdmission(cfg, nil)
@@ -226,7 +230,7 @@ func (g *Generation) mergesLike(other *Generation) bool {
 // kept returns, for each upstream, the index in an earlier generation at which the same server's list was admitted by the
 // same rules, or -1.
 func (g *Generation) kept(before *Generation) []int {
-	indexes, same := before.indexes(), g.admission.sameTeams(before.admission)
+	indexes, same := before.index, g.admission.sameTeams(before.admission)
 	kept := make([]int, len(g.Upstreams))
 	for i := range g.Upstreams {
 		u := &g.Upstreams[i]
@@ -247,25 +251,21 @@ func (g *Generation) sameServer(other *Generation, i, at int) bool {
 	return serverOf(g.Upstreams[i]) == serverOf(other.Upstreams[at])
 }
 
-// indexes returns the index of each upstream by its label.
-func (g *Generation) indexes() map[string]int {
-	indexes := make(map[string]int, len(g.Upstreams))
-	for i := range g.Upstreams {
-		indexes[g.Upstreams[i].Name] = i
+// all returns the indexes of all upstreams.
+func (g *Generation) all() []int {
+	all := make([]int, len(g.Upstreams))
+	for i := range all {
+		all[i] = i
 	}
-	return indexes
+	return all
 }
 
-// states returns how the upstreams are now, in configuration order.
-func (g *Generation) states() []*upstream.State {
-	states := make([]*upstream.State, len(g.Upstreams))
-	for i := range states {
-		states[i] = &upstream.State{}
-		if len(g.Connectors) > 0 {
-			states[i] = g.Connectors[i].State()
-		}
+// state returns how the upstream at index i is now; the zero value where nothing is contacted.
+func (g *Generation) state(i int) *upstream.State {
+	if len(g.Connectors) == 0 {
+		return &upstream.State{}
 	}
-	return states
+	return g.Connectors[i].State()
 }
 
 // definitions returns the list of the upstream at index i: its connector's, or else the saved one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,8 +54,8 @@ type Publisher struct {
 
 	current       atomic.Pointer[Snapshot]
 	subscriptions subscriptions
-	// changed holds at most one mark: some upstream's state is not in the current snapshot yet.
-	changed chan struct{}
+	// changed are the upstreams whose states, or lists, are not in the current snapshot yet.
+	changed *changes
 	// swapped passes the snapshots that were swapped in to announceChanges.
 	swapped swapped
 	// replacements passes a new generation to Run.
@@ -67,8 +68,8 @@ type Publisher struct {
 	// published are the upstreams' lists as they are in the current snapshot, in its order.
 	published []published
 	reported  map[string]bool
-	// dueAt is when the next upstream that is down is due to be hidden, or the next list to be admitted; zero where none is.
-	dueAt time.Time
+	// due is when upstreams that are down are due to be hidden, or lists to be admitted.
+	due appointments
 	// admissions are the goroutines that admit lists.
 	admissions sync.WaitGroup
 }
@@ -89,7 +90,7 @@ const admissionBound = time.Second
 func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
-		started: time.Now(), reported: map[string]bool{}, changed: make(chan struct{}, 1), replacements: make(chan replacement),
+		started: time.Now(), reported: map[string]bool{}, changed: newChanges(), replacements: make(chan replacement),
 		swapped: swapped{wake: make(chan struct{}, 1)},
 		stopped: make(chan struct{}),
 	}
@@ -106,7 +107,9 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	first, published := g.evaluate(ctx)
 	first.started, p.published = p.started, published
 	p.current.Store(first)
-	p.signal() // Run admits what took longer
+	for i := range g.Upstreams {
+		p.changed.add(g.Upstreams[i].Name) // Run admits what took longer
+	}
 	return p, nil
 }
 
@@ -158,21 +161,13 @@ func (p *Publisher) connector(u config.Upstream, before *Generation) (*upstream.
 		if ok {
 			list = list.known()
 		}
-		return p.newConnector(u, p.signal), list
+		return p.newConnector(u, func() { p.changed.add(u.Name) }), list
 	}
 	list := before.saved[u.Name]
 	if state := old.State(); state.Listed {
 		list = List{Definitions: state.Definitions}.known()
 	}
-	return p.newConnector(u, p.signal), list
-}
-
-// signal asks for a new snapshot. It never blocks.
-func (p *Publisher) signal() {
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
+	return p.newConnector(u, func() { p.changed.add(u.Name) }), list
 }
 
 // Run publishes a snapshot whenever an upstream's state changes, a list is admitted or [Publisher.Replace] is called, until
@@ -190,22 +185,35 @@ func (p *Publisher) Run(ctx context.Context) error {
 	return err
 }
 
+// restFactor is the rest after a publication, in multiples of what it took: with very many upstreams, or a large catalog, states
+// that change all the time take a fifth of one processor at most. What changes meanwhile shares the next snapshot.
+const restFactor = 4
+
 func (p *Publisher) publishChanges(ctx context.Context) error {
+	var rested <-chan time.Time // nil while the publisher does not rest
 	for {
 		var due <-chan time.Time
-		if !p.dueAt.IsZero() {
-			due = time.After(time.Until(p.dueAt))
+		changed := p.changed.wake
+		if rested != nil {
+			changed = nil
+		} else if !p.due.next.IsZero() {
+			due = time.After(time.Until(p.due.next))
 		}
 		select {
-		case <-p.changed:
+		case <-changed:
 		case <-due:
+		case <-rested:
+			rested = nil
+			continue
 		case r := <-p.replacements:
 			p.replace(ctx, r)
 			continue
 		case <-ctx.Done():
 			return nil
 		}
+		began := time.Now()
 		p.publish(ctx, p.Current().Generation)
+		rested = time.After(restFactor * time.Since(began))
 	}
 }
 
@@ -233,15 +241,15 @@ func (p *Publisher) Replace(ctx context.Context, next *Generation) error {
 func (p *Publisher) prepare(ctx context.Context, next *Generation) replacement {
 	ctx, cancel := context.WithTimeout(ctx, admissionBound)
 	defer cancel()
-	current, states := p.Current(), next.states()
+	current := p.Current()
 	r := replacement{next: next, kept: next.kept(current.Generation)}
-	indexes := current.indexes()
+	indexes := current.index
 	r.lists = next.admitLists(ctx, func(i int) (offered offer, earlier *admitted, ok bool) {
 		at, known := indexes[next.Upstreams[i].Name]
 		if r.kept[i] >= 0 || !known || current.lists[at] == nil {
 			return offer{}, nil, false
 		}
-		offered, ok = next.offer(i, states[i])
+		offered, ok = next.offer(i, next.state(i))
 		return offered, current.lists[at], ok
 	})
 	return r
@@ -257,7 +265,7 @@ func (p *Publisher) replace(ctx context.Context, r replacement) {
 // carryOver keeps the lists that the next generation admits alike, with their admissions that are under way, at their
 // upstream's new index. It ends all other admissions, and no list that other rules admitted stays.
 func (p *Publisher) carryOver(before *Generation, r replacement) {
-	carried, indexes := make([]published, len(r.next.Upstreams)), before.indexes()
+	carried, indexes := make([]published, len(r.next.Upstreams)), before.index
 	for i := range carried {
 		if at := r.kept[i]; at >= 0 {
 			carried[i], p.published[at].running = p.published[at], nil
@@ -275,63 +283,83 @@ func (p *Publisher) carryOver(before *Generation, r replacement) {
 // manyStale is the number of stale lists up to which each is merged by itself; for more, a full merge is cheaper.
 const manyStale = 8
 
-// publish makes a snapshot of all current states, swaps it in, and only then has subscriptions woken.
+// publish makes a snapshot of the current states, swaps it in, and only then has subscriptions woken. While the generation stays,
+// it looks only at upstreams that have changed.
 func (p *Publisher) publish(ctx context.Context, g *Generation) {
-	before, states := p.Current(), g.states()
-	stale := p.takeUp(ctx, g, states)
-	merged := before.Catalog
+	before := p.Current()
+	next := before.successor(g)
+	touched := p.touched(before.Generation, g)
+	stale := p.takeUp(ctx, next, touched)
 	switch {
-	case !g.mergesLike(before.Generation) || len(stale) > manyStale:
-		merged = catalog.Merge(g.contributions(p.published), g.catalogOptions())
+	case g != before.Generation && !g.mergesLike(before.Generation), len(stale) > manyStale:
+		next.Catalog = catalog.Merge(g.contributions(p.published), g.catalogOptions())
 	default:
 		for _, i := range stale {
-			merged = merged.With(g.contribution(i, &p.published[i]))
+			next.Catalog = next.Catalog.With(g.contribution(i, &p.published[i]))
 		}
 	}
-	next := before.next(g, merged, g.shown(p.published, states))
-	next.number = before.number + 1
-	next.setLists(p.published)
+	next.complete(before, touched)
 	close(p.current.Swap(next).superseded)
-	p.report(ctx, next.Reports())
-	if merged != before.Catalog || g != before.Generation {
+	if next.Catalog != before.Catalog || g != before.Generation {
 		p.swapped.add(next)
 	}
-	p.stateDir.signal()
+	if isOther := func(i int) bool { return next.lists[i] != before.lists[i] }; g != before.Generation || slices.ContainsFunc(touched, isOther) {
+		p.stateDir.signal()
+	}
+	if next.Catalog != before.Catalog || !next.rejectsLike(before, touched) {
+		p.report(ctx, next.Reports())
+	}
+}
+
+// touched returns the indexes of the upstreams that may have changed since the last snapshot, in order: of another generation,
+// all.
+func (p *Publisher) touched(before, g *Generation) []int {
+	labels, touched := p.changed.take(), p.due.take(time.Now())
+	if g != before {
+		p.due = appointments{}
+		return g.all()
+	}
+	for label := range labels {
+		if i, ok := g.index[label]; ok { // else it is the label of a connector that a reload starts or ends
+			touched = append(touched, i)
+		}
+	}
+	slices.Sort(touched)
+	return slices.Compact(touched)
 }
 
 // takeUp takes the lists that are admitted and begins to admit newer ones. It returns the indexes of those whose part in the
 // catalog changed. It never waits for an admission.
-func (p *Publisher) takeUp(ctx context.Context, g *Generation, states []*upstream.State) (stale []int) {
-	now := time.Now()
-	p.dueAt = time.Time{}
-	for i, state := range states {
-		u := &p.published[i]
+func (p *Publisher) takeUp(ctx context.Context, next *Snapshot, touched []int) (stale []int) {
+	now, g := time.Now(), next.Generation
+	for _, i := range touched {
+		state, u := g.state(i), &p.published[i]
+		p.due.cancel(i)
 		u.take()
 		offered, known := g.offer(i, state)
-		if due := u.pace.due(); known && !u.list.admits(offered) && u.running == nil && !p.wait(now, due) {
+		if due := u.pace.due(); known && !u.list.admits(offered) && u.running == nil && !p.wait(i, now, due) {
 			u.running = p.admit(ctx, g, i, offered)
 			u.running.listed = state.Lists > 0
 		}
 		if u.running != nil {
-			p.wait(now, u.running.began.Add(admissionBound)) // see [Generation.shown]
+			p.wait(i, now, u.running.began.Add(admissionBound)) // see [Generation.shown]
 		}
 		hide, ok := hideAt(&g.Upstreams[i], state)
-		u.hidden = ok && !p.wait(now, hide)
+		u.hidden = ok && !p.wait(i, now, hide)
 		if u.visible() != u.merged {
 			stale = append(stale, i)
 		}
+		next.States[i], next.lists[i] = g.shown(i, u, state), u.list
 	}
 	return stale
 }
 
-// wait reports whether a time is still to come, and has Run publish again then.
-func (p *Publisher) wait(now, due time.Time) bool {
+// wait reports whether a time is still to come, and has Run look at the upstream at index i again then.
+func (p *Publisher) wait(i int, now, due time.Time) bool {
 	if !now.Before(due) {
 		return false
 	}
-	if p.dueAt.IsZero() || due.Before(p.dueAt) {
-		p.dueAt = due
-	}
+	p.due.make(i, due)
 	return true
 }
 
@@ -352,7 +380,7 @@ func (p *Publisher) admit(ctx context.Context, g *Generation, i int, offered off
 				slog.String("upstream", g.Upstreams[i].Name), slog.Duration("took", took))
 		}
 		r.done <- result{list, ended}
-		p.signal()
+		p.changed.add(g.Upstreams[i].Name)
 	})
 	return r
 }

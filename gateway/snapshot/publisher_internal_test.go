@@ -61,7 +61,7 @@ func (r *reloading) announce() {
 // settle publishes until every list is admitted.
 func (r *reloading) settle() {
 	for slices.ContainsFunc(r.published, func(p published) bool { return p.running != nil }) {
-		<-r.changed
+		<-r.changed.wake
 		r.publish(r.t.Context(), r.Current().Generation)
 	}
 }

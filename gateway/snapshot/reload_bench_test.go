@@ -68,7 +68,7 @@ func BenchmarkReload(b *testing.B) {
 			}
 			isRunning := func(u published) bool { return u.running != nil }
 			for p.publish(b.Context(), p.Current().Generation); slices.ContainsFunc(p.published, isRunning); {
-				<-p.changed // what took longer than the start waits for
+				<-p.changed.wake // what took longer than the start waits for
 				p.publish(b.Context(), p.Current().Generation)
 			}
 			turn := 0

@@ -39,7 +39,7 @@ type Snapshot struct {
 	polled  []int
 	started time.Time
 
-	// views are those of the most recent audiences.
+	// views are those of the most recent audiences. Snapshots with the same policy and catalog share them.
 	views *lru.Cache[*policy.Audience, *view]
 	// number is higher than that of every earlier snapshot.
 	number uint64
@@ -47,25 +47,73 @@ type Snapshot struct {
 	superseded chan struct{}
 }
 
-func newSnapshot(g *Generation, merged *catalog.Catalog, states []*upstream.State, started time.Time) *Snapshot {
-	views, err := lru.New[*policy.Audience, *view](maxViews)
-	if err != nil {
-		panic(err) // only for a size below one
+// newSnapshot returns a snapshot without a catalog, states and lists.
+func newSnapshot(g *Generation, started time.Time) *Snapshot {
+	return &Snapshot{
+		Generation: g, States: make([]*upstream.State, len(g.Upstreams)), lists: make([]*admitted, len(g.Upstreams)),
+		started: started, superseded: make(chan struct{}),
 	}
-	s := &Snapshot{Generation: g, Catalog: merged, States: states, started: started, views: views, superseded: make(chan struct{})}
-	for i, state := range states {
-		if !state.Tried {
-			s.untried = append(s.untried, i)
+}
+
+// successor returns the snapshot that follows, as far as nothing has changed. It is to be completed.
+func (s *Snapshot) successor(g *Generation) *Snapshot {
+	next := newSnapshot(g, s.started)
+	next.Catalog, next.number = s.Catalog, s.number+1
+	if g == s.Generation {
+		copy(next.States, s.States)
+		copy(next.lists, s.lists)
+	}
+	return next
+}
+
+// complete fills in what follows from the catalog, the states and the lists. Of the snapshot before, which is nil for the first
+// one, only the upstreams that were touched may differ, or the whole generation. Touched is in order.
+func (s *Snapshot) complete(before *Snapshot, touched []int) {
+	if before == nil || before.Generation != s.Generation {
+		s.untried, s.unhealthy = nil, nil
+		s.polled, s.rejected = s.polledUpstreams(), s.rejections()
+	} else {
+		s.untried, s.unhealthy, s.polled, s.rejected = before.untried, before.unhealthy, before.polled, before.rejected
+		if slices.ContainsFunc(touched, func(i int) bool { return s.States[i].TTL != before.States[i].TTL }) {
+			s.polled = s.polledUpstreams()
 		}
-		if !state.Tried || !state.Listed || state.Problem != nil { // tried and not listed, without a problem: being admitted
-			s.unhealthy = append(s.unhealthy, i)
+		if !s.rejectsLike(before, touched) {
+			s.rejected = s.rejections()
 		}
+	}
+	s.untried = update(s.untried, touched, func(i int) bool { return !s.States[i].Tried })
+	s.unhealthy = update(s.unhealthy, touched, func(i int) bool {
+		state := s.States[i]
+		return !state.Tried || !state.Listed || state.Problem != nil // tried and not listed, without a problem: being admitted
+	})
+	s.views = s.viewsAfter(before)
+}
+
+// update returns a list of indexes with those of the touched that belong in it, and without those that do not. Both are in order.
+func update(list, touched []int, belongs func(i int) bool) []int {
+	var updated []int
+	for _, i := range touched {
+		at, isIn := slices.BinarySearch(list, i)
+		updated = append(updated, list[:at]...)
+		if list = list[at:]; isIn {
+			list = list[1:]
+		}
+		if belongs(i) {
+			updated = append(updated, i)
+		}
+	}
+	return append(updated, list...)
+}
+
+// polledUpstreams returns the indexes for polled.
+func (s *Snapshot) polledUpstreams() (polled []int) {
+	for i, state := range s.States {
 		if state.TTL > 0 {
-			s.polled = append(s.polled, i)
+			polled = append(polled, i)
 		}
 	}
-	slices.SortFunc(s.polled, func(a, b int) int { return cmp.Compare(states[a].TTL, states[b].TTL) })
-	return s
+	slices.SortFunc(polled, func(a, b int) int { return cmp.Compare(s.States[a].TTL, s.States[b].TTL) })
+	return polled
 }
 
 // Superseded is closed once a later snapshot has replaced this one.
@@ -98,7 +146,8 @@ func (s *Snapshot) view(audience *policy.Audience) *view {
 	if v, ok := s.views.Get(audience); ok {
 		return v
 	}
-	fresh := newView(audience, func() *catalog.View { return s.Catalog.View(visibleTo(audience)) })
+	merged := s.Catalog // not s: later snapshots share the views
+	fresh := newView(audience, func() *catalog.View { return merged.View(visibleTo(audience)) })
 	if earlier, ok, _ := s.views.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
 		return earlier
 	}
@@ -141,15 +190,6 @@ func (s *Snapshot) WhollyListed(i int) bool {
 func (s *Snapshot) Definitions(i int) []jsontext.Value {
 	definitions, _ := s.definitions(i, s.States[i])
 	return definitions
-}
-
-// setLists completes a snapshot that nobody has seen yet.
-func (s *Snapshot) setLists(published []published) {
-	s.lists = make([]*admitted, len(published))
-	for i := range published {
-		s.lists[i] = published[i].list
-	}
-	s.rejected = s.rejections()
 }
 
 // Replicas returns the endpoints of the upstream at index i, each of which serves what is admitted of its own list. It is nil
@@ -258,28 +298,33 @@ func (s *Snapshot) CheckListed(audience *policy.Audience) error {
 	return unlisted
 }
 
-// next returns the snapshot that follows. If the policy stays, views that were built are carried over, at a cost in
-// proportion to what changed; views that were not are forgotten.
-func (s *Snapshot) next(g *Generation, merged *catalog.Catalog, states []*upstream.State) *Snapshot {
-	next := newSnapshot(g, merged, states, s.started)
-	if g.Policy != s.Policy {
-		return next
+// viewsAfter returns the views for a snapshot that follows another, which may be nil. If the policy stays, views that were built
+// are carried over, at a cost in proportion to what changed; views that were not are forgotten.
+func (s *Snapshot) viewsAfter(before *Snapshot) *lru.Cache[*policy.Audience, *view] {
+	switch {
+	case before == nil || before.Policy != s.Policy:
+		return newViews()
+	case before.Catalog == s.Catalog:
+		return before.views
 	}
-	var changes []catalog.Change
-	if merged != s.Catalog {
-		changes = catalog.Diff(s.Catalog, merged)
-	}
-	for _, audience := range s.views.Keys() { // from the least to the most recently used
-		before, ok := s.views.Peek(audience)
-		switch {
-		case !ok: // evicted meanwhile
-		case merged == s.Catalog:
-			next.views.Add(audience, before)
-		case before.built.Load():
-			next.views.Add(audience, newView(audience, func() *catalog.View {
-				return before.entries().With(merged, changes, visibleTo(audience))
-			}))
+	views, changes := newViews(), catalog.Diff(before.Catalog, s.Catalog)
+	for _, audience := range before.views.Keys() { // from the least to the most recently used
+		earlier, ok := before.views.Peek(audience)
+		if !ok || !earlier.built.Load() { // evicted meanwhile, or not built
+			continue
 		}
+		merged := s.Catalog
+		views.Add(audience, newView(audience, func() *catalog.View {
+			return earlier.entries().With(merged, changes, visibleTo(audience))
+		}))
 	}
-	return next
+	return views
+}
+
+func newViews() *lru.Cache[*policy.Audience, *view] {
+	views, err := lru.New[*policy.Audience, *view](maxViews)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return views
 }

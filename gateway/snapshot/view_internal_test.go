@@ -27,7 +27,8 @@ func TestViews_AreBounded(t *testing.T) {
 	if n := s.views.Len(); n != maxViews {
 		t.Errorf("%d views are kept, want %d", n, maxViews)
 	}
-	next := s.next(s.Generation, s.Catalog, s.States)
+	next := s.successor(s.Generation)
+	next.complete(s, nil)
 	if kept, ok := next.views.Peek(last); !ok || kept != s.view(last) || next.views.Len() != maxViews {
 		t.Errorf("of %d views the next snapshot has %d, or it lacks that of the latest audience", maxViews, next.views.Len())
 	}
