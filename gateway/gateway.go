@@ -66,10 +66,12 @@ type Gateway struct {
 	logger *slog.Logger
 	guard  dialGuard
 	// pace is that of the signs of life of all upstreams.
-	pace      *rate.Limiter
-	publisher *snapshot.Publisher
-	requests  *requests.Handler
-	transport *transport.Transport
+	pace *rate.Limiter
+	// reconnects is the pace of all connectors.
+	reconnects *upstream.Reconnects
+	publisher  *snapshot.Publisher
+	requests   *requests.Handler
+	transport  *transport.Transport
 
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
@@ -85,7 +87,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: opts, logger: opts.Logger, reloads: make(chan chan<- error),
-		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10),
+		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10), reconnects: upstream.NewReconnects(),
 	}
 	g.loaded.Store(g.startedWith(opts.LastGood))
 	var err error
@@ -102,9 +104,11 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 }
 
 func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Connector {
-	return upstream.New(u, upstream.Options{
+	c := upstream.New(u, upstream.Options{
 		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check, Pace: g.pace,
 	}, changed)
+	c.Share(g.reconnects)
+	return c
 }
 
 // Own tells the gateway an address on which it listens itself, so that no upstream can point back at it. To be called

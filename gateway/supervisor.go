@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -80,9 +81,11 @@ func (s *supervisor) reload(ctx context.Context) error {
 func (g *Gateway) awaitTakeover(ctx context.Context, before, next *snapshot.Generation) {
 	ctx, cancel := context.WithTimeout(ctx, takeoverBound)
 	defer cancel()
+	taking := replacing(before, next)
+	isTried := func(c *upstream.Connector) bool { return c.State().Tried }
 	for {
 		s := g.Snapshot() // a connector that changes causes another
-		if tookOver(before, next) {
+		if taking = slices.DeleteFunc(taking, isTried); len(taking) == 0 {
 			return
 		}
 		select {
@@ -93,14 +96,14 @@ func (g *Gateway) awaitTakeover(ctx context.Context, before, next *snapshot.Gene
 	}
 }
 
-// tookOver reports whether each connector that replaces one of an earlier generation has been tried.
-func tookOver(before, next *snapshot.Generation) bool {
+// replacing returns the connectors that replace one of an earlier generation.
+func replacing(before, next *snapshot.Generation) (replacing []*upstream.Connector) {
 	for _, connector := range next.Connectors {
-		if before.Connector(connector.Upstream().Name) != nil && !connector.State().Tried {
-			return false
+		if old := before.Connector(connector.Upstream().Name); old != nil && old != connector {
+			replacing = append(replacing, connector)
 		}
 	}
-	return true
+	return replacing
 }
 
 // retire ends the connectors that are not in the next generation, once their calls are over. It does not wait, and returns

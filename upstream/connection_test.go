@@ -54,6 +54,22 @@ func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
 	})
 }
 
+// Each change is looked at by everybody who shows states.
+func TestReconnect_AnOutageThatGoesOnIsNoChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		changes := 0
+		c := upstream.New(anywhere(), upstream.Options{Transport: failing{&at}}, func() { changes++ })
+		run(t, c)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if len(at) < 30 || changes != 1 {
+			t.Errorf("%d changes in %d attempts, want 1", changes, len(at))
+		}
+	})
+}
+
 func TestReconnect_ResetsBackoffAfterGoodSession(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {

@@ -74,6 +74,14 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	return c
 }
 
+// Share makes the connector reconnect at a pace that others share. To be called before [Connector.Run]; without it, the pace is the
+// connector's own.
+func (c *Connector) Share(pace *Reconnects) {
+	for _, e := range c.endpoints {
+		e.reconnects = pace
+	}
+}
+
 // Upstream returns the configuration that the connector was made with.
 func (c *Connector) Upstream() config.Upstream { return c.upstream }
 

@@ -52,6 +52,6 @@
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
 // Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go,
-// endpoint.go, sign_of_life.go, connection.go, blame.go, call_health.go, pause.go, session_pool.go, legacy_gets.go, merge.go,
+// endpoint.go, reconnects.go, sign_of_life.go, connection.go, blame.go, call_health.go, pause.go, session_pool.go, legacy_gets.go, merge.go,
 // state.go, problem.go, telemetry.go, errors.go, backoff.go, aliases.go.
 package upstream

@@ -26,6 +26,8 @@ type endpoint struct {
 	onChange func()
 	logger   *slog.Logger
 	metrics  *instruments
+	// reconnects is the pace that the endpoint shares with others.
+	reconnects *Reconnects
 	// isReplica says that there are other endpoints, so that it matters which of them lists a prompt.
 	isReplica bool
 	// balance is the connector's. It guards load, which is that of the calls where there are other endpoints.
@@ -54,7 +56,8 @@ func newEndpoints(u config.Upstream, opts Options, b *balance, metrics *instrume
 		}
 		e := &endpoint{
 			name: u.Name, upstream: u, dialer: dialer, onChange: onChange, metrics: metrics, isReplica: len(dialers) > 1, pace: opts.Pace, balance: b,
-			logger: logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
+			reconnects: NewReconnects(),
+			logger:     logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 		}
 		e.health = &callHealth{onChange: e.callsChanged}
 		e.status.Store(&status{EndpointState: EndpointState{Address: dialer.Address()}})
@@ -68,6 +71,7 @@ func newEndpoints(u config.Upstream, opts Options, b *balance, metrics *instrume
 func (e *endpoint) run(ctx context.Context) {
 	defer e.replace(noConnection())
 	defer e.dialer.CloseIdleConnections()
+	defer e.reconnects.ended(e)
 	pause := newBackoff()
 	for {
 		begun := time.Now()
@@ -88,6 +92,7 @@ func (e *endpoint) run(ctx context.Context) {
 			renewing.renewing = true
 			e.replace(renewing)
 		} else {
+			wait = max(wait, e.reconnects.failed(e))
 			e.markDown(ctx, err, wait)
 		}
 		if sleep(ctx, wait) != nil {
@@ -104,6 +109,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 		return false, err
 	}
 	defer session.Close()
+	e.reconnects.ended(e)
 	conn := newConnection(session, e.upstream, e.health, e.breakerChanged)
 	conn.pool = newSessionPool(ctx, e.name, e.logger, session)
 	defer conn.pool.close()
@@ -158,14 +164,17 @@ func (e *endpoint) noSession(conn *connection) error {
 
 // markDown records that there is no session, and that the next attempt comes after a wait.
 func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) {
-	reason := reasonOf(err)
-	// Once for each outage and cause, not for each attempt.
-	if s := e.status.Load(); s.Connected || !s.Problem.hasCause(reason, err) {
+	reason, before := reasonOf(err), e.status.Load()
+	known := !before.Connected && before.Problem.hasCause(reason, err)
+	if !known { // once for each outage and cause, not for each attempt
 		e.logger.WarnContext(ctx, "upstream down", slog.String("reason", string(reason)), slog.Any("error", err))
 	}
 	down := noConnection()
 	down.retryAt, down.forgotten = time.Now().Add(wait), errors.Is(err, client.ErrSessionLost)
 	e.replace(down)
+	if before.tried && known {
+		return // an outage that goes on is no change, and a change costs everybody who looks at states
+	}
 	e.update(func(s *status) {
 		s.Connected = false
 		s.setProblem(reason, err)

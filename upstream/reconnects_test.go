@@ -1,0 +1,66 @@
+package upstream
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// add adds endpoints of a team that are down, and returns them.
+func (r *Reconnects) add(team string, n int) []*endpoint {
+	endpoints := make([]*endpoint, n)
+	for i := range endpoints {
+		endpoints[i] = &endpoint{upstream: config.Upstream{Team: team}}
+		r.failed(endpoints[i])
+	}
+	return endpoints
+}
+
+// attempts returns how often in a second endpoints are tried on average, all of which failed again.
+func (r *Reconnects) attempts(endpoints []*endpoint) (perSecond float64) {
+	const rounds = 20
+	for _, e := range endpoints {
+		var total time.Duration
+		for range rounds {
+			total += r.failed(e)
+		}
+		perSecond += rounds / total.Seconds()
+	}
+	return perSecond
+}
+
+func within(t *testing.T, what string, got, least, most float64) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s: %.4g, want %.4g to %.4g", what, got, least, most)
+	}
+}
+
+func TestReconnects_ShareARate(t *testing.T) {
+	t.Parallel()
+	r := NewReconnects()
+	var all []*endpoint
+	for team := range 2_000 {
+		all = append(all, r.add(fmt.Sprint("team", team), 5)...)
+	}
+	within(t, "attempts per second", r.attempts(all), 0.9*reconnectRate, 1.1*reconnectRate)
+}
+
+func TestReconnects_ATeamWaitsBecauseOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r := NewReconnects()
+	many, one := r.add("many", 10_000), r.add("one", 1)
+	within(t, "attempts per second for the team with many", r.attempts(many), 0.45*reconnectRate, 0.55*reconnectRate)
+	if wait := r.failed(one[0]); wait > firstBackoff {
+		t.Errorf("the other team's endpoint waits for %s", wait)
+	}
+	for _, e := range many {
+		r.ended(e)
+	}
+	r.ended(one[0])
+	if len(r.down) > 0 {
+		t.Errorf("%d teams are still known", len(r.down))
+	}
+}
