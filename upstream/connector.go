@@ -95,9 +95,10 @@ func (c *Connector) Run(ctx context.Context) error {
 		return nil
 	}
 	var running sync.WaitGroup
-	for _, e := range c.endpoints {
+	for _, e := range c.endpoints[1:] {
 		running.Go(func() { e.run(ctx) })
 	}
+	c.endpoints[0].run(ctx) // here: most upstreams have one, and there may be thousands
 	running.Wait()
 	return nil
 }

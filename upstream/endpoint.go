@@ -73,6 +73,9 @@ func (e *endpoint) run(ctx context.Context) {
 	defer e.dialer.CloseIdleConnections()
 	defer e.reconnects.ended(e)
 	pause := newBackoff()
+	if wait := e.reconnects.begin(); wait > 0 && sleep(ctx, wait) != nil {
+		return
+	}
 	for {
 		begun := time.Now()
 		listed, err := e.connect(ctx)

@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
@@ -63,4 +64,22 @@ func TestReconnects_ATeamWaitsBecauseOfItsOwn(t *testing.T) {
 	if len(r.down) > 0 {
 		t.Errorf("%d teams are still known", len(r.down))
 	}
+}
+
+func TestReconnects_SpreadFirstAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := NewReconnects()
+		var last time.Duration
+		for range firstBurst {
+			last = max(last, r.begin())
+		}
+		if last > 0 {
+			t.Errorf("one of the first %d waits for %s", firstBurst, last)
+		}
+		for range 2 * firstRate {
+			last = max(last, r.begin())
+		}
+		within(t, "seconds until the last attempt begins", last.Seconds(), 1.9, 2.1)
+	})
 }

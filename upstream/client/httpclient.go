@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,9 +31,9 @@ const (
 
 // httpClient is what the sessions with one address share: its connections, access tokens, and the configured headers.
 type httpClient struct {
-	// network keeps connections, fresh makes a new one for each request.
+	// network keeps connections. Fresh, which few servers ever need, makes a new one for each request.
 	network atomic.Pointer[http.RoundTripper]
-	fresh   http.RoundTripper
+	fresh   func() http.RoundTripper
 	// newNetwork returns another network like the first; nil if that is none of our own.
 	newNetwork func() *http.Transport
 	tokens     *tokenSource // nil without an oauth block
@@ -44,19 +45,22 @@ type httpClient struct {
 // newHTTPClient returns the client of one address. The tokens are the upstream's, or nil.
 func newHTTPClient(server config.Upstream, opts Options, tokens *tokenSource) *httpClient {
 	c := &httpClient{
-		fresh: opts.Transport, tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
+		tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
 	}
 	if len(server.URLs) > 0 { // there is none where a configuration was loaded without the environment that it needs
 		c.url = server.URLs[0]
 	}
 	if opts.Transport != nil {
 		c.network.Store(&opts.Transport)
+		c.fresh = func() http.RoundTripper { return opts.Transport }
 		return c
 	}
 	c.newNetwork = func() *http.Transport { return newNetwork(server.Concurrency, server.TLS, opts.DialGuard) }
-	fresh := c.newNetwork()
-	fresh.DisableKeepAlives = true
-	c.fresh = fresh
+	c.fresh = sync.OnceValue(func() http.RoundTripper {
+		fresh := c.newNetwork()
+		fresh.DisableKeepAlives = true
+		return fresh
+	})
 	c.setNetwork(c.newNetwork())
 	return c
 }
@@ -143,7 +147,7 @@ func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*http
 		switch {
 		case err != nil && used.isStale() && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
 			// Not from the pool: if the server restarted, all connections in it are stale.
-			network, used = c.fresh, nil
+			network, used = c.fresh(), nil
 			continue
 		case err != nil:
 			return nil, withoutURL(err)
