@@ -29,7 +29,9 @@ type queue struct {
 	timeout time.Duration
 	limiter *rate.Limiter // nil without a limit
 
-	mu       sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows
+	// calls are those that got a slot and have not ended. They outnumber the slots taken while clients are asked.
+	calls    int
 	inFlight int
 	limit    adaptive
 	closed   bool
@@ -41,7 +43,7 @@ type queue struct {
 	waiting int
 	// wake hands out slots when the rate allows the next call; nil if nothing waits for that.
 	wake *time.Timer
-	// idle is closed once no slot is taken after close.
+	// idle is closed once there are no calls after close.
 	idle chan struct{}
 }
 
@@ -69,8 +71,8 @@ func newQueue(concurrency int, timeout time.Duration, limiter *rate.Limiter) *qu
 	}
 }
 
-// acquire waits for a slot, for a call that has some time left. Without one, the error is ErrRetired or a [*queueError]. Release
-// must be called for each slot.
+// acquire waits for a slot, for a call that has some time left. Without one, the error is ErrRetired or a [*queueError]. End must be
+// called for each call that got one.
 func (q *queue) acquire(ctx context.Context, caller Caller, left time.Duration) error {
 	q.mu.Lock()
 	if q.closed {
@@ -78,7 +80,7 @@ func (q *queue) acquire(ctx context.Context, caller Caller, left time.Duration) 
 		return ErrRetired
 	}
 	if q.waiting == 0 && q.freeLocked() && (q.limiter == nil || q.limiter.Allow()) {
-		q.takeLocked()
+		q.beginLocked()
 		q.mu.Unlock()
 		return nil
 	}
@@ -101,6 +103,7 @@ func (q *queue) acquire(ctx context.Context, caller Caller, left time.Duration) 
 	case err := <-w.granted: // at the last moment
 		if err == nil {
 			q.giveLocked()
+			q.endLocked()
 		}
 	default:
 		q.leaveLocked(w)
@@ -192,7 +195,7 @@ func (q *queue) takesLocked() time.Duration {
 // needLocked returns how much time a call must have left to be sent.
 func (q *queue) needLocked() time.Duration {
 	// An estimate is no promise. But of an upstream that usually times out, no call that has waited at all would be sent.
-	return min(q.takesLocked()+2*q.usual.deviation, q.timeout*9/10)
+	return min(q.takesLocked()+2*q.usual.deviation, q.timeout-q.timeout/10)
 }
 
 // evictLocked refuses the latest call of the longest line, unless a line of this length would be as long.
@@ -244,12 +247,17 @@ func (q *queue) grantLocked() {
 		if lineOf(first).calls.Len() > 0 {
 			q.turns.MoveToBack(first)
 		}
-		q.takeLocked()
+		q.beginLocked()
 		w.granted <- nil
 	}
 }
 
 func (q *queue) freeLocked() bool { return q.inFlight < q.limit.now }
+
+func (q *queue) beginLocked() {
+	q.calls++
+	q.takeLocked()
+}
 
 func (q *queue) takeLocked() {
 	q.inFlight++
@@ -269,26 +277,41 @@ func (q *queue) wakeLocked(after time.Duration) {
 	})
 }
 
-// release gives back the slot of a call that had it since begun; zero where its time says nothing about the server.
-func (q *queue) release(begun time.Time) {
+// lend gives back the slot of a call that goes on without it.
+func (q *queue) lend() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !begun.IsZero() {
+	q.giveLocked()
+}
+
+// end ends a call, which gives back its slot if it holds one. Begun is since when it has had it; zero where its time says nothing
+// about the server.
+func (q *queue) end(holds bool, begun time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if holds && !begun.IsZero() {
 		now := time.Now()
 		took := now.Sub(begun)
 		q.usual.add(took)
 		q.cycle.end(now, q.limit.now)
 		q.limit.end(took, q.waiting > 0, q.inFlight)
 	}
-	q.giveLocked()
+	if holds {
+		q.giveLocked()
+	}
+	q.endLocked()
 }
 
 func (q *queue) giveLocked() {
 	q.inFlight--
 	q.cycle.run(!q.freeLocked())
 	q.grantLocked()
-	if q.closed && q.inFlight == 0 {
-		q.endLocked()
+}
+
+// endLocked notes that a call has ended.
+func (q *queue) endLocked() {
+	if q.calls--; q.closed && q.calls == 0 {
+		close(q.idle)
 	}
 }
 
@@ -317,26 +340,19 @@ func (q *queue) tryTake() bool {
 	return true
 }
 
-// close refuses all calls that wait and that come, with ErrRetired. The channel is closed when no slot is taken any more.
+// close refuses all calls that wait and that come, with ErrRetired. The channel is closed when no call is left.
 func (q *queue) close() (idle <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	wasClosed := q.closed
 	q.closed = true
 	for q.waiting > 0 {
 		w, _ := lineOf(q.turns.Front()).calls.Front().Value.(*waiter)
 		q.leaveLocked(w)
 		w.granted <- ErrRetired
 	}
-	if q.inFlight == 0 {
-		q.endLocked()
-	}
-	return q.idle
-}
-
-func (q *queue) endLocked() {
-	select {
-	case <-q.idle:
-	default:
+	if !wasClosed && q.calls == 0 {
 		close(q.idle)
 	}
+	return q.idle
 }

@@ -124,6 +124,33 @@ func TestRelay_LendsSlotDuringReply(t *testing.T) {
 	})
 }
 
+func TestRelay_KeepsARetiredConnectorDuringReply(t *testing.T) {
+	t.Parallel()
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		answered := make(chan struct{})
+		p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
+		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			w.Header().Set("Content-Type", wire.ContentSSE)
+			upstreamtest.Event(w, rootsRequest)
+			<-answered
+			time.Sleep(time.Second)
+			upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, jsontext.Value(`{"messages":[]}`))))
+		})
+		var asked atomic.Int32
+		ended := make(chan error, 1)
+		begun := time.Now()
+		go func() { ended <- getFor(t.Context(), c, rooted(&asked, time.Hour)) }()
+		synctest.Wait()
+		c.Retire(t.Context())
+		if after, want := since(begun), time.Hour+time.Second; after != want {
+			t.Errorf("Retire returned after %s, want %s", after, want)
+		}
+		if err := <-ended; err != nil || asked.Load() != 1 {
+			t.Errorf("the get: %v; %d were asked", err, asked.Load())
+		}
+	})
+}
+
 func TestRelay_PreventsRetryAfterServerRequest(t *testing.T) {
 	t.Parallel()
 	u := anywhere()

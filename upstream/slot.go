@@ -29,7 +29,10 @@ func (s *slot) lend() (takeBack func()) {
 	defer s.mu.Unlock()
 	s.lending++
 	s.lent = true
-	s.freeLocked(time.Time{})
+	if s.held {
+		s.held = false
+		s.queue.lend()
+	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -39,7 +42,7 @@ func (s *slot) lend() (takeBack func()) {
 	}
 }
 
-// release frees the slot. Measured says that the time since it was taken is how long the server takes.
+// release ends the call. Measured says that the time since the slot was taken is how long the server takes.
 func (s *slot) release(measured bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,12 +50,6 @@ func (s *slot) release(measured bool) {
 	if !measured || s.lent {
 		begun = time.Time{}
 	}
-	s.freeLocked(begun)
-}
-
-func (s *slot) freeLocked(begun time.Time) {
-	if s.held {
-		s.held = false
-		s.queue.release(begun)
-	}
+	s.queue.end(s.held, begun)
+	s.held = false
 }
