@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 )
@@ -106,8 +107,8 @@ func replacing(before, next *snapshot.Generation) (replacing []*upstream.Connect
 	return replacing
 }
 
-// retire ends the connectors that are not in the next generation, once their calls are over. It does not wait, and returns
-// how many they are.
+// retire ends the connectors that are not in the next generation, once their calls are over. It does not wait, and returns how many
+// they are. A call that asks its client more than once may be cut off, so that no server keeps a connector for ever.
 func (s *supervisor) retire(ctx context.Context, before, next *snapshot.Generation) (retired int) {
 	for _, connector := range before.Connectors {
 		if next.Connector(connector.Upstream().Name) == connector {
@@ -118,7 +119,8 @@ func (s *supervisor) retire(ctx context.Context, before, next *snapshot.Generati
 		delete(s.cancels, connector)
 		s.group.Go(func() error {
 			defer cancel()
-			bound, stop := context.WithTimeout(ctx, connector.Upstream().Timeout) // only calls that ask a person take longer, and are cut off
+			// The timeout of a call does not count while it asks its client.
+			bound, stop := context.WithTimeout(ctx, connector.Upstream().Timeout+requests.ReplyBound)
 			defer stop()
 			connector.Retire(bound)
 			return nil

@@ -29,8 +29,8 @@ const (
 	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one principal.
 	maxParked     = 1000
 	maxParkedEach = 100
-	// replyBound is how long a client may take to reply to one server request.
-	replyBound = 10 * time.Minute
+	// ReplyBound is how long a client may take to reply to one server request.
+	ReplyBound = 10 * time.Minute
 )
 
 // outcome is what an upstream answered to a get.
@@ -294,7 +294,7 @@ func (g *parkedGet) sendServerRequest(ctx context.Context, method string, params
 	if params != nil {
 		request = request.With("params", params)
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyBound)
+	ctx, cancel := context.WithTimeout(ctx, ReplyBound)
 	defer cancel()
 	reply := make(chan jsontext.Value, 1)
 	g.mu.Lock()

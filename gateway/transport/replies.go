@@ -4,19 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-const (
-	// replyBound is how long a client may take to reply to a server request.
-	replyBound = 10 * time.Minute
-	// maxAwaited bounds the replies that are awaited from one session at a time.
-	maxAwaited = 16
-)
+// maxAwaited bounds the replies that are awaited from one session at a time.
+const maxAwaited = 16
 
 // replies are those awaited from clients of the legacy era. A reply counts only from the session that the server request was
 // sent to, and once. Ids are random, so that a reply that reaches another replica matches nothing there. The zero value is
@@ -41,7 +37,7 @@ func (q *replies) request(
 	if !send(wire.AppendCall(nil, quoted, method, params)) {
 		return nil, wire.NewError(wire.InternalError, "The request that this belongs to has ended")
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyBound)
+	ctx, cancel := context.WithTimeout(ctx, requests.ReplyBound)
 	defer cancel()
 	select {
 	case m := <-reply:

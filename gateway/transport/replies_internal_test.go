@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -47,7 +48,7 @@ func TestReplies_AreBounded(t *testing.T) {
 		synctest.Wait()
 		q.end(sessionID{'b'})
 		waiting.Wait()
-		if waited := time.Since(begun); waited != replyBound || len(q.awaited) != 0 {
+		if waited := time.Since(begun); waited != requests.ReplyBound || len(q.awaited) != 0 {
 			t.Errorf("after %v, %d sessions await replies; want none after the bound", waited, len(q.awaited))
 		}
 		q.close()
