@@ -21,7 +21,7 @@ type block struct {
 }
 
 // exceeds reports whether the block's patterns could take more steps of a value than they may.
-func (b block) exceeds(raw []byte) bool { return len(raw)*b.instructions > maxSteps }
+func (b block) exceeds(raw []byte) bool { return int64(len(raw))*int64(b.instructions) > maxSteps }
 
 // Finding is one thing that a block forbids.
 type Finding struct {
