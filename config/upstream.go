@@ -35,6 +35,10 @@ const (
 
 	defaultGrace = time.Minute
 	maxAttempts  = 10
+	// maxTimeout bounds a call, because what waits for calls to end must not wait for ever.
+	maxTimeout = time.Hour
+	// maxDuration is as good as never, and far from the longest time that can be added to another.
+	maxDuration = 366 * 24 * time.Hour
 )
 
 // Upstream is one upstream block: a named MCP server.
@@ -201,7 +205,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	if u.Transport == SSE && u.Protocol == "2026-07-28" {
 		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no HTTP+SSE; change protocol or transport.")
 	}
-	hclread.Set(b, "timeout", &u.Timeout, parseDuration)
+	hclread.Set(b, "timeout", &u.Timeout, parseTimeout)
 	hclread.Set(b, "refresh", &u.Refresh, parseRefresh)
 	r.decodeCounts(b, &u)
 	hclread.Float(b, "rate", minRate, maxRate, &u.Rate)
@@ -243,7 +247,18 @@ func parseDuration(s string) (time.Duration, error) {
 	if d <= 0 {
 		return 0, errors.New(`is not positive; write it like "10s"`)
 	}
+	if d > maxDuration {
+		return 0, errors.New(`is longer than a year; write a shorter one, like "24h"`)
+	}
 	return d, nil
+}
+
+// parseTimeout reads how long a call may take.
+func parseTimeout(s string) (time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil && d > maxTimeout {
+		return 0, errors.New(`is longer than an hour; write it like "30s" (the time during which a client is asked for input does not count)`)
+	}
+	return parseDuration(s)
 }
 
 // parseRefresh keeps a gateway from burdening a server with lists.

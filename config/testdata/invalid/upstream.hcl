@@ -16,10 +16,12 @@ team "a" {
     protocol  = "2025-11-52"             # ERROR: is not one of: auto, 2024-11-05
     timeout   = "10"                     # ERROR: is not a duration
     refresh   = "-5s"                    # ERROR: is not positive
+    breaker { cooldown = "8785h" }       # ERROR: is longer than a year
   }
   upstream "d" {
     url         = "https://user:pw@d.example.com" # ERROR: Invalid upstream URL; (sensitive) has a user or password
     refresh     = "9900ms"               # ERROR: is less than 10s, the shortest interval
+    timeout     = "876000h"              # ERROR: is longer than an hour
     concurrency = 0                      # ERROR: must be a whole number from 1
     max_prompts = -1                     # ERROR: must be a whole number from 1
     max_message = "4MiB"                 # ERROR: max_message must be a number
