@@ -109,7 +109,10 @@ func serveUntilDone(
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.Run(upstreams) })
-	group.Go(func() error { return reloadOnChange(ctx, g, files, hangups) })
+	// Not with ctx: while clients are served as before, a prompt that is hidden or a token that is withdrawn counts as before.
+	reloads, stopReloads := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopReloads()
+	group.Go(func() error { return reloadOnChange(reloads, g, files, hangups) })
 	group.Go(func() error { return releaseStartupMemory(ctx, func() bool { return g.Ready().Ready }) })
 	group.Go(endpoint.serve)
 	group.Go(admin.serve)
@@ -121,6 +124,7 @@ func serveUntilDone(
 			logger.InfoContext(ctx, "no longer ready, stopping soon", slog.Duration("drain_delay", cfg.DrainDelay))
 			time.Sleep(cfg.DrainDelay)
 		}
+		stopReloads()
 		logger.InfoContext(ctx, "stopping")
 		endpoint.stop(cfg.DrainTimeout, logger)
 		admin.stop(cutOffBound, logger)

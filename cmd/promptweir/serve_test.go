@@ -273,6 +273,27 @@ func TestServe_AnnouncesItsEnd(t *testing.T) {
 	}
 }
 
+// A prompt that is hidden meanwhile must not be shown for the rest of the delay.
+func TestServe_ReloadsBeforeItsEnd(t *testing.T) {
+	folder := draining(t, `drain_delay = "1h"`)
+	p := serve(t, folder)
+	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
+	defer listen.Body.Close()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "unready", func() bool { status, _ := p.page(t, "/readyz"); return status == http.StatusServiceUnavailable })
+	hide := "hide \"all\" { prompts = [\"*\"] }\n"
+	if err := os.WriteFile(filepath.Join(folder, "hide.hcl"), []byte(hide), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the reload", func() bool { return strings.Contains(p.logged(), "configuration reloaded") })
+	if got := p.get(t, "greeter.pid", ""); got.Error == nil {
+		t.Errorf("a prompt that is hidden now is got: %s", got.text())
+	}
+	p.stop(t)
+}
+
 func TestServe_EndsWithoutDelayWhileNoClientIsConnected(t *testing.T) {
 	p := serve(t, draining(t, `drain_delay = "1h"`))
 	if code := p.stop(t); code != exitDone {
