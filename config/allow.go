@@ -153,6 +153,20 @@ func (a allowed) team(name string) *grants {
 	return g
 }
 
+// same reports whether two allow blocks let a team use the same. Each may be nil.
+func (g *grants) same(other *grants) bool {
+	if g == nil || other == nil {
+		return g == other
+	}
+	patterns := func(a, b []Pattern) bool {
+		return slices.EqualFunc(a, b, func(a, b Pattern) bool { return a.String() == b.String() })
+	}
+	return g.team == other.team && g.bare == other.bare && g.prefixesCount == other.prefixesCount &&
+		g.maxMessage == other.maxMessage && g.maxPrompts == other.maxPrompts && g.concurrency == other.concurrency &&
+		patterns(g.env, other.env) && patterns(g.files, other.files) && patterns(g.commands, other.commands) &&
+		patterns(g.hosts, other.hosts) && patterns(g.prefixes, other.prefixes)
+}
+
 // AllowEnv implements [hclread.Access].
 func (g *grants) AllowEnv(name string) error {
 	switch {

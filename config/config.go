@@ -14,6 +14,8 @@ type Config struct {
 	Lock Lock
 	// TeamFiles are the files with teams, as they were written.
 	TeamFiles TeamFiles
+
+	evaluated *evaluated
 }
 
 // Upstreams returns the upstreams of all teams in configuration order.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -46,6 +47,7 @@ func write(t *testing.T, files ...string) string {
 func comparer() cmp.Options {
 	return cmp.Options{
 		cmp.AllowUnexported(Upstream{}),
+		cmpopts.IgnoreFields(Config{}, "evaluated"),
 		cmp.Comparer(func(a, b Pattern) bool { return a.String() == b.String() }),
 		cmp.Comparer(func(a, b *Condition) bool { return a == b || a != nil && b != nil && a.text == b.text }),
 		cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() }),

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"slices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -15,6 +16,10 @@ type decoder struct {
 	listeners listeners
 	allowed   allowed
 	overrides overrides
+
+	earlier *evaluated                // nil if everything is evaluated
+	reused  map[string]*evaluatedFile // files that are not evaluated again, by path
+	fresh   map[string]*evaluatedFile // what became of others
 }
 
 // rootSchema describes the top level of a file, and with it the whole language.
@@ -41,7 +46,7 @@ func rootSchema() hclread.Schema {
 func (d *decoder) config() *Config {
 	d.Check() // first: a misspelt attribute must not be reported as missing, too
 	d.checkOwnership()
-	d.teams = d.Labels("team")
+	d.teams = slices.Concat(d.Labels("team"), d.reusedTeams())
 	cfg := d.settings()
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]owner{}}
 	d.listeners = newListeners(d.Reader, cfg)
@@ -50,9 +55,7 @@ func (d *decoder) config() *Config {
 	}
 	// Grants come before teams, whose expressions are evaluated within them.
 	d.allowed = decodeAllowed(d.Reader, d.teams)
-	for _, b := range d.Blocks("team") {
-		cfg.Teams = append(cfg.Teams, d.team(b))
-	}
+	cfg.Teams = d.allTeams()
 	reserveFiles(d.Reader, cfg.Teams)
 	// A prompt block may name an upstream that is further down, in another file.
 	d.names.checkLookalikes(d.Reader)

@@ -29,7 +29,7 @@ func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 	}
 	files := TeamFiles{Root: root, Texts: map[string]Secret{}}
 	for path, file := range diags.report.Files() {
-		if file.TopLevel()["team"] {
+		if file.IsSkipped() || file.TopLevel()["team"] {
 			files.Texts[r.InFolder(path)] = NewSecret(string(file.Content))
 		}
 	}

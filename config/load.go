@@ -15,6 +15,9 @@ type Options struct {
 	SkipLockFile bool
 	// Texts are read in place of files of the folder, by their paths in it, with slashes.
 	Texts map[string]Secret
+	// Before is what an earlier Load of the same path returned. Files of teams that did not change since are not evaluated again
+	// where that makes no difference. It may be nil.
+	Before *Config
 	// OnRead is called with each path just before Load reads it or looks for it: folders, configuration files, and the files
 	// that they name. It may be nil.
 	OnRead func(path string)
@@ -22,16 +25,30 @@ type Options struct {
 
 // Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have errors.
 func Load(path string, opts Options) (*Config, Diagnostics) {
+	cfg, diags, ok := loadReusing(path, opts)
+	if !ok {
+		opts.Before = nil
+		cfg, diags, _ = loadReusing(path, opts)
+	}
+	return cfg, diags
+}
+
+// loadReusing is Load. It is not ok if the outcome could be another one without [Options.Before].
+func loadReusing(path string, opts Options) (cfg *Config, diags Diagnostics, ok bool) {
 	d := newDecoder(path, opts)
-	cfg := d.config()
+	cfg = d.config()
 	lock, lockReport := readLockFile(d.Reader, cfg, path, opts)
 	cfg.Lock = lock
-	diags := Diagnostics{d.Finish().Merge(lockReport)}
+	diags = Diagnostics{d.Finish().Merge(lockReport)}
+	if !d.mayReuse(diags) {
+		return nil, Diagnostics{}, false
+	}
 	if diags.HasErrors() {
-		return nil, diags // half a configuration could show what a missing hide block was meant to hide
+		return nil, diags, true // half a configuration could show what a missing hide block was meant to hide
 	}
 	cfg.TeamFiles = newTeamFiles(d.Reader, diags)
-	return cfg, diags
+	cfg.evaluated = d.evaluated(diags)
+	return cfg, diags, true
 }
 
 // AdminListen reads where the gateway of a configuration has its admin listener. Mistakes do not matter: a gateway that runs
@@ -46,12 +63,17 @@ func newDecoder(path string, opts Options) *decoder {
 	for name, text := range opts.Texts {
 		texts[name] = text.Reveal()
 	}
-	r := hclread.New(rootSchema(), hclread.Options{
+	d := &decoder{reused: map[string]*evaluatedFile{}, fresh: map[string]*evaluatedFile{}}
+	if opts.Before != nil {
+		d.earlier = opts.Before.evaluated
+	}
+	d.Reader = hclread.New(rootSchema(), hclread.Options{
 		Texts:         texts,
 		LookupEnv:     opts.LookupEnv,
 		AllowUnsetEnv: opts.AllowUnsetEnv,
 		OnRead:        opts.OnRead,
+		Skip:          d.reuse,
 	})
-	r.ReadPath(path)
-	return &decoder{Reader: r}
+	d.ReadPath(path)
+	return d
 }

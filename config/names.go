@@ -19,6 +19,13 @@ const maxPrefix = 64 // bytes
 type namespace struct {
 	separator string // empty if it is wrong: then prefixes cannot be checked
 	owners    map[string]owner
+	claims    []claim // all that were made, in order
+}
+
+// claim is a team's use of a prefix.
+type claim struct {
+	prefix, team string
+	at           hcl.Range
 }
 
 // owner is the first use of a prefix.
@@ -60,7 +67,7 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 		b.Invalid("prefix", hclread.Text{Value: u.Prefix, At: at}, err)
 		return
 	}
-	n.claim(b, at, u)
+	n.claim(b.Reader, claim{u.Prefix, u.Team, at})
 }
 
 // prefixOf returns the prefix of a name that a prompt block gives: that of an upstream, else what stands before the separator.
@@ -78,14 +85,15 @@ func (n namespace) prefixOf(name string) string {
 }
 
 // claim reports a prefix that another team owns.
-func (n *namespace) claim(b *hclread.Block, at hcl.Range, u *Upstream) {
-	first, isOwned := n.owners[u.Prefix]
+func (n *namespace) claim(r *hclread.Reader, c claim) {
+	n.claims = append(n.claims, c)
+	first, isOwned := n.owners[c.prefix]
 	if !isOwned {
-		n.owners[u.Prefix] = owner{u.Team, at, placeOf(at)}
+		n.owners[c.prefix] = owner{c.team, c.at, placeOf(c.at)}
 		return
 	}
-	if first.team != u.Team {
-		b.Error(at, "Prefix belongs to another team", "%q is a prefix of team %q (%s); set prefix to something else.", u.Prefix, first.team, first.place)
+	if first.team != c.team {
+		r.Error(c.at, "Prefix belongs to another team", "%q is a prefix of team %q (%s); set prefix to something else.", c.prefix, first.team, first.place)
 	}
 }
 

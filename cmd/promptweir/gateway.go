@@ -29,9 +29,17 @@ const settleBound = 30 * time.Second
 func (a *app) servingOptions(
 	cfg *config.Config, lastGood *gateway.LastGood, files *watch.Watcher, logger *slog.Logger,
 ) gateway.Options {
+	before := cfg
+	load := func() (*config.Config, config.Diagnostics) {
+		next, diagnostics := a.readWatched(files, before)
+		if next != nil {
+			before = next
+		}
+		return next, diagnostics
+	}
 	return gateway.Options{
 		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir, LastGood: lastGood, Memory: availableMemory(logger),
-		Load: func() (*config.Config, config.Diagnostics) { return a.readWatched(files) },
+		Load: load,
 	}
 }
 

@@ -51,11 +51,11 @@ func (a *app) loadWatched(files *watch.Watcher, logger *slog.Logger) (cfg *confi
 	return cfg, lastGood, nil
 }
 
-// readWatched loads the configuration and has every file and folder that it reads watched, failed reads included: a
-// reload can succeed as soon as the missing file appears.
-func (a *app) readWatched(files *watch.Watcher) (cfg *config.Config, diagnostics config.Diagnostics) {
+// readWatched loads the configuration again, after before, and has every file and folder that it reads watched, failed reads
+// included: a reload can succeed as soon as the missing file appears.
+func (a *app) readWatched(files *watch.Watcher, before *config.Config) (cfg *config.Config, diagnostics config.Diagnostics) {
 	files.Record(func(visit func(path string)) {
-		cfg, diagnostics = config.Load(a.config, config.Options{OnRead: visit})
+		cfg, diagnostics = config.Load(a.config, config.Options{Before: before, OnRead: visit})
 	})
 	return cfg, diagnostics
 }

@@ -21,6 +21,8 @@ type Options struct {
 	OnRead func(path string)
 	// Texts are read in place of files of the folder, by their paths in it, with slashes.
 	Texts map[string]string
+	// Skip reports that a file of the folder need not be parsed, as its blocks are known. It may be nil.
+	Skip func(path string, content []byte) bool
 	// NoFunctions refuses all function calls, for files that hold literals only.
 	NoFunctions bool
 }
@@ -43,6 +45,8 @@ type Reader struct {
 	// discreet functions do not say why they fail: their arguments may be literal secrets.
 	functions, discreet library
 	names               map[string]hcl.Range // see Unique
+	registered          []Name               // see Unique
+	outside             int                  // see UsedOutside
 	guesses             map[guess]bool       // see Block.Lacks
 	valueFiles          map[string]bool      // see ValueFiles
 }
@@ -89,6 +93,10 @@ func (r *Reader) parse(files []found) {
 	var parsing errgroup.Group
 	parsing.SetLimit(runtime.GOMAXPROCS(0))
 	for i, file := range files {
+		if r.options.Skip != nil && r.options.Skip(file.path, file.content) {
+			sources[i] = &source{path: file.path, file: &hcl.File{Bytes: file.content}, skipped: true}
+			continue
+		}
 		parsing.Go(func() error {
 			sources[i] = newSource(r, file.path, file.content)
 			sources[i].parse(r, &reports[i])
@@ -102,6 +110,18 @@ func (r *Reader) parse(files []found) {
 		r.diags = append(r.diags, reports[i].diags...)
 	}
 }
+
+// Paths are those of the files that were read, in order.
+func (r *Reader) Paths() []string {
+	paths := make([]string, len(r.sources))
+	for i, src := range r.sources {
+		paths[i] = src.path
+	}
+	return paths
+}
+
+// UsedOutside counts the variables and files that expressions have used so far.
+func (r *Reader) UsedOutside() int { return r.outside }
 
 // Root is the folder at the path that was read, or the folder of the file there.
 func (r *Reader) Root() string { return r.root }
@@ -178,8 +198,18 @@ func (r *Reader) ValueFiles() map[string]bool { return r.valueFiles }
 // Functions returns the functions that expressions may call, except env and file, by name.
 func (r *Reader) Functions() map[string]Function { return r.functions }
 
+// Name is a name that may be used once, and where it is used.
+type Name struct {
+	Kind, Name string
+	At         hcl.Range
+}
+
+// Names returns the names that were given to Unique so far, in order.
+func (r *Reader) Names() []Name { return r.registered }
+
 // Unique reports the second use of a name, with the place of the first.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
+	r.registered = append(r.registered, Name{kind, name, at})
 	key := kind + " " + name
 	if first, ok := r.names[key]; ok {
 		r.Error(at, "Duplicate name", "The %s %q is already defined at %s; rename one or merge the two.", kind, name, placeOf(first))

@@ -18,6 +18,8 @@ type source struct {
 	// broken means that the file does not parse: blocks holds only those before the first mistake.
 	broken  bool
 	secrets []span
+	// skipped means that the file is not parsed, see Options.
+	skipped bool
 	// budget is for the expressions of the file.
 	budget *Budget
 }
