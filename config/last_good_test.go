@@ -3,10 +3,10 @@ package config
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -94,7 +94,7 @@ func change(t *testing.T, path, text string) {
 		err = os.WriteFile(path, []byte(text), 0o600)
 	case err != nil || text == "":
 	case text == "PIPE":
-		err = syscall.Mkfifo(path, 0o600)
+		err = exec.CommandContext(t.Context(), "mkfifo", path).Run()
 	default:
 		err = os.WriteFile(path, []byte(text), 0o600)
 	}

@@ -50,7 +50,18 @@ func number(t *testing.T, log *lockedBuffer, after string) int {
 }
 
 // exists reports whether a process exists, be it as a zombie.
-func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+func exists(pid int) bool {
+	process, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+func kill(pid int) error {
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return process.Kill()
+}
 
 func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	t.Setenv("PROMPTWEIR_TEST_SECRET", "s3cret")
@@ -171,7 +182,7 @@ func TestChild_IsRestartedAfterKill(t *testing.T) {
 			if _, err := get(t.Context(), c, "x"); err != nil {
 				t.Error(err)
 			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			if err := kill(pid); err != nil {
 				t.Fatal(err)
 			}
 			begun := time.Now()
@@ -293,7 +304,7 @@ func TestChild_GetsCancelledAndMayExceedLineLimit(t *testing.T) {
 
 func TestRun_LeavesNoGoroutine(t *testing.T) { // not parallel: it counts goroutines
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGCHLD) // which starts a goroutine of package os/signal that stays
+	signal.Notify(signals, os.Interrupt) // which starts a goroutine of package os/signal that stays
 	signal.Stop(signals)
 	before := runtime.NumGoroutine()
 	var stops []func()

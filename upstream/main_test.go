@@ -91,8 +91,7 @@ func playScript(faults []string) {
 	case s.has("daemon"): // in a session of its own, whose parent has exited
 		daemonize("sleep 3600")
 	case s.has("session"): // in a session of its own
-		grandchild := exec.Command("sleep", "3600") //nolint:noctx // it is to outlive its parent
-		grandchild.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		grandchild := exec.Command("setsid", "sleep", "3600") //nolint:noctx // it is to outlive its parent
 		if err := grandchild.Start(); err != nil {
 			panic(err)
 		}

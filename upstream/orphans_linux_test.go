@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -41,7 +40,7 @@ func TestChild_LeavesNoDescendantInAnotherSession(t *testing.T) {
 				pids := daemons(t, log, n)
 				if end == "stop" {
 					stop()
-				} else if err := syscall.Kill(number(t, log, `"pid`), syscall.SIGKILL); err != nil {
+				} else if err := kill(number(t, log, `"pid`)); err != nil {
 					t.Fatal(err)
 				}
 				for _, pid := range pids {

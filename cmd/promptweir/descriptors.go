@@ -1,10 +1,6 @@
 package main
 
-import (
-	"syscall"
-
-	"github.com/promptweir/promptweir/config"
-)
+import "github.com/promptweir/promptweir/config"
 
 const (
 	// adminPlaces bounds the connections of the admin listener. Beyond it the oldest gives way.
@@ -28,13 +24,4 @@ func placesOf(limit int, upstreams []config.Upstream) int {
 		}
 	}
 	return max(limit-min(max(needed, limit/4), limit/2), 1)
-}
-
-// descriptorLimit returns how many descriptors the process may have. Go has raised it as far as it may.
-func descriptorLimit() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > unlimitedDescriptors {
-		return unlimitedDescriptors
-	}
-	return int(limit.Cur)
 }

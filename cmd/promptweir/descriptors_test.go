@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,10 +43,13 @@ func TestServe_NewcomersGetInWhateverOneClientHolds(t *testing.T) {
 		"auth.hcl": "auth {\n  token \"ann\" { sha256 = sha256(\"ann\") }\n  token \"bob\" { sha256 = sha256(\"bob\") }\n}\n",
 		"team.hcl": fmt.Sprintf("team \"greeters\" {\n  members = [\"user:ann\", \"user:bob\"]\n  upstream \"child\" { command = [%q] }\n}\n", program(t, "greeter")),
 	})
-	limited := program(t, "limited")
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := startGateway(t, program(t, "promptweir"), config, func(p *gatewayProcess) {
-		p.Args = append([]string{limited, strconv.Itoa(descriptors), p.Path}, p.Args[1:]...)
-		p.Path = limited
+		limited := []string{shell, "-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(descriptors), p.Path}
+		p.Path, p.Args = shell, append(limited, p.Args[1:]...)
 	})
 	eventually(t, "the upstream is listed", func() bool { return p.list(t, "bob").names() != "" })
 	began := time.Now()

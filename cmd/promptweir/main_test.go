@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,7 +23,6 @@ func TestMain(m *testing.M) {
 		"promptweir": main,
 		"greeter":    func() { serveGreeter(&mcp.StdioTransport{}) },
 		"greeterd":   greeterd,
-		"limited":    limited,
 		"spy":        spy,
 		"waver":      waver,
 	})
@@ -99,19 +97,6 @@ func greeterd() {
 	server := newGreeter()
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	fmt.Fprintln(os.Stderr, http.Serve(listener, handler))
-}
-
-// limited executes the command in its second argument with at most as many descriptors as its first argument says.
-func limited() {
-	most, err := strconv.ParseUint(os.Args[1], 10, 64)
-	if err == nil {
-		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: most, Max: most})
-	}
-	if err == nil {
-		err = syscall.Exec(os.Args[2], os.Args[2:], os.Environ())
-	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
 }
 
 // spy is a greeter that first tries to read its parent, and says on stderr what came of it.

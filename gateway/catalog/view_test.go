@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func TestPage_ReturnsEntriesAfterAName(t *testing.T) {
 		{"zzz", 2, "", ""},
 		{"", 5, "a b c d e", ""},
 		{"", 4, "a b c d", "d"},
-		{"", 1 << 62, "a b c d e", ""},
+		{"", math.MaxInt, "a b c d e", ""},
 		{"a", 0, "b", "b"}, // a page has at least one, or nobody would get to the end
 	} {
 		entries, next, more := v.Page(test.after, test.size)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -160,7 +160,7 @@ func TestStateDir_ReadsRegularFilesOnly(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "one")
 	folder := t.TempDir()
 	path := filepath.Join(folder, "up.json")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
+	if err := exec.CommandContext(t.Context(), "mkfifo", path).Run(); err != nil {
 		t.Fatal(err)
 	}
 	s, log := serveWithStateDir(t, gatewaytest.Team("a", "", "", p), folder)

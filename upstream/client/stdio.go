@@ -69,9 +69,6 @@ func startChild(server config.Upstream, logger *slog.Logger) (*child, error) {
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}),
 	}
 	c.command.Env = childEnvironment(server.Env)
-	// A group of its own, so that its descendants can be killed with it, and a Ctrl-C at the terminal reaches the gateway
-	// only.
-	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.startProcess(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", server.Address(), withoutPath(err))
 	}
@@ -81,6 +78,9 @@ func startChild(server config.Upstream, logger *slog.Logger) (*child, error) {
 // startProcess makes the pipes and starts the process. Stdout and stderr are pipes of our own: with those of package exec,
 // Wait does not return as long as another process holds them open.
 func (c *child) startProcess() (err error) {
+	if err := ownGroup(c.command); err != nil {
+		return err
+	}
 	if c.stdin, err = c.command.StdinPipe(); err != nil {
 		return err
 	}
@@ -182,9 +182,7 @@ func exitStatus(command *exec.Cmd, err error) string {
 }
 
 // signal signals the whole process group.
-func (c *child) signal(signal syscall.Signal) {
-	_ = syscall.Kill(-c.command.Process.Pid, signal) // ESRCH means that the group is gone, as wanted
-}
+func (c *child) signal(signal syscall.Signal) { signalGroup(c.command, signal) }
 
 // readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips lines that are too long or
 // not messages.

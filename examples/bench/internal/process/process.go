@@ -12,8 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -102,15 +100,11 @@ func rss(pid int) (int64, error) {
 
 // Usage returns the processor time of the process since its start and its resident memory now, in bytes.
 func (p *Process) Usage() (cpu time.Duration, memory int64, err error) {
-	// /proc counts in ticks of 10 ms, which is too coarse for a measurement of half a second. The clock of a process has nanoseconds;
-	// the process ID makes its number, see clock_getcpuclockid(3).
-	const schedulerClock = 2 // CPUCLOCK_SCHED
-	var now unix.Timespec
-	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|schedulerClock), &now); err != nil {
+	if cpu, err = processorTime(p.cmd.Process.Pid); err != nil {
 		return 0, 0, fmt.Errorf("processor time: %w", err)
 	}
 	memory, err = rss(p.cmd.Process.Pid)
-	return time.Duration(now.Nano()), memory, err
+	return cpu, memory, err
 }
 
 // Stop sends SIGTERM and waits until the program has exited. It kills a program that takes too long.

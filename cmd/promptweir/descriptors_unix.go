@@ -1,0 +1,14 @@
+//go:build unix
+
+package main
+
+import "syscall"
+
+// descriptorLimit returns how many descriptors the process may have. Go has raised it as far as it may.
+func descriptorLimit() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > unlimitedDescriptors {
+		return unlimitedDescriptors
+	}
+	return int(limit.Cur)
+}
