@@ -176,8 +176,26 @@ func upstreamSchema() hclread.Schema {
 		},
 		Elsewhere: map[string]string{
 			"lock": "the team block", "limit": "the team block", "prompt": "the team block", "screen": "the team block",
-			"args": "command, after the program", // as clients write it in their configurations
+			"args": "command, after the program",
 		},
+		Foreign: foreignAttributes(),
+	}
+}
+
+// foreignAttributes are the words that the configurations of MCP clients have for a server, and promptweir does not.
+func foreignAttributes() map[string]string {
+	const tools = "It is about tools, of which the gateway serves none; remove it."
+	const url = "Write url."
+	return map[string]string{
+		"type":      `Remove it: url or command says it already. For a server that only knows HTTP+SSE, transport = "sse" does.`,
+		"cwd":       `Let a shell change the folder: command = ["sh", "-c", "cd FOLDER && exec PROGRAM"].`,
+		"disabled":  `Remove the block, or make it a comment; hide "WHY" { prompts = ["PREFIX.*"] } in the team block only hides its prompts.`,
+		"enabled":   `Remove it; to disable an upstream, remove its block or make it a comment.`,
+		"envFile":   `Write the variables in env, for example { TOKEN = env("TOKEN") }, and set them for the gateway.`,
+		"name":      "The label of the block is the name of the upstream, and prefix stands before the names of its prompts.",
+		"serverUrl": url, "httpUrl": url, "baseUrl": url, "endpoint": url,
+		"autoApprove": tools, "alwaysAllow": tools, "disabledTools": tools, "tools": tools, "trust": tools,
+		"token": `Write headers = { Authorization = "Bearer ${env("TOKEN")}" }.`,
 	}
 }
 

@@ -47,7 +47,8 @@ func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool)
 	s.unset = nil // env appends to it during the evaluation
 	v, diags := Evaluate(expr, s.context(isSecret), s.budget)
 	for _, d := range diags {
-		s.Report(Redact(d, isSecret || usesSensitive(expr)))
+		redacted := Redact(d, isSecret || usesSensitive(expr))
+		s.Report(explainVariable(redacted, s.byPath[expr.Range().Filename].file.Bytes))
 	}
 	// What could not be evaluated is not looked at, either: that takes evaluating parts of it.
 	if s.options.AllowUnsetEnv && s.budget.exceeded == nil {

@@ -21,6 +21,9 @@ type Schema struct {
 	Unsupported []string
 	// Elsewhere maps names that belong in other blocks to those blocks.
 	Elsewhere map[string]string
+	// Foreign maps names that people bring along from the configurations of other programs to what they are to do instead, a
+	// sentence.
+	Foreign map[string]string
 }
 
 // BlockSchema is a nested block: unlabelled and at most once, or with one label each and any number of times.
@@ -168,6 +171,8 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		c.Error(at, prefix+name+" is not supported yet", "It would have no effect in this version; remove it.")
 	case s.Elsewhere[name] != "":
 		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, s.Elsewhere[name])
+	case s.Foreign[name] != "":
+		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, s.Foreign[name])
 	case s.hasAttribute(name):
 		c.Error(at, "Unexpected block", "%s is an attribute: write %s = … with an equals sign.", name, name)
 	case isBlock:

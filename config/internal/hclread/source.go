@@ -49,7 +49,7 @@ func (s *source) parseBlocks(r *Reporter) {
 	}
 	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
 	for _, d := range diags {
-		r.Report(d)
+		r.Report(explainSyntax(d, s.file.Bytes))
 	}
 	s.file = file
 	if body, ok := file.Body.(*hclsyntax.Body); ok {

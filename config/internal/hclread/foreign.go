@@ -1,0 +1,63 @@
+package hclread
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// foreignVariable matches how shells and the configurations of MCP clients write a variable in a string: ${NAME}, ${NAME:-default},
+// ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
+var foreignVariable = regexp.MustCompile(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
+
+// explainSyntax returns a diagnostic of the parser with a remedy of ours where the file is written as other programs want it.
+func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
+	switch {
+	case d.Summary == "Extra characters after interpolation expression" && d.Subject != nil:
+		begin := bytes.LastIndex(content[:d.Subject.Start.Byte], []byte("${"))
+		if remedy := instead(content, begin); remedy != "" {
+			return &hcl.Diagnostic{Severity: d.Severity, Summary: "Variables not allowed", Detail: remedy, Subject: d.Subject, Context: d.Context}
+		}
+	case d.Subject != nil && d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
+		return &hcl.Diagnostic{
+			Severity: d.Severity, Summary: "JSON instead of HCL", Subject: d.Subject,
+			Detail: "A configuration is written in HCL. If this is the configuration of an MCP client, promptweir import FILE makes a team's file of it.",
+		}
+	}
+	return d
+}
+
+// explainVariable returns the diagnostic of a variable in an expression, where there are none, with a remedy. The name is only
+// repeated from a "${…}", because without it, it may be a secret that lacks its quotes.
+func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
+	if d.Summary != "Variables not allowed" || d.Subject == nil {
+		return d
+	}
+	explained := *d
+	explained.Detail = `There are no variables here. Write text in quotes, and env("NAME") for a variable of the gateway's environment.`
+	before := bytes.TrimRight(content[:d.Subject.Start.Byte], " ")
+	if remedy := instead(content, len(before)-len("${")); remedy != "" {
+		explained.Detail = remedy
+	}
+	return &explained
+}
+
+// instead says what to write in place of the foreign variable at an offset; nothing if there is none, or the offset is negative.
+func instead(content []byte, at int) string {
+	if at < 0 {
+		return ""
+	}
+	match := foreignVariable.FindSubmatch(content[at:])
+	if match == nil {
+		return ""
+	}
+	name := strings.ReplaceAll(string(match[1]), "-", "_")
+	call := fmt.Sprintf("env(%q)", name)
+	if string(match[2]) == ":-" {
+		call = fmt.Sprintf(`env(%q, "…")`, name)
+	}
+	return fmt.Sprintf(`For the variable %s of the gateway's environment write "${%s}", or just %s if it is the whole string; for this text as it is, write "$${".`, name, call, call)
+}

@@ -1,0 +1,27 @@
+# What people write who have configured MCP clients, shells or Terraform.
+
+team "words" {
+  upstream "remote" {
+    type        = "http"                          # ERROR: upstream.type does not exist. Remove it: url or command says it already
+    url         = "https://r.example.com/mcp"
+    disabled    = false                           # ERROR: upstream.disabled does not exist. Remove the block
+    autoApprove = ["review"]                      # ERROR: It is about tools
+    token       = "hunter2"                       # ERROR: Write headers = { Authorization = "Bearer ${env("TOKEN")}" }
+  }
+  upstream "windsurf" {
+    serverUrl = "https://w.example.com/mcp"       # ERROR: upstream.serverUrl does not exist. Write url.
+    command   = ["w"]
+  }
+  upstream "local" {
+    command = ["${HOME}/bin/server"]              # ERROR: write "${env("HOME")}", or just env("HOME")
+    args    = ["-y"]                              # ERROR: args belongs in command, after the program; move it there
+    cwd     = "/srv"                              # ERROR: command = ["sh", "-c", "cd FOLDER && exec PROGRAM"]
+    envFile = ".env"                              # ERROR: Write the variables in env
+    env = {
+      A = "${ TOKEN }"                            # ERROR: write "${env("TOKEN")}"
+      B = "x ${var.token}"                        # ERROR: write "${env("token")}"
+      C = hunter2                                 # ERROR: There are no variables here. Write text in quotes
+      D = "${env.TOKEN}"                          # ERROR: write "${env("TOKEN")}"
+    }
+  }
+}

@@ -1,0 +1,3 @@
+{ # ERROR: A configuration is written in HCL
+  "mcpServers": { "u": { "command": "u", "env": { "TOKEN": "hunter2" } } }
+}
