@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +23,9 @@ func TestCommandReference_CommandsPrintWhatItShows(t *testing.T) {
 	for _, example := range []string{"quickstart", "two-teams"} {
 		proctest.CopyExample(t, filepath.Join(root, "examples", example), example, "127.0.0.1:9090", server)
 	}
+	if err := os.WriteFile(filepath.Join(root, "examples", "client.json"), []byte(text(t, "client.json")), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	gateway := proctest.Start(t, root, filepath.Join(bin, "promptweir"), "serve", "--config", "examples/quickstart")
 	addresses := strings.NewReplacer("127.0.0.1:8080", host(t, gateway.Attr(t, "endpoint")),
 		"127.0.0.1:8081", host(t, gateway.Attr(t, "admin")), "127.0.0.1:9090", server)
@@ -34,7 +38,7 @@ func TestCommandReference_CommandsPrintWhatItShows(t *testing.T) {
 		}
 	}
 	for _, command := range []string{
-		"stdio", "validate", "list", "get", "explain", "diff", "lock", "fmt", "token", "probe", "healthcheck", "version",
+		"stdio", "validate", "list", "get", "explain", "diff", "lock", "fmt", "token", "import", "probe", "healthcheck", "version",
 	} {
 		if !shown[command] {
 			t.Errorf("the page has no example of %s", command)

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/config/clientfile"
+)
+
+// maxClientFile bounds a client's file, in bytes. Claude Code keeps much else in the one that has its servers.
+const maxClientFile = 64 << 20
+
+func (a *app) importCommand() *cobra.Command {
+	var team string
+	command := &cobra.Command{
+		Use: "import FILE...", Short: "Make a team's file of the MCP servers in a client's configuration", Args: takes(cobra.MinimumNArgs(1)),
+		Long: "Make a team's file of the MCP servers that a client is configured with, and print it.\n\n" +
+			"FILE is the configuration of Claude Desktop (claude_desktop_config.json), Claude Code (.mcp.json, ~/.claude.json), Cursor " +
+			"(.cursor/mcp.json), VS Code (.vscode/mcp.json, settings.json) or Windsurf (mcp_config.json). Variables such as ${TOKEN} become " +
+			`env("TOKEN"), and so do secrets that the file has. What a team's file cannot say becomes a comment. Nothing is started or contacted.`,
+		Example: "  promptweir import ~/.cursor/mcp.json >teams/mine.hcl\n" +
+			"  promptweir import --team docs .vscode/mcp.json .mcp.json >teams/docs.hcl",
+		RunE: func(_ *cobra.Command, paths []string) error { return a.importFiles(team, paths) },
+	}
+	command.Flags().StringVar(&team, "team", "imported", "`NAME` of the team")
+	return command
+}
+
+func (a *app) importFiles(team string, paths []string) error {
+	files := make([]clientfile.File, len(paths))
+	for i, path := range paths {
+		content, err := readAtMost(path, maxClientFile)
+		if err != nil {
+			return err
+		}
+		files[i] = clientfile.File{Name: path, Content: content}
+	}
+	text, err := clientfile.Team(team, files)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	_, err = a.out.Write(text)
+	return err
+}
+
+// readAtMost reads a file that is not larger than a bound, in bytes.
+func readAtMost(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", path, most)
+	}
+	return content, err
+}

@@ -1,0 +1,243 @@
+package clientfile
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// block is an upstream block to be written.
+type block struct {
+	// name is the client's for the server, and label what can stand in HCL for it.
+	name, label string
+	// comments precede the block.
+	comments   []string
+	attributes []attribute
+	// variables are those of the environment that it needs.
+	variables []string
+	// off says why the whole block is a comment; empty if it is none.
+	off string
+}
+
+type attribute struct{ name, value string }
+
+// inFolder is the command that runs another one in a folder, which a team's file has no attribute for.
+const inFolder = `"sh", "-c", "cd \"$0\" && exec \"$@\"", `
+
+// translate makes a block of what a client's file says about a server.
+func translate(m member, inputs map[string]input, v *variables) *block {
+	t := translator{variables: v, server: m.name, inputs: inputs}
+	b := &block{name: m.name}
+	if description, ok := text(find(m.value, "description")); ok {
+		b.comments = append(b.comments, description)
+	}
+	kind := first(m.value, "type", "transport")
+	url := first(m.value, "url", "serverUrl", "httpUrl")
+	command, _ := text(find(m.value, "command"))
+	switch {
+	case kind == "ws" || kind == "websocket":
+		b.off = "the gateway does not speak MCP over WebSockets"
+		b.set("url", t.address(withoutUser(&t, url)))
+	case command != "" && (url == "" || kind == "stdio"):
+		b.child(&t, m.value, command)
+	case url != "":
+		b.remote(&t, m.value, kind, url)
+	default:
+		b.off = "it has neither a command nor a url"
+	}
+	b.comments, b.variables = append(b.comments, t.remarks...), t.used
+	b.rest(m.value)
+	if find(m.value, "disabled").Kind() == 't' || find(m.value, "enabled").Kind() == 'f' {
+		b.off = "it is disabled in the client"
+	}
+	return b
+}
+
+func (b *block) set(name, value string) {
+	b.attributes = append(b.attributes, attribute{name, value})
+}
+
+// child translates a server that the client starts.
+func (b *block) child(t *translator, server jsontext.Value, command string) {
+	arguments, ok := texts(find(server, "args"))
+	if !ok && find(server, "args") != nil {
+		b.comments = append(b.comments, "Not taken over: args is not a list of strings.")
+	}
+	words := t.arguments(append([]string{command}, arguments...))
+	list := strings.Join(words, ", ")
+	if folder, ok := text(find(server, "cwd")); ok && folder != "" {
+		list = inFolder + t.value("", folder) + ", " + list
+	}
+	b.set("command", "["+list+"]")
+	b.environment(t, "env", find(server, "env"), nil)
+	if path, ok := text(find(server, "envFile")); ok {
+		b.comments = append(b.comments, "The client reads variables from "+path+": write those that the server needs in env.")
+	}
+}
+
+// remote translates a server at an address.
+func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
+	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "${") {
+		b.off = "its url is not one of HTTP"
+	}
+	b.set("url", t.address(withoutUser(t, url)))
+	if kind == "sse" {
+		b.set("transport", quote("sse"))
+	}
+	b.environment(t, "headers", find(server, "headers"), setByGateway)
+	for _, name := range []string{"oauth", "auth", "headersHelper"} {
+		if find(server, name) != nil {
+			b.comments = append(b.comments, name+": there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.")
+		}
+	}
+}
+
+var (
+	userInfo     = regexp.MustCompile(`^(https?://)[^/?#]*@`)
+	setByGateway = regexp.MustCompile(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
+)
+
+// withoutUser takes the user and the password out of a URL.
+func withoutUser(t *translator, url string) string {
+	if !userInfo.MatchString(url) {
+		return url
+	}
+	t.remarks = append(t.remarks, `Its url had a user and a password: write headers = { Authorization = "Basic ${base64encode(env("…"))}" }.`)
+	return userInfo.ReplaceAllString(url, "$1")
+}
+
+// environment translates env or headers, without the names that match drop.
+func (b *block) environment(t *translator, name string, object jsontext.Value, drop *regexp.Regexp) {
+	t.inEnv = name == "env"
+	var lines []string
+	for _, m := range members(object) {
+		value, ok := text(m.value)
+		switch {
+		case drop != nil && drop.MatchString(m.name):
+			b.comments = append(b.comments, "Not taken over: the header "+m.name+", which the gateway sets itself.")
+			continue
+		case !ok:
+			b.comments = append(b.comments, "Not taken over: "+m.name+" in "+name+", which is not a string.")
+			continue
+		}
+		lines = append(lines, key(m.name)+" = "+t.value(m.name, value))
+	}
+	switch len(lines) {
+	case 0:
+	case 1:
+		b.set(name, "{ "+lines[0]+" }")
+	default:
+		b.set(name, "{\n"+strings.Join(lines, "\n")+"\n}")
+	}
+}
+
+// key returns a key of an object as HCL.
+func key(name string) string {
+	if hclsyntax.ValidIdentifier(name) {
+		return name
+	}
+	return quote(name)
+}
+
+// rest names the members that were not looked at.
+func (b *block) rest(server jsontext.Value) {
+	known := []string{
+		"type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "disabled", "enabled", "description",
+		"oauth", "auth", "headersHelper", "transport",
+	}
+	var names []string
+	for _, m := range members(server) {
+		if !slices.Contains(known, m.name) {
+			names = append(names, m.name)
+		}
+	}
+	if len(names) > 0 {
+		b.comments = append(b.comments, "Not taken over: "+strings.Join(names, ", ")+".")
+	}
+}
+
+// first returns the first of some members that is a text and not empty.
+func first(server jsontext.Value, names ...string) string {
+	for _, name := range names {
+		if s, ok := text(find(server, name)); ok && s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// labelOf makes a label of a name: letters, digits, - and _.
+func labelOf(name string) string {
+	label := strings.Map(func(r rune) rune {
+		if r <= unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_') {
+			return r
+		}
+		return '-'
+	}, name)
+	if label = strings.Trim(label, "-"); label == "" {
+		return "server"
+	}
+	return label[:min(len(label), maxLabel)]
+}
+
+// maxLabel bounds a label, which is the prefix of its prompts, in bytes. It leaves room for a number.
+const maxLabel = 60
+
+// write returns the block as HCL, not formatted.
+func (b *block) write() string {
+	var text strings.Builder
+	if b.label != b.name {
+		text.WriteString(comment("In the client: " + b.name))
+	}
+	for _, c := range b.comments {
+		text.WriteString(comment(c))
+	}
+	if b.off != "" {
+		text.WriteString(comment("Left out: " + b.off + "."))
+	}
+	body := b.body()
+	if b.off == "" {
+		return text.String() + body
+	}
+	for line := range strings.Lines(string(hclwrite.Format([]byte(body)))) {
+		text.WriteString("# " + line)
+	}
+	return text.String()
+}
+
+// body returns the block itself.
+func (b *block) body() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "upstream %s {\n", quote(b.label))
+	for _, a := range b.attributes {
+		fmt.Fprintf(&text, "%s = %s\n", a.name, a.value)
+	}
+	text.WriteString("}\n")
+	return text.String()
+}
+
+// maxComment bounds a comment, in bytes, because it may repeat what the file says.
+const maxComment = 400
+
+// comment makes a line of text, whatever is in it.
+func comment(text string) string {
+	line := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, secretText.ReplaceAllString(text, "…"))
+	if line = strings.Join(strings.Fields(line), " "); len(line) > maxComment {
+		line = strings.ToValidUTF8(line[:maxComment], "") + "…"
+	}
+	return "# " + line + "\n"
+}

@@ -1,0 +1,151 @@
+package clientfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// Team returns the file of a team with an upstream for each server that the files of clients have, in their order. The same server
+// in two files is one upstream.
+func Team(team string, files []File) ([]byte, error) {
+	check, err := newChecker(team)
+	if err != nil {
+		return nil, err
+	}
+	defer check.close()
+	v := &variables{secrets: map[string]string{}, notes: map[string]string{}}
+	var names []string
+	var blocks []*block
+	labels := map[string]string{} // the text of each block, by its label
+	for _, f := range files {
+		found, err := read(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		names = append(names, filepath.Base(f.Name))
+		for _, m := range found.servers {
+			if b := translate(m, found.inputs, v); b.isNew(labels) {
+				blocks = append(blocks, b)
+			}
+		}
+	}
+	if check.load(check.team(blocks)) != nil {
+		check.leaveOutInvalid(blocks)
+	}
+	text := comment("Made by promptweir import from "+strings.Join(names, ", ")+".") + v.needed(blocks) + "\n" + check.team(blocks)
+	formatted := hclwrite.Format([]byte(text))
+	if err := check.load(string(formatted)); err != nil {
+		return nil, fmt.Errorf("what was made of it is not valid: %w", err)
+	}
+	return formatted, nil
+}
+
+// isNew gives a block a label that no other has, unless there is one that says the same.
+func (b *block) isNew(labels map[string]string) bool {
+	base := labelOf(b.name)
+	b.label = base
+	for n := 2; ; n++ {
+		text := b.write()
+		other, isTaken := labels[b.label]
+		if !isTaken {
+			labels[b.label] = text
+			return true
+		}
+		if other == text {
+			return false
+		}
+		b.label = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// needed lists the variables that the blocks need, as a comment.
+func (v *variables) needed(blocks []*block) string {
+	var text strings.Builder
+	seen := map[string]bool{}
+	for _, b := range blocks {
+		for _, name := range b.variables {
+			if b.off != "" || seen[name] {
+				continue
+			}
+			seen[name] = true
+			line := "- " + name
+			if v.notes[name] != "" {
+				line += ": " + v.notes[name]
+			}
+			text.WriteString(comment(line))
+		}
+	}
+	if text.Len() == 0 {
+		return ""
+	}
+	return comment("It needs these variables in the gateway's environment:") + text.String()
+}
+
+// checker loads what is to be printed, so that a block which is not valid can be printed as a comment.
+type checker struct{ folder, name string }
+
+// newChecker makes a folder, and checks the name of the team. The caller closes the checker.
+func newChecker(team string) (*checker, error) {
+	folder, err := os.MkdirTemp("", "promptweir-import-")
+	if err != nil {
+		return nil, err
+	}
+	c := &checker{folder, team}
+	if err := c.load(c.team(nil)); err != nil {
+		c.close()
+		return nil, fmt.Errorf("team %q: %w", team, err)
+	}
+	return c, nil
+}
+
+func (c *checker) close() { _ = os.RemoveAll(c.folder) }
+
+// team returns the block of the team.
+func (c *checker) team(blocks []*block) string {
+	texts := make([]string, len(blocks))
+	for i, b := range blocks {
+		texts[i] = b.write()
+	}
+	return "team " + quote(c.name) + " {\n" + strings.Join(texts, "\n") + "}\n"
+}
+
+// leaveOutInvalid makes comments of the blocks that are not valid.
+func (c *checker) leaveOutInvalid(blocks []*block) {
+	for _, b := range blocks {
+		if b.off != "" {
+			continue
+		}
+		if err := c.load(c.team([]*block{b})); err != nil {
+			b.off = err.Error()
+		}
+	}
+}
+
+// load loads a team's file, and returns the first mistake in it. No variable of the environment is set for it, so that what is printed
+// depends on the client's files only.
+func (c *checker) load(text string) error {
+	path := filepath.Join(c.folder, "team.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	_, diagnostics := config.Load(path, config.Options{
+		AllowUnsetEnv: true, LookupEnv: func(string) (string, bool) { return "", false },
+	})
+	err := diagnostics.Err()
+	if err == nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	line = strings.TrimPrefix(line, path+":")
+	if _, after, ok := strings.Cut(line, ": "); ok { // the number of the line
+		line = after
+	}
+	return errors.New(strings.TrimSuffix(line, "."))
+}

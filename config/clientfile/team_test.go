@@ -1,0 +1,122 @@
+package clientfile
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the team's files in testdata") //nolint:gochecknoglobals // a flag
+
+// The files are as the clients write them; their secrets have hunter2 in them.
+func TestTeam_SaysWhatTheClientsFileSays(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(paths) != 6 {
+		t.Fatalf("Glob = %v, %v, want a file of each client, and two of Claude Code", paths, err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			got := string(team(t, path))
+			golden := strings.TrimSuffix(path, ".json") + ".hcl"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("Team (-want +got):\n%s", diff)
+			}
+			if strings.Contains(got, "hunter2") {
+				t.Error("a secret is repeated")
+			}
+		})
+	}
+}
+
+// team returns the team's file that is made of clients' files, which Team has loaded.
+func team(t *testing.T, paths ...string) []byte {
+	t.Helper()
+	var files []File
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, File{path, content})
+	}
+	text, err := Team("mine", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestTeam_ServersOfSeveralFilesKeepApart(t *testing.T) {
+	got := string(team(t, "testdata/cursor.json", "testdata/windsurf.json", "testdata/cursor.json"))
+	for _, label := range []string{`"figma"`, `"figma-2"`, `"linear"`, `"local"`, `"secrets"`} {
+		if n := strings.Count(got, "upstream "+label+" {"); n != 1 {
+			t.Errorf("%d upstreams %s, want 1:\n%s", n, label, got)
+		}
+	}
+}
+
+func TestTeam_RefusesWhatIsNoClientsFile(t *testing.T) {
+	for content, want := range map[string]string{
+		"":                           "line 1 is not JSON",
+		"{\n\"mcpServers\": {\n":     "is not JSON",
+		"[mcp_servers.docs]\n":       "is not JSON",
+		"[]":                         "not an object",
+		`{"mcpServers": {}}`:         "it has no MCP servers",
+		`{"name": "x", "scripts":3}`: "it has no MCP servers",
+	} {
+		text, err := Team("mine", []File{{"some.json", []byte(content)}})
+		if err == nil || !strings.HasPrefix(err.Error(), "some.json: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("Team(%q) = %q, %v, want an error with %q", content, text, err, want)
+		}
+	}
+	if _, err := Team("no name", nil); err == nil || !strings.Contains(err.Error(), `"no name" is not a name`) {
+		t.Errorf("Team of a wrong name: %v", err)
+	}
+}
+
+func TestStandard_LeavesJSONAsItIs(t *testing.T) {
+	for given, want := range map[string]string{
+		`{"a": "// no, /* no */ \" ,}", "b": [1, 2]}`: `{"a": "// no, /* no */ \" ,}", "b": [1, 2]}`,
+		"[1, 2, ]":             "[1, 2  ]",
+		"{\"a\": 1, // x,\n}":  "{\"a\": 1       \n}",
+		"/* a\nb */[]":         "    \n    []",
+		"[1, /* c */ 2,/**/]":  "[1,         2     ]",
+		`["unclosed, // here]`: `["unclosed, // here]`,
+	} {
+		if got := string(standard([]byte(given))); got != want {
+			t.Errorf("standard(%q) = %q, want %q", given, got, want)
+		}
+	}
+}
+
+// Whatever a file has, what is made of it is valid.
+func FuzzTeam(f *testing.F) {
+	paths, _ := filepath.Glob("testdata/*.json")
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+	f.Add([]byte("{\"mcpServers\": {\"a\\nb\": {\"command\": \"${\\n}%{ if }\", \"d\\n\": 1, \"env\": {\"\\n\": \"${a\\nb}\"}}}}"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		_, err := Team("mine", []File{{"some.json", content}})
+		if err != nil && strings.Contains(err.Error(), "not valid") {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,35 @@
+# Made by promptweir import from claude_code.json.
+# It needs these variables in the gateway's environment:
+# - API_BASE_URL
+# - API_KEY
+# - CLAUDE_PLUGIN_ROOT
+# - DB_URL
+
+team "mine" {
+  # oauth: there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.
+  upstream "sentry" {
+    url = "https://mcp.sentry.dev/mcp"
+  }
+
+  # Not taken over: the header Accept, which the gateway sets itself.
+  upstream "api" {
+    url     = "${env("API_BASE_URL", "https://api.example.com")}/mcp"
+    headers = { Authorization = "Bearer ${env("API_KEY")}" }
+  }
+
+  upstream "asana" {
+    url       = "https://mcp.asana.com/sse"
+    transport = "sse"
+  }
+
+  # Not taken over: timeout.
+  upstream "database" {
+    command = ["sh", "-c", "cd \"$0\" && exec \"$@\"", "./db", "${env("CLAUDE_PLUGIN_ROOT")}/servers/db", "--config", "${env("CLAUDE_PLUGIN_ROOT")}/config.json"]
+    env     = { DB_URL = env("DB_URL") }
+  }
+
+  # Left out: the gateway does not speak MCP over WebSockets.
+  # upstream "live" {
+  #   url = "wss://live.example.com/mcp"
+  # }
+}

@@ -1,0 +1,31 @@
+# Made by promptweir import from cursor.json.
+# It needs these variables in the gateway's environment:
+# - LINEAR_API_KEY: written out in the client's file
+# - LINEAR_TEAM
+# - WORKSPACE_FOLDER
+# - HOME
+# - API_KEY
+
+team "mine" {
+  upstream "figma" {
+    url = "http://127.0.0.1:3845/sse"
+  }
+
+  # auth: there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.
+  upstream "linear" {
+    url     = "https://mcp.linear.app/mcp?workspace=shop&api_key=${env("LINEAR_API_KEY")}"
+    headers = { X-Team = env("LINEAR_TEAM") }
+  }
+
+  # Not taken over: PROXY in env, which is not a string.
+  # The client reads variables from ${workspaceFolder}/.env: write those that the server needs in env.
+  # ${workspaceFolder} is a folder of the client's. Here it is the gateway's working directory, unless WORKSPACE_FOLDER is set.
+  upstream "local" {
+    command = ["python", "${env("WORKSPACE_FOLDER", ".")}/tools/server.py", "--home", "${env("HOME")}/.data"]
+    env = {
+      API_KEY = env("API_KEY")
+      PORT    = "8000"
+      DEBUG   = "true"
+    }
+  }
+}

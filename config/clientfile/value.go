@@ -1,0 +1,253 @@
+package clientfile
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+)
+
+var (
+	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name} and others with a colon.
+	reference = regexp.MustCompile(`\$\{([^${}]+)\}`)
+	// secretName matches the names of variables, headers, flags and parameters whose values are secrets.
+	secretName = regexp.MustCompile(`(?i)token|secret|passw|credential|cookie|authorization|api[-_]?key|access[-_]?key|private[-_]?key|^key$|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
+	// scheme matches what precedes the secret of an Authorization header.
+	scheme = regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
+	// assignment matches a flag or a variable of a command line, and what follows its equals sign.
+	assignment = regexp.MustCompile(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
+	// headerWord matches a header in one word of a command line.
+	headerWord = regexp.MustCompile(`^([A-Za-z0-9-]+)(: *)(.+)$`)
+	// secretText matches secrets of services whose form is known, wherever they stand.
+	secretText = regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
+	unnamed    = regexp.MustCompile(`[^A-Z0-9]+`)
+)
+
+// variables are those of the environment that stand for something in a client's file.
+type variables struct {
+	// secrets are values in the client's file, by the variables that take their place.
+	secrets map[string]string
+	// notes say what a variable is for.
+	notes map[string]string
+}
+
+// secret returns the variable that takes the place of a secret. Two secrets do not share one.
+func (v *variables) secret(name, value string) string {
+	base := variableName(name)
+	name = base
+	for n := 2; v.notes[name] != "" && v.secrets[name] != value; n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	v.secrets[name], v.notes[name] = value, "written out in the client's file"
+	return name
+}
+
+// variableName makes the name of a variable: upper case letters, digits and _.
+func variableName(text string) string {
+	name := strings.Trim(unnamed.ReplaceAllString(strings.ToUpper(text), "_"), "_")
+	if name == "" || name[0] <= '9' {
+		name = "X_" + name
+	}
+	return name
+}
+
+// quote returns text as an HCL string.
+func quote(text string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
+}
+
+// expression is a value in HCL, as parts of a template.
+type expression struct {
+	parts []string // quoted text without its quotes, or a call in ${…}
+	calls []string // those parts that are calls, without ${…}
+}
+
+func (e *expression) text(text string) {
+	if text == "" {
+		return
+	}
+	quoted := strings.TrimSuffix(strings.TrimPrefix(quote(text), `"`), `"`)
+	if before, ok := strings.CutSuffix(quoted, "$"); ok { // with a call behind it, it would be "$${", which is text
+		quoted = before + `${"$"}`
+	}
+	e.parts = append(e.parts, quoted)
+}
+
+func (e *expression) call(call string) {
+	e.parts, e.calls = append(e.parts, "${"+call+"}"), append(e.calls, call)
+}
+
+// String returns the expression as HCL: a call alone needs no template around it.
+func (e *expression) String() string {
+	if len(e.parts) == 1 && len(e.calls) == 1 {
+		return e.calls[0]
+	}
+	return `"` + strings.Join(e.parts, "") + `"`
+}
+
+// translator translates the values of one server.
+type translator struct {
+	*variables
+	server string
+	// inEnv says that names are those of variables. Others get the name of the server in front.
+	inEnv bool
+	// inputs are the inputs of VS Code's file, by their ids.
+	inputs map[string]input
+	// used are the variables of the server, and remarks what people should know about its values.
+	used    []string
+	remarks []string
+}
+
+// env returns the call of env for a variable.
+func (t *translator) env(name, note string, fallback *string) string {
+	t.used = append(t.used, name)
+	if t.notes[name] == "" {
+		t.notes[name] = note
+	}
+	if fallback != nil {
+		return "env(" + quote(name) + ", " + quote(*fallback) + ")"
+	}
+	return "env(" + quote(name) + ")"
+}
+
+// value translates a value whose name says whether it is a secret.
+func (t *translator) value(name, value string) string {
+	var e expression
+	t.credential(&e, name, value)
+	return e.String()
+}
+
+// credential translates a value in which a word like Bearer may precede the secret.
+func (t *translator) credential(e *expression, name, value string) {
+	prefix := scheme.FindString(value)
+	e.text(prefix)
+	if strings.EqualFold(name, "Authorization") {
+		name = "token"
+	}
+	t.template(e, name, value[len(prefix):])
+}
+
+// template translates references, and hides secrets.
+func (t *translator) template(e *expression, name, value string) {
+	if value != "" && secretName.MatchString(name) && !reference.MatchString(value) {
+		e.call(t.env(t.secret(t.variable(name), value), "", nil))
+		return
+	}
+	rest := value
+	for _, at := range reference.FindAllStringSubmatchIndex(value, -1) {
+		begin := len(value) - len(rest)
+		t.literal(e, value[begin:at[0]])
+		t.reference(e, value[at[2]:at[3]])
+		rest = value[at[1]:]
+	}
+	t.literal(e, rest)
+}
+
+// variable returns the name for the variable of a secret.
+func (t *translator) variable(name string) string {
+	if t.inEnv {
+		return name
+	}
+	return t.server + "_" + name
+}
+
+// literal adds text, with a variable in place of what looks like a secret.
+func (t *translator) literal(e *expression, text string) {
+	for {
+		at := secretText.FindStringIndex(text)
+		if at == nil {
+			e.text(text)
+			return
+		}
+		e.text(text[:at[0]])
+		e.call(t.env(t.secret(t.variable("secret"), text[at[0]:at[1]]), "", nil))
+		text = text[at[1]:]
+	}
+}
+
+// reference translates what stands in ${…}.
+func (t *translator) reference(e *expression, inside string) {
+	kind, name, hasKind := strings.Cut(inside, ":")
+	fallback, hasFallback := strings.CutPrefix(inside[len(kind):], ":-")
+	switch {
+	case hasFallback && isVariable(kind): // of Claude Code and of shells
+		e.call(t.env(kind, "", &fallback))
+	case !hasKind && (inside == "/" || inside == "pathSeparator"):
+		e.text("/")
+	case !hasKind && inside == "userHome":
+		e.call(t.env("HOME", "", nil))
+	case kind == "workspaceFolder":
+		here := "."
+		t.remarks = append(t.remarks, "${workspaceFolder} is a folder of the client's. Here it is the gateway's working directory, unless WORKSPACE_FOLDER is set.")
+		e.call(t.env("WORKSPACE_FOLDER", "", &here))
+	case !hasKind && isVariable(inside):
+		e.call(t.env(inside, "", nil))
+	case kind == "env" && isVariable(name):
+		e.call(t.env(name, "", nil))
+	case kind == "input":
+		in := t.inputs[name]
+		e.call(t.env(variableName(name), in.note(), in.fallback))
+	default:
+		t.remarks = append(t.remarks, "${"+inside+"} means something to the client only; "+variableName(inside)+" takes its place.")
+		e.call(t.env(variableName(inside), "", nil))
+	}
+}
+
+// isVariable reports whether text can be the name of a variable of the environment.
+func isVariable(text string) bool {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(text)
+}
+
+// arguments translates a command line, with variables in place of what belongs to a flag, a variable or a header for a secret.
+func (t *translator) arguments(words []string) (list []string) {
+	after := "" // the flag for a secret that precedes
+	for _, word := range words {
+		var e expression
+		given := assignment.FindStringSubmatch(word)
+		isFlag := given != nil && strings.HasPrefix(word, "-")
+		header := headerWord.FindStringSubmatch(word)
+		switch {
+		case after != "" && !isFlag:
+			t.template(&e, after, word)
+		case given != nil && given[2] != "":
+			e.text(given[1] + "=")
+			t.template(&e, given[1], given[3])
+		case header != nil && secretName.MatchString(header[1]):
+			e.text(header[1] + header[2])
+			t.credential(&e, header[1], header[3])
+		default:
+			t.template(&e, "", word)
+		}
+		list = append(list, e.String())
+		if after = ""; isFlag && given[2] == "" && secretName.MatchString(word) {
+			after = word
+		}
+	}
+	return list
+}
+
+// address translates a URL, with variables in place of the secrets in its query.
+func (t *translator) address(url string) string {
+	var e expression
+	before, query, hasQuery := strings.Cut(url, "?")
+	t.template(&e, "", before)
+	for i, parameter := range strings.Split(query, "&") {
+		switch {
+		case !hasQuery:
+			return e.String()
+		case i == 0:
+			e.text("?")
+		default:
+			e.text("&")
+		}
+		name, value, hasValue := strings.Cut(parameter, "=")
+		e.text(name)
+		if hasValue {
+			e.text("=")
+			t.template(&e, name, value)
+		}
+	}
+	return e.String()
+}
