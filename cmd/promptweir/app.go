@@ -40,6 +40,14 @@ func (e *usageError) Error() string { return e.problem }
 // errReported is a failure that has already been printed.
 var errReported = errors.New("reported")
 
+// reportedError is errReported with its cause, for a client that does not see standard error.
+type reportedError struct{ cause error }
+
+func (e *reportedError) Error() string { return e.cause.Error() }
+
+// Is makes it errReported.
+func (e *reportedError) Is(target error) bool { return target == errReported }
+
 // takes makes a failed check of the number of arguments a usage error.
 func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -46,7 +46,7 @@ func (a *app) loadWatched(files *watch.Watcher, logger *slog.Logger) (cfg *confi
 		return nil, nil, err
 	}
 	if cfg == nil {
-		return nil, nil, errReported
+		return nil, nil, &reportedError{diagnostics.Err()}
 	}
 	return cfg, lastGood, nil
 }

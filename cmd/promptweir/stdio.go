@@ -25,14 +25,22 @@ func (a *app) stdioCommand() *cobra.Command {
 		Long: "Serve one client over standard input and output.\n\n" +
 			"The gateway reloads its configuration when one of its files changes. If the configuration has an auth block, the " +
 			"client's principal comes from --as, or from the bearer token in PROMPTWEIR_TOKEN.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.stdio(cmd.Context(), as) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			started := false
+			err := a.stdio(cmd.Context(), as, &started)
+			if err != nil && !started {
+				answerFailure(cmd.Context(), err, a.raw.in, a.raw.out)
+			}
+			return err
+		},
 	}
 	command.Flags().StringVar(&as, "as", "", "serve the client as `PRINCIPAL`, for example user:alice,group:payments")
 	return command
 }
 
-// stdio serves until the client closes standard input or output, SIGHUP, or ctx ends.
-func (a *app) stdio(ctx context.Context, as string) error {
+// stdio serves until the client closes standard input or output, SIGHUP, or ctx ends. It sets started once the client's credential
+// is accepted: until then, nothing is read or written.
+func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 	logger, flush, err := a.servingLogger()
 	if err != nil {
 		return err
@@ -62,7 +70,7 @@ func (a *app) stdio(ctx context.Context, as string) error {
 		watching, stop := context.WithCancel(ctx)
 		var group errgroup.Group
 		group.Go(func() error { return reloadOnChange(watching, g, files, nil) })
-		err := g.ServeStdio(ctx, credential, a.raw.in, a.raw.out)
+		err := g.ServeStdio(ctx, noting(started, credential), a.raw.in, a.raw.out)
 		stop()
 		if errors.Is(err, syscall.EPIPE) { // the client has left, which is how its session ends
 			err = nil
@@ -89,6 +97,15 @@ func stdioCredential(cfg *config.Config, as string) (identity.Credential, error)
 		}
 		return principal, nil
 	}, nil
+}
+
+// noting returns a credential that sets accepted once it has been.
+func noting(accepted *bool, credential identity.Credential) identity.Credential {
+	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
+		principal, err := credential(ctx, authenticator)
+		*accepted = *accepted || err == nil
+		return principal, err
+	}
 }
 
 // checkConsoleExporters rejects exporters that would write between the messages on standard output.
