@@ -27,6 +27,7 @@
 //   - memory: how many bytes do requests and responses hold at once, and for whom?
 //   - places: how many connections and streams can there be, and which one ends to let another one in?
 //   - slotcache: what was computed for this key a moment ago?
+//   - clientsetup: how is a client pointed at the gateway?
 //   - httpconn: how is a connection of the HTTP server made cheaper?
 //
 // Promises:

@@ -57,6 +57,35 @@ func TestAdminPage_ShowsProblems(t *testing.T) {
 	}
 }
 
+// TestBrowserPage_SaysHowToPointAClientAtTheGateway opens the endpoint, and the root of its host, as a person does.
+func TestBrowserPage_SaysHowToPointAClientAtTheGateway(t *testing.T) {
+	file := configure(t, 2, newServer(t, false).upstream())
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir")
+	gateway := proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file)
+	endpoint := gateway.Attr(t, "endpoint")
+	waitUntilListed(t, endpoint, []string{"sessions.greet"})
+	for _, url := range []string{endpoint, strings.TrimSuffix(endpoint, "/mcp") + "/"} {
+		dom := browse(t, url)
+		for _, want := range []string{
+			"<title>promptweir: prompts for MCP clients</title>", `<code id="endpoint">` + endpoint + "</code>", "You need nothing else.",
+			"claude mcp add --transport http prompts " + endpoint, `<section id="vscode">`, `<section id="cursor">`, `<section id="inspector">`,
+		} {
+			if !strings.Contains(dom, want) {
+				t.Errorf("%s has no %q:\n%s", url, want, dom)
+			}
+		}
+		if strings.Contains(dom, "greet") || strings.Contains(dom, "sessions") {
+			t.Errorf("%s has something of the catalog:\n%s", url, dom)
+		}
+		for _, width := range []int{390, 320} {
+			if wide := sideways(t, url, width); wide != "" {
+				t.Errorf("the page scrolls sideways at a width of %d pixels: %s", width, wide)
+			}
+		}
+	}
+}
+
 // sideways returns by how much a page is wider than a window of a width, in pixels, and which elements stick out; "" if the
 // page fits.
 func sideways(t *testing.T, url string, width int) string {

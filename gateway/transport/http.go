@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/clientsetup"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -42,6 +43,10 @@ func (x *exchange) serve() {
 	case http.MethodPost:
 		x.servePost()
 	case http.MethodGet:
+		if clientsetup.IsBrowser(x.r) {
+			x.servePage()
+			return
+		}
 		x.serveLegacyStream()
 	case http.MethodDelete:
 		x.serveDelete()

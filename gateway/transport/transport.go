@@ -86,13 +86,15 @@ func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 // The server's ReadTimeout should bound how long a request may take to arrive. It does not bound the response: the
 // timeout is over once the body has been read.
 //
-// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known.
+// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known. A browser that opens the endpoint or
+// the root sees how to point clients at the endpoint.
 func (t *Transport) Handler() http.Handler {
 	e := &endpoint{transport: t, path: t.publisher.Current().Config.Gateway.Path} // a reload that changes the path is refused
 	e.others.Handle(e.path, t.handle((*exchange).serve))                          // which may be a subtree
 	e.others.Handle(ssePath, t.handle((*exchange).serveHTTPSSE))
 	e.others.HandleFunc(wellKnown, t.serveMetadata)
 	e.others.HandleFunc(wellKnown+"/", t.serveMetadata)
+	e.others.HandleFunc("/{$}", t.serveRoot)
 	return e
 }
 
