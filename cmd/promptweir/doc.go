@@ -7,8 +7,8 @@
 //	                 list, get --config; --live       a gateway that runs for one result
 //	                 explain, diff, lock, list --as   a snapshot that is evaluated, without a gateway
 //	                 list, get --url; probe           an MCP client
-//	                 validate, fmt, token, import,    configuration only
-//	                 client
+//	                 validate, fmt, token, init,      configuration only
+//	                 import, client
 //
 // Promises:
 //   - The exit code is 0 for success, 1 for a failure or a finding, and 2 for wrong usage.
@@ -20,6 +20,6 @@
 // Reading order: main.go, root.go, serve.go, stdio.go, stdio_failure.go, healthcheck.go, server.go, descriptors.go,
 // descriptors_unix.go, descriptors_windows.go, certificate.go, pprof.go, memory.go, telemetry.go, list.go, get.go, query.go,
 // explain.go, diff.go, lock.go, list_source.go, gateway.go, principal.go, probe.go, probe_oauth.go, session.go, validate.go,
-// fmt.go, replace_file.go, token.go, import.go, client.go, version.go, load.go, app.go, log.go, output.go, dumpable_linux.go,
-// dumpable_other.go
+// fmt.go, replace_file.go, token.go, init.go, import.go, client.go, version.go, load.go, app.go, log.go, output.go,
+// dumpable_linux.go, dumpable_other.go
 package main

@@ -40,7 +40,7 @@ func newRoot(std streams) *cobra.Command {
 	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` to log: debug, info, warn or error")
 	root.AddCommand(
 		a.serveCommand(), a.stdioCommand(), a.validateCommand(), a.listCommand(), a.getCommand(), a.explainCommand(),
-		a.diffCommand(), a.fmtCommand(), a.lockCommand(), a.tokenCommand(), a.importCommand(), a.clientCommand(), a.probeCommand(), a.versionCommand(), a.healthcheckCommand(),
+		a.diffCommand(), a.fmtCommand(), a.lockCommand(), a.tokenCommand(), a.initCommand(), a.importCommand(), a.clientCommand(), a.probeCommand(), a.versionCommand(), a.healthcheckCommand(),
 	)
 	return root
 }
