@@ -115,6 +115,24 @@ func TestPages_NameFilesThatExist(t *testing.T) {
 	}
 }
 
+// What a reader types after make is a target.
+func TestPages_MakeTargetsExist(t *testing.T) {
+	makefile := text(t, "../Makefile")
+	named := regexp.MustCompile("(?m)(?:^\\$ |`)make ([a-z][a-z-]*)")
+	found := 0
+	for _, page := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(text(t, page), -1) {
+			found++
+			if !strings.Contains(makefile, "\n"+match[1]+":") {
+				t.Errorf("%s says make %s, which is no target", page, match[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page names a target")
+	}
+}
+
 // The page leads readers to functions and methods by their names, which code hosts do not check.
 func TestArchitecture_NamesThatExist(t *testing.T) {
 	var code strings.Builder

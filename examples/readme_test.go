@@ -49,7 +49,9 @@ func TestREADME_CommandsPrintWhatItShows(t *testing.T) {
 	ran := 0
 	for _, c := range commandsOf(t, "../README.md") {
 		if strings.HasPrefix(c.line, "bin/promptweir ") {
-			c.runs(t, root, strings.ReplaceAll(c.line, "http://127.0.0.1:8080/mcp", quickstart.endpoint))
+			address := strings.NewReplacer("http://127.0.0.1:8080/mcp", quickstart.endpoint)
+			c.prints = address.Replace(c.prints)
+			c.runs(t, root, address.Replace(c.line))
 			ran++
 		} else if !strings.HasPrefix(c.line, "make ") {
 			t.Errorf("the README shows %q, which this test does not run", c.line)

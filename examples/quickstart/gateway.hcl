@@ -1,8 +1,8 @@
 # The quickstart: one endpoint for the prompts of two teams, which are files. No server is needed.
 #
-#   make run                                                   builds, and serves this folder
-#   go run ./cmd/promptweir list --url http://127.0.0.1:8080/mcp
-#   go run ./cmd/promptweir get reviews.code_review code='x := 1' --url http://127.0.0.1:8080/mcp
+#   make run                                                   builds bin/promptweir, and serves this folder
+#   bin/promptweir list --url http://127.0.0.1:8080/mcp
+#   bin/promptweir get reviews.code_review code='x := 1' --url http://127.0.0.1:8080/mcp
 #
 # This file belongs to the platform team. Each other team has a file under teams/. The addresses
 # below are the defaults, spelled out for you to see.
