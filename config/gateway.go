@@ -21,12 +21,13 @@ const (
 	// for requests in flight.
 	DefaultDrainDelay   = 5 * time.Second
 	DefaultDrainTimeout = 30 * time.Second
-	// DefaultPageSize bounds the entries of one prompts/list page.
-	DefaultPageSize = 100
+	// DefaultPageSize bounds the entries of one prompts/list page. It is so large because many clients read the first page only,
+	// and make nothing of the rest.
+	DefaultPageSize = 1000
 	// DefaultSeparator stands between an upstream's prefix and the prompt's own name.
 	DefaultSeparator = "."
 
-	maxPageSize  = 1000
+	maxPageSize  = 10_000
 	maxSeparator = 8 // characters
 )
 

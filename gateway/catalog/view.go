@@ -105,21 +105,49 @@ func (v *View) Entries() []*Entry {
 // Lookup returns the entry under an exposed name, or nil if there is none in this view.
 func (v *View) Lookup(name string) *Entry { return lookup(v.Entries(), name) }
 
-// Page returns up to size entries (at least one) after an exposed name, which need not exist; "" starts at the first.
-// If more is true, the next page begins after next. A page continues from a name rather than an offset, so that a
-// client that pages while the catalog changes meets each entry that stays exactly once, and reaches an end.
+// maxPage bounds the definitions of one page, in bytes. A larger definition has a page to itself.
+const maxPage = 4 << 20
+
+// Page returns up to size entries after an exposed name, which need not exist; "" starts at the first. It returns fewer where
+// their definitions would be larger than 4 MiB, and at least one. If more is true, the next page begins after next. A page
+// continues from a name rather than an offset, so that a client that pages while the catalog changes meets each entry that
+// stays exactly once, and reaches an end.
 func (v *View) Page(after string, size int) (entries []*Entry, next string, more bool) {
 	all := v.Entries()
 	start, found := slices.BinarySearchFunc(all, after, compareName)
 	if found {
 		start++
 	}
-	end := start + min(max(size, 1), len(all)-start)
+	end := start + pageLength(all[start:], size)
 	if more = end < len(all); more {
 		next = all[end-1].Name
 	}
 	return all[start:end:end], next, more
 }
+
+// pageLength returns how many of the entries the next page takes.
+func pageLength(entries []*Entry, size int) int {
+	length := min(max(size, 1), len(entries))
+	bytes := 0
+	for i, e := range entries[:length] {
+		if bytes += len(e.JSON); bytes > maxPage && i > 0 {
+			return i
+		}
+	}
+	return length
+}
+
+// Pages returns how many entries each page has, if no more than size fit on one. The first is all that [FirstPageOnly] get.
+func (v *View) Pages(size int) (lengths []int) {
+	for rest := v.Entries(); len(rest) > 0; {
+		length := pageLength(rest, size)
+		lengths, rest = append(lengths, length), rest[length:]
+	}
+	return lengths
+}
+
+// FirstPageOnly names clients that do not ask for a second page, for people who have more prompts than fit on one.
+const FirstPageOnly = "Claude Desktop, claude.ai, Copilot CLI, Inspector 0.15, older opencode, and listPrompts() of the TypeScript SDK 1.x"
 
 // AppendPrompts appends the member "prompts" of a prompts/list result to dst: the entries' bytes as they are.
 func AppendPrompts(dst []byte, entries []*Entry) []byte {

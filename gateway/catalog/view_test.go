@@ -51,6 +51,39 @@ func TestPage_ReturnsEntriesAfterAName(t *testing.T) {
 	}
 }
 
+// A page ends before it is larger than 4 MiB, whatever its size, and a larger definition is on a page of its own.
+func TestPage_EndsBeforeItIsLargerThan4MiB(t *testing.T) {
+	const mib = 1 << 20
+	var prompts []*catalog.Prompt
+	for i, size := range []int{1, 1, 1, 2, 5, 1, 3, 1, 1} {
+		text := strings.Repeat("x", size*mib-100) // the rest of the definition takes less than 100 bytes
+		prompts = append(prompts, parse(t, fmt.Sprintf(`{"name":"%c","description":%q}`, 'a'+i, text)))
+	}
+	v := catalog.Merge([]catalog.Source{{Upstream: "u", Team: "a", Prompts: prompts}}, options()).View(everybody)
+	for _, test := range []struct {
+		size int
+		want string
+	}{
+		{10_000, "a b c|d|e|f g|h i"},
+		{2, "a b|c d|e|f g|h i"},
+		{1, "a|b|c|d|e|f|g|h|i"},
+	} {
+		var pages []string
+		var lengths []int
+		for after, more := "", true; more; {
+			var entries []*catalog.Entry
+			entries, after, more = v.Page(after, test.size)
+			pages, lengths = append(pages, strings.Join(names(entries), " ")), append(lengths, len(entries))
+		}
+		if got := strings.Join(pages, "|"); got != test.want {
+			t.Errorf("pages of %d: %s, want %s", test.size, got, test.want)
+		}
+		if got := v.Pages(test.size); !slices.Equal(got, lengths) {
+			t.Errorf("Pages(%d) = %v, want %v", test.size, got, lengths)
+		}
+	}
+}
+
 func TestView_ShowsWhatIsVisible(t *testing.T) {
 	s := catalog.Merge([]catalog.Source{upstream(t, "a/a", "x", "y"), upstream(t, "b/b", "x")}, options())
 	teamA := func(e *catalog.Entry) bool { return e.Team == "a" }

@@ -45,7 +45,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	if opts.Memory == nil {
 		opts.Memory = memory.New(0)
 	}
-	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt") // each failed get could log a line
+	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
 	return &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(), memory: opts.Memory,

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -53,11 +54,24 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	out.JSON = append(out.JSON, '{')
 	out.JSON = catalog.AppendPrompts(out.JSON, entries)
 	if more {
+		h.logPages(ctx, r, audience, view)
 		cursor := s.Sealer.SealCursor(wire.PromptsList, r.Caller.Principal.Key(), next)
 		out.JSON = append(append(append(out.JSON, `,"nextCursor":"`...), cursor...), '"')
 	}
 	h.appendListMeta(r, out, audience)
 	return nil
+}
+
+// logPages says, once for each audience, that its list does not fit on one page.
+func (h *Handler) logPages(ctx context.Context, r *Request, audience *policy.Audience, view *catalog.View) {
+	if !r.Snapshot.FirstPaged(audience) {
+		return
+	}
+	size := r.Snapshot.Config.Gateway.PageSize
+	pages := view.Pages(size)
+	h.logger.WarnContext(ctx, "list has more than one page: clients that read the first only lose the rest",
+		slog.String("principal", r.Caller.Principal.Subject), slog.Int("prompts", view.Len()), slog.Int("first_page", pages[0]),
+		slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", catalog.FirstPageOnly))
 }
 
 // position returns the name after which the page begins.

@@ -2,6 +2,7 @@ package requests_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -36,6 +37,43 @@ func TestList_MergesUpstreamsInPages(t *testing.T) {
 		if got := len(first.Names(t)); got != 2 {
 			t.Errorf("the first page has %d prompts, want 2", got)
 		}
+	}
+}
+
+// Many clients read one page only. The operator hears of it once for each audience, however often it lists, and not where all
+// prompts fit on a page.
+func TestList_SaysWhenAnAudienceHasMoreThanAPage(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a", "b", "c", "d", "e")
+	var log gatewaytest.Log
+	s := gatewaytest.StartWith(t, "gateway { page_size = 2 }\nauth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
+		gatewaytest.Team("eng", `"user:ann"`, gatewaytest.Expose("two", `"p.[ab]"`, `"user:bob"`), p),
+		gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.AwaitUpstreams()
+	s.Modern("bob").WantList("p.a", "p.b")
+	for range 3 {
+		s.Modern("ann").WantList("p.a", "p.b", "p.c", "p.d", "p.e")
+	}
+	p.AwaitStream().Offer("a", "b", "c", "d", "e", "f")
+	upstreamtest.Eventually(t, "the change is in the list", func() bool { return slices.Contains(s.Modern("ann").List(), "p.f") })
+	const message = `"list has more than one page: clients that read the first only lose the rest"`
+	want := message + ` principal=user:ann prompts=5 first_page=2 pages=3 page_size=2 clients="Claude Desktop, claude.ai, `
+	if log.Count(message) != 1 || log.Count(want) != 1 {
+		t.Errorf("the log has not exactly one line with\n%s\nbut\n%s", want, log.String())
+	}
+}
+
+// By default, what most clients read of 1 000 prompts is all of them.
+func TestList_HasAThousandOnAPage(t *testing.T) {
+	var prompts []string
+	for i := range 1001 {
+		prompts = append(prompts, fmt.Sprintf("p%04d", i))
+	}
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "p", prompts...)))
+	if got := len(s.Modern("").Call("prompts/list", "").Names(t)); got != 1000 {
+		t.Errorf("the first page has %d prompts, want 1000", got)
+	}
+	if got := len(s.Modern("").List()); got != 1001 {
+		t.Errorf("all pages have %d prompts, want 1001", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -147,11 +148,18 @@ func (s *Snapshot) view(audience *policy.Audience) *view {
 		return v
 	}
 	merged := s.Catalog // not s: later snapshots share the views
-	fresh := newView(audience, func() *catalog.View { return merged.View(visibleTo(audience)) })
+	fresh := newView(audience, new(atomic.Bool), func() *catalog.View { return merged.View(visibleTo(audience)) })
 	if earlier, ok, _ := s.views.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
 		return earlier
 	}
 	return fresh
+}
+
+// FirstPaged reports whether this is the first call for the audience since the policy changed. Whoever finds that its view has
+// more than one page says so then.
+func (s *Snapshot) FirstPaged(audience *policy.Audience) bool {
+	paged := s.view(audience).paged
+	return !paged.Load() && paged.CompareAndSwap(false, true)
 }
 
 func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
@@ -314,7 +322,7 @@ func (s *Snapshot) viewsAfter(before *Snapshot) *lru.Cache[*policy.Audience, *vi
 			continue
 		}
 		merged := s.Catalog
-		views.Add(audience, newView(audience, func() *catalog.View {
+		views.Add(audience, newView(audience, earlier.paged, func() *catalog.View {
 			return earlier.entries().With(merged, changes, visibleTo(audience))
 		}))
 	}

@@ -19,10 +19,12 @@ type view struct {
 	built, ready atomic.Bool
 	// owners are the labels of the upstreams that may serve an entry of the view to the audience.
 	owners func() map[string]bool
+	// paged is set once it has been said that the view has more than one page. The audience's later views share it.
+	paged *atomic.Bool
 }
 
-func newView(audience *policy.Audience, build func() *catalog.View) *view {
-	v := &view{}
+func newView(audience *policy.Audience, paged *atomic.Bool, build func() *catalog.View) *view {
+	v := &view{paged: paged}
 	v.entries = sync.OnceValue(func() *catalog.View {
 		v.built.Store(true)
 		defer v.ready.Store(true)

@@ -2,7 +2,7 @@ gateway {
   listen          = "8080"                 # ERROR: Invalid listen; "8080" is not HOST:PORT
   path            = "mcp"                  # ERROR: Invalid path; "mcp" does not start with "/"
   public_url      = "prompts.example.com"  # ERROR: Invalid public_url; "prompts.example.com" is not an http or https URL
-  page_size       = 1001                   # ERROR: page_size must be a whole number from 1 to 1000
+  page_size       = 10001                  # ERROR: page_size must be a whole number from 1 to 10000
   separator       = "a b"                  # ERROR: Invalid separator
   cursor_keys     = ["c2hvcnQ=", "!"]      # ERROR: Invalid cursor_keys; (sensitive) is not base64 of 32 bytes # ERROR: Invalid cursor_keys
   allowed_hosts   = [

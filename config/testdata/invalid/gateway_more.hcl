@@ -2,7 +2,7 @@ gateway {
   listen     = "127.0.0.1:99999"         # ERROR: is not HOST:PORT
   path       = "/metrics"                # ERROR: is reserved by the gateway
   public_url = "https://a.example.com/?q=1" # ERROR: has a query
-  page_size  = 0                         # ERROR: from 1 to 1000
+  page_size  = 0                         # ERROR: from 1 to 10000
   separator  = "123456789"               # ERROR: is not 1 to 8 characters
   conflict   = "drop"
   conflict   = "first"                   # ERROR: Attribute redefined

@@ -2,7 +2,7 @@
 gateway {
   listen      = env("UNSET")             # WARNING: UNSET is not set and has no default
   public_url  = env("UNSET")             # WARNING: UNSET is not set
-  page_size   = 5000                     # ERROR: from 1 to 1000
+  page_size   = 50000                    # ERROR: from 1 to 10000
   cursor_keys = [
     env("UNSET"),                        # WARNING: UNSET is not set
   ]

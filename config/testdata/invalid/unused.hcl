@@ -1,4 +1,4 @@
-gateway { page_size = 0 }                # ERROR: from 1 to 1000
+gateway { page_size = 0 }                # ERROR: from 1 to 10000
 hide "of the gateway" { prompts = ["biling.*"] }
 team "empty" {                           # WARNING: The expose and hide blocks of team "empty" apply to the prompts of its own upstreams, and it has none
   expose "x" {
