@@ -63,7 +63,7 @@ func TestInterop_PromptsFromFiles(t *testing.T) {
 	for name, content := range promptFiles {
 		write(name, content)
 	}
-	write("gateway.hcl", fmt.Sprintf(settings, 100, "upstream \"files\" { files = "+promptPatterns+" }"))
+	write("gateway.hcl", fmt.Sprintf(settings, "", "upstream \"files\" { files = "+promptPatterns+" }"))
 	program := filepath.Join(t.TempDir(), "promptweir")
 	proctest.Build(t, filepath.Dir(program), "./cmd/promptweir")
 	modern := proctest.Start(t, folder, program, "serve", "--config", filepath.Join(folder, "gateway.hcl")).Attr(t, "endpoint")

@@ -37,11 +37,12 @@ import (
 // patience bounds the run of one client.
 const patience = time.Minute
 
-// settings is the gateway's configuration. Its pages are so small that every client has to ask for several.
+// settings is the gateway's configuration. Its pages are so small that every client has to ask for several, unless a test wants
+// those of the default.
 const settings = `
 gateway {
-  listen    = "127.0.0.1:0"
-  page_size = %d
+  listen = "127.0.0.1:0"
+  %s
 }
 admin { listen = "127.0.0.1:0" }
 
@@ -222,11 +223,18 @@ func startGateway(t *testing.T, pageSize int, upstreams ...string) string {
 	return proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file).Attr(t, "endpoint")
 }
 
+// defaultPages stands for pages of the size that nobody configured.
+const defaultPages = 0
+
 // configure writes the gateway's configuration, with upstream blocks, and returns its path.
 func configure(t *testing.T, pageSize int, upstreams ...string) string {
 	t.Helper()
+	pages := ""
+	if pageSize != defaultPages {
+		pages = fmt.Sprintf("page_size = %d", pageSize)
+	}
 	file := filepath.Join(t.TempDir(), "gateway.hcl")
-	text := fmt.Appendf(nil, settings, pageSize, strings.Join(upstreams, "\n  "))
+	text := fmt.Appendf(nil, settings, pages, strings.Join(upstreams, "\n  "))
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

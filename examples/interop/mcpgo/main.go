@@ -7,7 +7,11 @@
 //
 //	mcpgo serve
 //
-// is a server over stdio instead, see serve.go.
+// is a server over stdio instead, see serve.go, and
+//
+//	mcpgo count URL
+//
+// prints how many prompts the library's own call lists, see count.go.
 package main
 
 import (
@@ -63,8 +67,11 @@ func run(ctx context.Context, args []string) error {
 	if slices.Equal(args, []string{"serve"}) {
 		return serve()
 	}
+	if len(args) == 2 && args[0] == "count" {
+		return count(ctx, args[1])
+	}
 	if len(args) != 3 {
-		return errors.New("usage: mcpgo TARGET WORK MODE, or mcpgo serve")
+		return errors.New("usage: mcpgo TARGET WORK MODE, mcpgo serve, or mcpgo count URL")
 	}
 	var todo work
 	if err := json.Unmarshal([]byte(args[1]), &todo); err != nil {
