@@ -5,6 +5,8 @@
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE ?= $(shell git show -s --format=%cI HEAD 2>/dev/null)
 
 # Tools have a module file of their own, so that go.mod lists only the dependencies that ship.
 TOOL := go tool -modfile=.ci/tools.mod
@@ -13,7 +15,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 build: ## build bin/promptweir, statically linked, and the example servers
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)' -o bin/promptweir ./cmd/promptweir
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o bin/promptweir ./cmd/promptweir
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/servers/... ./examples/together
 
 run: build ## serve examples/quickstart in the foreground; Ctrl-C stops it

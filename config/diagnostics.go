@@ -63,6 +63,55 @@ func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
 	return nil
 }
 
+// The severities of a [Diagnostic].
+const (
+	SeverityError   = "error"
+	SeverityWarning = "warning"
+)
+
+// Diagnostic is one mistake or warning, for programs. It holds no sensitive value.
+type Diagnostic struct {
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail,omitempty"`
+	// Range is nil where no line of a file is to blame.
+	Range *Range `json:"range,omitempty"`
+	// UnsetVariable says that it is about an environment variable that is not set here, which is no mistake in a file.
+	UnsetVariable bool `json:"-"`
+}
+
+// Range is a part of a file. Lines and columns begin at 1; columns count what people call characters.
+type Range struct {
+	Filename string   `json:"filename"`
+	Start    Position `json:"start"`
+	End      Position `json:"end"`
+}
+
+// Position is a place in a file.
+type Position struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	Byte   int `json:"byte"`
+}
+
+// All returns each diagnostic.
+func (d Diagnostics) All() []Diagnostic {
+	all := make([]Diagnostic, 0, len(d.report.Diagnostics))
+	for _, diag := range d.report.Diagnostics {
+		one := Diagnostic{
+			Severity: SeverityError, Summary: diag.Summary, Detail: diag.Detail, UnsetVariable: hclread.IsUnsetVariable(diag),
+		}
+		if diag.Severity == hcl.DiagWarning {
+			one.Severity = SeverityWarning
+		}
+		if at := diag.Subject; at != nil {
+			one.Range = &Range{at.Filename, Position(at.Start), Position(at.End)}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // Finding is something in a file that is no configuration.
 type Finding struct {
 	Path string

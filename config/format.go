@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
 // Formatted is one file of a configuration, as it is and in canonical form.
@@ -24,6 +26,13 @@ func Format(path string) ([]Formatted, Diagnostics) {
 		files = append(files, Formatted{f.Path, f.Content, canonicalForm(f.Content)})
 	}
 	return files, Diagnostics{d.Finish()}
+}
+
+// FormatText returns a text in canonical form, as [Format] does for files. Its name is for the Diagnostics.
+func FormatText(name string, content []byte) (Formatted, Diagnostics) {
+	r := hclread.New(rootSchema(), hclread.Options{})
+	r.Parse(name, content)
+	return Formatted{name, content, canonicalForm(content)}, Diagnostics{r.Finish()}
 }
 
 // maxPasses bounds how often a file is formatted until nothing changes. hclwrite sometimes needs more than one pass.

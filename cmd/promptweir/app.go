@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ func (e *reportedError) Is(target error) bool { return target == errReported }
 func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return &usageError{cmd.Name() + ": " + err.Error()}
+			return &usageError{fmt.Sprintf("%s: %v; write promptweir %s", cmd.Name(), err, cmd.Use)}
 		}
 		return nil
 	}

@@ -29,18 +29,18 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: "Print what a change of a configuration exposes (+), hides (-) or renames (!), and for whom. OLD and NEW are each a file or a folder.\n\n" +
 			"The configurations alone show which rules change, and what becomes of prompts in files (~ where the definition or the text " +
 			"changes). With --state or --live, diff also prints which prompts of servers are affected.",
-		RunE: func(cmd *cobra.Command, args []string) error { return d.diff(cmd.Context(), args[0], args[1]) },
+		Example: "  promptweir diff main pull-request\n" +
+			"  promptweir diff main pull-request --state lists.json --exit-code",
+		SuggestFor: []string{"compare", "plan"},
+		RunE:       func(cmd *cobra.Command, args []string) error { return d.diff(cmd.Context(), args[0], args[1]) },
 	}
 	d.addTo(command)
-	command.Flags().StringVarP(&d.output, "output", "o", "text", "`FORMAT` of the result: text, to paste into a pull request, or json")
+	addOutput(command, &d.output, formatText, formatJSON)
 	command.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return command
 }
 
 func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
-	if d.output != "text" && d.output != "json" {
-		return &usageError{fmt.Sprintf("-o %q: use text or json", d.output)}
-	}
 	if err := d.check(); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lis
 }
 
 func (d *diffFlags) print(c inspect.Comparison) error {
-	if d.output == "json" {
+	if d.output == formatJSON {
 		return printJSON(d.out, c)
 	}
 	var text strings.Builder

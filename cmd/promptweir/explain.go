@@ -21,8 +21,11 @@ func (a *app) explainCommand() *cobra.Command {
 		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides.\n\n" +
 			"Each step is printed with the place of its rule; the deciding one is marked with *. Without --state or --live, only the " +
 			"configuration is evaluated. With them, explain also prints which upstreams offer the prompt.",
-		Args: takes(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return source.explain(cmd.Context(), args[0], flags) },
+		Example: "  promptweir explain billing.invoice --config promptweir --as user:bob,group:support\n" +
+			"  promptweir explain billing.invoice --config promptweir --as user:bob --live",
+		SuggestFor: []string{"why"},
+		Args:       takes(cobra.ExactArgs(1)),
+		RunE:       func(cmd *cobra.Command, args []string) error { return source.explain(cmd.Context(), args[0], flags) },
 	}
 	flags.addTo(command, "`PRINCIPAL` to explain for, for example user:alice,group:payments; required with an auth block")
 	source.addTo(command)

@@ -1,44 +1,74 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/config"
 )
 
+const (
+	// standardInput is the PATH that stands for standard input.
+	standardInput = "-"
+	// maxInput bounds what is read from standard input, as the size of a file is bounded.
+	maxInput = 1 << 20
+)
+
+// fmtFlags are the flags of fmt.
+type fmtFlags struct {
+	*app
+
+	check, diff bool
+	output      string
+}
+
 func (a *app) fmtCommand() *cobra.Command {
-	var check bool
+	f := &fmtFlags{app: a}
 	command := &cobra.Command{
 		Use: "fmt [PATH]...", Short: "Format configuration files", Args: takes(cobra.ArbitraryArgs),
 		Long: "Format configuration files in the canonical style, and print the names of those that changed. Comments are kept.\n\n" +
-			"PATH is a file, or a folder of *.hcl files; the default is the path of --config. Lock files are not touched.",
+			"PATH is a file, or a folder of *.hcl files; the default is the path of --config. Lock files are not touched. If PATH is -, " +
+			"standard input is formatted and printed.",
+		Example: "  promptweir fmt --config promptweir\n" +
+			"  promptweir fmt --check teams/payments.hcl\n" +
+			"  promptweir fmt --diff teams\n" +
+			"  promptweir fmt - <teams/payments.hcl",
+		SuggestFor: []string{"format"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && a.config != "" {
 				args = []string{a.config}
 			}
-			if len(args) == 0 {
+			switch {
+			case len(args) == 0:
 				return &usageError{"PATH or --config PATH is required"}
+			case slices.Contains(args, standardInput):
+				return f.formatInput(args)
 			}
-			return a.format(args, check)
+			return f.format(args)
 		},
 	}
-	command.Flags().BoolVar(&check, "check", false, "change nothing; fail if a file would change")
+	command.Flags().BoolVar(&f.check, "check", false, "change nothing; fail if a file would change")
+	command.Flags().BoolVar(&f.diff, "diff", false, "change nothing; print what would change in each file")
+	addOutput(command, &f.output, formatText, formatJSON)
 	return command
 }
 
 // format formats the files of all paths. One that cannot be parsed does not keep it from the others.
-func (a *app) format(paths []string, check bool) error {
-	failed := false
+func (f *fmtFlags) format(paths []string) error {
+	failed, changed := false, []string{}
 	for _, path := range paths {
 		within := path
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			within = "" // whoever names a file means what it is a link to
 		}
 		files, diagnostics := config.Format(path)
-		if err := a.printDiagnostics(diagnostics); err != nil {
+		if err := f.printDiagnostics(diagnostics); err != nil {
 			return err
 		}
 		failed = failed || diagnostics.HasErrors()
@@ -46,20 +76,67 @@ func (a *app) format(paths []string, check bool) error {
 			if !file.Changed() {
 				continue
 			}
-			if _, err := fmt.Fprintln(a.out, file.Path); err != nil {
-				return err
-			}
-			failed = failed || check
-			if check {
-				continue
-			}
-			if err := replaceFile(within, file.Path, file.After); err != nil {
+			changed = append(changed, file.Path)
+			if err := f.change(within, file); err != nil {
 				return err
 			}
 		}
 	}
-	if failed {
+	if f.output == formatJSON {
+		result := struct {
+			Changed []string `json:"changed"`
+		}{changed}
+		if err := printJSON(f.out, result); err != nil {
+			return err
+		}
+	}
+	if failed || f.check && len(changed) > 0 {
 		return errReported
 	}
 	return nil
+}
+
+// change writes a file in canonical form, unless a flag says not to, and prints its name or what changes.
+func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
+	switch {
+	case f.output == formatJSON:
+	case f.diff:
+		_, err = f.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
+	default:
+		_, err = fmt.Fprintln(f.out, file.Path)
+	}
+	if err != nil || f.check || f.diff {
+		return err
+	}
+	return replaceFile(within, file.Path, file.After)
+}
+
+// formatInput formats standard input, for editors. It prints the result, whatever has changed.
+func (f *fmtFlags) formatInput(args []string) error {
+	if len(args) > 1 || f.output == formatJSON {
+		return &usageError{"fmt -: formats standard input alone, and prints it as text"}
+	}
+	content, err := io.ReadAll(io.LimitReader(f.in, maxInput+1))
+	if err != nil {
+		return err
+	}
+	if len(content) > maxInput {
+		return errors.New("standard input is larger than 1 MiB, and so would be no configuration")
+	}
+	file, diagnostics := config.FormatText("standard input", content)
+	if err := f.printDiagnostics(diagnostics); err != nil {
+		return err
+	}
+	switch {
+	case diagnostics.HasErrors():
+		return errReported
+	case f.diff:
+		_, err = f.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
+	case !f.check:
+		_, err = f.raw.out.Write(file.After) // as it is, or what an editor writes back would have lost characters
+	}
+	if err == nil && f.check && file.Changed() {
+		return errReported
+	}
+	return err
 }

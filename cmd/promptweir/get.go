@@ -21,6 +21,10 @@ func (a *app) getCommand() *cobra.Command {
 		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
 		Long: "Get one prompt with its arguments, from a running gateway or from the upstreams of a configuration.\n\n" +
 			"ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.",
+		Example: "  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp\n" +
+			"  promptweir get reviews.code_review code='x := 1' --config promptweir\n" +
+			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json",
+		SuggestFor: []string{"show", "render"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.live = q.url == "" // saved lists have no prompts' messages
 			if err := q.check(); err != nil {
@@ -38,6 +42,7 @@ func (a *app) getCommand() *cobra.Command {
 		},
 	}
 	q.addTo(command)
+	addOutput(command, &q.output, formatTable, formatJSON)
 	return command
 }
 
@@ -86,9 +91,12 @@ func (q *query) get(ctx context.Context, name string, params wire.Object) (resul
 	return result, err
 }
 
+// maxRole bounds the role of a message in the output, in bytes.
+const maxRole = 70
+
 // printMessages prints a prompt's messages, each after its role.
 func (q *query) printMessages(result jsontext.Value) error {
-	if q.output == "json" {
+	if q.output == formatJSON {
 		return printJSON(q.out, json.RawMessage(result))
 	}
 	var got struct {
@@ -101,7 +109,7 @@ func (q *query) printMessages(result jsontext.Value) error {
 		return fmt.Errorf("prompts/get result: %w", err)
 	}
 	for _, message := range got.Messages {
-		if _, err := fmt.Fprintf(q.out, "%s: %s\n", oneLine(message.Role, maxDescription), contentText(message.Content)); err != nil {
+		if _, err := fmt.Fprintf(q.out, "%s: %s\n", oneLine(message.Role, maxRole), contentText(message.Content)); err != nil {
 			return err
 		}
 	}

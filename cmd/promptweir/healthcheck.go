@@ -22,7 +22,8 @@ func (a *app) healthcheckCommand() *cobra.Command {
 	var admin string
 	command := &cobra.Command{
 		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive", Hidden: true,
-		Args: takes(cobra.NoArgs),
+		Example: "  promptweir healthcheck --admin http://127.0.0.1:8081",
+		Args:    takes(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if admin == "" {
 				address, err := a.adminAddress()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -24,40 +22,62 @@ const maxListed = 1_000_000
 
 func (a *app) listCommand() *cobra.Command {
 	q := &query{listSource: listSource{app: a}}
+	var filter listFilter
 	command := &cobra.Command{
-		Use: "list", Short: "List the prompts of a configuration or a running gateway", Args: takes(cobra.NoArgs),
-		Long: "List the prompts of a configuration or a running gateway.\n\n" +
+		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway", Args: takes(cobra.ArbitraryArgs),
+		Long: "List the prompts of a configuration or a running gateway: all, or those whose names match a PATTERN, in which * stands for any " +
+			"characters. Required arguments are marked with *.\n\n" +
 			"With --config alone, list connects to the upstreams and prints every prompt. With --as it prints the prompts that a " +
 			"principal sees, and needs --state or --live.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  promptweir list --config promptweir\n" +
+			"  promptweir list 'billing.*' --config promptweir --team payments\n" +
+			"  promptweir list --url http://127.0.0.1:8080/mcp -o json\n" +
+			"  promptweir list --config promptweir --as user:bob,group:support --live",
+		SuggestFor: []string{"ls", "prompts"},
+		RunE: func(cmd *cobra.Command, patterns []string) error {
+			if err := filter.parse(patterns, q.url != ""); err != nil {
+				return err
+			}
 			if err := q.check(); err != nil {
 				return err
 			}
-			l, err := q.list(cmd.Context())
+			l, err := q.list(cmd.Context(), &filter)
 			if err != nil {
 				return err
 			}
-			return q.printList(l)
+			return q.printList(filter.apply(l), &filter)
 		},
 	}
 	q.addTo(command)
 	q.listSource.addTo(command)
+	filter.addTo(command)
+	addOutput(command, &q.output, formatTable, formatWide, formatJSON)
 	return command
 }
 
 // listing is what list prints.
 type listing struct {
-	// definitions are under their exposed names.
-	definitions []jsontext.Value
+	prompts []listedPrompt
 	// partial is what a gateway says about upstreams whose part of the list is not fresh, as it was sent; nil for nothing.
 	partial jsontext.Value
 }
 
-func (q *query) list(ctx context.Context) (l listing, err error) {
+// listedPrompt is a definition under its exposed name, with the team and the upstreams that own it, which a running gateway does
+// not tell.
+type listedPrompt struct {
+	definition jsontext.Value
+	team       string
+	upstreams  []string
+}
+
+func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err error) {
 	if q.url != "" {
 		err = q.withSession(ctx, func(s *client.Session) error {
 			list, err := s.List(ctx, maxListed)
-			l = listing{list.Definitions, wire.Members(list.Meta).Get(gateway.MetaPartial)}
+			for _, definition := range list.Definitions {
+				l.prompts = append(l.prompts, listedPrompt{definition: definition})
+			}
+			l.partial = wire.Members(list.Meta).Get(gateway.MetaPartial)
 			return err
 		})
 		q.reportPartial(l.partial)
@@ -67,9 +87,16 @@ func (q *query) list(ctx context.Context) (l listing, err error) {
 	if err != nil {
 		return listing{}, err
 	}
+	if err := filter.check(cfg); err != nil {
+		return listing{}, err
+	}
 	err = q.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		for _, entry := range inspect.Entries(s, principal) {
-			l.definitions = append(l.definitions, entry.JSON)
+			prompt := listedPrompt{definition: entry.JSON, team: entry.Team}
+			for _, owner := range entry.Owners {
+				prompt.upstreams = append(prompt.upstreams, owner.Upstream)
+			}
+			l.prompts = append(l.prompts, prompt)
 		}
 		for _, report := range s.Reports() {
 			fmt.Fprintln(q.err, "promptweir:", oneLine(report.Text, maxReport))
@@ -112,62 +139,4 @@ func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
 		err = &usageError{"--as needs the upstreams' lists: " + chooseSource}
 	}
 	return cfg, principal, err
-}
-
-// maxDescription is the length of a description in the table, in bytes.
-const maxDescription = 70
-
-func (q *query) printList(l listing) error {
-	if q.output == "json" {
-		return printJSON(q.out, l.json())
-	}
-	table := tabwriter.NewWriter(q.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tARGUMENTS\tDESCRIPTION")
-	for _, definition := range l.definitions {
-		fmt.Fprintln(table, row(definition))
-	}
-	return table.Flush()
-}
-
-// json returns the listing in the form of a result of prompts/list.
-func (l *listing) json() any {
-	result := struct {
-		Prompts []json.RawMessage          `json:"prompts"`
-		Meta    map[string]json.RawMessage `json:"_meta,omitempty"`
-	}{Prompts: make([]json.RawMessage, 0, len(l.definitions))} // an empty list is [], not null
-	for _, definition := range l.definitions {
-		result.Prompts = append(result.Prompts, json.RawMessage(definition))
-	}
-	if l.partial != nil {
-		result.Meta = map[string]json.RawMessage{gateway.MetaPartial: json.RawMessage(l.partial)}
-	}
-	return result
-}
-
-// row returns a definition as a row of the table. Required arguments are marked with *.
-func row(definition jsontext.Value) string {
-	var p struct {
-		Name, Title, Description string
-		Arguments                []struct {
-			Name     string
-			Required bool
-		}
-	}
-	if err := json.Unmarshal(definition, &p); err != nil {
-		// A server at --url may list anything. The row has whatever could be decoded.
-		p.Description = "(not a valid definition: " + err.Error() + ")"
-	}
-	var arguments []string
-	for _, argument := range p.Arguments {
-		name := argument.Name
-		if argument.Required {
-			name += "*"
-		}
-		arguments = append(arguments, oneLine(name, maxDescription))
-	}
-	text := p.Description
-	if text == "" {
-		text = p.Title
-	}
-	return oneLine(p.Name, len(p.Name)) + "\t" + strings.Join(arguments, " ") + "\t" + oneLine(text, maxDescription)
 }

@@ -82,14 +82,22 @@ const defaultWidth = 100
 
 // terminal returns the line length of diagnostics, and whether they may be coloured.
 func terminal(w io.Writer) (width uint, color bool) {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	columns, isTerminal := terminalWidth(w)
+	if !isTerminal {
 		return defaultWidth, false
 	}
-	color = os.Getenv("NO_COLOR") == "" // see https://no-color.org
+	return uint(columns), os.Getenv("NO_COLOR") == "" // see https://no-color.org
+}
+
+// terminalWidth returns how many columns a terminal has, and whether there is one.
+func terminalWidth(w io.Writer) (columns int, isTerminal bool) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0, false
+	}
 	columns, _, err := term.GetSize(int(file.Fd()))
 	if err != nil || columns <= 0 {
-		return defaultWidth, color
+		columns = defaultWidth
 	}
-	return uint(columns), color
+	return columns, true
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -24,6 +26,7 @@ type lockFlags struct {
 	listSource
 
 	diff, exitCode bool
+	output         string
 }
 
 func (a *app) lockCommand() *cobra.Command {
@@ -33,11 +36,15 @@ func (a *app) lockCommand() *cobra.Command {
 		Long: "Write " + config.LockFile + " beside the configuration, which approves every definition that the upstreams list.\n\n" +
 			"With --diff, print how the lists differ from the lock file, and write nothing. The approved definitions of an upstream " +
 			"whose list is not known stay.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return l.lock(cmd.Context()) },
+		Example: "  promptweir lock --config promptweir --live\n" +
+			"  promptweir lock --config promptweir --live --diff --exit-code",
+		SuggestFor: []string{"approve"},
+		RunE:       func(cmd *cobra.Command, _ []string) error { return l.lock(cmd.Context()) },
 	}
 	l.addTo(command)
 	command.Flags().BoolVar(&l.diff, "diff", false, "write nothing; print each difference between approved and listed definitions")
 	command.Flags().BoolVar(&l.exitCode, "exit-code", false, "with --diff, exit with 1 if there are differences")
+	addOutput(command, &l.output, formatText, formatJSON)
 	return command
 }
 
@@ -71,10 +78,13 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		changes := config.DiffLocks(before, after)
 		l.printDifferences(s)
 		if l.diff {
-			return l.printChanges(changes)
+			return l.printDiff(path, len(after), changes)
 		}
 		if err := replaceFile(filepath.Dir(path), path, after.Format()); err != nil {
 			return err
+		}
+		if l.output == formatJSON {
+			return l.printJSON(path, len(after), changes)
 		}
 		_, err := fmt.Fprintf(l.out, "%s approves %s: %s\n", path, count(len(after), "prompt"), summary(changes))
 		return err
@@ -127,6 +137,54 @@ func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	}
 }
 
+// printDiff prints the changes. They are an error if --exit-code says so.
+func (l *lockFlags) printDiff(path string, approved int, changes []config.LockChange) (err error) {
+	if l.output == formatJSON {
+		err = l.printJSON(path, approved, changes)
+	} else {
+		err = l.printChanges(changes)
+	}
+	if err == nil && l.exitCode && len(changes) > 0 {
+		return errReported
+	}
+	return err
+}
+
+// lockedChange is a change of the lock file, for programs.
+type lockedChange struct {
+	Name     string `json:"name"`
+	Upstream string `json:"upstream"`
+	// Change is "added", "changed" or "removed".
+	Change string `json:"change"`
+	// Before is the approved definition and After the listed one, canonical and without the name.
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+}
+
+func (l *lockFlags) printJSON(path string, approved int, changes []config.LockChange) error {
+	listed := make([]lockedChange, 0, len(changes)) // none is [], not null
+	for _, c := range changes {
+		one := lockedChange{Change: "changed"}
+		if c.Before != nil {
+			one.Name, one.Upstream, one.Before = c.Before.Name, c.Before.Upstream, json.RawMessage(c.Before.Definition)
+		} else {
+			one.Change = "added"
+		}
+		if c.After != nil {
+			one.Name, one.Upstream, one.After = c.After.Name, c.After.Upstream, json.RawMessage(c.After.Definition)
+		} else {
+			one.Change = "removed"
+		}
+		listed = append(listed, one)
+	}
+	return printJSON(l.out, struct {
+		Path string `json:"path"`
+		// Approved counts the prompts of the lock file that was written, or with --diff would be.
+		Approved int            `json:"approved"`
+		Changes  []lockedChange `json:"changes"`
+	}{path, approved, listed})
+}
+
 // printChanges prints each change with its definitions: the new one, or the lines that differ.
 func (l *lockFlags) printChanges(changes []config.LockChange) error {
 	var text strings.Builder
@@ -144,13 +202,8 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 			text.WriteString(string(unifiedDiff(before, after)))
 		}
 	}
-	if _, err := l.out.Write([]byte(text.String())); err != nil {
-		return err
-	}
-	if l.exitCode && len(changes) > 0 {
-		return errReported
-	}
-	return nil
+	_, err := io.WriteString(l.out, text.String())
+	return err
 }
 
 // unifiedDiff compares two definitions line by line. It has no file names: there are no such files.

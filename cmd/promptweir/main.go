@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -46,13 +48,14 @@ func run(ctx context.Context, args []string, std streams) int {
 	root := newRoot(std)
 	std = std.printable()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	usage, wrongUsage := errors.AsType[*usageError](err)
 	switch {
 	case err == nil:
 		return exitDone
 	case wrongUsage:
-		fmt.Fprintf(std.err, "promptweir: %s\nSee 'promptweir help'.\n", usage.problem)
+		path := strings.Fields(strings.TrimSuffix(command.CommandPath(), " help"))
+		fmt.Fprintf(std.err, "promptweir: %s\nSee '%s'.\n", usage.problem, strings.Join(slices.Insert(path, 1, "help"), " "))
 		return exitUsage
 	case !errors.Is(err, errReported):
 		fmt.Fprintf(std.err, "promptweir: %v\n", err)

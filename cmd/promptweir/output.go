@@ -20,12 +20,7 @@ const maxReport = 500
 type printableWriter struct{ io.Writer }
 
 func (w printableWriter) Write(text []byte) (int, error) {
-	shown := bytes.Map(func(r rune) rune {
-		if isShown(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
+	shown := bytes.Map(orReplacement, text)
 	if _, err := w.Writer.Write(shown); err != nil {
 		return 0, err
 	}
@@ -57,6 +52,19 @@ func (w jsonWriter) Write(text []byte) (int, error) {
 
 // isShown reports whether a character may be printed as it is.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
+
+// orReplacement returns the character that is printed for a character.
+func orReplacement(r rune) rune {
+	if isShown(r) {
+		return r
+	}
+	return unicode.ReplacementChar
+}
+
+// shownLine makes one line of a text, as it is printed.
+func shownLine(text string) string {
+	return strings.Map(orReplacement, strings.Join(strings.Fields(text), " "))
+}
 
 // printJSON prints a value indented. Raw JSON in it keeps its numbers and its printable characters as they are spelled.
 func printJSON(w io.Writer, value any) error {

@@ -27,13 +27,16 @@ const (
 )
 
 func (a *app) probeCommand() *cobra.Command {
-	var token, protocol string
+	var token, protocol, output string
 	var oauth oauthFlags
 	command := &cobra.Command{
 		Use: "probe URL", Short: "Connect to an MCP server, list its prompts and get each of them",
 		Long: "Connect to an MCP server, list all pages of its prompts, and get each prompt with a placeholder for its required arguments.\n\n" +
 			"Each step prints a line. A prompt that fails does not end the probe, but makes it fail.",
-		Args: takes(cobra.ExactArgs(1)),
+		Example: "  promptweir probe http://127.0.0.1:9090/mcp\n" +
+			"  promptweir probe https://mcp.example.com/mcp --client-id weir --private-key key.pem",
+		SuggestFor: []string{"ping", "inspect", "test-server"},
+		Args:       takes(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, err := serverAt("probe", args[0], token)
 			if err != nil {
@@ -46,38 +49,84 @@ func (a *app) probeCommand() *cobra.Command {
 			if server.OAuth, err = oauth.settings(token); err != nil {
 				return err
 			}
-			return a.probe(cmd.Context(), server)
+			return a.probe(cmd.Context(), server, output == formatJSON)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for the server (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
 	flags.StringVar(&protocol, "protocol", anyProtocol, "speak only this `REVISION` of the protocol")
+	addOutput(command, &output, formatText, formatJSON)
 	oauth.addTo(command)
 	return command
 }
 
-// probe connects to a server, lists its prompts, gets each of them, and prints the outcome of each step.
-func (a *app) probe(ctx context.Context, server config.Upstream) error {
+// probed is what a probe found, for programs.
+type probed struct {
+	Server        string          `json:"server"`
+	Authorization string          `json:"authorization_server,omitempty"`
+	Revision      string          `json:"revision,omitempty"`
+	Transport     string          `json:"transport,omitempty"`
+	Capabilities  json.RawMessage `json:"capabilities,omitempty"`
+	// Pages has the number of prompts of each page of the list.
+	Pages   []int          `json:"pages"`
+	Prompts []probedPrompt `json:"prompts"`
+	// Error is what ended the probe before its end.
+	Error string `json:"error,omitempty"`
+}
+
+// probedPrompt is the outcome of getting one prompt.
+type probedPrompt struct {
+	Name   string `json:"name,omitempty"`
+	Result string `json:"result,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// probe connects to a server, lists its prompts, gets each of them, and prints the outcome of each step, or all of them as JSON in
+// the end.
+func (a *app) probe(ctx context.Context, server config.Upstream, asJSON bool) error {
 	logger, err := a.quietLogger()
 	if err != nil {
 		return err
 	}
-	options := clientOptions(logger)
+	p := prober{timeout: server.Timeout, out: a.out, found: probed{Server: server.Name, Pages: []int{}, Prompts: []probedPrompt{}}}
+	if !asJSON {
+		return p.probe(ctx, server, clientOptions(logger))
+	}
+	p.out = io.Discard
+	err = p.probe(ctx, server, clientOptions(logger))
+	if err != nil {
+		p.found.Error = err.Error()
+	}
+	if err := printJSON(a.out, p.found); err != nil {
+		return err
+	}
+	return err
+}
+
+// prober sends requests to a server one at a time and prints their outcomes.
+type prober struct {
+	session *client.Session
+	timeout time.Duration
+	out     io.Writer
+	found   probed
+}
+
+func (p *prober) probe(ctx context.Context, server config.Upstream, options client.Options) (err error) {
 	if server.OAuth != nil {
-		if err := a.discoverAuthorization(ctx, server, options); err != nil {
+		if err := p.discoverAuthorization(ctx, server, options); err != nil {
 			return err
 		}
 	}
-	session, err := client.Connect(ctx, server, options)
-	if err != nil {
+	if p.session, err = client.Connect(ctx, server, options); err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}
-	defer session.Close()
-	fmt.Fprintf(a.out, "connected: revision %s over %s\n", session.Revision, session.Transport())
-	fmt.Fprintf(a.out, "capabilities: %s\n", oneLine(string(session.Capabilities()), maxReport))
+	defer p.session.Close()
+	p.found.Revision, p.found.Transport = p.session.Revision, string(p.session.Transport())
+	p.found.Capabilities = json.RawMessage(p.session.Capabilities())
+	fmt.Fprintf(p.out, "connected: revision %s over %s\n", p.found.Revision, p.found.Transport)
+	fmt.Fprintf(p.out, "capabilities: %s\n", oneLine(string(p.found.Capabilities), maxReport))
 
-	p := prober{session: session, timeout: server.Timeout, out: a.out}
 	definitions, err := p.list(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)
@@ -88,8 +137,8 @@ func (a *app) probe(ctx context.Context, server config.Upstream) error {
 			failed++
 		}
 	}
-	session.Close()
-	fmt.Fprintln(a.out, "closed")
+	p.session.Close()
+	fmt.Fprintln(p.out, "closed")
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -97,13 +146,6 @@ func (a *app) probe(ctx context.Context, server config.Upstream) error {
 		return fmt.Errorf("%s: %d of %s failed", server.Name, failed, count(len(definitions), "prompt"))
 	}
 	return nil
-}
-
-// prober sends requests to a server one at a time and prints their outcomes.
-type prober struct {
-	session *client.Session
-	timeout time.Duration
-	out     io.Writer
 }
 
 func (p *prober) call(ctx context.Context, method, name string, params wire.Object) (wire.Object, error) {
@@ -131,6 +173,7 @@ func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err er
 		}
 		fmt.Fprintf(p.out, "%s: page %d, %s\n", wire.PromptsList, number+1, description)
 		definitions = append(definitions, page...)
+		p.found.Pages = append(p.found.Pages, len(page))
 		next, more := result.Text("nextCursor")
 		switch {
 		case !more, next == "" && !wire.Modern(p.session.Revision): // before 2026-07-28, an empty cursor means no cursor
@@ -168,7 +211,7 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 		}
 	}
 	if err := json.Unmarshal(definition, &prompt); err != nil {
-		return p.printFailure(wire.PromptsGet, fmt.Errorf("definition: %w", err))
+		return p.printFailure(wire.PromptsGet, "", fmt.Errorf("definition: %w", err))
 	}
 	params := wire.Object{}.With("name", wire.Quote(prompt.Name))
 	var arguments wire.Object
@@ -183,7 +226,7 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 	step := wire.PromptsGet + " " + oneLine(prompt.Name, len(prompt.Name))
 	result, err := p.call(ctx, wire.PromptsGet, prompt.Name, params)
 	if err != nil {
-		_ = p.printFailure(step, err)
+		_ = p.printFailure(step, prompt.Name, err)
 		if sdk := client.RefusedServerRequest(err); sdk != "" {
 			fmt.Fprintf(p.out, "%s: its server requests need the legacy era (%s): the gateway makes such gets on a legacy session, "+
 				"if the client can be asked\n", step, sdk)
@@ -192,13 +235,15 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 	}
 	description, err := describeResult(result)
 	if err != nil {
-		return p.printFailure(step, err)
+		return p.printFailure(step, prompt.Name, err)
 	}
+	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: prompt.Name, Result: description})
 	fmt.Fprintf(p.out, "%s: %s\n", step, description)
 	return nil
 }
 
-func (p *prober) printFailure(step string, err error) error {
+func (p *prober) printFailure(step, name string, err error) error {
+	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: name, Error: err.Error()})
 	fmt.Fprintf(p.out, "%s: failed: %s\n", step, oneLine(err.Error(), maxReport))
 	return err
 }

@@ -51,13 +51,14 @@ func (f *oauthFlags) settings(token string) (*config.OAuth, error) {
 
 // discoverAuthorization completes the server's oauth settings by discovery. Only probe does this: an upstream's token_url is
 // configured, since a server that names its own could have the client's secret sent to itself.
-func (a *app) discoverAuthorization(ctx context.Context, server config.Upstream, options client.Options) error {
+func (p *prober) discoverAuthorization(ctx context.Context, server config.Upstream, options client.Options) error {
 	found, err := client.DiscoverAuthorization(ctx, server, options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}
 	o := server.OAuth
 	o.TokenURL, o.Issuer, o.Scopes, o.Resource = found.TokenURL, found.Issuer, found.Scopes, found.Resource
-	_, err = fmt.Fprintf(a.out, "authorization server: %s\n", oneLine(found.Issuer, maxReport))
+	p.found.Authorization = found.Issuer
+	_, err = fmt.Fprintf(p.out, "authorization server: %s\n", oneLine(found.Issuer, maxReport))
 	return err
 }

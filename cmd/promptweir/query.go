@@ -26,13 +26,10 @@ func (q *query) addTo(command *cobra.Command) {
 	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
 	q.principalFlags.addTo(command, "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
-	flags.StringVarP(&q.output, "output", "o", "table", "`FORMAT` of the result: table or json")
 }
 
 func (q *query) check() error {
 	switch {
-	case q.output != "table" && q.output != "json":
-		return &usageError{fmt.Sprintf("-o %q: use table or json", q.output)}
 	case q.url == "" && q.config == "":
 		return &usageError{"--config PATH or --url URL is required"}
 	case q.url != "" && q.configGiven():

@@ -101,9 +101,17 @@ func TestReadme_HasEveryFlag(t *testing.T) {
 		return func(f *pflag.Flag) { want[flagCell(f)] = append(want[flagCell(f)], command) }
 	}
 	root.PersistentFlags().VisitAll(add("all"))
+	root.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name == "version" { // the others are those of all commands
+			add("none")(f)
+		}
+	})
 	add("all")(root.Flags().Lookup("help"))
 	for _, command := range root.Commands() { // sorted by name
 		command.Flags().VisitAll(add(command.Name()))
+	}
+	for _, commands := range want {
+		slices.Sort(commands)
 	}
 	for name, cells := range readTables(t)["Flags"] {
 		got[name] = slices.Sorted(slices.Values(strings.Split(cells[0], ", ")))

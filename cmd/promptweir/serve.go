@@ -27,7 +27,10 @@ func (a *app) serveCommand() *cobra.Command {
 		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM", Args: takes(cobra.NoArgs),
 		Long: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.\n\n" +
 			"The gateway reloads its configuration when one of its files changes, on SIGHUP, and on POST /-/reload at the admin listener.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), profiled) },
+		Example: "  promptweir serve --config promptweir\n" +
+			"  promptweir serve --config gateway.hcl --log-format json --log-level warn",
+		SuggestFor: []string{"start", "run", "server", "up"},
+		RunE:       func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), profiled) },
 	}
 	command.Flags().BoolVar(&profiled, "pprof", false, "serve profiles to operators under /debug/ at the admin listener")
 	return command

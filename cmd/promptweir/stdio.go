@@ -25,6 +25,8 @@ func (a *app) stdioCommand() *cobra.Command {
 		Long: "Serve one client over standard input and output.\n\n" +
 			"The gateway reloads its configuration when one of its files changes. If the configuration has an auth block, the " +
 			"client's principal comes from --as, or from the bearer token in PROMPTWEIR_TOKEN.",
+		Example: "  promptweir stdio --config promptweir\n" +
+			"  promptweir stdio --config promptweir --as user:alice,group:payments --log-level error",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			started := false
 			err := a.stdio(cmd.Context(), as, &started)

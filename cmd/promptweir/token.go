@@ -12,31 +12,41 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	var t config.Token
+	var output string
 	command := &cobra.Command{
 		Use: "token LABEL", Short: "Make a bearer token, and the auth block that accepts it", Args: takes(cobra.ExactArgs(1)),
 		Long: "Make a bearer token, and the auth block that accepts it.\n\n" +
 			"The token is printed to standard error and not stored anywhere. The block, which has only its hash, is printed to standard output.",
+		Example: "  promptweir token ci --group build\n" +
+			"  promptweir token ci --group build -o json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			t.Subject = args[0]
-			return a.token(t)
+			return a.token(t, output == formatJSON)
 		},
 	}
 	flags := command.Flags()
 	flags.StringArrayVar(&t.Groups, "group", nil, "`NAME` of a group of the caller; may be repeated")
 	flags.StringVar(&t.As, "as", "", "`NAME` of the source of identity, which goes in front of subject and groups; needed if there are several sources")
+	addOutput(command, &output, formatText, formatJSON)
 	return command
 }
 
 // tokenPrefix lets secret scanners recognise a leaked token.
 const tokenPrefix = "promptweir_"
 
-// token prints a new token, of at least 128 random bits in letters and digits, and its block.
-func (a *app) token(t config.Token) error {
+// token prints a new token, of at least 128 random bits in letters and digits, and its block. As JSON, both are in the result.
+func (a *app) token(t config.Token, asJSON bool) error {
 	token := tokenPrefix + rand.Text()
 	t.SHA256 = sha256.Sum256([]byte(token))
 	block, err := config.TokenBlock(t)
 	if err != nil {
 		return &usageError{"token: " + err.Error()}
+	}
+	if asJSON {
+		return printJSON(a.out, struct {
+			Token string `json:"token"`
+			Block string `json:"block"`
+		}{token, block})
 	}
 	fmt.Fprintf(a.err, "Token, shown only once: %s\n", token)
 	_, err = fmt.Fprint(a.out, block)

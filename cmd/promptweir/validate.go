@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,46 +14,164 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-func (a *app) validateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "validate", Short: "Check a configuration without starting or contacting anything", Args: takes(cobra.NoArgs),
-		Long: "Check a configuration, and the files of its prompts, without starting or contacting anything.\n\n" +
-			"All errors are reported in one run, each with its place and a remedy. Unset environment variables are warnings.",
-		RunE: func(*cobra.Command, []string) error { return a.validate() },
-	}
+// validateFlags are the flags of validate.
+type validateFlags struct {
+	*app
+
+	output string
+	strict bool
 }
 
-func (a *app) validate() error {
-	cfg, err := a.load(true)
+func (a *app) validateCommand() *cobra.Command {
+	v := &validateFlags{app: a}
+	command := &cobra.Command{
+		Use: "validate", Short: "Check a configuration without starting or contacting anything", Args: takes(cobra.NoArgs),
+		Long: "Check a configuration, and the files of its prompts, without starting or contacting anything.\n\n" +
+			"All errors are reported in one run, each with its place and a remedy. Unset environment variables are warnings. With --strict, " +
+			"other warnings fail too.\n\n" +
+			"With -o json, the result has each diagnostic with its range. With -o github, each is an annotation of a pull request.",
+		Example: "  promptweir validate --config promptweir\n" +
+			"  promptweir validate --config promptweir --strict -o github",
+		SuggestFor: []string{"check", "lint", "doctor", "test", "verify"},
+		RunE:       func(*cobra.Command, []string) error { return v.validate() },
+	}
+	command.Flags().BoolVar(&v.strict, "strict", false, "fail on warnings, except about unset environment variables")
+	addOutput(command, &v.output, formatText, formatJSON, formatGitHub)
+	return command
+}
+
+// validation is what a check of a configuration found.
+type validation struct {
+	// diagnostics are those of the configuration, and then those of the files that hold prompts.
+	diagnostics []config.Diagnostics
+	// The rest is known where the configuration has no errors.
+	teams, upstreams int
+	// folders is how many of the upstreams have their prompts in files, and prompts how many prompts these are.
+	folders, prompts int
+}
+
+func (v *validateFlags) validate() error {
+	if v.config == "" {
+		return errNoConfig
+	}
+	found, err := v.check()
 	if err != nil {
 		return err
 	}
-	prompts, err := a.validateFiles(cfg)
+	valid := found.isValid(v.strict)
+	switch v.output {
+	case formatJSON:
+		err = printJSON(v.out, found.json(valid))
+	case formatGitHub:
+		err = found.annotate(v.out)
+	default:
+		for _, d := range found.diagnostics {
+			if err := v.printDiagnostics(d); err != nil {
+				return err
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "%s is valid: %s, %s%s\n", a.config, count(len(cfg.Teams), "team"), count(len(cfg.Upstreams()), "upstream"), prompts)
+	if !valid {
+		return errReported
+	}
+	if v.output == formatJSON {
+		return nil
+	}
+	_, err = fmt.Fprintf(v.out, "%s is valid: %s\n", v.config, found.summary())
 	return err
 }
 
-// validateFiles checks the files of prompts, and says how many prompts there are in them.
-func (a *app) validateFiles(cfg *config.Config) (prompts string, err error) {
+// check finds out what is wrong with the configuration and, if it loads, with the files that hold prompts.
+func (v *validateFlags) check() (*validation, error) {
+	cfg, diagnostics := config.Load(v.config, config.Options{AllowUnsetEnv: true})
+	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
+	if cfg == nil {
+		return found, nil
+	}
 	s, err := snapshot.Evaluate(cfg, nil, snapshot.Options{})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := a.printFindings(findingsIn(s)); err != nil {
-		return "", err
-	}
-	inFiles := 0
+	found.diagnostics = append(found.diagnostics, config.NewDiagnostics(findingsIn(s)))
+	found.teams, found.upstreams = len(cfg.Teams), len(s.Upstreams)
 	for i, u := range s.Upstreams {
-		if u.Files == nil {
-			continue
+		if u.Files != nil {
+			found.folders++
+			found.prompts += len(s.Definitions(i))
 		}
-		inFiles += len(s.Definitions(i))
-		prompts = ", " + count(inFiles, "prompt") + " in files"
 	}
-	return prompts, nil
+	return found, nil
+}
+
+// all returns each diagnostic.
+func (f *validation) all() []config.Diagnostic {
+	all := []config.Diagnostic{} // in JSON [], not null
+	for _, d := range f.diagnostics {
+		all = append(all, d.All()...)
+	}
+	return all
+}
+
+// isValid reports whether the configuration can be used; if strict, whether there is nothing to correct in it.
+func (f *validation) isValid(strict bool) bool {
+	for _, d := range f.all() {
+		if d.Severity == config.SeverityError || strict && !d.UnsetVariable {
+			return false
+		}
+	}
+	return true
+}
+
+// summary says what the configuration has.
+func (f *validation) summary() string {
+	text := count(f.teams, "team") + ", " + count(f.upstreams, "upstream")
+	if f.folders > 0 {
+		text += ", " + count(f.prompts, "prompt") + " in files"
+	}
+	return text
+}
+
+// json returns the result for programs, in the form of terraform validate.
+func (f *validation) json(valid bool) any {
+	result := struct {
+		Valid          bool                `json:"valid"`
+		ErrorCount     int                 `json:"error_count"`
+		WarningCount   int                 `json:"warning_count"`
+		Diagnostics    []config.Diagnostic `json:"diagnostics"`
+		Teams          int                 `json:"teams"`
+		Upstreams      int                 `json:"upstreams"`
+		PromptsInFiles int                 `json:"prompts_in_files"`
+	}{Valid: valid, Diagnostics: f.all(), Teams: f.teams, Upstreams: f.upstreams, PromptsInFiles: f.prompts}
+	for _, d := range result.Diagnostics {
+		if d.Severity == config.SeverityError {
+			result.ErrorCount++
+		} else {
+			result.WarningCount++
+		}
+	}
+	return result
+}
+
+// annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull request.
+func (f *validation) annotate(w io.Writer) error {
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	var text strings.Builder
+	for _, d := range f.all() {
+		text.WriteString("::" + d.Severity + " ")
+		if at := d.Range; at != nil {
+			fmt.Fprintf(&text, "file=%s,line=%d,endLine=%d,", property.Replace(filepath.ToSlash(at.Filename)), at.Start.Line, at.End.Line)
+			if at.Start.Line == at.End.Line { // columns of several lines are refused
+				fmt.Fprintf(&text, "col=%d,endColumn=%d,", at.Start.Column, at.End.Column)
+			}
+		}
+		fmt.Fprintf(&text, "title=%s::%s\n", property.Replace(d.Summary), data.Replace(d.Detail))
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // findingsIn returns what is wrong with the files of prompts, and with the definitions in them.
@@ -76,9 +196,3 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 
 // sentence makes a sentence of a report.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
-
-// printFindings prints findings as diagnostics. The error is errReported if there are mistakes among them.
-func (a *app) printFindings(findings []config.Finding) error {
-	_, err := a.loadWith(func() (*config.Config, config.Diagnostics) { return nil, config.NewDiagnostics(findings) })
-	return err
-}

@@ -62,9 +62,21 @@ func (s *scope) warnUnset(expr hclsyntax.Expression) {
 	slices.Sort(s.unset)
 	for _, name := range slices.Compact(s.unset) {
 		for _, at := range envCalls(expr, name) {
-			s.Warning(at, "Environment variable not set", "%s is not set and has no default; serve will refuse to start without it.", name)
+			s.Report(&hcl.Diagnostic{
+				Severity: hcl.DiagWarning, Summary: "Environment variable not set", Subject: &at, Extra: unsetVariable{},
+				Detail: name + " is not set and has no default; serve will refuse to start without it.",
+			})
 		}
 	}
+}
+
+// unsetVariable marks warnings about environment variables.
+type unsetVariable struct{}
+
+// IsUnsetVariable reports whether a warning is about an environment variable that is not set here. That is no mistake in a file.
+func IsUnsetVariable(d *hcl.Diagnostic) bool {
+	_, ok := d.Extra.(unsetVariable)
+	return ok
 }
 
 // envCalls returns where an expression asks for a variable without a default: the whole expression if the name is computed.

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// completionCommand prints the script with which a shell completes commands, flags and their values.
+func (a *app) completionCommand() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use: "completion SHELL", Short: "Print the script with which a shell completes commands, prompts and arguments",
+		Long: "Print the script with which a shell completes commands, flags, names of prompts, their arguments and values.\n\n" +
+			"SHELL is " + orList(shells) + ". Prompts are those of --url or, with --config, those that are known without connecting to a " +
+			"server: the ones in files, and the lists in state_dir. Values come from the server, by completion/complete.",
+		Example: "  source <(promptweir completion bash)                                  # in this shell\n" +
+			"  promptweir completion bash >/etc/bash_completion.d/promptweir         # in each one\n" +
+			"  promptweir completion zsh >\"${fpath[1]}/_promptweir\"\n" +
+			"  promptweir completion fish >~/.config/fish/completions/promptweir.fish\n" +
+			"  promptweir completion powershell | Out-String | Invoke-Expression",
+		Args: takes(cobra.ExactArgs(1)), ValidArgs: shells,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(a.out, true)
+			case "zsh":
+				return root.GenZshCompletion(a.out)
+			case "fish":
+				return root.GenFishCompletion(a.out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(a.out)
+			}
+			return &usageError{fmt.Sprintf("completion %q: use %s", args[0], orList(shells))}
+		},
+	}
+}

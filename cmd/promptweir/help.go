@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// The groups of commands in help, in the order in which people need them.
+const (
+	groupServe     = "serve"
+	groupPrompts   = "prompts"
+	groupConfigure = "configure"
+)
+
+func addGroups(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: groupServe, Title: "Run a gateway:"},
+		&cobra.Group{ID: groupPrompts, Title: "Look at prompts and servers:"},
+		&cobra.Group{ID: groupConfigure, Title: "Write and review a configuration:"},
+	)
+}
+
+// inGroup makes commands members of a group.
+func inGroup(id string, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.GroupID = id
+	}
+	return commands
+}
+
+// helpCommand is like cobra's, but an unknown topic is wrong usage.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [command]", Short: "Print the commands, or what one of them does",
+		Example: "  promptweir help list",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+			for _, c := range cmd.Root().Commands() {
+				if len(args) == 0 && c.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			topic, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(cmd.Root(), strings.Join(args, " "))
+			}
+			topic.InitDefaultHelpFlag() // or help would not show it
+			return topic.Help()
+		},
+	}
+}
+
+// unknownCommand is the error about a name that no command has. It suggests the command that was most likely meant, by the names
+// of other programs' commands too.
+func unknownCommand(root *cobra.Command, name string) error {
+	var known []string
+	for _, c := range root.Commands() {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		if slices.Contains(c.SuggestFor, strings.ToLower(name)) {
+			return &usageError{fmt.Sprintf("unknown command %q. Did you mean %q?", name, c.Name())}
+		}
+		known = append(known, c.Name())
+	}
+	return &usageError{fmt.Sprintf("unknown command %q%s", name, config.Suggest(name, known))}
+}
+
+// flagError is an error in the flags of a command. It suggests the flag that was most likely meant by an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := "--" + invalid.GetFlag().Name
+		if short := invalid.GetFlag().Shorthand; short != "" {
+			flag = "-" + short
+		}
+		return &usageError{fmt.Sprintf("%s %q: %v", flag, invalid.GetValue(), invalid.Unwrap())}
+	}
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
+		return &usageError{err.Error()}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+	return &usageError{err.Error() + config.Suggest("--"+unknown.GetSpecifiedName(), known)}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/promptweir/promptweir/gateway"
+)
+
+// listWidth is the width of a list that is not printed on a terminal.
+const listWidth = 160
+
+// printList prints the prompts that the filter selected. For people, an empty list is a sentence and no empty table.
+func (q *query) printList(l listing, filter *listFilter) error {
+	if q.output == formatJSON {
+		return printJSON(q.out, l.json())
+	}
+	if len(l.prompts) == 0 {
+		_, err := fmt.Fprintf(q.err, "promptweir: no prompts%s\n", filter)
+		return err
+	}
+	if q.output == formatWide {
+		return q.printWide(l)
+	}
+	table := columns{heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, shares: []int{40, 35}}
+	for _, prompt := range l.prompts {
+		d := describe(prompt)
+		if d.Description == "" {
+			d.Description = d.Title
+		}
+		table.add(d.Name, d.arguments(), d.Description)
+	}
+	width := listWidth
+	if columns, isTerminal := terminalWidth(q.raw.out); isTerminal {
+		width = columns
+	}
+	return table.write(q.out, width)
+}
+
+// printWide prints all there is to see, on lines of any length. Teams and upstreams are known with a configuration only.
+func (q *query) printWide(l listing) error {
+	table := columns{heads: []string{"NAME", "TITLE", "TEAM", "UPSTREAM", "ARGUMENTS", "DESCRIPTION"}, shares: make([]int, 5)}
+	if q.url != "" {
+		table = columns{heads: []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}, shares: make([]int, 3)}
+	}
+	for _, prompt := range l.prompts {
+		d := describe(prompt)
+		if q.url != "" {
+			table.add(d.Name, d.Title, d.arguments(), d.Description)
+		} else {
+			table.add(d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","), d.arguments(), d.Description)
+		}
+	}
+	return table.write(q.out, 0)
+}
+
+// json returns the listing in the form of a result of prompts/list.
+func (l *listing) json() any {
+	result := struct {
+		Prompts []json.RawMessage          `json:"prompts"`
+		Meta    map[string]json.RawMessage `json:"_meta,omitempty"`
+	}{Prompts: make([]json.RawMessage, 0, len(l.prompts))} // an empty list is [], not null
+	for _, prompt := range l.prompts {
+		result.Prompts = append(result.Prompts, json.RawMessage(prompt.definition))
+	}
+	if l.partial != nil {
+		result.Meta = map[string]json.RawMessage{gateway.MetaPartial: json.RawMessage(l.partial)}
+	}
+	return result
+}
+
+// description is what people see of a definition.
+type description struct {
+	Name, Title, Description string
+	Arguments                []argument
+}
+
+// argument is an argument that a prompt declares.
+type argument struct {
+	Name, Title, Description string
+	Required                 bool
+}
+
+func describe(prompt listedPrompt) (d description) {
+	if err := json.Unmarshal(prompt.definition, &d); err != nil {
+		// A server at --url may list anything. The row has whatever could be decoded.
+		d.Description = "(not a valid definition: " + err.Error() + ")"
+	}
+	return d
+}
+
+// arguments returns the names of the arguments; those that are required are marked with *.
+func (d *description) arguments() string {
+	names := make([]string, 0, len(d.Arguments))
+	for _, a := range d.Arguments {
+		if a.Required {
+			a.Name += "*"
+		}
+		names = append(names, a.Name)
+	}
+	return strings.Join(names, " ")
+}
