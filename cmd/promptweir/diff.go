@@ -34,6 +34,7 @@ func (a *app) diffCommand() *cobra.Command {
 		SuggestFor: []string{"compare", "plan"},
 		RunE:       func(cmd *cobra.Command, args []string) error { return d.diff(cmd.Context(), args[0], args[1]) },
 	}
+	command.ValidArgsFunction = aFile
 	d.addTo(command)
 	addOutput(command, &d.output, formatText, formatJSON)
 	command.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if there are differences")

@@ -27,8 +27,11 @@ func (a *app) explainCommand() *cobra.Command {
 		Args:       takes(cobra.ExactArgs(1)),
 		RunE:       func(cmd *cobra.Command, args []string) error { return source.explain(cmd.Context(), args[0], flags) },
 	}
-	flags.addTo(command, "`PRINCIPAL` to explain for, for example user:alice,group:payments; required with an auth block")
+	flags.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments; required with an auth block")
 	source.addTo(command)
+	command.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return (&query{listSource: *source}).completePrompts(1)(cmd, args, word)
+	}
 	return command
 }
 

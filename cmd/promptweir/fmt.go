@@ -55,6 +55,7 @@ func (a *app) fmtCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&f.check, "check", false, "change nothing; fail if a file would change")
 	command.Flags().BoolVar(&f.diff, "diff", false, "change nothing; print what would change in each file")
+	command.ValidArgsFunction = aFile
 	addOutput(command, &f.output, formatText, formatJSON)
 	return command
 }

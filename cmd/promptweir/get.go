@@ -43,6 +43,7 @@ func (a *app) getCommand() *cobra.Command {
 	}
 	q.addTo(command)
 	addOutput(command, &q.output, formatTable, formatJSON)
+	command.ValidArgsFunction = q.completeGet
 	return command
 }
 

@@ -51,6 +51,8 @@ func (a *app) listCommand() *cobra.Command {
 	q.addTo(command)
 	q.listSource.addTo(command)
 	filter.addTo(command)
+	completeFlag(command, "team", a.completeTeam)
+	command.ValidArgsFunction = q.completePrompts(maxListed)
 	addOutput(command, &q.output, formatTable, formatWide, formatJSON)
 	return command
 }

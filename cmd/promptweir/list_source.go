@@ -26,6 +26,7 @@ type listSource struct {
 
 func (l *listSource) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&l.state, "state", "", "read the upstreams' lists from `PATH`: a state_dir, or the output of list -o json")
+	completeFlag(command, "state", aFile)
 	command.Flags().BoolVar(&l.live, "live", false, "connect to the upstreams for their lists; starts those with a command")
 }
 

@@ -22,7 +22,7 @@ const (
 func addOutput(command *cobra.Command, output *string, formats ...string) {
 	*output = formats[0]
 	command.Flags().VarP(&formatFlag{output, formats}, "output", "o", "`FORMAT` of the result: "+orList(formats))
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	completeFlag(command, "output", oneOf(formats...))
 }
 
 // formatFlag is the value of --output.

@@ -14,9 +14,10 @@ var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal
 // principalFlags are the flags that name the principal a command is about.
 type principalFlags struct{ as, claims string }
 
-// addTo declares the flags; usage describes --as.
-func (p *principalFlags) addTo(command *cobra.Command, usage string) {
+// addTo declares the flags; usage describes --as. The app has the configuration that completes it.
+func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 	command.Flags().StringVar(&p.as, "as", "", usage)
+	completeFlag(command, "as", a.completePrincipal)
 	command.Flags().StringVar(&p.claims, "claims", "",
 		"with --as, the claims of the principal's token, a `JSON` object; if not set, rules that read claims are undecided")
 }

@@ -56,6 +56,7 @@ func (a *app) probeCommand() *cobra.Command {
 	flags.StringVar(&token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for the server (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
 	flags.StringVar(&protocol, "protocol", anyProtocol, "speak only this `REVISION` of the protocol")
+	completeFlag(command, "protocol", oneOf(append([]string{anyProtocol}, wire.Revisions()...)...))
 	addOutput(command, &output, formatText, formatJSON)
 	oauth.addTo(command)
 	return command

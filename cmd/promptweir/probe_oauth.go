@@ -20,6 +20,7 @@ func (f *oauthFlags) addTo(command *cobra.Command) {
 	flags.StringVar(&f.secret, "client-secret", os.Getenv("PROMPTWEIR_CLIENT_SECRET"), "`SECRET` of the client (PROMPTWEIR_CLIENT_SECRET)")
 	flags.Lookup("client-secret").DefValue = "" // so that help does not show a secret from the environment
 	flags.StringVar(&f.keyFile, "private-key", "", "PEM `FILE` with a key that signs for the client, instead of a secret")
+	completeFlag(command, "private-key", aFile)
 }
 
 // settings returns the client's part of an oauth block, nil if no client is given.

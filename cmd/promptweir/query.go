@@ -25,7 +25,7 @@ func (q *query) addTo(command *cobra.Command) {
 	flags.StringVar(&q.url, "url", "", "connect to the running gateway, or any other MCP server, at `URL`")
 	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
-	q.principalFlags.addTo(command, "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
+	q.principalFlags.addTo(command, q.app, "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
 }
 
 func (q *query) check() error {

@@ -47,6 +47,10 @@ func newRoot(std streams) *cobra.Command {
 		"configuration at `PATH`, a file or a folder of *.hcl files (PROMPTWEIR_CONFIG)")
 	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of the log on standard error: text or json")
 	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` to log: debug, info, warn or error")
+	completeFlag(root, "config", aFile)
+	completeFlag(root, "log-format", oneOf("text", "json"))
+	completeFlag(root, "log-level", oneOf("debug", "info", "warn", "error"))
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // where nothing else is said
 	addGroups(root)
 	root.AddCommand(inGroup(groupServe, a.serveCommand(), a.stdioCommand(), a.healthcheckCommand())...)
 	root.AddCommand(inGroup(groupPrompts, a.listCommand(), a.getCommand(), a.explainCommand(), a.probeCommand())...)

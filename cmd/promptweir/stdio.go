@@ -37,6 +37,7 @@ func (a *app) stdioCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&as, "as", "", "serve the client as `PRINCIPAL`, for example user:alice,group:payments")
+	completeFlag(command, "as", a.completePrincipal)
 	return command
 }
 

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// completionBound is how long somebody who presses Tab waits for a server.
+const completionBound = 2 * time.Second
+
+// The functions below complete a word of the command line. They print nothing, and whatever goes wrong completes nothing. Only a
+// server at --url is contacted: pressing Tab must not start what a configuration names.
+
+// completePrompts completes the names of prompts, for the first so many arguments.
+func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) < arguments {
+			names = q.promptNames(cmd.Context())
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
+	for _, prompt := range q.knownPrompts(ctx) {
+		d := describe(prompt)
+		names = append(names, cobra.CompletionWithDesc(d.Name, shownLine(cmp.Or(d.Title, d.Description))))
+	}
+	return names
+}
+
+// completeGet completes the name of a prompt, then the names of its arguments and, after =, their values.
+func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return q.promptNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+	}
+	name, given := args[0], args[1:]
+	if argument, value, ok := strings.Cut(word, "="); ok {
+		for _, completed := range q.completeValue(cmd.Context(), name, argument, value, given) {
+			words = append(words, argument+"="+completed)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, prompt := range q.knownPrompts(cmd.Context()) {
+		d := describe(prompt)
+		if d.Name != name {
+			continue
+		}
+		for _, a := range d.Arguments {
+			if !slices.ContainsFunc(given, func(arg string) bool { return argumentName(arg) == a.Name }) {
+				words = append(words, cobra.CompletionWithDesc(a.Name+"=", shownLine(cmp.Or(a.Description, a.Title))))
+			}
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// argumentName returns the name in ARG=VALUE or ARG:=JSON.
+func argumentName(arg string) string {
+	name, _, _ := strings.Cut(arg, "=")
+	return strings.TrimSuffix(name, ":")
+}
+
+// knownPrompts returns the prompts of --url or, with a configuration, those that are known without contacting anybody.
+func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
+	if q.url == "" {
+		s, principal := q.knownSnapshot()
+		if s == nil {
+			return nil
+		}
+		for _, entry := range inspect.Entries(s, principal) {
+			prompts = append(prompts, listedPrompt{definition: entry.JSON})
+		}
+		return prompts
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionBound)
+	defer cancel()
+	_ = q.withSession(ctx, func(s *client.Session) error {
+		list, err := s.List(ctx, maxListed)
+		for _, definition := range list.Definitions {
+			prompts = append(prompts, listedPrompt{definition: definition})
+		}
+		return err
+	})
+	return prompts
+}
+
+// knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or of the state_dir. The principal
+// is that of --as; nil sees everything.
+func (q *query) knownSnapshot() (*snapshot.Snapshot, *policy.Principal) {
+	cfg := q.completionConfig()
+	if cfg == nil {
+		return nil, nil
+	}
+	var principal *policy.Principal
+	if q.as != "" {
+		p, err := q.principal(cfg)
+		if err != nil {
+			return nil, nil
+		}
+		principal = &p
+	}
+	lists := snapshot.Lists{}
+	if saved := cmp.Or(q.state, cfg.Gateway.StateDir); saved != "" {
+		if known, _, err := snapshot.ReadLists(cfg, saved); err == nil {
+			lists = known
+		}
+	}
+	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
+	if err != nil {
+		return nil, nil
+	}
+	return s, principal
+}
+
+// completionConfig loads the configuration of --config; nil where it cannot.
+func (a *app) completionConfig() *config.Config {
+	if a.config == "" {
+		return nil
+	}
+	cfg, _ := config.Load(a.config, config.Options{AllowUnsetEnv: true})
+	return cfg
+}
+
+// completeValue completes the value of a prompt's argument, by the server at --url or the prompt's file.
+func (q *query) completeValue(ctx context.Context, name, argument, value string, given []string) []string {
+	if q.url == "" {
+		s, principal := q.knownSnapshot()
+		if s == nil {
+			return nil
+		}
+		entries := inspect.Entries(s, principal)
+		at := slices.IndexFunc(entries, func(e *catalog.Entry) bool { return e.Name == name })
+		if at < 0 {
+			return nil
+		}
+		return completionValues(fileCompletion(s, entries[at].Owners[0], argument, value))
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionBound)
+	defer cancel()
+	var result jsontext.Value
+	_ = q.withSession(ctx, func(s *client.Session) error {
+		got, err := s.Call(ctx, &client.Request{Method: wire.Complete, Params: completionParams(name, argument, value, given)}, nil)
+		result = got.JSON
+		return err
+	})
+	return completionValues(result)
+}
+
+// completionParams returns the params of completion/complete. The arguments that are given already are its context.
+func completionParams(name, argument, value string, given []string) wire.Object {
+	params := wire.Object{}.
+		With("ref", wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(name)).JSON()).
+		With("argument", wire.Object{}.With("name", wire.Quote(argument)).With("value", wire.Quote(value)).JSON())
+	var arguments wire.Object
+	for _, arg := range given {
+		if key, text, ok := strings.Cut(arg, "="); ok && key != "" && !strings.HasSuffix(key, ":") {
+			arguments = arguments.With(key, wire.Quote(text))
+		}
+	}
+	if arguments != nil {
+		params = params.With("context", wire.Object{}.With("arguments", arguments.JSON()).JSON())
+	}
+	return params
+}
+
+// completionValues returns the values of a result of completion/complete.
+func completionValues(result jsontext.Value) []string {
+	var completed struct{ Completion struct{ Values []string } }
+	_ = json.Unmarshal(result, &completed) // nothing, if it is no such result
+	return completed.Completion.Values
+}
+
+// fileCompletion completes a value of a prompt whose owner has it in a file; nil for other owners.
+func fileCompletion(s *snapshot.Snapshot, owner catalog.Owner, argument, value string) jsontext.Value {
+	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == owner.Upstream })
+	if at < 0 || s.Upstreams[at].Files == nil {
+		return nil
+	}
+	list, err := files.Read(s.Upstreams[at])
+	if err != nil {
+		return nil
+	}
+	prompt := list.Prompt(owner.Name)
+	if prompt == nil {
+		return nil
+	}
+	return prompt.Complete(argument, value)
+}
+
+// completePrincipal completes the last of the principal's names, with those in the configuration.
+func (a *app) completePrincipal(_ *cobra.Command, _ []string, word string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	before := word[:strings.LastIndexByte(word, ',')+1]
+	cfg := a.completionConfig()
+	if cfg == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, name := range principalsIn(cfg) {
+		if user := strings.HasPrefix(name, "user:"); !user || !strings.Contains(before, "user:") { // there is one user
+			words = append(words, before+name)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// principalsIn returns the users and groups that a configuration names, sorted.
+func principalsIn(cfg *config.Config) (names []string) {
+	add := func(selectors []config.Selector) {
+		for _, s := range selectors {
+			if s.Kind == config.User || s.Kind == config.Group {
+				names = append(names, s.String())
+			}
+		}
+	}
+	for _, team := range cfg.Teams {
+		add(team.Members)
+		for _, expose := range team.Exposes {
+			add(expose.To)
+		}
+	}
+	if cfg.Auth != nil {
+		for _, token := range cfg.Auth.Tokens {
+			source := ""
+			if token.As != "" {
+				source = token.As + "/"
+			}
+			names = append(names, "user:"+source+token.Subject)
+			for _, group := range token.Groups {
+				names = append(names, "group:"+source+group)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// completeTeam completes the name of a team.
+func (a *app) completeTeam(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	if cfg := a.completionConfig(); cfg != nil {
+		for _, team := range cfg.Teams {
+			names = append(names, team.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFlag sets how the values of a flag, which exists, are completed.
+func completeFlag(command *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // only for a flag that does not exist, or twice
+	}
+}
+
+// aFile completes the path of a file or folder.
+func aFile(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// oneOf completes a word with one of some values.
+func oneOf(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
