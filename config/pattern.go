@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agext/levenshtein"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -84,8 +85,43 @@ func (p Pattern) String() string { return p.text }
 // MarshalText makes a pattern readable in JSON.
 func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// canStartWith reports whether the pattern can match a name with this start.
-func (p Pattern) canStartWith(start string) bool {
+// maxNearest bounds the names among which the nearest is looked for.
+const maxNearest = 1000
+
+// Nearest returns the name that a pattern which matches none of them was most likely meant to match, empty if none is near. What
+// comes before the first wildcard is compared. Beside the letters at the start that are right, half may be wrong of a few, and a
+// third of many.
+func (p Pattern) Nearest(names []string) string {
+	start, isWhole := p.literalStart()
+	best, least := "", len(start)
+	for _, name := range names[:min(len(names), maxNearest)] {
+		compared := name
+		if !isWhole {
+			compared = name[:min(len(name), len(start))]
+		}
+		rest := len(start) - commonPrefix(start, compared)
+		limit := max(1, min(rest/2, rest/3+1))
+		if difference := len(start) - len(compared); difference > limit || -difference > limit {
+			continue
+		}
+		if d := levenshtein.Distance(start, compared, nil); d <= limit && d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// commonPrefix returns how many bytes are the same at the start of both.
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// CanStartWith reports whether the pattern can match a name with this start.
+func (p Pattern) CanStartWith(start string) bool {
 	literal, isWhole := p.literalStart()
 	return strings.HasPrefix(literal, start) || !isWhole && strings.HasPrefix(start, literal)
 }

@@ -10,6 +10,31 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+func TestPattern_NearestIsWhatWasMostLikelyMeant(t *testing.T) {
+	names := []string{"billing.invoice", "billing.review_code", "billing.review_text", "notes.summary", "a.ü"}
+	for pattern, want := range map[string]string{
+		"billing.reveiw_*":    "billing.review_code",
+		"biling.*":            "billing.invoice",
+		"billing.invoic":      "billing.invoice",
+		"billing.invoices":    "billing.invoice",
+		"bililng.review_text": "billing.review_text",
+		"notes.wip_*":         "",
+		"billing.inv?":        "billing.invoice",
+		"billing.zzz":         "",
+		"*":                   "",
+		"a.u":                 "a.ü",
+		"no.such":             "",
+	} {
+		p, err := ParsePattern(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Nearest(names); got != want {
+			t.Errorf("%s: nearest %q, want %q", pattern, got, want)
+		}
+	}
+}
+
 func TestPattern_MatchesWholeNames(t *testing.T) {
 	match := func(glob, name string) {
 		t.Helper()

@@ -44,7 +44,7 @@ func namesStartWith(t Team, separator string) []string {
 func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, overrides []Override) {
 	for i, p := range r.Prompts {
 		isNewName := slices.ContainsFunc(overrides, func(o Override) bool { return o.Name != "" && p.Match(o.Name) })
-		if !isNewName && !slices.ContainsFunc(starts, p.canStartWith) {
+		if !isNewName && !slices.ContainsFunc(starts, p.CanStartWith) {
 			b.Warning(b.ElementRange("prompts", i), "Pattern matches nothing",
 				"%q matches nothing, because the names of all the team's prompts start with %s; correct or remove it.", p, alternatives(starts))
 		}

@@ -46,6 +46,7 @@ func decodeWhen(b *hclread.Block) *Condition {
 	// One line, for logs and explain.
 	c := &Condition{text: strings.Join(strings.Fields(string(source)), " "), expr: expr, functions: w.functions, programs: w.programs}
 	tryCondition(b, c)
+	warnNames(b, expr)
 	c.findReads()
 	return c
 }

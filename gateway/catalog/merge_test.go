@@ -121,6 +121,9 @@ func TestMerge_DecidesWhoOwnsEachName(t *testing.T) {
 		}, []string{
 			"A.x y= A:x y", "A.x-y= A:x-y", "A.x/y= A:x/y", "A.x_y= A:x_y", "a.X_Y= a:X_Y", "a.é= a:é", "folded_names A.x y",
 		}},
+		{"a dot folds with an underscore, as in some clients", options(), []catalog.Source{
+			upstream(t, "a/foo", "bar_x"), upstream(t, "a/foo_bar", "x"),
+		}, []string{"foo.bar_x= foo:bar_x", "foo_bar.x= foo_bar:x", "folded_names foo.bar_x"}},
 		{"a name that was left out folds with nothing", options(), []catalog.Source{
 			upstream(t, "a/one prefix=p", "x=1", "X"), upstream(t, "a/two prefix=p", "x=2"),
 		}, []string{"p.X= one:X", "conflict p.x"}},
@@ -144,7 +147,7 @@ func TestReports_NameOwnerPlaceAndRemedy(t *testing.T) {
 	}
 	want := []string{
 		`prompt "billing.pay" of upstream "free" (teams/a.hcl:4) lies inside the prefix "billing", which belongs to team "b", upstream "billing" (teams/b.hcl:7): it is left out; set a prefix on upstream "free", or rename the prompt`,
-		`some clients cannot tell these prompts apart, because they turn each into "p.y": "p.Y" of upstream "two" (teams/a.hcl:3) and "p.y" of upstream "one" (teams/a.hcl:3); rename all but one of them`,
+		`some clients cannot tell these prompts apart, because they turn each into "p_y": "p.Y" of upstream "two" (teams/a.hcl:3) and "p.y" of upstream "one" (teams/a.hcl:3); rename all but one of them`,
 		`prompt "p.x" has different definitions in upstream "one" (teams/a.hcl:3) and upstream "two" (teams/a.hcl:3): all are left out; rename the prompt in one of them, or set a different prefix on one of the upstreams`,
 		`upstream "one" (teams/a.hcl:3) lists prompt "y" more than once: the first is used; remove the others from its server`,
 		`prompt "` + strings.Repeat("世", 21) + `… (300 bytes)" of upstream "free" (teams/a.hcl:4) has an exposed name of 300 bytes, more than 256: it is left out; shorten its name or the upstream's prefix`,

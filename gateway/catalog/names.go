@@ -18,13 +18,13 @@ func ExposedName(prefix, separator, own string) string {
 }
 
 // fold returns the name as the least careful clients turn it into a command: in lower case, with "_" for each character outside
-// A–Z a–z 0–9 _ - and the dot.
+// A–Z a–z 0–9 _ and -. Even the dot, which most keep, becomes "_" in some.
 func fold(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'A' && c <= 'Z':
 			return c + ('a' - 'A')
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-', c == '.':
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-':
 			return c
 		default:
 			return '_'

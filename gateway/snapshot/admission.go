@@ -309,12 +309,15 @@ func (a *admission) unmatched(lists map[string]*admitted, complete map[string]bo
 		if len(o.candidates) == 0 || slices.ContainsFunc(o.candidates, mayMatch) {
 			continue
 		}
-		first := o.candidates[0]
+		first, nearest := o.candidates[0], ""
+		if len(reports) < maxNearest {
+			nearest = nearestName(label, lists[first.Source.Upstream])
+		}
 		reports = append(reports, catalog.Report{
 			Kind: catalog.Unmatched, Name: label,
 			Owners: []catalog.Owner{{Upstream: first.Source.Upstream, Name: first.Own, Place: first.Source.Place}},
-			Text: fmt.Sprintf("the prompt block %s (%s) has no effect: upstream %q (%s) offers no such prompt; correct or remove it",
-				wire.Quote(label), o.Place, first.Source.Upstream, first.Source.Place),
+			Text: fmt.Sprintf("the prompt block %s (%s) has no effect: upstream %q (%s) offers no such prompt%s; correct or remove it",
+				wire.Quote(label), o.Place, first.Source.Upstream, first.Source.Place, nearest),
 		})
 	}
 	return reports

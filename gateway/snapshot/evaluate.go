@@ -113,7 +113,8 @@ func (s *Snapshot) rejections() (reports []catalog.Report) {
 		reports = append(reports, list.reports...)
 		byLabel[u.Name], complete[u.Name] = list, s.WhollyListed(i)
 	}
-	return append(reports, s.admission.unmatched(byLabel, complete)...)
+	reports = append(reports, s.admission.unmatched(byLabel, complete)...)
+	return append(reports, s.unmatched.reports(byLabel, complete)...)
 }
 
 // rejectsLike reports whether another snapshot has the same reports about what upstreams list, or what is in their files. They

@@ -42,6 +42,7 @@ type Generation struct {
 	Origins, AdminOrigins origin.Check
 
 	admission  *admission
+	unmatched  *unmatched
 	sources    []catalog.Source // without prompts
 	index      map[string]int   // of each upstream, by its label
 	connectors map[string]*upstream.Connector
@@ -68,6 +69,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg), index: map[string]int{},
+		unmatched:  newUnmatched(cfg),
 		connectors: map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
 		saved: Lists{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}

@@ -287,6 +287,9 @@ const manyStale = 8
 // it looks only at upstreams that have changed.
 func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	before := p.Current()
+	if g != before.Generation && g.Policy == before.Policy {
+		g.unmatched.inherit(before.unmatched)
+	}
 	next := before.successor(g)
 	touched := p.touched(before.Generation, g)
 	stale := p.takeUp(ctx, next, touched)

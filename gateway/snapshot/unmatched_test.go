@@ -1,0 +1,105 @@
+package snapshot_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// unmatchedIn returns the texts of the reports about what matches nothing, without the places of blocks.
+func unmatchedIn(s *gatewaytest.Server) (texts []string) {
+	for _, r := range s.Reports() {
+		if r.Kind == catalog.Unmatched {
+			before, after, _ := strings.Cut(r.Text, " (")
+			_, after, _ = strings.Cut(after, ")")
+			texts = append(texts, before+after)
+		}
+	}
+	return texts
+}
+
+// A typo in a rule exposes nothing, or hides nothing. It is reported once the lists that it could be about are known.
+func TestUnmatched_ReportsRulesThatMatchNoListedPrompt(t *testing.T) {
+	billing, down := gatewaytest.NewPeer(t, "billing", "review_code", "invoice"), gatewaytest.NewDownPeer(t)
+	s := gatewaytest.Serve(t, `
+hide "typo" { prompts = ["bililng.review_code"] }
+hide "precaution" { prompts = ["*.debug_*"] }
+hide "right" { prompts = ["billing.inv*"] }
+`+gatewaytest.Team("eng", "", `
+expose "reviews" {
+  prompts = ["billing.reveiw_*", "billing.*"]
+  to      = ["*"]
+  limit { concurrency = 1 }
+}
+expose "not known" {
+  prompts = ["gone.anything"]
+  to      = ["*"]
+}
+hide "unfinished" { prompts = ["billing.wip_*", "*.wip_*", "billing.renamed", "billing.no_such"] }
+prompt "billing.invoise" { title = "typo" }
+prompt "billing.invoice" { name = "billing.renamed" }
+`, billing, down))
+	want := []string{
+		`the prompt block "billing.invoise" has no effect: offers no such prompt (the nearest is "billing.invoice"); correct or remove it`,
+		`the pattern "billing.wip_*" of hide "unfinished" matches no prompt of team "eng": correct or remove it`,
+		`the pattern "billing.no_such" of hide "unfinished" matches no prompt of team "eng": correct or remove it`,
+		`the pattern "billing.reveiw_*" of expose "reviews" with its limit matches no prompt of team "eng" (the nearest is "billing.review_code"): correct or remove it`,
+		`the pattern "bililng.review_code" of hide "typo" matches no prompt of any team (the nearest is "billing.review_code"): correct or remove it`,
+		`the pattern "billing.inv*" of hide "right" matches no prompt of any team: correct or remove it`,
+	}
+	got := unmatchedIn(s)
+	for i := range got {
+		if before, after, ok := strings.Cut(got[i], ` upstream "billing" (`); ok {
+			_, after, _ = strings.Cut(after, ")")
+			got[i] = before + after
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	billing.AwaitStream().Offer("review_code", "invoice", "wip_x")
+	upstreamtest.Eventually(t, "the pattern that matches now is no longer reported", func() bool {
+		return !strings.Contains(strings.Join(unmatchedIn(s), "\n"), "wip_")
+	})
+}
+
+// The reports follow a reload that changes rules, and one that does not.
+func TestUnmatched_FollowsReloads(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	rule := func(pattern string) string {
+		return gatewaytest.Team("eng", "", fmt.Sprintf("expose \"x\" {\n prompts = [%q]\n to = [\"*\"]\n}\n", pattern), p)
+	}
+	r := gatewaytest.ServeReloadable(t, rule("p.b"), gateway.Options{})
+	if got := len(unmatchedIn(r.Server)); got != 1 {
+		t.Fatalf("%d reports, want 1", got)
+	}
+	r.MustReload("gateway { page_size = 7 }\n" + rule("p.b"))
+	if got := len(unmatchedIn(r.Server)); got != 1 {
+		t.Errorf("%d reports after a reload that changes no rule, want 1", got)
+	}
+	r.MustReload(rule("p.a"))
+	if got := unmatchedIn(r.Server); len(got) != 0 {
+		t.Errorf("after the correction: %q", got)
+	}
+}
+
+// A team with very many patterns fills neither the console nor the log.
+func TestUnmatched_IsBounded(t *testing.T) {
+	patterns := make([]string, 500)
+	for i := range patterns {
+		patterns[i] = fmt.Sprintf("%q", fmt.Sprint("p.x", i))
+	}
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", gatewaytest.Expose("many", strings.Join(patterns, ", "), `"*"`), gatewaytest.NewPeer(t, "p", "a")))
+	got := unmatchedIn(s)
+	if want := `450 more patterns match no prompt of team "eng"; correct or remove them`; len(got) != 51 || !strings.Contains(strings.Join(got, "\n"), want) {
+		t.Errorf("%d reports, the last %q, want 51 with %q", len(got), got[len(got)-1], want)
+	}
+}
