@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -85,8 +86,11 @@ func tryCondition(b *hclread.Block, c *Condition) {
 	}, hclread.NewBudget(maxConditionSteps, c.programs))
 	for _, d := range diags {
 		shown := hclread.Redact(d, false)
-		if d.Summary == "Unknown variable" {
+		switch d.Summary {
+		case "Unknown variable":
 			shown.Detail = "The only variables in when are prompt and principal."
+		case "Unsupported attribute":
+			shown.Detail = unknownFact(d)
 		}
 		b.Report(shown)
 	}
@@ -96,6 +100,21 @@ func tryCondition(b *hclread.Block, c *Condition) {
 	if _, err := truth(v); err != nil && !errors.Is(err, ErrUnknown) {
 		b.Error(c.expr.Range(), "Invalid when", "when must be true or false: %s.", err)
 	}
+}
+
+// unknownFact says which attributes prompt and principal have, and which of them was most likely meant.
+func unknownFact(d *hcl.Diagnostic) string {
+	var known []string
+	for _, t := range []cty.Type{promptType(), principalType()} {
+		known = append(known, slices.Sorted(maps.Keys(t.AttributeTypes()))...)
+	}
+	if _, name, ok := strings.Cut(d.Detail, `an attribute named "`); ok {
+		name, _, _ = strings.Cut(name, `"`)
+		if suggestion := hclread.Suggest(name, known); strings.HasSuffix(suggestion, "?") {
+			return fmt.Sprintf("There is no %q%s", name, suggestion)
+		}
+	}
+	return d.Detail + " The attributes of prompt and principal are: " + strings.Join(known, ", ") + "."
 }
 
 // whenWalker reports what other expressions may contain and a when expression may not.

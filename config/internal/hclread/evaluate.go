@@ -27,7 +27,11 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	v, err := convert.Convert(v, want)
 	switch {
 	case err != nil:
-		b.Error(at, "Invalid "+name, "%s must be %s.", name, friendly(want))
+		remedy := ""
+		if want.IsListType() {
+			remedy = "; write " + name + ` = ["…"], with an element for each`
+		}
+		b.Error(at, "Invalid "+name, "%s must be %s%s.", name, friendly(want), remedy)
 		return cty.NilVal, false
 	case isPlain && v.ContainsMarked():
 		b.Error(at, "Sensitive "+name, "Values from env and file are sensitive, and %s is logged; write its value out.", name)

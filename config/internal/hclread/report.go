@@ -29,7 +29,7 @@ func (r *Reporter) Unplaced(summary, detail string, args ...any) {
 }
 
 // Report adds a diagnostic, which must hold no sensitive value.
-func (r *Reporter) Report(d *hcl.Diagnostic) { r.diags = append(r.diags, d) }
+func (r *Reporter) Report(d *hcl.Diagnostic) { r.diags = append(r.diags, withRemedy(d)) }
 
 // Reported counts the diagnostics so far, so that a caller can tell whether a step added any.
 func (r *Reporter) Reported() int { return len(r.diags) }

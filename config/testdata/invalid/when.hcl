@@ -6,7 +6,7 @@ team "a" {
   upstream "u" { url = "https://u.example.com" }
   hide "1" {
     prompts = ["u.*"]
-    when    = prompt.nme == "x"          # ERROR: Unsupported attribute; This object does not have an attribute named "nme".
+    when    = prompt.nme == "x"          # ERROR: There is no "nme". Did you mean "name"?
   }
   expose "2" {
     prompts = ["u.*"]
