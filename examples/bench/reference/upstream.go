@@ -18,7 +18,11 @@ import (
 type upstream struct {
 	prompts, size      int
 	delay              time.Duration
+	workers            int
 	legacy, sse, stdio bool
+
+	// working has a value for each get and completion that is being answered; nil without a bound.
+	working chan struct{}
 
 	results map[string]string // by method
 }
@@ -27,6 +31,7 @@ func (u *upstream) flags(flags *flag.FlagSet) {
 	flags.IntVar(&u.prompts, "prompts", 10, "number of prompts in the list")
 	flags.IntVar(&u.size, "size", 300, "size of a prompt's text in bytes")
 	flags.DurationVar(&u.delay, "delay", 0, "delay before the response to a get or a completion")
+	flags.IntVar(&u.workers, "workers", 0, "how many gets and completions are answered at a time, the others wait; 0 means no bound")
 	flags.BoolVar(&u.legacy, "legacy", false, "speak 2025-11-25 and no later revision")
 	flags.BoolVar(&u.sse, "sse", false, "answer gets with an event stream")
 	flags.BoolVar(&u.stdio, "stdio", false, "speak over standard input and output")
@@ -34,6 +39,9 @@ func (u *upstream) flags(flags *flag.FlagSet) {
 
 func (u *upstream) prepare() {
 	const declared = `"capabilities":{"prompts":{"listChanged":true},"completions":{}},"serverInfo":{"name":"reference","version":"1"}`
+	if u.workers > 0 {
+		u.working = make(chan struct{}, u.workers)
+	}
 	prompts := make([]string, u.prompts)
 	for i := range prompts {
 		prompts[i] = fmt.Sprintf(`{"name":"p%05d","title":"A prompt","description":"What it is for, in as many words as people usually write.","arguments":[`+
@@ -55,6 +63,10 @@ func (u *upstream) prepare() {
 // respond appends the response to a request, after the delay.
 func (u *upstream) respond(dst []byte, m wire.Message) []byte {
 	if u.delay > 0 && (m.Method == wire.PromptsGet || m.Method == wire.Complete) {
+		if u.working != nil {
+			u.working <- struct{}{}
+			defer func() { <-u.working }()
+		}
 		time.Sleep(u.delay)
 	}
 	dst = append(append(append(dst, `{"jsonrpc":"2.0","id":`...), m.ID...), ',')

@@ -116,3 +116,18 @@ func (p *Process) Stop() error {
 	defer overdue.Stop()
 	return p.cmd.Wait()
 }
+
+// Kill ends the program at once and waits until it has exited.
+func (p *Process) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = p.cmd.Wait() // says that it was killed
+	return nil
+}
+
+// Descriptors returns how many file descriptors the process has open.
+func (p *Process) Descriptors() (int, error) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	return len(entries), err
+}
