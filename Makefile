@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak figures check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -102,6 +102,26 @@ pgo: build ## write cmd/promptweir/default.pgo, a profile that go build optimise
 soak: ## run a minute of failing upstreams under the race detector: SOAK='-for 10m' for longer
 	go build -race -o bin/ ./examples/bench/soak
 	bin/soak $(SOAK)
+
+# What stands between the gateway and servers in the faults.
+bin/toxiproxy-server: .ci/tools.mod
+	CGO_ENABLED=0 go build -modfile=.ci/tools.mod -trimpath -buildvcs=false -o bin/toxiproxy-server github.com/Shopify/toxiproxy/v2/cmd/server
+
+FAULTS ?= -write upstream/README.md
+faults: build bin/toxiproxy-server ## let servers fail in all ways, and write what happens into upstream/README.md; needs HAProxy: FAULTS='-only HTTP'
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/faults
+	@bin/faults $(FAULTS)
+
+# Those that a CI machine of two cores has time for.
+FAULTS_SHORT := -busy -wards 4 -only '^(killed|forgets its sessions|restarts with another list|connections reset|HTTP 503|child killed|child crashing)$$$$'
+faults-short: FAULTS = $(FAULTS_SHORT)
+faults-short: faults ## the same with a few faults that need no HAProxy, in a minute
+
+OVERLOAD ?=
+overload: build ## offer the gateway more than it can answer, on one core: OVERLOAD='-against path/to/promptweir -only gateway'
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/overload ./examples/bench/reference
+	$(call ABOUT,Overload)
+	@taskset -c 1-$$(($$(nproc) - 1)) bin/overload -core 0 $(OVERLOAD)
 
 figures: ## print figures of the code: sizes, references, comments, the path of one get; FIGURES="-orders DIR" for another checkout
 	@go run -modfile=.ci/tools.mod ./.ci/figures $(FIGURES)

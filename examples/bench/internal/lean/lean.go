@@ -22,6 +22,7 @@ type Server struct {
 
 	mu      sync.Mutex                 // guards the fields below
 	list    string                     // the result of prompts/list
+	answer  string                     // the result of each prompts/get; empty if there is none
 	life    int                        // counts restarts; part of the session ID
 	streams map[chan struct{}]struct{} // each of capacity one: a value in it means that the list has changed
 }
@@ -46,6 +47,13 @@ func (s *Server) Offer(prompts ...string) {
 	}
 }
 
+// Answer sets the result of each get. Without one, gets are refused.
+func (s *Server) Answer(result string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = result
+}
+
 // Forget ends all sessions, as a restart does.
 func (s *Server) Forget() {
 	s.mu.Lock()
@@ -59,6 +67,11 @@ type message struct {
 	Method string          `json:"method"`
 }
 
+// Respond returns the response to a request for a method, with an id.
+func (s *Server) Respond(id json.RawMessage, method string) []byte {
+	return s.respond(message{id, method})
+}
+
 // respond returns the response to a request.
 func (s *Server) respond(m message) []byte {
 	s.mu.Lock()
@@ -68,6 +81,8 @@ func (s *Server) respond(m message) []byte {
 	switch {
 	case m.Method == wire.PromptsList:
 		result = s.list
+	case m.Method == wire.PromptsGet:
+		result = s.answer
 	case m.Method == wire.Initialize && s.Legacy:
 		result = `{"protocolVersion":"2025-11-25",` + declared + `}`
 	case m.Method == wire.Discover && !s.Legacy:
