@@ -26,6 +26,7 @@
 //   - origin: does a browser's request mean this gateway?
 //   - memory: how many bytes do requests and responses hold at once, and for whom?
 //   - places: how many connections and streams can there be, and which one ends to let another one in?
+//   - gate: which requests wait, and which are refused, while there is more to do than the processors can?
 //   - slotcache: what was computed for this key a moment ago?
 //   - clientsetup: how is a client pointed at the gateway?
 //   - httpconn: how is a connection of the HTTP server made cheaper?
@@ -69,6 +70,7 @@
 //   - cursor: the sealed position at which the next page begins; requestState: a sealed token of a get that required input.
 //   - holder: for whom the gateway holds memory or a stream: a principal, or the address of a caller without a credential.
 //   - place: what a connection takes of the limit of descriptors, and a stream of HTTP/2 beside it.
+//   - gate: where requests wait while the processors cannot keep up.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not answer.
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the wait before it.
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which addresses upstreams may be at.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gate"
 	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/gateway/places"
 )
@@ -87,8 +88,9 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
 	adminServer := newServer(g.Admin(telemetry.metrics), logger)
-	return serveUntilDone(ctx, logger, g, files, options.Places,
-		bind(server, options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder)),
+	entrance := gate.New(logger)
+	return serveUntilDone(ctx, logger, g, files, entrance, options.Places,
+		bind(server, entrance.Listen(options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder))),
 		bind(adminServer, places.New(adminPlaces, logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)))
 }
 
@@ -101,7 +103,8 @@ func isTermination(cause error) bool {
 // serveUntilDone serves until ctx ends or a server fails, and then as long as the configuration gives clients to leave. The admin listener outlives the endpoint, and the upstreams outlive
 // both: requests in flight need them, and operators watch the drain.
 func serveUntilDone(
-	ctx context.Context, logger *slog.Logger, g *gateway.Gateway, files *watch.Watcher, clients *places.Places, endpoint, admin boundServer,
+	ctx context.Context, logger *slog.Logger, g *gateway.Gateway, files *watch.Watcher,
+	entrance *gate.Gate, clients *places.Places, endpoint, admin boundServer,
 ) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -117,6 +120,7 @@ func serveUntilDone(
 	defer stopReloads()
 	group.Go(func() error { return reloadOnChange(reloads, g, files, hangups) })
 	group.Go(func() error { return releaseStartupMemory(ctx, func() bool { return g.Ready().Ready }) })
+	group.Go(func() error { return entrance.Run(upstreams) })
 	group.Go(endpoint.serve)
 	group.Go(admin.serve)
 	group.Go(func() error {

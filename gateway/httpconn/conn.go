@@ -23,6 +23,9 @@ func Listen(server *http.Server, l net.Listener) net.Listener {
 	server.ConnState = func(c net.Conn, state http.ConnState) {
 		if c := below(c); c != nil {
 			c.idle.Store(state == http.StateIdle)
+			if state == http.StateIdle && c.onRequest != nil {
+				c.fresh.Store(true)
+			}
 		}
 	}
 	return listener{l}
@@ -74,6 +77,11 @@ type Conn struct {
 	// start and the end of a handler only the handler's goroutine writes to the connection.
 	gathering *gathered
 
+	// onRequest says whether a request may be served; nil serves all.
+	onRequest func() bool
+	// fresh says that the next bytes begin a request, refused that the one in progress may not be served.
+	fresh, refused atomic.Bool
+
 	idle    atomic.Bool
 	onClose func()
 	closed  atomic.Bool
@@ -86,6 +94,22 @@ func (c *Conn) Idle() bool { return c.idle.Load() }
 
 // OnClose sets what to call once when the connection is closed. To be called before the connection is served.
 func (c *Conn) OnClose(f func()) { c.onClose = f }
+
+// OnRequest sets what to call when a request begins to arrive, before anything else becomes of it: it may wait, and reports whether
+// the request may be served. To be called before the connection is served.
+func (c *Conn) OnRequest(f func() bool) {
+	c.onRequest = f
+	c.fresh.Store(true)
+}
+
+// Refuses reports whether a request may not be served, to be asked once for each. A request of HTTP/2 may have to wait now: only its
+// connection has waited.
+func (c *Conn) Refuses(multiplexed bool) bool {
+	if multiplexed {
+		return c.onRequest != nil && !c.onRequest()
+	}
+	return c.refused.Load() && c.refused.Swap(false)
+}
 
 // Close implements [net.Conn].
 func (c *Conn) Close() error {
@@ -101,6 +125,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	for c.read.begin() {
 		n, err := c.Conn.Read(p)
 		if c.read.end(err, c.Conn.SetReadDeadline) {
+			if n > 0 && c.fresh.Load() && c.fresh.Swap(false) {
+				c.refused.Store(!c.onRequest())
+			}
 			return n, err
 		}
 	}

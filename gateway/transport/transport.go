@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/places"
 	"github.com/promptweir/promptweir/gateway/requests"
@@ -125,12 +126,20 @@ func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	}
 }
 
-// exchange begins to serve a request whose header has arrived, or refuses one that fails the origin check.
+// exchange begins to serve a request whose header has arrived, or refuses one that fails the origin check or has waited for too long.
 func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x = &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false
 	}
-	return x, !x.shareWithOrigin()
+	if x.shareWithOrigin() {
+		return nil, false
+	}
+	if c := httpconn.FromContext(r.Context()); c != nil && c.Refuses(r.ProtoMajor == 2) {
+		w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded("Too many requests at once: send it again later"))
+		return nil, false
+	}
+	return x, true
 }

@@ -1,0 +1,262 @@
+package gate
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// crowd is requests at a gate, in a bubble in which time moves.
+type crowd struct {
+	gate *Gate
+	log  strings.Builder
+	// late is how long each look takes.
+	late atomic.Int64
+
+	mu sync.Mutex // guards entered and refused
+	// entered and refused are the numbers of the requests in the order of their answers.
+	entered, refused []int
+}
+
+// start runs a gate until the test ends. To be called in a bubble.
+func start(t *testing.T) *crowd {
+	t.Helper()
+	c := &crowd{}
+	c.gate = New(slog.New(slog.NewTextHandler(&c.log, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		defer c.gate.open()
+		ended <- c.gate.run(ctx, func() (time.Duration, error) {
+			late := time.Duration(c.late.Load())
+			time.Sleep(late)
+			return late, nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	return c
+}
+
+// hang closes the gate: from now on, looks take an hour.
+func (c *crowd) hang() {
+	c.late.Store(int64(time.Hour))
+	time.Sleep(openInterval + 2*tolerable)
+	synctest.Wait()
+}
+
+// answered returns the numbers of the requests that have entered and that were refused, in the order of their answers.
+func (c *crowd) answered() (entered, refused []int) {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.entered), slices.Clone(c.refused)
+}
+
+// arrive lets requests come, in the order of their numbers.
+func (c *crowd) arrive(from, to int) {
+	for i := from; i <= to; i++ {
+		go func() {
+			entered := c.gate.Enter()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if entered {
+				c.entered = append(c.entered, i)
+			} else {
+				c.refused = append(c.refused, i)
+			}
+		}()
+		synctest.Wait()
+		time.Sleep(time.Microsecond) // so that no two came at the same time
+	}
+}
+
+func TestGate_LetsAllInWhileTheProcessIsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.late.Store(int64(tolerable / 2))
+		time.Sleep(time.Second)
+		c.arrive(1, 100)
+		if entered, _ := c.answered(); len(entered) != 100 {
+			t.Errorf("%d of 100 requests entered at once", len(entered))
+		}
+		if c.log.Len() > 0 {
+			t.Errorf("log = %s, want nothing", c.log.String())
+		}
+	})
+}
+
+// The gate closes before it is known how late the process is, and opens when it has been in time for a while.
+func TestGate_ClosesWhileTheProcessIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.late.Store(int64(50 * time.Millisecond))
+		time.Sleep(openInterval + 2*tolerable)
+		batched := batch * runtime.GOMAXPROCS(0)
+		c.arrive(1, batched+1)
+		if entered, _ := c.answered(); len(entered) > 0 {
+			t.Errorf("%d requests entered a closed gate", len(entered))
+		}
+		time.Sleep(50 * time.Millisecond)
+		if entered, _ := c.answered(); len(entered) != batched {
+			t.Errorf("%d requests entered, want a batch of %d after the first look", len(entered), batched)
+		}
+		if got := c.log.String(); strings.Count(got, "more requests than the processors can serve") != 1 {
+			t.Errorf("log = %q, want that there are more requests than the processors can serve, once", got)
+		}
+		c.late.Store(0)
+		time.Sleep(50*time.Millisecond + 2*calmLooks*closedInterval)
+		c.arrive(batched+2, batched+2)
+		if entered, _ := c.answered(); len(entered) != batched+2 {
+			t.Errorf("%d of %d requests entered, want all: the gate is open again", len(entered), batched+2)
+		}
+	})
+}
+
+func TestGate_LetsTheNewestInAndOneInFourTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.hang()
+		c.arrive(1, 8)
+		for range 8 {
+			c.gate.admit(1)
+			synctest.Wait()
+		}
+		entered, _ := c.answered()
+		if want := []int{8, 7, 6, 1, 5, 4, 3, 2}; !slices.Equal(entered, want) {
+			t.Errorf("requests entered in the order %v, want %v", entered, want)
+		}
+	})
+}
+
+func TestGate_RefusesThoseThatHaveWaitedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.hang()
+		c.arrive(1, 3)
+		time.Sleep(patience - time.Millisecond)
+		c.arrive(4, 4)
+		time.Sleep(time.Millisecond)
+		for range 5 {
+			c.gate.admit(0)
+			synctest.Wait()
+		}
+		entered, refused := c.answered()
+		if want := []int{1, 2, 3}; !slices.Equal(refused, want) || len(entered) > 0 {
+			t.Errorf("%v were refused and %v entered, want %v to be refused", refused, entered, want)
+		}
+	})
+}
+
+// With room for everybody, nobody is refused, however late it is.
+func TestGate_DoesNotRefuseWhereThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.hang()
+		c.arrive(1, 20)
+		time.Sleep(2 * patience)
+		c.gate.admit(20)
+		if entered, refused := c.answered(); len(entered) != 20 {
+			t.Errorf("%d of 20 requests entered, %d were refused", len(entered), len(refused))
+		}
+	})
+}
+
+// Requests on connections that are there go first; but those who come are not kept out for ever.
+func TestGate_AcceptsConnectionsWhereThereIsRoomAndNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.hang()
+		var accepted atomic.Int64
+		go func() {
+			for {
+				c.gate.enterConnection()
+				if accepted.Add(1) == 1000 {
+					return
+				}
+			}
+		}()
+		c.gate.admit(5)
+		synctest.Wait()
+		if got := accepted.Load(); got != 5 {
+			t.Errorf("%d connections were accepted, want 5, as many as there is room", got)
+		}
+		c.arrive(1, 10*newcomerTurn)
+		for range 3 * newcomerTurn {
+			c.gate.admit(1)
+			synctest.Wait()
+		}
+		if got := accepted.Load(); got != 8 {
+			t.Errorf("%d connections were accepted, want 3 more", got)
+		}
+		c.gate.open()
+		synctest.Wait()
+		if got := accepted.Load(); got != 1000 {
+			t.Errorf("%d connections were accepted through an open gate, want 1000", got)
+		}
+	})
+}
+
+func TestGate_LetsAllInAtTheEnd(t *testing.T) {
+	c := &crowd{}
+	synctest.Test(t, func(t *testing.T) {
+		c = start(t)
+		c.hang()
+		c.arrive(1, 3)
+	})
+	if len(c.entered) != 3 {
+		t.Errorf("requests %v entered at the end of run, want all three", c.entered)
+	}
+}
+
+func TestRun_EndsWithItsContext(t *testing.T) {
+	g := New(slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	if !g.Enter() {
+		t.Error("a request was refused")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// A probe takes longer while everybody is busy: that is what it is for.
+func TestProbe_WaitsForWhatIsBeingDone(t *testing.T) {
+	p, err := newProbe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	for range 3 {
+		if _, err := p.wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const work = 20 * time.Millisecond
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	for range 10 {
+		go func() {
+			for begun := time.Now(); time.Since(begun) < work; {
+			}
+		}()
+	}
+	took, err := p.wait()
+	if err != nil || took < work {
+		t.Errorf("the probe took %v, %v, want at least %v: other goroutines are busy for ten times that", took, err, work)
+	}
+}
