@@ -18,7 +18,7 @@
 //     cannot be had otherwise (get, and list without --as).
 //
 // Reading order: main.go, root.go, help.go, serve.go, stdio.go, stdio_failure.go, healthcheck.go, server.go, descriptors.go,
-// descriptors_unix.go, descriptors_windows.go, certificate.go, pprof.go, memory.go, telemetry.go, list.go, list_filter.go, list_print.go, table.go, get.go, query.go,
+// descriptors_unix.go, descriptors_windows.go, certificate.go, service_manager.go, pprof.go, memory.go, telemetry.go, list.go, list_filter.go, list_print.go, table.go, get.go, query.go,
 // explain.go, diff.go, lock.go, list_source.go, gateway.go, principal.go, probe.go, probe_oauth.go, session.go, validate.go,
 // fmt.go, replace_file.go, token.go, init.go, import.go, client.go, completion.go, complete.go, version.go, load.go, app.go, log.go, output_flag.go, output.go,
 // dumpable_linux.go, dumpable_other.go

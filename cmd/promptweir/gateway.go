@@ -45,14 +45,18 @@ func (a *app) servingOptions(
 
 // reloadOnChange reloads the gateway when a file of its configuration changes or a signal arrives, until ctx ends. It
 // ignores the errors of reloads: the gateway has logged them.
-func reloadOnChange(ctx context.Context, g *gateway.Gateway, files *watch.Watcher, signals <-chan os.Signal) error {
+func reloadOnChange(
+	ctx context.Context, g *gateway.Gateway, files *watch.Watcher, signals <-chan os.Signal, manager serviceManager,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return files.Run(ctx, func() { _ = g.Reload(ctx) }) })
 	group.Go(func() error {
 		for {
 			select {
 			case <-signals:
+				manager.reloading()
 				_ = g.Reload(ctx)
+				manager.ready()
 			case <-ctx.Done():
 				return nil
 			}

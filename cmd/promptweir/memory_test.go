@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -76,19 +74,4 @@ func TestPacer_FollowsHeap(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(inUse)
-}
-
-func TestReleaseStartupMemory_WaitsUntilReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun, calls := time.Now(), 0
-		err := releaseStartupMemory(t.Context(), func() bool { calls++; return calls == 3 })
-		if took := time.Since(begun); err != nil || took != 2*readyInterval {
-			t.Errorf("releaseStartupMemory() = %v after %v, want nil after %v", err, took, 2*readyInterval)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*readyInterval)
-		defer cancel()
-		if err := releaseStartupMemory(ctx, func() bool { return false }); err != nil || ctx.Err() == nil {
-			t.Errorf("releaseStartupMemory() = %v before its context ended", err)
-		}
-	})
 }

@@ -293,7 +293,7 @@ func TestReadme_HasEveryErrorInTheLog(t *testing.T) {
 }
 
 func TestReadme_HasEveryVariable(t *testing.T) {
-	want := map[string]bool{"OTEL_*": true, "GOMEMLIMIT": true} // read by libraries and the runtime
+	want := map[string]bool{"OTEL_*": true, "GOMEMLIMIT": true, "NOTIFY_SOCKET": true} // read by libraries and the runtime
 	for _, call := range nodes[*ast.CallExpr](t) {
 		if name, ok := literal(first(call.Args)); ok && called(call) == "Getenv" && !strings.HasPrefix(name, "OTEL_") {
 			want[name] = true

@@ -100,6 +100,21 @@ func isTermination(cause error) bool {
 	return ok && signal.Signal == syscall.SIGTERM
 }
 
+// readyInterval is how often awaitReady asks.
+const readyInterval = 100 * time.Millisecond
+
+// awaitReady waits until ready reports true. It reports false if ctx ends first.
+func awaitReady(ctx context.Context, ready func() bool) bool {
+	for !ready() {
+		select {
+		case <-time.After(readyInterval):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 // serveUntilDone serves until ctx ends or a server fails, and then as long as the configuration gives clients to leave. The admin listener outlives the endpoint, and the upstreams outlive
 // both: requests in flight need them, and operators watch the drain.
 func serveUntilDone(
@@ -113,18 +128,26 @@ func serveUntilDone(
 	defer stopUpstreams()
 	endpoint.server.RegisterOnShutdown(g.Drain) // otherwise streams would keep their connections busy forever
 
+	manager := serviceManager{logger}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.Run(upstreams) })
 	// Not with ctx: while clients are served as before, a prompt that is hidden or a token that is withdrawn counts as before.
 	reloads, stopReloads := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopReloads()
-	group.Go(func() error { return reloadOnChange(reloads, g, files, hangups) })
-	group.Go(func() error { return releaseStartupMemory(ctx, func() bool { return g.Ready().Ready }) })
+	group.Go(func() error { return reloadOnChange(reloads, g, files, hangups, manager) })
+	group.Go(func() error {
+		if awaitReady(ctx, func() bool { return g.Ready().Ready }) {
+			manager.ready()
+			releaseStartupMemory()
+		}
+		return nil
+	})
 	group.Go(func() error { return entrance.Run(upstreams) })
 	group.Go(endpoint.serve)
 	group.Go(admin.serve)
 	group.Go(func() error {
 		<-ctx.Done()
+		manager.stopping()
 		g.AnnounceEnd()
 		cfg := g.Snapshot().Config.Gateway
 		if isTermination(context.Cause(ctx)) && clients.Taken() > 0 && cfg.DrainDelay > 0 {

@@ -72,7 +72,7 @@ func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 	return withGateway(ctx, cfg, a.servingOptions(cfg, lastGood, files, logger), func(g *gateway.Gateway) error {
 		watching, stop := context.WithCancel(ctx)
 		var group errgroup.Group
-		group.Go(func() error { return reloadOnChange(watching, g, files, nil) })
+		group.Go(func() error { return reloadOnChange(watching, g, files, nil, serviceManager{logger}) })
 		err := g.ServeStdio(ctx, noting(started, credential), a.raw.in, a.raw.out)
 		stop()
 		if errors.Is(err, syscall.EPIPE) { // the client has left, which is how its session ends

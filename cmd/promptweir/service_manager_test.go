@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAwaitReady_AsksUntilReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, calls := time.Now(), 0
+		if !awaitReady(t.Context(), func() bool { calls++; return calls == 3 }) || time.Since(begun) != 2*readyInterval {
+			t.Errorf("not ready after %v and %d questions", time.Since(begun), calls)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*readyInterval)
+		defer cancel()
+		if awaitReady(ctx, func() bool { return false }) || ctx.Err() == nil {
+			t.Error("ready before the context ended")
+		}
+	})
+}
+
+// As systemd sees a unit with Type=notify.
+func TestServe_TellsTheServiceManager(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	want := func(state string) {
+		t.Helper()
+		message := make([]byte, 1000)
+		_ = manager.SetReadDeadline(time.Now().Add(patience))
+		n, err := manager.Read(message)
+		if got := string(message[:n]); err != nil || got != state {
+			t.Fatalf("the service manager is told %q (%v), want %q", got, err, state)
+		}
+	}
+	p := serve(t, configure(t, map[string]string{"eng.hcl": `team "eng" {}`}), "NOTIFY_SOCKET="+socket)
+	want("READY=1")
+	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	want("RELOADING=1")
+	want("READY=1")
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	want("STOPPING=1")
+}
