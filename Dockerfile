@@ -4,13 +4,16 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=
-ARG COMMIT=
-ARG DATE=
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -X main.version=${VERSION} -X main.commit=${COMMIT} -X main.date=${DATE}" -o /promptweir ./cmd/promptweir
+# docker build --build-arg VERSION=1.0.0 --build-arg COMMIT="$(git rev-parse HEAD)" --build-arg DATE="$(git log -1 --format=%cI)" .
+ARG VERSION= COMMIT= DATE=
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+    -ldflags="-s -w -X main.version=${VERSION} -X main.commit=${COMMIT} -X main.date=${DATE}" -o /promptweir ./cmd/promptweir
 
 # A shell-less image with the binary, and the certificate authorities that vouch for upstreams over HTTPS.
 FROM scratch
+ARG VERSION= COMMIT= DATE=
+LABEL org.opencontainers.image.title="promptweir" org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${COMMIT}" org.opencontainers.image.created="${DATE}"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /promptweir /promptweir
 # A numeric UID needs no /etc/passwd, and lets an orchestrator verify that it is not root.

@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures check
+.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -125,6 +125,12 @@ overload: build ## offer the gateway more than it can answer, on one core: OVERL
 
 figures: ## print figures of the code: sizes, references, comments, the path of one get; FIGURES="-orders DIR" for another checkout
 	@go run -modfile=.ci/tools.mod ./.ci/figures $(FIGURES)
+
+release: ## build archives, deb, rpm, checksums and bills of materials into bin/release: VERSION=v1.0.0
+	bash .ci/release '$(VERSION)'
+
+release-check: ## build a release twice, install it in an empty root, start, reload and stop it; needs Debian and root
+	bash .ci/release-check
 
 check: ## run everything that CI runs
 	bash .ci/run
