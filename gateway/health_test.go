@@ -57,6 +57,7 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, "rate_limited", 0},
 		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0},
+		"no messages":   {nil, "bad_response", 0},
 		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2},
 		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2},
 	} {
@@ -82,6 +83,10 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 			p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
 				if call.Method != "prompts/get" {
 					return false
+				}
+				if test.failure == nil {
+					p.Respond(w, call, `{"description":"nothing else"}`)
+					return true
 				}
 				w.Header().Set("Content-Type", "application/json")
 				test.failure(w)

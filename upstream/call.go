@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -98,11 +99,16 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *ses
 			e.balance.end(e, begun, err)
 		}
 		conn.blame.end(k.request.Caller, err)
-		conn.noteEnd(k.request.Method, err) // before the breaker, which may open by it
+		var unusable error
+		if err == nil {
+			unusable = k.check(result)
+		}
+		conn.noteEnd(k.request.Method, cmp.Or(err, unusable)) // before the breaker, which may open by it
 		done(err)
 		if isSuspicious(err) {
 			signal(conn.suspect)
 		}
+		err = cmp.Or(err, unusable)
 	}()
 	session, pooled, err := pool.acquire(ctx, d, k.relay)
 	if err != nil {
@@ -138,6 +144,17 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *ses
 		}
 	}
 	return result, k.attribute(err, share)
+}
+
+// check returns the error of a call whose result cannot be used.
+func (k *call) check(result Result) error {
+	if k.request.Check == nil {
+		return nil
+	}
+	if problem := k.request.Check(result); problem != nil {
+		return unavailable(k.connector.upstream.Name, BadResponse, 0, problem)
+	}
+	return nil
 }
 
 // tryOtherEra makes a call in the legacy era that the server refused in the modern one because it cannot ask the client there, or

@@ -124,6 +124,9 @@ type Request struct {
 	Caller Caller
 	// Endpoints are those that may have the request.
 	Endpoints EndpointSet
+	// Check returns what makes a result one that cannot be used, which the call then fails with as [BadResponse]; nil if it can be.
+	// It does not count in the circuit breaker, since the server did answer. Check may be nil.
+	Check func(Result) error
 }
 
 // Caller identifies a caller by a key.
@@ -139,7 +142,7 @@ func (s EndpointSet) Has(i int) bool { return s == 0 || s&(1<<i) != 0 }
 // Call sends a request to the upstream and returns its result, within the upstream's timeout, which is paused while a
 // client is asked by the relay. The relay may be nil. Errors are a [*wire.Error] if the upstream answered with one,
 // [*Unavailable] if it did not answer, the context's own if the caller gave up, and [ErrRetired], with nothing sent, if
-// another connector has taken over.
+// another connector has taken over. While the server wants no requests, calls fail at once.
 //
 // It waits for the rate limit and for a slot, and picks those of the request's endpoints that list the prompt. They are tried
 // in turn until one answers, then again with a pause before each attempt, up to the attempts that the retry block allows in all. What may

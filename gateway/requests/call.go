@@ -45,14 +45,11 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 			Method: c.method, Params: c.paramsFor(&owner), Caller: c.caller, Endpoints: upstream.EndpointSet(owner.Endpoints),
 		}
 		if c.method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
-			c.request.Name = owner.Name
+			c.request.Name, c.request.Check = owner.Name, checkGot
 		}
 		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &c.request, relay)
 		if err == nil || !unanswered(err) {
 			c.owner, c.result = owner.Upstream, result
-			if err == nil && c.method == wire.PromptsGet {
-				err = checkGot(owner.Upstream, result)
-			}
 			return err
 		}
 		if first == nil {
@@ -63,15 +60,15 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 }
 
 // checkGot refuses the result of a get that has no messages: clients that validate would fail on it, without saying whose
-// fault it is. It does not count in the circuit breaker, since the server did answer.
-func checkGot(owner string, result upstream.Result) error {
+// fault it is.
+func checkGot(result upstream.Result) error {
 	if wire.KindOf(result.JSON, "messages") == '[' {
 		return nil
 	}
 	if kind, _ := wire.Members(result.JSON).Text("resultType"); kind == wire.ResultInputRequired {
 		return nil
 	}
-	return &upstream.Unavailable{Upstream: owner, Reason: upstream.BadResponse, Err: errNoMessages}
+	return errNoMessages
 }
 
 var errNoMessages = errors.New("the result of prompts/get has no array of messages")
