@@ -54,7 +54,7 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 	k.endpoint = e
 	if p := e.paused(); p != nil {
 		err = p.refusal(e.name)
-		e.health.fail(k.request.Method, err)
+		e.noteNotSent(k.request.Method, err)
 		return Result{}, err
 	}
 	var lost *connection
@@ -62,8 +62,8 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 		conn := e.await(ctx, lost)
 		if conn.session == nil || conn == lost {
 			err = e.noSession(conn)
-			if (conn.renewing || conn.forgotten || conn == lost) && k.caller.Err() == nil {
-				e.health.fail(k.request.Method, err)
+			if k.caller.Err() == nil {
+				e.noteNotSent(k.request.Method, err)
 			}
 			return Result{}, err
 		}

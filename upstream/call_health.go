@@ -18,6 +18,8 @@ const (
 	// calmTime is how long an endpoint whose gets succeed again is not in trouble anew, and how long one cause is shown before
 	// another takes its place: the server decides how often these change.
 	calmTime = time.Second
+	// maxTroubleLogged bounds how often the same is logged of one endpoint's calls within ten seconds.
+	maxTroubleLogged = 3
 )
 
 // callHealth finds out from calls whether an endpoint is in trouble although its list is fresh: its breaker is not closed, or all
@@ -30,9 +32,10 @@ type callHealth struct {
 	failing atomic.Bool
 
 	mu sync.Mutex // guards what follows
-	// row is how many gets have failed in a row, the first of them at began, and last is how the last call failed.
+	// row is how many gets have failed in a row, the first of them at began. Reason and last are why the last call failed.
 	row     int
 	began   time.Time
+	reason  Reason
 	last    error
 	breaker gobreaker.State
 	// trouble is what was passed on last, at changed.
@@ -69,7 +72,10 @@ func (h *callHealth) succeed() {
 func (h *callHealth) fail(method string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last = err
+	h.reason, h.last = reasonOf(err), err
+	if unavailable, ok := errors.AsType[*Unavailable](err); ok {
+		h.last = unavailable.Err
+	}
 	if method != wire.PromptsGet {
 		return // which only matters to the breaker
 	}
@@ -138,7 +144,7 @@ func (h *callHealth) troubleLocked() *Problem {
 	case h.breaker != gobreaker.StateClosed:
 		trouble.Reason = BreakerOpen
 	case h.row >= manyFailed:
-		trouble.Reason = reasonOf(h.last)
+		trouble.Reason = h.reason
 	default:
 		return nil
 	}

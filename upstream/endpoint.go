@@ -14,6 +14,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/loglimit"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -25,7 +26,9 @@ type endpoint struct {
 	// onChange is called after each change of status. It must not block.
 	onChange func()
 	logger   *slog.Logger
-	metrics  *instruments
+	// callLogger is limited: the server decides how often its calls succeed and fail.
+	callLogger *slog.Logger
+	metrics    *instruments
 	// reconnects is the pace that the endpoint shares with others.
 	reconnects *Reconnects
 	// isReplica says that there are other endpoints, so that it matters which of them lists a prompt.
@@ -60,6 +63,7 @@ func newEndpoints(u config.Upstream, opts Options, b *balance, metrics *instrume
 			logger:     logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 		}
 		e.health = &callHealth{onChange: e.callsChanged}
+		e.callLogger = loglimit.New(e.logger, maxTroubleLogged, "reason")
 		e.status.Store(&status{EndpointState: EndpointState{Address: dialer.Address()}})
 		e.connection.Store(noConnection())
 		endpoints[i] = e
@@ -149,11 +153,18 @@ func (e *endpoint) callsChanged(breaker gobreaker.State, trouble *Problem) {
 	before := e.status.Load()
 	switch {
 	case trouble != nil && trouble != before.calls && trouble.Reason != BreakerOpen: // the breaker has its own record
-		e.logger.Warn("gets fail", slog.String("reason", string(trouble.Reason)), slog.Any("error", trouble.Err))
+		e.callLogger.Warn("gets fail", slog.String("reason", string(trouble.Reason)), slog.Any("error", trouble.Err))
 	case trouble == nil && before.calls != nil && before.Problem == nil:
-		e.logger.Info("upstream healthy")
+		e.callLogger.Info("upstream healthy")
 	}
 	e.update(func(s *status) { s.calls, s.Breaker = trouble, BreakerState(breaker) })
+}
+
+// noteNotSent notes that a call failed because it was not sent. While the server is down, that is no news.
+func (e *endpoint) noteNotSent(method string, err error) {
+	if c := e.connection.Load(); c.session != nil || c.renewing || c.forgotten {
+		e.health.fail(method, err)
+	}
 }
 
 // noSession is the error of a call that finds a connection without a session. Its reason is why there is none.

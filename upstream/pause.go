@@ -40,7 +40,7 @@ func (e *endpoint) heed(err error) {
 	}
 	next := &serverPause{until: time.Now().Add(status.RetryAfter), reason: reasonOf(err), err: &pausedError{err}}
 	if e.pausedUntil.Swap(next).rest() == 0 {
-		e.logger.Warn("server asks for a pause", slog.String("reason", string(next.reason)),
+		e.callLogger.Warn("server asks for a pause", slog.String("reason", string(next.reason)),
 			slog.Duration("retry_after", status.RetryAfter), slog.Any("error", err))
 	}
 }
@@ -94,7 +94,7 @@ func (c *Connector) refusePaused(request *Request) error {
 	err := first.refusal(c.upstream.Name)
 	for i, e := range c.endpoints {
 		if request.Endpoints.Has(i) {
-			e.health.fail(request.Method, err)
+			e.noteNotSent(request.Method, err)
 		}
 	}
 	return err

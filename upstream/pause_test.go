@@ -109,10 +109,15 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 			if n := len(p.Seen(wire.Discover)); n != 1 {
 				t.Errorf("%d attempts, want one", n)
 			}
-			_, err := get(t.Context(), c, "p")
-			wantPause(t, err, upstream.Unreachable, time.Second)
+			for range 10 {
+				_, err := get(t.Context(), c, "p")
+				wantPause(t, err, upstream.Unreachable, time.Second)
+			}
 			p.Result(wire.Discover, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"prompts":{}}}`)
 			time.Sleep(10 * time.Second)
+			if problem := c.State().Problem; problem != nil { // what was not sent to a server that was down says nothing of it
+				t.Errorf("once it is up: %+v", problem)
+			}
 			mustGet(t, c, "p")
 		})
 	})
