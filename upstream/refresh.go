@@ -89,11 +89,17 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 			}
 			return nil
 		}
-		// The server's side of a connection that broke without a word may last for hours. It goes with the session.
-		if taken++; !errors.Is(err, client.ErrStreamTaken) {
+		// The server's side of a connection that broke without a word may last for hours. It goes with the session. After another
+		// end it only takes a moment.
+		switch {
+		case errors.Is(err, client.ErrStreamDead):
+			taken = maxTaken - 1
+		case !errors.Is(err, client.ErrStreamTaken):
 			taken = 0
-		} else if taken == maxTaken {
-			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
+		default:
+			if taken++; taken >= maxTaken {
+				return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
+			}
 		}
 		e.heed(err)
 		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the session is still there.

@@ -19,7 +19,7 @@ const (
 	signTimeout = 2500 * time.Millisecond
 )
 
-var errSilent = errors.New("the server gives no sign of life")
+var errSilent = errors.New("no sign of life")
 
 // checkHealth returns an error when the session's connection breaks, or when the server gives no sign of life. It is asked for
 // one after maxSilence and, at once, after a call that got no answer.

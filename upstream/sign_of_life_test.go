@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -258,10 +259,72 @@ func TestSignOfLife_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
 	}
 }
 
+// cut is a network on which the stream of changes and a kept connection have broken without a word; new connections work.
+type cut struct {
+	upstreamtest.Memory
+
+	dead *atomic.Bool
+}
+
+func (n cut) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !n.dead.CompareAndSwap(true, false) {
+		return n.Memory.RoundTrip(r)
+	}
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
+		trace.GotConn(httptrace.GotConnInfo{Reused: true})
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestSignOfLife_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := peer(t)
+				network := cut{upstreamtest.Memory{Handler: p}, new(atomic.Bool)}
+				c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
+				run(t, c)
+				time.Sleep(time.Minute)
+				for round := range 3 {
+					name := fmt.Sprint("changed-", round)
+					p.Prompts(name) // nobody is told
+					network.dead.Store(true)
+					_, err := get(t.Context(), c, "p")
+					wantUnavailable(t, err, upstream.Timeout)
+					healthyWithin(t, c, 35*time.Second, name)
+				}
+				time.Sleep(time.Hour)
+				if n := lists(p); n != 4 {
+					t.Errorf("%d lists, want 4", n)
+				}
+			})
+		})
+	}
+}
+
 // A server that takes the dead stream for open refuses another one.
 func TestWatch_NewSessionIfTheServerTakesTheStreamForOpen(t *testing.T) {
 	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		taken := 0
+		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+			if taken++; taken <= 2 { // it only needs a moment
+				http.Error(w, "Conflict", http.StatusConflict)
+				return
+			}
+			p.Stream(w, r)
+		})
+		time.Sleep(time.Minute)
+		p.Break()
+		time.Sleep(3 * time.Second)
+		if n := len(p.Seen(wire.Initialize)); n != 1 || p.Streams() != 1 {
+			t.Errorf("%d sessions and %d streams, want 1 of each", n, p.Streams())
+		}
 		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			if r.Header.Get(wire.HeaderSessionID) == "s1" {
 				http.Error(w, "Conflict", http.StatusConflict)

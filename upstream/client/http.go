@@ -126,6 +126,9 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		}
 		err = t.readResponse(came, r)
 	}
+	if err != nil && used.isStale() {
+		t.changes.doubted.Store(true)
+	}
 	if err == nil || r.position.lastEventID == "" || wire.Modern(r.revision) || ctx.Err() != nil || !isInterrupted(err) {
 		return err // the modern era resumes nothing
 	}

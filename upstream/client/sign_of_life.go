@@ -35,18 +35,21 @@ type pulse struct {
 	session *silence
 	// beats counts how often something came while that was neither at once nor longer than maxBeat after the last time.
 	beats atomic.Int32
+	// doubted is set while a request since got no answer on another connection that had worked: perhaps all of them broke.
+	doubted atomic.Bool
 }
 
 const (
 	leastBeat = time.Second
 	maxBeat   = 30 * time.Second
-	// steadyBeats is after how many beats a silence of more than maxBeat means that the stream is dead.
+	// steadyBeats is after how many beats a silence of maxBeat means that the stream is dead.
 	steadyBeats = 3
 )
 
 // begin notes that a stream begins.
 func (p *pulse) begin() {
 	p.beats.Store(0)
+	p.doubted.Store(false)
 	p.silence.end()
 }
 
@@ -57,21 +60,22 @@ func (p *pulse) end() {
 	case length > leastBeat:
 		p.beats.Add(1)
 	}
+	p.doubted.Store(false)
 	p.silence.end()
 	p.session.end()
 }
 
 // left returns how much longer the stream may be silent: negative if it is dead, and ok is false where its silence says nothing.
 func (p *pulse) left() (left time.Duration, ok bool) {
-	return maxBeat - p.length(), p.beats.Load() >= steadyBeats
+	return maxBeat - p.length(), p.beats.Load() >= steadyBeats || p.doubted.Load()
 }
 
 // Silence returns for how long nothing has come from the server in this session: no response, and nothing on a stream, be it a
 // comment that keeps the stream alive.
 func (s *Session) Silence() time.Duration { return s.transport.silent().length() }
 
-// CheckStream makes [Session.Watch] return if its stream is dead, that is has fallen silent after the server had kept it alive:
-// requests on other connections would be answered nevertheless. It returns when to check again; 0 if the stream's silence says
+// CheckStream makes [Session.Watch] return if its stream is dead, as requests on new connections do not show: it has been silent
+// for 30 seconds, although the server had kept it alive or another connection has broken without a word. It returns when to check again; 0 if the stream's silence says
 // nothing.
 func (s *Session) CheckStream() (again time.Duration) {
 	p := s.transport.stream()
