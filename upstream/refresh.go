@@ -218,6 +218,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 	e.heed(err)
 	// A list that failed leaves the session in use, unless a ping fails too.
 	if isSuspicious(err) || client.MayRefuseEra(err) {
+		signal(e.connection.Load().suspect) // which marks the endpoint before this ping has failed
 		if broken := s.Ping(ctx); broken != nil {
 			return 0, broken
 		}

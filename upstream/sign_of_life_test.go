@@ -191,6 +191,26 @@ func TestSignOfLife_HangIsNoticedWhenACallTimesOut(t *testing.T) {
 	})
 }
 
+func TestSignOfLife_HangIsNoticedWhenAListTimesOut(t *testing.T) {
+	t.Parallel()
+	withStoppable(t, func(u *config.Upstream) { u.Timeout = 5 * time.Second }, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
+		if p.Streams() == 0 {
+			return // it cannot say that the list has changed
+		}
+		time.Sleep(10 * time.Second)
+		p.Prompts("changed")
+		p.Handle(wire.PromptsList, func(_ http.ResponseWriter, r *upstreamtest.Request) {
+			s.stop()
+			<-r.Context().Done()
+		})
+		p.Changed()
+		problemWithin(t, c, 8*time.Second)
+		p.Prompts("changed")
+		s.cont()
+		healthyWithin(t, c, 10*time.Second, "changed")
+	})
+}
+
 // What a server says while nothing arrives is lost, and it is there again before anybody has noticed.
 func TestSignOfLife_ChangeIsNotLostWhileTheServerIsSilent(t *testing.T) {
 	t.Parallel()
