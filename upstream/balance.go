@@ -71,15 +71,23 @@ func (b *balance) holdBackLocked(endpoints []*endpoint) (free int) {
 		}
 	}
 	now := time.Now()
-	var held []*endpoint
-	free = copy(endpoints, slices.DeleteFunc(slices.Clone(endpoints), func(e *endpoint) bool {
-		quiet := e.load.calls > 0 && e.load.isQuiet(now, answered)
-		if quiet {
+	isHeld := func(e *endpoint) bool { return e.load.calls > 0 && e.load.isQuiet(now, answered) }
+	if !slices.ContainsFunc(endpoints, isHeld) {
+		return len(endpoints)
+	}
+	all := slices.Clone(endpoints)
+	for _, e := range all {
+		if !isHeld(e) {
+			endpoints[free] = e
+			free++
+		}
+	}
+	held := endpoints[free:free]
+	for _, e := range all {
+		if isHeld(e) {
 			held = append(held, e)
 		}
-		return quiet
-	}))
-	copy(endpoints[free:], held)
+	}
 	for _, e := range held {
 		if now.Sub(e.load.asked) > quietSignPause {
 			e.load.asked = now

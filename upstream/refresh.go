@@ -89,11 +89,11 @@ func (e *endpoint) watch(ctx context.Context, s *client.Session, w *watch) error
 			}
 			return nil
 		}
-		// The server's side of a connection that broke without a word may last for hours. It goes with the session. After another
-		// end it only takes a moment.
+		// The server's side of a connection that broke without a word may last for hours, and goes with the session. Otherwise
+		// the server may need a moment.
 		switch {
 		case errors.Is(err, client.ErrStreamDead):
-			taken = maxTaken - 1
+			taken = maxTaken / 2
 		case !errors.Is(err, client.ErrStreamTaken):
 			taken = 0
 		default:

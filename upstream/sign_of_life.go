@@ -24,7 +24,7 @@ var errSilent = errors.New("no sign of life")
 // checkHealth returns an error when the session's connection breaks, or when the server gives no sign of life. It is asked for
 // one after maxSilence and, at once, after a call that got no answer.
 func (e *endpoint) checkHealth(ctx context.Context, conn *connection, w *watch) error {
-	idle := time.NewTimer(untilSign(conn.session))
+	idle := time.NewTimer(untilSign(conn.session, 0))
 	defer idle.Stop()
 	for {
 		suspect := false
@@ -32,7 +32,7 @@ func (e *endpoint) checkHealth(ctx context.Context, conn *connection, w *watch) 
 		case <-conn.suspect:
 			suspect = true
 		case <-idle.C:
-			if left := untilSign(conn.session); left > 0 {
+			if left := untilSign(conn.session, conn.session.Silence()); left > 0 {
 				idle.Reset(left)
 				continue
 			}
@@ -47,14 +47,14 @@ func (e *endpoint) checkHealth(ctx context.Context, conn *connection, w *watch) 
 		if err := e.awaitSign(ctx, conn, w, suspect); err != nil {
 			return err
 		}
-		idle.Reset(untilSign(conn.session))
+		idle.Reset(untilSign(conn.session, 0)) // it was a sign of life even if it had no body
 	}
 }
 
-// untilSign returns when a session is to be checked again; not later than it is asked for a sign of life.
-func untilSign(s *client.Session) time.Duration {
-	bound := time.Duration(float64(maxSilence) * (1 - silenceJitter*rand.Float64())) //nolint:gosec // jitter
-	left := bound - s.Silence()
+// untilSign returns when a session that has been silent for a time is to be checked again; it is then asked for a sign of life, or
+// before that its stream has to be looked at.
+func untilSign(s *client.Session, silence time.Duration) time.Duration {
+	left := time.Duration(float64(maxSilence)*(1-silenceJitter*rand.Float64())) - silence //nolint:gosec // jitter
 	if stream := s.CheckStream(); stream > 0 {
 		left = min(left, stream)
 	}

@@ -318,9 +318,16 @@ func TestSignOfLife_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T)
 					wantUnavailable(t, err, upstream.Timeout)
 					healthyWithin(t, c, 35*time.Second, name)
 				}
-				time.Sleep(time.Hour)
-				if n := lists(p); n != 4 {
-					t.Errorf("%d lists, want 4", n)
+				before := lists(p)
+				for range 10 { // a caller that gives up says nothing about the connection
+					network.dead.Store(true)
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(time.Second, cancel)
+					_, _ = get(ctx, c, "p")
+					time.Sleep(time.Minute)
+				}
+				if n := lists(p); n != before {
+					t.Errorf("%d lists, want %d", n, before)
 				}
 			})
 		})
@@ -402,6 +409,8 @@ func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 		"silence": hang,
 		"400":     func(w http.ResponseWriter, _ *upstreamtest.Request) { http.Error(w, "unknown", http.StatusBadRequest) },
 		"-32601":  nil,
+		"502":     func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"429":     func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusTooManyRequests) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -419,6 +428,9 @@ func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 				}
 				if n := len(p.Seen(wire.Initialize)); n != 1 {
 					t.Errorf("%d sessions, want 1", n)
+				}
+				if n := len(p.Seen(wire.Ping)); n < 20 || n > 24 {
+					t.Errorf("%d pings in ten minutes, want one in 27 to 30 seconds", n)
 				}
 			})
 		})

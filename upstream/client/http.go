@@ -126,7 +126,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		}
 		err = t.readResponse(came, r)
 	}
-	if err != nil && used.isStale() {
+	if err != nil && used.isStale() && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.changes.doubted.Store(true)
 	}
 	if err == nil || r.position.lastEventID == "" || wire.Modern(r.revision) || ctx.Err() != nil || !isInterrupted(err) {

@@ -74,9 +74,9 @@ func (p *pulse) left() (left time.Duration, ok bool) {
 // comment that keeps the stream alive.
 func (s *Session) Silence() time.Duration { return s.transport.silent().length() }
 
-// CheckStream makes [Session.Watch] return if its stream is dead, as requests on new connections do not show: it has been silent
-// for 30 seconds, although the server had kept it alive or another connection has broken without a word. It returns when to check again; 0 if the stream's silence says
-// nothing.
+// CheckStream makes [Session.Watch] return if its stream seems dead, which requests on other connections do not show: it has been
+// silent for 30 seconds although the server had kept it alive, or while another connection seems to have broken without a word.
+// It returns when to check again; 0 if the stream's silence says nothing.
 func (s *Session) CheckStream() (again time.Duration) {
 	p := s.transport.stream()
 	if p == nil {
@@ -98,10 +98,10 @@ func (s *Session) CheckStream() (again time.Duration) {
 // of no more use, when ctx ends at the latest.
 //
 // It asks by [Session.Ping]. If that is not answered within half of the patience, it also asks for the first page of the list,
-// because there are servers that do not know a ping; and so if a ping is refused with HTTP status 400, unless a call has already
-// shown that the session is suspect. Over HTTP the second request has a new connection. If only that is answered, the others may
-// have broken without a word, and with them the stream of changes: [Session.Watch] then returns [ErrStreamDead], so that what has
-// changed since is found when it is called again.
+// because there are servers that do not know a ping, and over HTTP on a new connection: if only this one is answered, the others
+// may have broken without a word, and with them the stream of changes. [Session.Watch] then returns [ErrStreamDead], so that what
+// has changed since is found when it is called again. A ping that fails gets the same second opinion, unless a call has failed as
+// well, which made the session suspect.
 func (s *Session) SignOfLife(ctx context.Context, patience time.Duration, suspect bool) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -126,7 +126,7 @@ func (s *Session) SignOfLife(ctx context.Context, patience time.Duration, suspec
 	select {
 	case refusal = <-pinged:
 		s.ignoresPing.Store(false)
-		if suspect || !s.mayNotKnowPing(refusal) {
+		if refusal == nil || suspect || (errors.Is(refusal, ErrSessionLost) && !s.mayNotKnowPing(refusal)) {
 			return refusal
 		}
 		pinged = nil
