@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ import (
 // The gateway adopts the processes that a child leaves behind in a session of their own, where no signal to the child's process
 // group reaches them: as a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER) it becomes the parent of every descendant whose own
 // parent has exited. A variable in their environment tells whose they are. One that has cleared its environment stays.
+//
+// If the gateway itself is killed, its children are with it (PR_SET_PDEATHSIG). Most would exit by themselves, because their
+// stdin ends, but not those that hang. What they have started gets no signal.
 
 const (
 	// childVariable names a child in the environment of its descendants.
@@ -40,6 +44,7 @@ type family struct {
 	mu      sync.Mutex
 	started map[int]bool
 	reaper  *reaper // runs while a child does
+	forker  *forker // as well
 }
 
 // children are those of the process, whoever starts them.
@@ -54,7 +59,12 @@ func (f *family) start(command *exec.Cmd) (id string, err error) {
 	}
 	id = childVariable + "=" + rand.Text()
 	command.Env = append(command.Env, id)
-	if err := command.Start(); err != nil {
+	command.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if f.forker == nil {
+		f.forker = startForker()
+	}
+	if err := f.forker.start(command); err != nil {
+		f.endLocked()
 		return "", err
 	}
 	f.started[command.Process.Pid] = true
@@ -73,14 +83,55 @@ func (f *family) ended(command *exec.Cmd, id string) {
 		time.Sleep(orphanPause) // what it has started itself is an orphan once it has exited
 	}
 	f.mu.Lock()
-	var last *reaper
-	if len(f.started) == 0 {
-		last, f.reaper = f.reaper, nil
-	}
+	last := f.endLocked()
 	f.mu.Unlock()
 	if last != nil {
-		last.stop()
+		last.stop() // without the lock, which it may wait for
 	}
+}
+
+// endLocked ends what runs while a child does, once there is none. The reaper, which may be nil, is still to be stopped.
+func (f *family) endLocked() (last *reaper) {
+	if len(f.started) > 0 {
+		return nil
+	}
+	f.forker.stop()
+	last, f.forker, f.reaper = f.reaper, nil, nil
+	return last
+}
+
+// forker starts children from one thread: the kernel sends the signal for the death of a parent when the thread ends that started
+// the child, and Go ends threads at any time.
+type forker struct {
+	commands chan *exec.Cmd
+	started  chan error
+}
+
+func startForker() *forker {
+	f := &forker{make(chan *exec.Cmd), make(chan error)}
+	go func() {
+		defer close(f.started)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for command := range f.commands {
+			f.started <- command.Start()
+		}
+	}()
+	return f
+}
+
+func (f *forker) start(command *exec.Cmd) error {
+	f.commands <- command
+	return <-f.started
+}
+
+// stop waits until the thread may end.
+func (f *forker) stop() {
+	if f == nil {
+		return
+	}
+	close(f.commands)
+	<-f.started
 }
 
 // killOrphans kills and reaps the orphans of a child, and reports whether there were any.
