@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/metric"
@@ -102,14 +101,6 @@ func credentialOf(r *http.Request) identity.Credential {
 // noCredential is the credential of a request without any.
 func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
 	return a.FromHeader(ctx, "")
-}
-
-// withExpiry returns a context that ends when a credential expires; the zero time is never.
-func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context.CancelFunc) {
-	if expiry.IsZero() {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, expiry)
 }
 
 // ClientAddress returns where the request comes from, for logs, spans, and bounds on callers without a credential. It follows

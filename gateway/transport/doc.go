@@ -22,5 +22,5 @@
 //   - After a reload, a stream goes on unless its caller is not accepted any more.
 //   - [Transport.Drain] ends streams in the way that their revision defines. Requests in flight are not affected.
 //
-// Reading order: transport.go, http.go, modern.go, legacy.go, batch.go, stdio.go, httpsse.go, connection.go, session.go, stream.go, stream_counts.go, relay.go, legacy_sessions.go, session_slots.go, replies.go, in_flight.go, authenticate.go, cors.go, metadata.go, browser.go, message.go, event_stream.go, hijack.go, write.go
+// Reading order: transport.go, http.go, modern.go, legacy.go, batch.go, stdio.go, httpsse.go, connection.go, session.go, stream.go, stream_counts.go, relay.go, legacy_sessions.go, session_slots.go, replies.go, in_flight.go, authenticate.go, expiry.go, cors.go, metadata.go, browser.go, message.go, event_stream.go, hijack.go, write.go
 package transport

@@ -144,7 +144,7 @@ func (l *legacySessions) mailLocked(id sessionID, expires time.Time) chan []byte
 // addStream returns the context of a session's stream, and what the stream is to send; nil where there is nothing. Leave must be called when the stream ends. A new stream ends the
 // session's previous one, so that nothing is sent twice.
 func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ context.Context, mail <-chan []byte, leave func()) {
-	ctx, cancel := context.WithDeadline(ctx, s.Expires)
+	ctx, cancel := withExpiry(ctx, s.Expires)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.streams == nil {

@@ -57,7 +57,7 @@ func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credenti
 	case <-written:
 	case <-c.abandoned:
 	}
-	if err == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && outside.Err() == nil {
+	if err == nil && hasExpired(ctx) && outside.Err() == nil {
 		return errExpired
 	}
 	return err
@@ -88,7 +88,7 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 // end bounds what remains to be done once ctx has ended. Requests in flight have drain_timeout, or no time if the credential has
 // expired. A client that has not taken a message for a while is taken to have stopped reading.
 func (c *connection) end(ctx, outside context.Context, cut context.CancelCauseFunc, w *lineWriter, ended <-chan struct{}) {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && outside.Err() == nil {
+	if hasExpired(ctx) && outside.Err() == nil {
 		cut(errExpired)
 	}
 	over := time.After(c.publisher.Current().Config.Gateway.DrainTimeout)

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -113,7 +112,7 @@ func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closin
 			out.send(changed)
 		}
 	}, out)
-	if ended || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if ended || hasExpired(ctx) {
 		return l.closingResult(t.requests.ServerInfo())
 	}
 	return nil

@@ -1,0 +1,54 @@
+package transport
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A clock that is set, or a machine that sleeps, moves the time of day without the timers.
+func TestExpiry_FollowsTheClock(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		step, least, most time.Duration
+	}{
+		"as it runs":  {0, time.Hour, time.Hour},
+		"set forward": {2 * time.Hour, time.Minute, time.Minute + clockCheck},
+		"set back":    {-2 * time.Hour, 3 * time.Hour, 3 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			var step atomic.Int64
+			now := func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
+			ctx, cancel := withExpiryBy(t.Context(), begun.Add(time.Hour), now)
+			defer cancel()
+			time.Sleep(time.Minute)
+			step.Store(int64(test.step))
+			<-ctx.Done()
+			if after := time.Since(begun); after < test.least || after > test.most || !hasExpired(ctx) {
+				t.Errorf("%s: it ended after %s because of %v, want %s to %s", name, after, context.Cause(ctx), test.least, test.most)
+			}
+		})
+	}
+}
+
+func TestExpiry_EndsWithItsStreamToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		outer, leave := context.WithCancel(t.Context())
+		for _, end := range []func(){leave, nil} {
+			ctx, cancel := withExpiry(outer, time.Now().Add(time.Hour))
+			if end == nil {
+				end = cancel
+			}
+			end()
+			time.Sleep(2 * time.Hour)
+			if hasExpired(ctx) || ctx.Err() == nil {
+				t.Errorf("it ended because of %v", context.Cause(ctx))
+			}
+			cancel()
+		}
+	})
+}
