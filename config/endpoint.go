@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/textproto"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,6 +35,7 @@ func decodeEndpoint(b *hclread.Block, u *Upstream, r reach) {
 	// Decoded whether or not they fit, for the mistakes in them.
 	u.Headers = secretMap(b, "headers", hclread.FoldedKeys, checkHeader)
 	u.Env = secretMap(b, "env", hclread.ExactKeys, r.checkVariable)
+	warnOfShellVariables(b, "headers", "env")
 	for _, inner := range b.Inner("tls") {
 		u.TLS = decodeTLS(inner)
 	}
@@ -216,6 +218,21 @@ func secretMap(b *hclread.Block, name string, keys hclread.Keys, check func(key,
 		secrets[key] = NewSecret(value)
 	}
 	return secrets
+}
+
+// shellVariable matches a variable as shells write it without brackets, which HCL takes as text.
+var shellVariable = regexp.MustCompile(`\$[A-Z][A-Z0-9_]{2,}`)
+
+// warnOfShellVariables warns of variables that nobody will replace. It does not show them: a password may look like that, too.
+func warnOfShellVariables(b *hclread.Block, names ...string) {
+	for _, name := range names {
+		if !b.Has(name) {
+			continue
+		}
+		if _, source := b.Expression(name); shellVariable.Match(source) {
+			b.Warning(b.ValueRange(name), "Shell variable", "A text like $NAME in %s is passed on as it is; for a variable of the gateway's environment write env(\"NAME\").", name)
+		}
+	}
 }
 
 // checkHeader does not show the value in its errors.

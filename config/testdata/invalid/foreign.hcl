@@ -8,6 +8,14 @@ team "words" {
     autoApprove = ["review"]                      # ERROR: It is about tools
     token       = "hunter2"                       # ERROR: Write headers = { Authorization = "Bearer ${env("TOKEN")}" }
   }
+  upstream "shell" {
+    url     = "https://s.example.com/mcp"
+    headers = { Authorization = "Bearer $TOKEN" } # WARNING: A text like $NAME in headers is passed on as it is
+  }
+  upstream "fine" {
+    command = ["sh", "-c", "exec server $FLAGS"]
+    env     = { PRICE = "$5", HOME_PAGE = "$${HOME}" }
+  }
   upstream "windsurf" {
     serverUrl = "https://w.example.com/mcp"       # ERROR: upstream.serverUrl does not exist. Write url.
     command   = ["w"]
