@@ -34,11 +34,14 @@ func rootSchema() hclread.Schema {
 			{Type: "team", Labelled: true, Schema: teamSchema()},
 		},
 		Elsewhere: map[string]string{
-			"prompt": "a team block",
-			"limit":  "a gateway, team or expose block",
-			"screen": "a gateway or team block",
-			"lock":   "a gateway or team block",
+			"upstream": "a team block",
+			"expose":   "a team block",
+			"prompt":   "a team block",
+			"limit":    "a gateway, team or expose block",
+			"screen":   "a gateway or team block",
+			"lock":     "a gateway or team block",
 		},
+		Foreign: foreignServers(`team "NAME" { upstream "NAME" { … } }`),
 	}
 }
 

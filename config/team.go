@@ -37,7 +37,14 @@ func teamSchema() hclread.Schema {
 			{Type: "screen", Labelled: true, Schema: screenSchema()},
 		},
 		Elsewhere: map[string]string{"rate": "a limit block or an upstream"},
+		Foreign:   foreignServers(`upstream "NAME" { … }`),
 	}
+}
+
+// foreignServers are the words that the configurations of MCP clients have for all servers.
+func foreignServers(instead string) map[string]string {
+	remedy := "Write " + instead + " for each server; promptweir import FILE does that for the file of an MCP client."
+	return map[string]string{"server": remedy, "servers": remedy, "mcpServers": remedy, "mcp": remedy}
 }
 
 func (d *decoder) team(b *hclread.Block) Team {
