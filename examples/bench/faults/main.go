@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command faults lets one of three servers behind a gateway fail in all the ways that servers, networks and child processes fail,
 // and checks what the gateway promises about it:
 //

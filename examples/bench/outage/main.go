@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command outage measures what a gateway costs while every server that it knows is down: 2 000 team files with five upstreams
 // each, behind a port on which nobody listens.
 //
