@@ -65,9 +65,10 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 			var log gatewaytest.Log
 			p := gatewaytest.NewPeer(t, "p", "a")
 			p.Settings = "breaker {\n cooldown = \"500ms\"\n}"
-			s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", p), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s := gatewaytest.StartWith(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
+				gatewaytest.Team("eng", `"user:ann", "user:bob"`, "", p), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			s.AwaitUpstreams()
-			c := s.Modern("")
+			c, other := s.Modern("ann"), s.Modern("bob") // a breaker opens over the calls of several
 			well := func() bool {
 				ready := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Body
 				page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Body
@@ -95,6 +96,7 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 			begun := time.Now()
 			upstreamtest.Eventually(t, "it is ill", func() bool {
 				c.Call("prompts/get", gatewaytest.GetParams("p.a"))
+				other.Call("prompts/get", gatewaytest.GetParams("p.a"))
 				return strings.Contains(c.Call("prompts/list", "").Body, "partial")
 			})
 			if took := time.Since(begun); took > 3*time.Second {

@@ -21,7 +21,9 @@ func TestConnection_ReopensByTheMonotonicClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done(errors.New("no answer"))
+	failed := errors.New("no answer")
+	c.blame.end(nil, failed)
+	done(failed)
 	reopens := c.reopensAt()
 	if !strings.Contains(reopens.String(), " m=+") {
 		t.Errorf("it reopens at %s, without a monotonic reading", reopens)
