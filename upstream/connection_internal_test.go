@@ -15,7 +15,7 @@ func TestConnection_ReopensByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	u := config.Upstream{Breaker: config.Breaker{Failures: 1, Cooldown: time.Minute}}
 	opts := Options{Logger: slog.New(slog.DiscardHandler)}
-	e := newEndpoints(u, opts, new(balance), newInstruments(u), func() {})[0]
+	e := newEndpoints(u, opts, new(balance), func() *instruments { return newInstruments(&u) }, func() {})[0]
 	c := newConnection(nil, u, e.health, e.breakerChanged)
 	done, err := c.breaker.Allow()
 	if err != nil {

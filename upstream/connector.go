@@ -34,7 +34,8 @@ type Connector struct {
 	folder    *folder     // nil for a server; without a server, there are no endpoints
 	onChange  func()
 	logger    *slog.Logger
-	metrics   *instruments
+	// metrics are made at the first call: an upstream that is down needs none.
+	metrics func() *instruments
 	// queue limits the calls in flight and the requests per second.
 	queue   *queue
 	retired atomic.Bool
@@ -55,9 +56,9 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	}
 	c := &Connector{
 		upstream: u, onChange: onChange,
-		logger:  opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
-		metrics: newInstruments(u),
+		logger: opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 	}
+	c.metrics = sync.OnceValue(func() *instruments { return newInstruments(&c.upstream) })
 	var limiter *rate.Limiter
 	if u.Rate > 0 {
 		// The burst is what the rate allows in a second, so that a few calls at once do not wait for each other.
@@ -156,7 +157,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if c.folder != nil { // from memory: no request of a client, whose duration would be measured, is made
 		return c.folder.call(request)
 	}
-	caller, measured := c.metrics.start(ctx, request.Method, request.Name)
+	caller, measured := c.metrics().start(ctx, request.Method, request.Name)
 	// The caller's context, not the one with the deadline, tells a caller that gave up from an upstream that took too long.
 	defer func() { err = c.finish(caller, measured, result, err) }()
 	if err := c.refusePaused(request); err != nil { // before it takes a slot, or a turn of the rate

@@ -28,7 +28,7 @@ type endpoint struct {
 	logger   *slog.Logger
 	// callLogger is limited: the server decides how often its calls succeed and fail.
 	callLogger *slog.Logger
-	metrics    *instruments
+	metrics    func() *instruments
 	// reconnects is the pace that the endpoint shares with others.
 	reconnects *Reconnects
 	// isReplica says that there are other endpoints, so that it matters which of them lists a prompt.
@@ -49,7 +49,7 @@ type endpoint struct {
 }
 
 // newEndpoints returns the endpoints of an upstream in configuration order.
-func newEndpoints(u config.Upstream, opts Options, b *balance, metrics *instruments, onChange func()) []*endpoint {
+func newEndpoints(u config.Upstream, opts Options, b *balance, metrics func() *instruments, onChange func()) []*endpoint {
 	dialers := client.NewDialers(u, opts)
 	endpoints := make([]*endpoint, len(dialers))
 	for i, dialer := range dialers {
@@ -140,7 +140,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 
 // breakerChanged records a transition of the circuit breaker.
 func (e *endpoint) breakerChanged(from, to gobreaker.State) {
-	e.metrics.countTransition(to)
+	e.metrics().countTransition(to)
 	if to == gobreaker.StateOpen {
 		e.logger.Warn("breaker", slog.String("from", from.String()), slog.String("to", to.String()), slog.Any("error", e.health.lastFailure()))
 		return

@@ -193,7 +193,7 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 
 // list requests the list once, and returns its size. It returns an error only if the session is of no more use.
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes int, _ error) {
-	traced, measured := e.metrics.start(ctx, wire.PromptsList, "")
+	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
 	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
 	case err != nil:

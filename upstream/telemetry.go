@@ -48,7 +48,7 @@ type instruments struct {
 	succeeded map[string]metric.MeasurementOption
 }
 
-func newInstruments(u config.Upstream) *instruments {
+func newInstruments(u *config.Upstream) *instruments {
 	const scope = "github.com/promptweir/promptweir/upstream"
 	meter := otel.Meter(scope)
 	network := "tcp"
