@@ -32,6 +32,9 @@ var ErrShuttingDown = requests.ErrShuttingDown
 // Name is the gateway's name towards clients and servers.
 const Name = requests.Name
 
+// Reply is [requests.Reply].
+type Reply = requests.Reply
+
 // MetaPartial is the _meta key under which a list names the upstreams whose part of it is not fresh.
 const MetaPartial = requests.MetaPartial
 
@@ -153,8 +156,15 @@ func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential
 }
 
 // Get gets a prompt for a caller in this process, see [requests.Handler.GetDirectly].
-func (g *Gateway) Get(ctx context.Context, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
-	return g.requests.GetDirectly(ctx, g.Snapshot(), principal, params)
+func (g *Gateway) Get(
+	ctx context.Context, principal *policy.Principal, params wire.Object, reply Reply,
+) (jsontext.Value, error) {
+	return g.requests.GetDirectly(ctx, g.Snapshot(), principal, params, reply)
+}
+
+// Complete completes an argument for a caller in this process, see [requests.Handler.CompleteDirectly].
+func (g *Gateway) Complete(ctx context.Context, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
+	return g.requests.CompleteDirectly(ctx, g.Snapshot(), principal, params)
 }
 
 // AddressHolder returns for whom a client's address holds a connection: itself or, with IPv6, its network.

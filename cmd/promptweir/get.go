@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,36 +16,107 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
+// getter gets one prompt.
+type getter struct {
+	*query
+
+	// save is the folder for images and sounds; empty to write none.
+	save string
+	// person is the user, if there is one to ask.
+	person *person
+	source promptSource
+}
+
 func (a *app) getCommand() *cobra.Command {
 	q := &query{listSource: listSource{app: a}}
+	g := &getter{query: q}
 	command := &cobra.Command{
 		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
 		Long: "Get one prompt with its arguments, from a running gateway or from the upstreams of a configuration.\n\n" +
-			"ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.",
+			"ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.\n\n" +
+			"At a terminal, get asks for required arguments that are missing, where Tab completes, and for what the server wants to know " +
+			"besides. Ctrl-D declines, Ctrl-C ends the command.",
 		Example: "  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp\n" +
 			"  promptweir get reviews.code_review code='x := 1' --config promptweir\n" +
-			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json",
+			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json\n" +
+			"  promptweir get design.moodboard --config promptweir --save pictures",
 		SuggestFor: []string{"show", "render"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.live = q.url == "" // saved lists have no prompts' messages
 			if err := q.check(); err != nil {
 				return err
 			}
-			params, err := getParams(args[0], args[1:])
-			if err != nil {
+			if _, err := getParams(args[0], args[1:]); err != nil { // before anything is started
 				return err
 			}
-			result, err := q.get(cmd.Context(), args[0], params)
-			if err != nil {
-				return err
-			}
-			return q.printMessages(result)
+			return g.run(cmd.Context(), args[0], args[1:])
 		},
 	}
 	q.addTo(command)
+	command.Flags().StringVar(&g.save, "save", "", "write images, sounds and other files of the messages into the folder `DIR`")
+	completeFlag(command, "save", aFile)
 	addOutput(command, &q.output, formatTable, formatJSON)
 	command.ValidArgsFunction = q.completeGet
 	return command
+}
+
+// run gets the prompt and prints it.
+func (g *getter) run(ctx context.Context, name string, args []string) error {
+	ctx, interrupt := context.WithCancelCause(ctx)
+	defer interrupt(nil)
+	g.person = newPerson(g.in)
+	var result jsontext.Value
+	err := g.withSource(ctx, func() error {
+		args, err := g.checkArguments(ctx, name, args)
+		if err != nil {
+			return err
+		}
+		params, err := getParams(name, args)
+		if err != nil {
+			return err
+		}
+		var reply gateway.Reply
+		if g.person != nil {
+			reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+				answer, err := g.person.elicit(ctx, method, params)
+				if errors.Is(err, errInterrupted) {
+					interrupt(err) // the server's answer to a refusal is of no interest any more
+				}
+				return answer, err
+			}
+		}
+		result, err = g.source.get(ctx, name, params, reply)
+		return err
+	})
+	switch {
+	case errors.Is(context.Cause(ctx), errInterrupted):
+		return errInterrupted
+	case err != nil:
+		return err
+	}
+	return g.printMessages(name, result)
+}
+
+// withSource sets the source while use runs.
+func (g *getter) withSource(ctx context.Context, use func() error) error {
+	if g.url != "" {
+		options := client.SessionOptions{}
+		if g.person != nil {
+			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
+		}
+		return g.withSessionFor(ctx, options, func(s *client.Session) error {
+			g.source = sessionSource{s}
+			return use()
+		})
+	}
+	cfg, principal, err := g.loadConfig()
+	if err != nil {
+		return err
+	}
+	return g.withUpstreams(ctx, cfg, func(gateway *gateway.Gateway) error {
+		g.source = gatewaySource{gateway, principal}
+		return use()
+	})
 }
 
 // getParams returns the params of prompts/get. Without arguments, the member is left out.
@@ -72,47 +144,38 @@ func getParams(name string, args []string) (wire.Object, error) {
 	return params, nil
 }
 
-func (q *query) get(ctx context.Context, name string, params wire.Object) (result jsontext.Value, err error) {
-	if q.url != "" {
-		err = q.withSession(ctx, func(s *client.Session) error {
-			got, err := s.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
-			result = got.JSON
-			return err
-		})
-		return result, err
-	}
-	cfg, principal, err := q.loadConfig()
-	if err != nil {
-		return nil, err
-	}
-	err = q.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error {
-		result, err = g.Get(ctx, principal, params)
-		return err
-	})
-	return result, err
-}
-
 // maxRole bounds the role of a message in the output, in bytes.
 const maxRole = 70
 
-// printMessages prints a prompt's messages, each after its role.
-func (q *query) printMessages(result jsontext.Value) error {
-	if q.output == formatJSON {
-		return printJSON(q.out, json.RawMessage(result))
-	}
+// printMessages prints a prompt's messages, each after its role, or the result as it was sent. Files are saved in either case.
+func (g *getter) printMessages(name string, result jsontext.Value) error {
 	var got struct {
 		Messages []struct {
 			Role    string
 			Content json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(result, &got); err != nil {
+	if err := json.Unmarshal(result, &got); err != nil && g.output != formatJSON {
 		return fmt.Errorf("prompts/get result: %w", err)
 	}
+	saver := newSaver(g.save, name)
 	for _, message := range got.Messages {
-		if _, err := fmt.Fprintf(q.out, "%s: %s\n", oneLine(message.Role, maxRole), contentText(message.Content)); err != nil {
+		path, err := saver.save(message.Content)
+		if err != nil {
+			return fmt.Errorf("--save: %w", err)
+		}
+		if path != "" {
+			fmt.Fprintln(g.err, "promptweir: saved", path)
+		}
+		if g.output == formatJSON {
+			continue
+		}
+		if _, err := fmt.Fprintf(g.out, "%s: %s\n", oneLine(message.Role, maxRole), contentText(message.Content)); err != nil {
 			return err
 		}
+	}
+	if g.output == formatJSON {
+		return printJSON(g.out, json.RawMessage(result))
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ const (
 	exitDone   = 0
 	exitFailed = 1 // also if a command found something, such as a difference with --exit-code
 	exitUsage  = 2
+	// exitInterrupted is what a shell makes of a program that SIGINT has ended.
+	exitInterrupted = 130
 )
 
 func main() {
@@ -57,6 +59,9 @@ func run(ctx context.Context, args []string, std streams) int {
 		path := strings.Fields(strings.TrimSuffix(command.CommandPath(), " help"))
 		fmt.Fprintf(std.err, "promptweir: %s\nSee '%s'.\n", usage.problem, strings.Join(slices.Insert(path, 1, "help"), " "))
 		return exitUsage
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintf(std.err, "promptweir: %v\n", err)
+		return exitInterrupted
 	case !errors.Is(err, errReported):
 		fmt.Fprintf(std.err, "promptweir: %v\n", err)
 	}

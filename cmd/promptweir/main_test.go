@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 		"promptweir": main,
 		"greeter":    func() { serveGreeter(&mcp.StdioTransport{}) },
 		"greeterd":   greeterd,
+		"curious":    curious,
 		"spy":        spy,
 		"waver":      waver,
 	})

@@ -63,11 +63,16 @@ func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 
 // withSession connects to --url while use runs.
 func (q *query) withSession(ctx context.Context, use func(*client.Session) error) error {
+	return q.withSessionFor(ctx, client.SessionOptions{}, use)
+}
+
+// withSessionFor is withSession for a session that is more than the zero options.
+func (q *query) withSessionFor(ctx context.Context, options client.SessionOptions, use func(*client.Session) error) error {
 	server, err := serverAt("--url", q.url, q.token)
 	if err != nil {
 		return err
 	}
-	session, err := client.Connect(ctx, server, clientOptions(nil))
+	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", server.Name, err)
 	}

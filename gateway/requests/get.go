@@ -8,8 +8,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
-	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -199,39 +197,4 @@ func withoutNull(params wire.Object, outer, inner string) wire.Object {
 
 func allStrings(value jsontext.Value) bool {
 	return value.Kind() == '{' && !slices.ContainsFunc(wire.Members(value), func(m wire.Member) bool { return m.Value.Kind() != '"' })
-}
-
-// GetDirectly gets a prompt for a caller in this process, such as a command: for a principal or, if it is nil, without
-// regard to policy, since whoever reads the configuration can reach the upstreams anyway. The result is that for a
-// client of the newest legacy revision.
-func (h *Handler) GetDirectly(ctx context.Context, s *snapshot.Snapshot, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
-	name, _ := params.Text("name")
-	entry := s.Catalog.Lookup(name)
-	var audience *policy.Audience
-	if principal != nil {
-		audience = s.Policy.Audience(*principal)
-		entry = s.Lookup(audience, name)
-	}
-	if entry == nil {
-		return nil, unknownPrompt(name)
-	}
-	owners := entry.Owners
-	if audience != nil {
-		owners = entry.OwnersFor(audience)
-	}
-	if err := h.schemas.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
-		return nil, err
-	}
-	c := &call{snapshot: s, entry: entry, method: wire.PromptsGet, params: withOverrides(entry, params), owners: owners}
-	if err := c.callOwners(ctx, &upstream.Relay{}); err != nil {
-		return nil, err
-	}
-	screening := newScreening(h.logger, entry, s.Screen(entry.Team))
-	result, err := screening.result(ctx, c.result)
-	if err != nil {
-		return nil, err
-	}
-	var out Response
-	err = out.appendResult(&Request{Revision: wire.LatestLegacy}, result, h.info, inputNotAllowed)
-	return out.JSON, err
 }

@@ -18,8 +18,13 @@ const maxLogged = 50
 
 // Connect opens a single session with the first address of a server. See [Dialer.Connect].
 func Connect(ctx context.Context, server config.Upstream, opts Options) (*Session, error) {
+	return ConnectFor(ctx, server, opts, SessionOptions{})
+}
+
+// ConnectFor is [Connect] for a session that is more than the zero [SessionOptions].
+func ConnectFor(ctx context.Context, server config.Upstream, opts Options, session SessionOptions) (*Session, error) {
 	d := NewDialers(server, opts)[0]
-	s, err := d.Connect(ctx, SessionOptions{})
+	s, err := d.Connect(ctx, session)
 	if err != nil { // nobody else has the dialer to close its connections
 		d.CloseIdleConnections()
 		return nil, err

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// folderMode and fileMode are for what --save writes, which may be as private as the prompt.
+const (
+	folderMode = 0o700
+	fileMode   = 0o600
+)
+
+// saver writes the images, sounds and other files of messages into a folder. The nil one writes nothing.
+type saver struct {
+	folder string
+	// name begins the names of the files.
+	name  string
+	count int
+}
+
+// newSaver returns a saver for the messages of a prompt; nil if the folder is empty.
+func newSaver(folder, prompt string) *saver {
+	if folder == "" {
+		return nil
+	}
+	// Names of prompts may have any characters, some of which no file has everywhere.
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+			return r
+		}
+		return '_'
+	}, prompt)
+	return &saver{folder: folder, name: strings.TrimLeft(oneLine(name, maxFileName), ".")}
+}
+
+// maxFileName bounds the part of a file's name that is the prompt's, in bytes.
+const maxFileName = 100
+
+// save writes the content of a message, if it is a file, and returns its path; else it returns an empty path.
+func (s *saver) save(raw json.RawMessage) (path string, err error) {
+	if s == nil {
+		return "", nil
+	}
+	var content struct {
+		Type, Data, MimeType string
+		Resource             struct{ Blob, MimeType string }
+	}
+	if json.Unmarshal(raw, &content) != nil {
+		return "", nil //nolint:nilerr // it is printed as it is
+	}
+	data, mime := content.Data, content.MimeType
+	if content.Type == "resource" {
+		data, mime = content.Resource.Blob, content.Resource.MimeType
+	}
+	if data == "" {
+		return "", nil
+	}
+	decoded, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return "", fmt.Errorf("content of type %s: %w", oneLine(content.Type, maxRole), err)
+	}
+	if err := os.MkdirAll(s.folder, folderMode); err != nil {
+		return "", err
+	}
+	s.count++
+	path = filepath.Join(s.folder, fmt.Sprintf("%s-%d%s", s.name, s.count, extension(mime)))
+	return path, os.WriteFile(path, decoded, fileMode)
+}
+
+// extension returns the end of a file's name for a MIME type. It is a table, because that of the system differs from one to the next.
+func extension(mime string) string {
+	kind, _, _ := strings.Cut(strings.ToLower(mime), ";")
+	switch strings.TrimSpace(kind) {
+	case "image/png":
+		return ".png"
+	case "image/jpeg":
+		return ".jpg"
+	case "image/gif":
+		return ".gif"
+	case "image/webp":
+		return ".webp"
+	case "image/svg+xml":
+		return ".svg"
+	case "audio/mpeg":
+		return ".mp3"
+	case "audio/wav", "audio/x-wav", "audio/wave":
+		return ".wav"
+	case "audio/ogg":
+		return ".ogg"
+	case "audio/flac":
+		return ".flac"
+	case "application/pdf":
+		return ".pdf"
+	}
+	return ".bin"
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// promptSource is where get has its prompt from.
+type promptSource interface {
+	// describe returns what a prompt declares; false where that is not known.
+	describe(ctx context.Context, name string) (description, bool)
+	// complete returns values for the params of completion/complete; none if it fails.
+	complete(ctx context.Context, params wire.Object) []string
+	// get returns the result of prompts/get. Elicitations are answered by reply; if it is nil, they are refused.
+	get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error)
+}
+
+// gatewaySource are the upstreams of a configuration. The principal is nil for all prompts.
+type gatewaySource struct {
+	*gateway.Gateway
+
+	principal *policy.Principal
+}
+
+func (s gatewaySource) describe(_ context.Context, name string) (description, bool) {
+	view := s.Snapshot().Catalog.Lookup(name)
+	if view != nil && s.principal != nil {
+		view = s.Snapshot().Lookup(s.Snapshot().Policy.Audience(*s.principal), name)
+	}
+	if view == nil {
+		return description{}, false
+	}
+	return describe(listedPrompt{definition: view.JSON}), true
+}
+
+func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
+	result, _ := s.Complete(ctx, s.principal, params) // no values of a failure
+	return completionValues(result)
+}
+
+func (s gatewaySource) get(ctx context.Context, _ string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+	return s.Get(ctx, s.principal, params, reply)
+}
+
+// sessionSource is a server at --url.
+type sessionSource struct{ *client.Session }
+
+func (s sessionSource) describe(ctx context.Context, name string) (description, bool) {
+	list, err := s.List(ctx, maxListed)
+	if err != nil {
+		return description{}, false
+	}
+	at := slices.IndexFunc(list.Definitions, func(definition jsontext.Value) bool {
+		listed, _ := wire.Members(definition).Text("name")
+		return listed == name
+	})
+	if at < 0 {
+		return description{}, false
+	}
+	return describe(listedPrompt{definition: list.Definitions[at]}), true
+}
+
+func (s sessionSource) complete(ctx context.Context, params wire.Object) []string {
+	result, _ := s.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil) // no values of a failure
+	return completionValues(result.JSON)
+}
+
+// maxInputRounds bounds how often a server requires more input for one get.
+const maxInputRounds = 16
+
+// get answers a server of the legacy era during the call. One of the modern era is called again with the replies (2026-07-28,
+// Multi Round-Trip Requests).
+func (s sessionSource) get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+	relay := &client.Relay{}
+	if reply != nil {
+		relay.Capabilities, relay.Reply = elicitable.Object().JSON(), reply
+	}
+	for range maxInputRounds {
+		got, err := s.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, relay)
+		if err != nil {
+			return nil, err
+		}
+		result := wire.Members(got.JSON)
+		if kind, _ := result.Text("resultType"); kind != wire.ResultInputRequired || reply == nil {
+			return got.JSON, nil
+		}
+		if params, err = withReplies(ctx, params, result, reply); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("the server required input %d times, and still more", maxInputRounds)
+}
+
+// elicitable are the capabilities of a person at a terminal.
+const elicitable = wire.Elicitation | wire.ElicitationForm | wire.ElicitationURL
+
+// withReplies returns the params of the next call, with the replies to what the server requires and its state.
+func withReplies(ctx context.Context, params, result wire.Object, reply gateway.Reply) (wire.Object, error) {
+	var replies wire.Object
+	for _, request := range result.Object("inputRequests") {
+		object := wire.Members(request.Value)
+		method, _ := object.Text("method")
+		answer, err := reply(ctx, method, object.Get("params"))
+		if err != nil {
+			return nil, err
+		}
+		replies = append(replies, request.Of(answer))
+	}
+	params = params.Without(func(name string) bool { return name == "inputResponses" || name == "requestState" })
+	if replies != nil {
+		params = params.With("inputResponses", replies.JSON())
+	}
+	if state := result.Get("requestState"); state != nil {
+		params = params.With("requestState", state)
+	}
+	return params, nil
+}

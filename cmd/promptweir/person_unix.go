@@ -1,0 +1,6 @@
+//go:build !windows
+
+package main
+
+// terminalPath is the terminal that the process belongs to.
+const terminalPath = "/dev/tty"
