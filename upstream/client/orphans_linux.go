@@ -131,7 +131,8 @@ func (f *forker) stop() {
 		return
 	}
 	close(f.commands)
-	<-f.started
+	for range f.started { // until it is closed
+	}
 }
 
 // killOrphans kills and reaps the orphans of a child, and reports whether there were any.
