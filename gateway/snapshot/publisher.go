@@ -153,6 +153,8 @@ func (p *Publisher) connector(u config.Upstream, before *Generation) (*upstream.
 	if before != nil {
 		old = before.connectors[u.Name]
 	}
+	label := u.Name // all of u would stay in memory
+	changed := func() { p.changed.add(label) }
 	switch {
 	case old != nil && old.Upstream().SameConnection(u):
 		return old, before.saved[u.Name]
@@ -161,13 +163,13 @@ func (p *Publisher) connector(u config.Upstream, before *Generation) (*upstream.
 		if ok {
 			list = list.known()
 		}
-		return p.newConnector(u, func() { p.changed.add(u.Name) }), list
+		return p.newConnector(u, changed), list
 	}
 	list := before.saved[u.Name]
 	if state := old.State(); state.Listed {
 		list = List{Definitions: state.Definitions}.known()
 	}
-	return p.newConnector(u, func() { p.changed.add(u.Name) }), list
+	return p.newConnector(u, changed), list
 }
 
 // Run publishes a snapshot whenever an upstream's state changes, a list is admitted or [Publisher.Replace] is called, until
