@@ -12,7 +12,7 @@ import (
 
 const (
 	// tolerable is how late the process may be with what has arrived. Later than that, the gate closes.
-	tolerable = 10 * time.Millisecond
+	tolerable = 20 * time.Millisecond
 	// batch is how many requests for each processor a closed gate lets in at a time. They take a processor a few milliseconds.
 	batch = 32
 	// openInterval is the pause between two looks of an open gate, closedInterval that of a closed one. A look takes a few
