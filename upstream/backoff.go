@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// firstBackoff and lastBackoff bound the time between two attempts to connect.
+	// firstBackoff and lastBackoff bound the time between two attempts to connect. A server that is back is well again after 10 seconds:
+	// what is left of them is for the attempt and the list.
 	firstBackoff = 200 * time.Millisecond
-	lastBackoff  = 10 * time.Second
+	lastBackoff  = 9 * time.Second
 	// backoffJitter randomises that time by ±50 % to avoid a thundering herd.
 	backoffJitter = 0.5
 	// steadyTime is how long a session or a stream must have lasted for the backoff to start again.

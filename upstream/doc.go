@@ -6,7 +6,7 @@
 //
 //	Run:  for each endpoint
 //	      connect ──▶ session ──▶ list ──▶ watch for changes ──▶ list again …
-//	        ▲  │ backoff, 0.2 s to 10 s, with jitter   │
+//	        ▲  │ backoff, 0.2 s to 9 s, with jitter    │
 //	        └──┴──────────── broken ◀──────────────────┘
 //
 //	State:  status of endpoint 1 ─┐
