@@ -113,7 +113,7 @@ faults: build bin/toxiproxy-server ## let servers fail in all ways, and write wh
 	@bin/faults $(FAULTS)
 
 # Those that a CI machine of two cores has time for.
-FAULTS_SHORT := -busy -wards 4 -only '^(killed|forgets its sessions|restarts with another list|connections reset|HTTP 503|child killed|child crashing)$$$$'
+FAULTS_SHORT := -busy -wards 4 -only '^(killed|stopped|forgets its sessions|restarts with another list|connections reset|half-open from the server|HTTP 401|HTTP 500|truncated JSON|child killed|child stopped|child crashing)$$$$'
 faults-short: FAULTS = $(FAULTS_SHORT)
 faults-short: faults ## the same with a few faults that need no HAProxy, in a minute
 

@@ -177,9 +177,9 @@ func answerFaults() []fault {
 		answers("wrong id", wrongID, badResponse),
 		answers("1 GiB", huge, badResponse),
 		answers("reset in body", resetInBody, badResponse),
-		answers("stop in body", stopInBody, timedOut),
+		answers("stop in body", stopInBody, timedOut, badResponse), // the latter when the fault ends, and the response is broken off
 		answers("reset in event", resetInEvent, badResponse, unreachable),
-		answers("stop in event", stopInEvent, timedOut),
+		answers("stop in event", stopInEvent, timedOut, badResponse),
 	}
 }
 

@@ -23,8 +23,9 @@ const (
 	markedIdle   = 35 * time.Second
 	// healedWithin is how long after its end all is well again.
 	healedWithin = 10 * time.Second
-	// maxMemory is how much more memory the gateway may have in use meanwhile, in bytes.
-	maxMemory = 64 << 20
+	// maxMemory is how much more memory the gateway may have in use meanwhile, in bytes: the garbage that it may let accumulate,
+	// and a little.
+	maxMemory = 160 << 20
 	// What may be left in use afterwards: connections to the server that are kept alive, each with two goroutines.
 	maxLeftDescriptors = 80
 	maxLeftGoroutines  = 2 * maxLeftDescriptors

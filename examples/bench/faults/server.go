@@ -25,7 +25,8 @@ import (
 )
 
 // A mode is what a server does wrong. It is the text of a file that the server reads again and again, so that a child process of
-// the gateway is told in the same way as a server over HTTP. The modes "400" to "599" are HTTP statuses of all POSTs.
+// the gateway is told in the same way as a server over HTTP. The modes "400" to "599" are HTTP statuses of all requests that begin; streams
+// go on.
 type mode string
 
 // The modes of a server over HTTP and, from wedged on, of a child process.
@@ -180,7 +181,7 @@ func (s *serverCommand) closeAll() {
 // ServeHTTP implements [http.Handler].
 func (s *serverCommand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := s.now()
-	if status, err := strconv.Atoi(string(now)); err == nil && r.Method == http.MethodPost {
+	if status, err := strconv.Atoi(string(now)); err == nil {
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
