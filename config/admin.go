@@ -11,6 +11,8 @@ type Admin struct {
 	Listen string
 	// TokenSHA256 is the hash of the token that opens the pages to callers beyond loopback; zero if no token does.
 	TokenSHA256 Key
+	// Place is the zero value without a block.
+	Place Place
 }
 
 func adminSchema() hclread.Schema {
@@ -22,7 +24,7 @@ func adminSchema() hclread.Schema {
 }
 
 func decodeAdmin(b *hclread.Block) Admin {
-	a := Admin{Listen: DefaultAdminListen}
+	a := Admin{Listen: DefaultAdminListen, Place: placeOf(b.Range())}
 	hclread.Set(b, "listen", &a.Listen, hclread.Checked(checkListen))
 	// A Key, unlike the plain array of a Token, masks itself in every print of the Config.
 	hclread.Set(b, "token_sha256", &a.TokenSHA256, func(s string) (Key, error) {

@@ -99,8 +99,9 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 			MaxBuffered:    "67108864",
 			DrainTimeout:   time.Minute,
 			Limit:          &Limit{Burst: 1, Streams: 64, Block: "gateway", Place: at(16)},
+			Place:          at(1),
 		},
-		Admin: Admin{Listen: "localhost:0"},
+		Admin: Admin{Listen: "localhost:0", Place: at(18)},
 		Auth: &Auth{
 			Anonymous: true,
 			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}, Place: at(21)}},

@@ -69,6 +69,8 @@ type Gateway struct {
 	Limit *Limit
 	// Screens hold for all teams. See [Config.ScreensFor].
 	Screens []Screen
+	// Place is the zero value without a block.
+	Place Place
 }
 
 // Conflict says what happens to an exposed name with two definitions.
@@ -105,6 +107,7 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 		MaxBuffered:  DefaultMaxBuffered,
 		DrainDelay:   DefaultDrainDelay,
 		DrainTimeout: DefaultDrainTimeout,
+		Place:        placeOf(b.Range()),
 	}
 	hclread.Set(b, "listen", &g.Listen, hclread.Checked(checkListen))
 	hclread.Set(b, "path", &g.Path, hclread.Checked(checkPath))

@@ -111,6 +111,14 @@ func (u Upstream) Addresses() []string {
 // Address returns [Upstream.Addresses] in one line.
 func (u Upstream) Address() string { return strings.Join(u.Addresses(), ", ") }
 
+// Program returns the program of Command, masked like [Upstream.Addresses].
+func (u Upstream) Program() string {
+	if u.shown != nil {
+		return u.shown[0]
+	}
+	return u.Command[0]
+}
+
 // SameConnection reports whether a connection that one upstream block made can serve another. The place of the block, the
 // prefix and what happens while the server is down make no difference to a connection.
 func (u Upstream) SameConnection(other Upstream) bool {

@@ -10,4 +10,6 @@ type (
 	Result = client.Result
 	// Relay passes on what a server says during a call.
 	Relay = client.Relay
+	// Cause says to an operator why an upstream is in trouble.
+	Cause = client.Cause
 )

@@ -53,5 +53,5 @@
 //
 // Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go,
 // endpoint.go, reconnects.go, sign_of_life.go, connection.go, blame.go, call_health.go, pause.go, session_pool.go, legacy_gets.go, merge.go,
-// state.go, problem.go, telemetry.go, errors.go, backoff.go, aliases.go.
+// state.go, problem.go, telemetry.go, errors.go, cause.go, backoff.go, aliases.go.
 package upstream

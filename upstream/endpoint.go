@@ -18,6 +18,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
+// leastSlow and mostSlow bound how long a server may take to start, twice its timeout, before its endpoint counts as down. It is
+// waited for all the same, for a minute at most. Commands that print a result wait for longer than mostSlow.
+const (
+	leastSlow = 5 * time.Second
+	mostSlow  = 20 * time.Second
+)
+
 // endpoint keeps one address of an upstream connected and its list of prompts up to date.
 type endpoint struct {
 	name     string // the upstream's
@@ -111,7 +118,10 @@ func (e *endpoint) run(ctx context.Context) {
 // connect opens a session and serves it until it breaks. It reports whether a list was received in it.
 func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	w := newWatch()
+	patience := min(max(2*e.upstream.Timeout, leastSlow), mostSlow)
+	slow := time.AfterFunc(patience, func() { e.markSlow(ctx, patience) })
 	session, err := e.dialer.Connect(ctx, client.SessionOptions{OnListChanged: func() { signal(w.changed) }})
+	slow.Stop()
 	if err != nil {
 		return false, err
 	}
@@ -126,7 +136,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	}
 	e.health.setBreaker(gobreaker.StateClosed)
 	e.replace(conn)
-	e.update(func(s *status) { s.Connected, s.Revision = true, session.Revision })
+	e.update(func(s *status) { s.Connected, s.Revision, s.Promptless = true, session.Revision, session.Promptless() })
 	e.logger.InfoContext(ctx, "upstream connected", slog.String("revision", session.Revision))
 
 	// Whichever of them finds the session broken ends the others.
@@ -153,7 +163,7 @@ func (e *endpoint) callsChanged(breaker gobreaker.State, trouble *Problem) {
 	before := e.status.Load()
 	switch {
 	case trouble != nil && trouble != before.calls && trouble.Reason != BreakerOpen: // the breaker has its own record
-		e.callLogger.Warn("gets fail", slog.String("reason", string(trouble.Reason)), slog.Any("error", trouble.Err))
+		e.callLogger.Warn("gets fail", e.explained(trouble.Reason, trouble.Cause(), trouble.Err)...)
 	case trouble == nil && before.calls != nil && before.Problem == nil:
 		e.callLogger.Info("upstream healthy")
 	}
@@ -181,7 +191,7 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 	reason, before := reasonOf(err), e.status.Load()
 	known := !before.Connected && before.Problem.hasCause(reason, err)
 	if !known { // once for each outage and cause, not for each attempt
-		e.logger.WarnContext(ctx, "upstream down", slog.String("reason", string(reason)), slog.Any("error", err))
+		e.logger.WarnContext(ctx, "upstream down", e.explained(reason, causeOf(reason, err), err)...)
 	}
 	down := noConnection()
 	down.retryAt, down.forgotten = time.Now().Add(wait), errors.Is(err, client.ErrSessionLost)
@@ -196,6 +206,27 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 	if !down.forgotten { // else the server is up, and the same
 		e.health.forget()
 	}
+}
+
+// explained returns what the log says of a problem.
+func (e *endpoint) explained(reason Reason, cause Cause, err error) []any {
+	return []any{
+		slog.String("place", e.upstream.Place.String()), slog.String("reason", string(reason)), slog.String("cause", cause.Problem),
+		slog.String("remedy", cause.Remedy), slog.Any("error", err),
+	}
+}
+
+// markSlow records that a server which was started or called a while ago has not answered. It is waited for all the same.
+func (e *endpoint) markSlow(ctx context.Context, after time.Duration) {
+	err := e.dialer.SlowStart(after)
+	if s := e.status.Load(); s.Problem == nil {
+		e.logger.WarnContext(ctx, "upstream down", e.explained(Timeout, causeOf(Timeout, err), err)...)
+	}
+	e.update(func(s *status) {
+		if s.Problem == nil && !s.Connected { // else it has connected, or failed, at this moment
+			s.setProblem(Timeout, err)
+		}
+	})
 }
 
 // replace puts a connection in place of another. Only run's goroutine may call it.

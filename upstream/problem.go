@@ -1,11 +1,20 @@
 package upstream
 
-import "strings"
+import (
+	"strings"
 
-// hasCause reports whether a problem, which may be nil, has a reason and a cause already. Causes are the same if their texts
-// differ in digits only, such as in a time or a port.
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// hasCause reports whether a problem, which may be nil, has a reason and a cause already. Causes are the same if they are of one
+// kind: what a child says last, for one, may differ each time. Of unknown kinds they are if their texts differ in digits only, such
+// as in a time or a port.
 func (p *Problem) hasCause(reason Reason, err error) bool {
-	return p != nil && p.Reason == reason && causeText(p.Err) == causeText(err)
+	if p == nil || p.Reason != reason {
+		return false
+	}
+	kind := causeOf(reason, err).Kind
+	return p.Cause().Kind == kind && (kind != client.UnexplainedFailure || causeText(p.Err) == causeText(err))
 }
 
 func causeText(err error) string {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -226,7 +225,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 	reason := reasonOfList(err)
 	if !e.status.Load().Problem.hasCause(reason, err) {
 		e.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
-			slog.String("reason", string(reason)), slog.Any("error", err))
+			e.explained(reason, causeOf(reason, err), err)...)
 	}
 	e.update(func(s *status) { s.setProblem(reason, err) })
 	return list.Bytes, nil

@@ -32,6 +32,8 @@ type State struct {
 	// do not make up for. They do if they have no problem themselves and list all prompts of that endpoint, unless calls go to
 	// it and are not made elsewhere when they fail: one of several replicas may be down without degrading the upstream.
 	Problem *Problem
+	// Promptless explains why there are no prompts where no server that is connected declares any; else nil.
+	Promptless *Cause
 	// Differences are the names of prompts whose definitions differ between endpoints, sorted. They differ during a
 	// rolling deployment, so this is no conflict. Which endpoints may serve a prompt is up to callers: see [Request].
 	Differences []string
@@ -49,6 +51,8 @@ type EndpointState struct {
 	Connected bool
 	// Revision is that of the present or last session; empty before the first.
 	Revision string
+	// Promptless is set if the server of the present or last session declares no prompts.
+	Promptless *Cause
 	// Problem is why the endpoint's list is not fresh, or else why calls to it fail; nil where neither is the case.
 	Problem *Problem
 	// Breaker is the state of the circuit breaker.
@@ -64,7 +68,7 @@ type Problem struct {
 	Reason Reason
 	// Since is when the problem began, whatever reasons it has had since. Being refused is another problem than being down.
 	Since time.Time
-	// Err is the cause, for logs; it may hold addresses.
+	// Err is what happened, for logs; it may hold addresses. [Problem.Cause] explains it.
 	Err error
 	// Failing is set if the list is fresh, and it is gets that fail.
 	Failing bool
@@ -107,7 +111,21 @@ func summarize(before *State, statuses []*status) *State {
 		}
 		next.Connected = next.Connected || s.Connected
 	}
+	next.Promptless = promptless(statuses)
 	return next
+}
+
+// promptless returns why no endpoint that is connected has prompts; nil if one has, or none is connected.
+func promptless(statuses []*status) (why *Cause) {
+	for _, s := range statuses {
+		if s.Connected && s.Promptless == nil {
+			return nil
+		}
+		if s.Connected {
+			why = cmp.Or(why, s.Promptless)
+		}
+	}
+	return why
 }
 
 // problemOf returns the first endpoint's problem that other endpoints do not make up for.

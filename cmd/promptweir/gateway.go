@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -17,8 +16,6 @@ import (
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/admin"
-	"github.com/promptweir/promptweir/gateway/inspect"
-	"github.com/promptweir/promptweir/upstream"
 )
 
 // settleBound is how long a command waits until each upstream has been listed or has failed.
@@ -108,13 +105,8 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	problems := inspect.Problems(g.Snapshot())
-	for _, name := range slices.Sorted(maps.Keys(problems)) {
-		if problems[name] == string(upstream.InvalidFile) {
-			fmt.Fprintf(a.err, "promptweir: some files of upstream %s are broken; see promptweir validate\n", name)
-			continue
-		}
-		fmt.Fprintf(a.err, "promptweir: cannot list upstream %s: %s\n", name, oneLine(problems[name], maxReport))
+	for _, trouble := range g.Snapshot().Troubles() {
+		fmt.Fprintln(a.err, "promptweir:", oneLine(trouble.String(), maxReport))
 	}
 	upstreams := g.Ready().Upstreams
 	if len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u admin.UpstreamHealth) bool { return u.Listed }) {

@@ -68,12 +68,12 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 		return err
 	}
 	// Both addresses are bound before the gateway runs: if a port is in use, no child process is started.
-	endpoint, err := listen(ctx, cfg.Gateway.Listen, g)
+	endpoint, err := listen(ctx, "gateway", cfg.Gateway.Listen, cfg.Gateway.Place, g)
 	if err != nil {
 		return err
 	}
 	defer endpoint.Close()
-	admin, err := listen(ctx, cfg.Admin.Listen, g)
+	admin, err := listen(ctx, "admin", cfg.Admin.Listen, cfg.Admin.Place, g)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 )
 
@@ -28,16 +29,34 @@ const (
 	maxHTTP2Streams = 250
 )
 
-// listen binds an address, and tells the gateway that it is its own.
-func listen(ctx context.Context, address string, g *gateway.Gateway) (net.Listener, error) {
+// listen binds the address of a block's listen attribute, and tells the gateway that it is its own.
+func listen(ctx context.Context, block, address string, place config.Place, g *gateway.Gateway) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return nil, listenError(block, address, place, err)
 	}
 	if own, err := netip.ParseAddrPort(listener.Addr().String()); err == nil {
 		g.Own(own)
 	}
 	return listener, nil
+}
+
+// listenError says why an address cannot be bound, and what to do about it.
+func listenError(block, address string, place config.Place, err error) error {
+	where := address
+	if place != (config.Place{}) { // else it is the default
+		where += " (" + place.String() + ")"
+	}
+	why, remedy := err.Error(), "correct listen in the block "+block
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		why, remedy = "another process uses the port", "stop it, or choose another port: listen in the block "+block
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why = "this machine has no such address"
+	case errors.Is(err, syscall.EACCES):
+		why, remedy = "permission denied", "choose a port from 1024 on: listen in the block "+block
+	}
+	return fmt.Errorf("cannot listen on %s: %s; %s", where, why, remedy)
 }
 
 // newServer returns a server without a bound on the duration of a response, because streams last. Package transport bounds

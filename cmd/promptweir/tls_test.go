@@ -46,7 +46,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate that is valid for an hour. The authority's first certificate is its own, and signs itself.
+// issue signs a certificate, which is valid for an hour unless it says otherwise. The authority's first certificate is its own, and signs itself.
 func (a *authority) issue(template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,7 +57,9 @@ func (a *authority) issue(template *x509.Certificate) ([]byte, *ecdsa.PrivateKey
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	}
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = template, key

@@ -38,30 +38,39 @@ type ConfigurationState struct {
 
 // UpstreamHealth is the condition of one upstream.
 type UpstreamHealth struct {
-	Name      string `json:"name"`
-	Team      string `json:"team"`
+	Name string `json:"name"`
+	Team string `json:"team"`
+	// Place is that of the upstream's block.
+	Place     string `json:"place"`
 	Connected bool   `json:"connected"`
 	// Listed is true once its prompts have been listed. They stay while it is down.
 	Listed   bool   `json:"listed"`
 	Revision string `json:"revision,omitempty"`
 	Prompts  int    `json:"prompts"`
-	// Reason and Since are set while the list is not fresh, or gets fail. Failing is set where the list is fresh, but gets fail.
-	Reason  string     `json:"reason,omitempty"`
-	Since   *time.Time `json:"since,omitempty"`
-	Failing bool       `json:"failing,omitempty"`
+	Trouble
 	// Endpoints are its replicas, if it has several, and Differences the prompts that they define differently.
 	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
 	Differences []string         `json:"differences,omitempty"`
 }
 
+// Trouble is why a list is not fresh, or gets fail. All of it is empty while neither is so.
+type Trouble struct {
+	Reason string     `json:"reason,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+	// Failing is set where the list is fresh, but gets fail.
+	Failing bool `json:"failing,omitempty"`
+	// Cause says in a clause what happened, and Remedy what to do about it. They have no secrets of the configuration, but may name
+	// addresses and quote the server.
+	Cause  string `json:"cause,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
 // EndpointHealth is the condition of one replica of an upstream.
 type EndpointHealth struct {
-	Address   string     `json:"address"`
-	Connected bool       `json:"connected"`
-	Revision  string     `json:"revision,omitempty"`
-	Reason    string     `json:"reason,omitempty"`
-	Since     *time.Time `json:"since,omitempty"`
-	Failing   bool       `json:"failing,omitempty"`
+	Address   string `json:"address"`
+	Connected bool   `json:"connected"`
+	Revision  string `json:"revision,omitempty"`
+	Trouble
 }
 
 // Refused returns the state after a configuration was refused. The error's text must hold nothing sensitive.
@@ -86,15 +95,14 @@ func Health(s *snapshot.Snapshot, running time.Duration) Readiness {
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
 		health := UpstreamHealth{
-			Name: u.Name, Team: u.Team, Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
-			Prompts: len(s.Definitions(i)), Differences: state.Differences,
+			Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
+			Prompts: len(s.Definitions(i)), Differences: state.Differences, Trouble: trouble(state.Problem),
 		}
-		health.Reason, health.Since, health.Failing = trouble(state.Problem)
 		if len(state.Endpoints) > 1 {
 			for _, endpoint := range state.Endpoints {
-				e := EndpointHealth{Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision}
-				e.Reason, e.Since, e.Failing = trouble(endpoint.Problem)
-				health.Endpoints = append(health.Endpoints, e)
+				health.Endpoints = append(health.Endpoints, EndpointHealth{
+					Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision, Trouble: trouble(endpoint.Problem),
+				})
 			}
 		}
 		r.Upstreams = append(r.Upstreams, health)
@@ -105,10 +113,11 @@ func Health(s *snapshot.Snapshot, running time.Duration) Readiness {
 	return r
 }
 
-// trouble returns what may be shown of a problem: its cause may hold addresses.
-func trouble(p *upstream.Problem) (reason string, since *time.Time, failing bool) {
+// trouble returns what operators are shown of a problem.
+func trouble(p *upstream.Problem) Trouble {
 	if p == nil {
-		return "", nil, false
+		return Trouble{}
 	}
-	return string(p.Reason), &p.Since, p.Failing
+	cause := p.Cause()
+	return Trouble{Reason: string(p.Reason), Since: &p.Since, Failing: p.Failing, Cause: cause.Problem, Remedy: cause.Remedy}
 }

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/promptweir/promptweir/upstream"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The page shows what /readyz says, for somebody who was woken up by it: what is wrong comes first, with what to do about
@@ -121,31 +121,6 @@ func (p *page) Attention() string {
 	return strings.Join(all, ", ")
 }
 
-// Advice returns what to do about a reason.
-func (p *page) Advice(reason string) string {
-	switch upstream.Reason(reason) {
-	case upstream.Unreachable:
-		return "Nothing answers there: is the server running, and can this machine reach it?"
-	case upstream.Timeout:
-		return "It is too slow: is the server overloaded or stuck? The limit is timeout in its block."
-	case upstream.BreakerOpen:
-		return "Several calls in a row failed, so no more are sent for a while: does the server answer?"
-	case upstream.Overloaded:
-		return "More calls than its block allows: raise concurrency or rate, or find out who calls so often."
-	case upstream.BadResponse:
-		return "What answers there does not speak MCP: is the address right, and is there a proxy in front of the server?"
-	case upstream.Denied:
-		return "It refuses the gateway (HTTP 401 or 403): are the credentials in its block still valid?"
-	case upstream.RateLimited:
-		return "It limits the rate of calls (HTTP 429): lower rate or concurrency in its block."
-	case upstream.InvalidFile:
-		return "A file of its prompts is broken, and its last good prompt is served: the reports say which file, and what to do."
-	case upstream.ListRefused:
-		return "It is connected, but its list cannot be used: correct it on the server."
-	}
-	return "The log says why."
-}
-
 // When returns a time, and how long ago it was.
 func (p *page) When(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 MST") + " (" + p.For(t) + " ago)"
@@ -174,8 +149,17 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// sentence makes a sentence of a clause.
+func sentence(clause string) string {
+	if clause == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(clause)
+	return string(unicode.ToUpper(first)) + clause[size:] + "."
+}
+
 func newPageTemplate() (*template.Template, error) {
-	return template.New("page").Funcs(template.FuncMap{"count": count}).Parse(pageHTML)
+	return template.New("page").Funcs(template.FuncMap{"count": count, "sentence": sentence}).Parse(pageHTML)
 }
 
 // newPageHandler serves the page. Its content security policy allows nothing but the one style sheet, whatever an

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/promptweir/promptweir/upstream"
 )
 
 func TestPage_BeginsWithWhatNeedsAttention(t *testing.T) {
@@ -28,9 +26,9 @@ func TestPage_BeginsWithWhatNeedsAttention(t *testing.T) {
 		Upstreams: []UpstreamHealth{
 			named("fine", up),
 			named("new", UpstreamHealth{}),
-			named("half", UpstreamHealth{Connected: true, Listed: true, Endpoints: []EndpointHealth{{Connected: true}, {Reason: "timeout"}, {Reason: "denied"}}}),
-			named("gone", UpstreamHealth{Listed: true, Reason: "unreachable"}),
-			named("stale", UpstreamHealth{Connected: true, Listed: true, Reason: "list_refused"}),
+			named("half", UpstreamHealth{Connected: true, Listed: true, Endpoints: []EndpointHealth{{Connected: true}, {Trouble: Trouble{Reason: "timeout"}}, {Trouble: Trouble{Reason: "denied"}}}}),
+			named("gone", UpstreamHealth{Listed: true, Trouble: Trouble{Reason: "unreachable"}}),
+			named("stale", UpstreamHealth{Connected: true, Listed: true, Trouble: Trouble{Reason: "list_refused"}}),
 			named("idle", UpstreamHealth{Listed: true}),
 			named("good", up),
 		},
@@ -80,19 +78,6 @@ func TestPage_BeginsWithWhatNeedsAttention(t *testing.T) {
 	}
 }
 
-func TestPageAdvice_CoversEachReason(t *testing.T) {
-	p, none := &page{}, (&page{}).Advice("")
-	for _, reason := range []upstream.Reason{
-		upstream.Unreachable, upstream.Timeout, upstream.BreakerOpen, upstream.Overloaded, upstream.BadResponse, upstream.Denied,
-		upstream.RateLimited, upstream.ListRefused,
-	} {
-		if p.Advice(string(reason)) == none {
-			t.Errorf("none for %s", reason)
-		}
-	}
-}
-
-// Texts of servers must not become markup.
 func TestPage_EscapesWhatServersSend(t *testing.T) {
 	const evil = `<script>alert("x")</script><img src=x onerror="y">`
 	at := time.Now()
@@ -100,8 +85,9 @@ func TestPage_EscapesWhatServersSend(t *testing.T) {
 		Version: evil, Started: &at, Reports: []string{evil},
 		Configuration: &ConfigurationState{Refused: &at, Problems: []string{evil}},
 		Upstreams: []UpstreamHealth{{
-			Name: evil, Team: evil, Revision: evil, Reason: evil, Since: &at, Differences: []string{evil},
-			Endpoints: []EndpointHealth{{Address: evil, Revision: evil, Reason: evil}},
+			Name: evil, Team: evil, Place: evil, Revision: evil, Differences: []string{evil},
+			Trouble:   Trouble{Reason: evil, Since: &at, Cause: evil, Remedy: evil},
+			Endpoints: []EndpointHealth{{Address: evil, Revision: evil, Trouble: Trouble{Reason: evil, Cause: evil, Remedy: evil}}},
 		}},
 	}, at)
 	var b strings.Builder
@@ -111,7 +97,7 @@ func TestPage_EscapesWhatServersSend(t *testing.T) {
 	if strings.Contains(b.String(), "<script") || strings.Contains(b.String(), "<img") || strings.Contains(b.String(), `="y"`) {
 		t.Errorf("markup is not escaped:\n%s", b.String())
 	}
-	if got, want := strings.Count(b.String(), "&lt;script&gt;"), 12; got != want {
+	if got, want := strings.Count(b.String(), "&lt;script&gt;"), 17; got != want {
 		t.Errorf("%d texts of servers are shown, want %d:\n%s", got, want, b.String())
 	}
 }

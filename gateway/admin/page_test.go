@@ -36,7 +36,7 @@ func TestPage_ShowsTheStateOfTheGateway(t *testing.T) {
 		"definitions in upstream &#34;up&#34;", "and upstream &#34;twin&#34;", "set a different prefix on one of the upstreams", // both owners and the remedy
 		"more than once", "&lt;i&gt;a",
 		"urll", "was refused",
-		"unreachable since <time>20", "Nothing answers there", "revision <bdi>2025-11-25</bdi>", "team <bdi>eng</bdi>",
+		"unreachable since <time>20", "connection refused at", "Start the server, or correct host and port in url.", "revision <bdi>2025-11-25</bdi>", "team <bdi>eng</bdi>",
 		"1 open to clients", "1 request to clients without a reply yet", "1.2.3")
 	for _, bad := range []string{"<i>", "<script", "hunter2", strings.TrimPrefix(p.URL, "http://")} {
 		if strings.Contains(a.Body, bad) {

@@ -36,6 +36,8 @@ const (
 	Unmatched Kind = "unmatched"
 	// Screened is a definition in which a screen block found something.
 	Screened Kind = "screened"
+	// NoPrompts is an upstream whose server declares that it has no prompts.
+	NoPrompts Kind = "no_prompts"
 	// BrokenFile is a file of an upstream without a server that is not served as it is.
 	BrokenFile Kind = "broken_file"
 	// PartlyServed is files of other products' formats with parts that a prompt cannot have.

@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -164,7 +165,18 @@ func (s *Server) AwaitReplicas() {
 // AwaitTrouble waits until the list of an upstream is not fresh.
 func (s *Server) AwaitTrouble(label string) {
 	s.TB.Helper()
-	upstreamtest.Eventually(s.TB, label+" is in trouble", func() bool { return inspect.Problems(s.Snapshot())[label] != "" })
+	upstreamtest.Eventually(s.TB, label+" is in trouble", func() bool { return s.Problem(label) != nil })
+}
+
+// Problem returns that of an upstream, or nil.
+func (s *Server) Problem(label string) *upstream.Problem {
+	now := s.Snapshot()
+	for i, state := range now.States {
+		if now.Upstreams[i].Name == label {
+			return state.Problem
+		}
+	}
+	return nil
 }
 
 // Entries returns the entries that a principal sees, or all of them for nil.

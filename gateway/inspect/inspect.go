@@ -15,17 +15,6 @@ func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry
 	return s.View(s.Policy.Audience(*principal)).Entries()
 }
 
-// Problems returns the upstreams without a fresh list, by label, with the reason.
-func Problems(s *snapshot.Snapshot) map[string]string {
-	problems := map[string]string{}
-	for i, state := range s.States {
-		if state.Problem != nil {
-			problems[s.Upstreams[i].Name] = string(state.Problem.Reason)
-		}
-	}
-	return problems
-}
-
 // Lock returns a lock file that approves every definition in the upstreams' lists, including those that the present lock file
 // leaves out.
 func Lock(s *snapshot.Snapshot) config.Lock {

@@ -92,8 +92,10 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	if unavailable.Reason == upstream.BreakerOpen { // the breaker logged it when it opened
 		level = slog.LevelDebug
 	}
+	cause := unavailable.Cause()
 	logger.Log(ctx, level, "upstream unavailable", slog.String("upstream", unavailable.Upstream),
-		slog.String("reason", string(unavailable.Reason)), slog.Any("error", unavailable.Err))
+		slog.String("reason", string(unavailable.Reason)), slog.String("cause", cause.Problem), slog.String("remedy", cause.Remedy),
+		slog.Any("error", unavailable.Err))
 	message := fmt.Sprintf("Upstream %s is unavailable: %s", unavailable.Upstream, unavailable.Reason)
 	if unavailable.Upstream == "" {
 		message = fmt.Sprintf("No upstream is available yet: %s", unavailable.Reason)

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -106,6 +107,9 @@ func (s *Snapshot) rejections() (reports []catalog.Report) {
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		reports = append(reports, fileReports(u, s.problemsOf(i, s.States[i]))...)
+		if why := s.States[i].Promptless; why != nil {
+			reports = append(reports, promptless(u, why))
+		}
 		list := s.lists[i]
 		if list == nil {
 			continue
@@ -126,9 +130,18 @@ func (s *Snapshot) rejectsLike(other *Snapshot, touched []int) bool {
 	differs := func(i int) bool {
 		a, b := s.problemsOf(i, s.States[i]), other.problemsOf(i, other.States[i])
 		return s.lists[i] != other.lists[i] || s.WhollyListed(i) != other.WhollyListed(i) ||
+			s.States[i].Promptless != other.States[i].Promptless ||
 			len(a) != len(b) || len(a) > 0 && &a[0] != &b[0]
 	}
 	return !slices.ContainsFunc(touched, differs)
+}
+
+// promptless reports that an upstream has no prompts.
+func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
+	return catalog.Report{
+		Kind: catalog.NoPrompts, Name: u.Name, Owners: []catalog.Owner{{Upstream: u.Name, Place: u.Place.String()}},
+		Text: fmt.Sprintf("upstream %q (%s): %s", u.Name, u.Place, why),
+	}
 }
 
 // published is the part of one upstream in the current snapshot.

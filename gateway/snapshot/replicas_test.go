@@ -10,7 +10,6 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
-	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -198,7 +197,7 @@ func TestReplicas_FailOverOnlyToWhatIsAdmitted(t *testing.T) {
 	set.Modern("").Call("prompts/get", gatewaytest.GetParams("p.same")).Want(t, http.StatusOK, "from replica 2")
 	set.Modern("").Call("prompts/list", "").Want(t, http.StatusOK, `"promptweir/partial":[{"upstream":"p","reason":"unreachable"`)
 	set.peers[0].Restart()
-	upstreamtest.Eventually(t, "the prompt is within reach", func() bool { return len(inspect.Problems(set.Snapshot())) == 0 })
+	upstreamtest.Eventually(t, "the prompt is within reach", func() bool { return set.Problem("p") == nil })
 	set.wantServed(1)
 }
 

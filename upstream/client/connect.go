@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -43,6 +45,8 @@ type Dialer struct {
 	// mask hides the server's secrets in errors; the logger has it too.
 	mask   config.Mask
 	logger *slog.Logger
+	// output is what the child that was started last has printed; nil before the first.
+	output atomic.Pointer[childOutput]
 }
 
 // NewDialers returns a dialer for each address of a server, in configuration order. They share access tokens, and contact
@@ -107,6 +111,11 @@ func (d *Dialer) renewConnections() {
 	}
 }
 
+// SlowStart returns the error of an attempt to open a session that goes on after a time: why it has not succeeded yet.
+func (d *Dialer) SlowStart(after time.Duration) error {
+	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, waited: after})
+}
+
 // Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport unless that is
 // configured, and agrees on a revision.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
@@ -133,14 +142,14 @@ func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, er
 func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionOptions) (*Session, error) {
 	t, err := d.newTransport(server)
 	if err != nil {
-		return nil, err
+		return nil, d.failure(err)
 	}
 	s := newSession(d, server, t, opts)
 	// The server may speak before the handshake is complete: a ping then wants a reply.
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	if err := s.open(ctx); err != nil {
 		s.Close()
-		return nil, d.mask.Error(err)
+		return nil, d.failure(err)
 	}
 	return s, nil
 }
@@ -148,7 +157,12 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 	switch server.Transport {
 	case config.Stdio:
-		return startChild(server, d.logger)
+		child, err := startChild(server, d.logger)
+		if err != nil {
+			return nil, err
+		}
+		d.output.Store(&child.output)
+		return child, nil
 	case config.SSE:
 		return newSSETransport(d.http, server.Timeout, d.logger), nil
 	default:

@@ -24,7 +24,7 @@ func newNetwork(connections int, block *config.TLS, dialGuard func(address strin
 		// Checked after resolution, on the address that is really dialed, so that no DNS name gets around it.
 		if dialGuard != nil {
 			if err := dialGuard(address); err != nil {
-				return err
+				return &guardError{err}
 			}
 		}
 		return setUserTimeout(connection)
@@ -36,6 +36,11 @@ func newNetwork(connections int, block *config.TLS, dialGuard func(address strin
 		DisableCompression: true, // so that max_message bounds both what comes over the wire and what is read
 	}
 }
+
+// guardError is the dial guard's refusal of an address.
+type guardError struct{ error }
+
+func (e *guardError) Unwrap() error { return e.error }
 
 // tlsConfig returns the TLS settings of a tls block, which may be nil.
 func tlsConfig(block *config.TLS) *tls.Config {

@@ -37,6 +37,10 @@ type StatusError struct {
 	// unnamed is a JSON-RPC error in the body: it names no request, so that it is an answer, if not certainly to this one, or the
 	// status says more than it does.
 	unnamed *wire.Error
+	// challenge is what a refusal says about the credential that it wants, location where a redirect leads; both are texts of the server.
+	challenge, location string
+	// wantsTLS says that an HTTPS server refused plain HTTP.
+	wantsTLS bool
 }
 
 func (e *StatusError) Error() string {
@@ -55,6 +59,14 @@ func (e *StatusError) Unwrap() error {
 		return nil
 	}
 	return e.unnamed
+}
+
+// shownChallenge continues "HTTP 401" with the challenge; it is empty without one.
+func (e *StatusError) shownChallenge() string {
+	if e.challenge == "" {
+		return ""
+	}
+	return ", WWW-Authenticate: " + printable(e.challenge)
 }
 
 // MaxRetryAfter bounds what a server may ask for by a Retry-After: longer than most limits of a rate last, and short enough that
@@ -96,6 +108,8 @@ type ProtocolError struct {
 	problem string
 	// foreign means that the answer is not that of an MCP server: a web page, say.
 	foreign bool
+	// contentType is that of a foreign answer.
+	contentType string
 	// oversized means that the answer was not read to its end, because it is larger than allowed.
 	oversized bool
 }
@@ -125,8 +139,34 @@ func Started(err error) bool {
 	return ok
 }
 
-// replaceCause returns cause in place of err, and keeps what [Started] says of err.
+// stage is how far a request had come.
+type stage int
+
+const (
+	stageAnswer  stage = iota // it was sent, and no answer had begun
+	stageConnect              // there was no connection yet
+	stageTLS                  // there was no TLS connection yet
+	stageBody                 // the answer had begun
+	stageStream               // HTTP+SSE: the stream had not said where to send it
+)
+
+// stageError is the failure of a request whose time was over, and how far it had come.
+type stageError struct {
+	error
+
+	method string
+	stage  stage
+	// waited is how long; 0 for as long as a request of the method may take.
+	waited time.Duration
+}
+
+func (e *stageError) Unwrap() error { return e.error }
+
+// replaceCause returns cause in place of err, and keeps what [Started] and [CauseOf] say of err.
 func replaceCause(err, cause error) error {
+	if stopped, ok := errors.AsType[*stageError](err); ok {
+		cause = &stageError{cause, stopped.method, stopped.stage, stopped.waited}
+	}
 	if Started(err) {
 		return &startedError{cause}
 	}
@@ -186,10 +226,15 @@ func MayRefuseEra(err error) bool {
 // withoutURL takes URLs and host names out of an error, because they may be sensitive.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
-		return errors.New("resolve host name: " + wrapped.Err)
+		return &resolveError{wrapped}
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err
 }
+
+// resolveError is a failed name resolution without the name. It does not unwrap to one with it.
+type resolveError struct{ cause *net.DNSError }
+
+func (e *resolveError) Error() string { return "resolve host name: " + e.cause.Err }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -106,17 +107,23 @@ func (t *httpTransport) lose() { t.once.Do(func() { close(t.lost) }) }
 
 // roundTrip implements [transport]. A stream of the legacy era that breaks before the response has come is resumed.
 func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
-	if t.agreed.Load().revision == "" {
+	traced, taken, used := ctx, (*connection)(nil), (*connection)(nil)
+	// A handshake is not repeated because it makes a session, and a relayed request because the client may have been asked.
+	switch {
+	case t.agreed.Load().revision == "":
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
-	}
-	traced, used := ctx, (*connection)(nil)
-	// A handshake is not repeated because it makes a session, and a relayed request because the client may have been asked.
-	if r.method != wire.Initialize && r.onMessage == nil {
-		traced, used = traceConnection(ctx)
+		traced, taken = traceHandshake(ctx)
+		if r.method != wire.Initialize {
+			used = taken
+		}
+	case r.onMessage == nil:
+		traced, taken = traceConnection(ctx)
+		used = taken
 	}
 	post, body := t.newRequestPost(traced, r)
+	reached := stageBody
 	came, err := t.http.send(post, body, used)
 	if err == nil {
 		came.ends = t.quiet
@@ -125,6 +132,11 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 			came.ends = t.changes
 		}
 		err = t.readResponse(came, r)
+	} else {
+		reached = taken.stage()
+	}
+	if err != nil && ctx.Err() != nil {
+		return &stageError{error: err, method: r.method, stage: reached}
 	}
 	if err != nil && used.isStale() && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.changes.doubted.Store(true)
@@ -187,7 +199,7 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 		r.response, err = t.readStream(came, &r.position, expected{id, r.method}, onMessage)
 	default:
 		problem := fmt.Sprintf("content type is %q, want %s or %s", contentType, wire.ContentJSON, wire.ContentSSE)
-		err = &ProtocolError{problem: problem, foreign: true}
+		err = &ProtocolError{problem: problem, foreign: true, contentType: contentType}
 	}
 	switch {
 	case err == nil:
@@ -206,8 +218,11 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 		message = new(wire.Message)
 		answer  *wire.Error
 	)
-	if messages, err := t.readMessages(came, ""); err == nil && len(messages) == 1 {
-		message = &messages[0]
+	if raw, err := came.readAll(t.http.maxMessage); err == nil {
+		refusal.wantsTLS = saysPlainHTTP(came.StatusCode, raw)
+		if messages, err := t.parse(raw, ""); err == nil && len(messages) == 1 {
+			message = &messages[0]
+		}
 	}
 	if message.Error != nil {
 		answer, _ = wire.ReadError(message.Error) // nil if it is not an error object
@@ -229,6 +244,19 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 		refusal.unnamed = answer // a 5xx error that names no request may be a proxy's
 	}
 	return nil, refusal
+}
+
+// saysPlainHTTP reports whether a refusal is how servers of HTTPS answer plain HTTP: those of Go, nginx and Apache say so.
+func saysPlainHTTP(status int, body []byte) bool {
+	if status != http.StatusBadRequest {
+		return false
+	}
+	for _, text := range []string{"HTTP request to an HTTPS server", "plain HTTP request was sent to HTTPS port", "speaking plain HTTP to an SSL-enabled"} {
+		if bytes.Contains(body, []byte(text)) {
+			return true
+		}
+	}
+	return false
 }
 
 // expected is the response that a body or stream is read for: the id of its request, and the method. Both are empty if it is

@@ -190,21 +190,50 @@ func setToken(r *http.Request, token string) {
 
 // connection records what kind of connection a request was sent on. Some of its hooks are called by net/http's goroutines.
 type connection struct {
-	trace            httptrace.ClientTrace
-	reused, answered atomic.Bool
+	trace                 httptrace.ClientTrace
+	got, reused, answered atomic.Bool
+	// dialed is set once there is a TCP connection; only for a handshake, whose failure is explained.
+	dialed atomic.Bool
 }
 
 // traceConnection returns a context for one request, and the connection that the request will go out on.
 func traceConnection(ctx context.Context) (context.Context, *connection) {
+	c := newConnection()
+	return httptrace.WithClientTrace(ctx, &c.trace), c
+}
+
+func newConnection() *connection {
 	c := new(connection)
-	c.trace.GotConn = func(got httptrace.GotConnInfo) { c.reused.Store(got.Reused) }
+	c.trace.GotConn = func(got httptrace.GotConnInfo) { c.got.Store(true); c.reused.Store(got.Reused) }
 	c.trace.GotFirstResponseByte = func() { c.answered.Store(true) }
+	return c
+}
+
+// traceHandshake is traceConnection for a request of a handshake.
+func traceHandshake(ctx context.Context) (context.Context, *connection) {
+	c := newConnection()
+	c.trace.ConnectDone = func(_, _ string, err error) {
+		if err == nil {
+			c.dialed.Store(true)
+		}
+	}
 	return httptrace.WithClientTrace(ctx, &c.trace), c
 }
 
 // isStale reports whether a request that failed was on a connection that was kept from an earlier one, before a response began.
 // The error does not tell: net/http returns io.EOF, a reset or an error of its own, depending on who notices first.
 func (c *connection) isStale() bool { return c != nil && c.reused.Load() && !c.answered.Load() }
+
+// stage returns how far a request without a response had come.
+func (c *connection) stage() stage {
+	switch {
+	case c == nil || c.got.Load():
+		return stageAnswer
+	case c.dialed.Load():
+		return stageTLS
+	}
+	return stageConnect
+}
 
 // httpResponse is an HTTP response that counts how much of its body was read.
 type httpResponse struct {
@@ -273,5 +302,9 @@ func (r *httpResponse) success() error {
 }
 
 func (r *httpResponse) statusError() *StatusError {
-	return &StatusError{Status: r.StatusCode, RetryAfter: retryAfter(r.Header)}
+	status := &StatusError{Status: r.StatusCode, RetryAfter: retryAfter(r.Header), challenge: r.Header.Get("WWW-Authenticate")}
+	if to, err := r.Location(); err == nil {
+		status.location = to.Scheme + "://" + to.Host + to.EscapedPath() // its query may hold a credential
+	}
+	return status
 }

@@ -70,7 +70,7 @@ func (t *sseTransport) read(ctx context.Context) error {
 			return err
 		}
 		if got := came.contentType(); got != wire.ContentSSE {
-			return &ProtocolError{problem: fmt.Sprintf("content type is %q, want %s", got, wire.ContentSSE), foreign: true}
+			return &ProtocolError{problem: fmt.Sprintf("content type is %q, want %s", got, wire.ContentSSE), foreign: true, contentType: got}
 		}
 		came.ends = t.quiet // with comments, too
 		return t.readStream(came)
@@ -141,7 +141,17 @@ func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
 	}
-	return t.await(ctx, r, t.send)
+	err := t.await(ctx, r, t.send)
+	if err != nil && ctx.Err() != nil {
+		reached := stageAnswer
+		select {
+		case <-t.opened:
+		default:
+			reached = stageStream
+		}
+		return &stageError{error: err, method: r.method, stage: reached}
+	}
+	return err
 }
 
 func (t *sseTransport) send(ctx context.Context, message []byte) error {

@@ -65,7 +65,7 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 			return x.cause
 		}
 	case <-ctx.Done():
-		return ctx.Err()
+		return &stageError{error: ctx.Err(), method: r.method}
 	}
 	r.response = got.message
 	return got.err

@@ -250,7 +250,7 @@ func tokenError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		if _, ok := errors.AsType[*url.Error](err); ok {
-			return fmt.Errorf("token endpoint: %w", withoutURL(err))
+			return &tokenFailedError{fmt.Errorf("token endpoint: %w", withoutURL(err))}
 		}
 		return &ProtocolError{problem: "token endpoint returned no access token"}
 	}
@@ -263,9 +263,9 @@ func tokenError(err error) error {
 	case status == http.StatusTooManyRequests:
 		return &tokenRefusedError{problem, &StatusError{Status: status, RetryAfter: retryAfter(answer.Response.Header)}}
 	case status/100 == 3:
-		return errors.New(problem + ": redirects are not followed")
+		return &tokenFailedError{errors.New(problem + ": redirects are not followed")}
 	case status/100 == 5, status == http.StatusRequestTimeout:
-		return errors.New(problem)
+		return &tokenFailedError{errors.New(problem)}
 	}
 	// RFC 6749 uses 400 for most refusals. To operators all of them mean that the gateway was denied access.
 	return &tokenRefusedError{problem, &StatusError{Status: http.StatusUnauthorized}}
@@ -284,6 +284,11 @@ func isErrorCode(code string) bool {
 	return code != "" && len(code) <= maxErrorCode &&
 		!strings.ContainsFunc(code, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
 }
+
+// tokenFailedError is the failure of a token endpoint that refused nothing.
+type tokenFailedError struct{ error }
+
+func (e *tokenFailedError) Unwrap() error { return e.error }
 
 // tokenRefusedError is the refusal of a token endpoint. It counts as one of the server itself.
 type tokenRefusedError struct {

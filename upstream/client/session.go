@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,7 +142,7 @@ func (s *Session) AwaitsElicitedUntil() time.Time { return s.relays.awaitsElicit
 func (s *Session) Done() <-chan struct{} { return s.transport.done() }
 
 // Err returns why the connection broke. It must not be called before [Session.Done] is closed.
-func (s *Session) Err() error { return s.dialer.mask.Error(s.transport.err()) }
+func (s *Session) Err() error { return s.dialer.failure(s.transport.err()) }
 
 // Request is a request for a server.
 type Request struct {
@@ -199,7 +200,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	case call.notified.Load():
 		err = &relayedError{err}
 	}
-	return Result{}, s.dialer.mask.Error(err)
+	return Result{}, s.dialer.failure(err)
 }
 
 // responseError returns the error that an error response contains, or says why it contains none.
@@ -254,6 +255,25 @@ func (s *Session) ping(ctx context.Context) (Result, error) {
 
 // OffersPrompts reports whether the server declared prompts.
 func (s *Session) OffersPrompts() bool { return s.capabilities.prompts }
+
+// Promptless explains that the server did not declare prompts, or returns nil if it did.
+func (s *Session) Promptless() *Cause {
+	if s.capabilities.prompts {
+		return nil
+	}
+	var declared []string
+	if object, err := wire.ParseObject(s.declared); err == nil {
+		for _, member := range object {
+			declared = append(declared, printable(member.Name))
+		}
+	}
+	what := "it declares " + strings.Join(declared, ", ")
+	if len(declared) == 0 {
+		what = "it declares nothing"
+	}
+	c := newCause(NoPromptsOffered, shortened(what))
+	return &c
+}
 
 // Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they are no longer those of the
 // session, so that a new one is needed, and otherwise that of a server that does not answer or refuses to.
@@ -340,7 +360,7 @@ func (s *Session) Watch(ctx context.Context, ready func()) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return s.dialer.mask.Error(err)
+		return s.dialer.failure(err)
 	}
 	filter := wire.Object{}.With("promptsListChanged", jsontext.Value("true"))
 	_, err := s.Call(ctx, &Request{Method: wire.Listen, Params: wire.Object{}.With("notifications", filter.JSON())}, nil)

@@ -53,6 +53,9 @@ type child struct {
 	logger     *slog.Logger
 	maxMessage int
 
+	// output is what the process printed, as far as it says why the process does not serve.
+	output childOutput
+
 	lines chan []byte
 	// closing is closed when the child is to exit.
 	closing chan struct{}
@@ -70,7 +73,7 @@ func startChild(server config.Upstream, logger *slog.Logger) (*child, error) {
 	}
 	c.command.Env = childEnvironment(server.Env)
 	if err := c.startProcess(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", server.Address(), withoutPath(err))
+		return nil, &startError{server.Address(), withoutPath(err)}
 	}
 	return c, nil
 }
@@ -171,7 +174,7 @@ func (c *child) run() {
 	deadline := time.Now().Add(pipeTimeout)
 	_, _ = c.stdout.SetReadDeadline(deadline), c.stderr.SetReadDeadline(deadline)
 	reading.Wait()
-	c.end(fmt.Errorf("%w: %s", ErrExited, exitStatus(c.command, err)))
+	c.end(&exitError{status: exitStatus(c.command, err), atOnce: c.agreed.Load() == nil, said: c.output.lastWords()})
 }
 
 func exitStatus(command *exec.Cmd, err error) string {
@@ -201,8 +204,10 @@ func (c *child) readMessages() {
 			err := c.dispatch(line)
 			if err == nil {
 				garbage = garbageCount{}
+				c.output.setSpoke()
 				continue
 			}
+			c.output.addGarbage(line)
 			c.logger.Warn("line from child process ignored", slog.Any("error", err))
 			if garbage.add() {
 				c.logger.Error("child process stopped: it prints nothing but lines that are not messages")
@@ -237,6 +242,7 @@ func (c *child) logStderr() {
 	for continued := false; ; {
 		line, more, err := reader.ReadLine()
 		if text := string(bytes.TrimSpace(line)); text != "" && !continued {
+			c.output.addStderr(text)
 			c.logger.Info("stderr", slog.String("line", text))
 		}
 		if err != nil {
@@ -282,3 +288,26 @@ func withoutPath(err error) error {
 	}
 	return err
 }
+
+// startError is why a child process could not be started.
+type startError struct {
+	address string
+	err     error
+}
+
+func (e *startError) Error() string { return fmt.Sprintf("start %s: %v", e.address, e.err) }
+
+func (e *startError) Unwrap() error { return e.err }
+
+// exitError is [ErrExited] with what is known of the end.
+type exitError struct {
+	status string
+	// atOnce means that no revision had been agreed on.
+	atOnce bool
+	// said continues the sentence with the process's last words; it may be empty.
+	said string
+}
+
+func (e *exitError) Error() string { return fmt.Sprintf("%v: %s%s", ErrExited, e.status, e.said) }
+
+func (e *exitError) Unwrap() error { return ErrExited }

@@ -1,0 +1,51 @@
+package upstream
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/files"
+)
+
+// Kinds of causes beside those of package client.
+const (
+	callsSuspended client.Kind = "calls_suspended"
+	tooManyCalls   client.Kind = "too_many_calls"
+	noSession      client.Kind = "no_session"
+	brokenFile     client.Kind = "broken_file"
+)
+
+// causeOf explains a reason with its error to operators.
+func causeOf(reason Reason, err error) Cause {
+	if file, ok := errors.AsType[files.Problem](err); ok {
+		c := Cause{Kind: brokenFile, Problem: file.Place() + ": " + file.Summary, Remedy: strings.TrimSuffix(file.Detail, ".")}
+		if reason == InvalidFile { // of which there may be more, and each is reported
+			c.Remedy = "see promptweir validate"
+		}
+		return c
+	}
+	switch {
+	case reason == BreakerOpen:
+		return Cause{
+			Kind: callsSuspended, Problem: "several calls in a row failed, so no more are sent for a while",
+			Remedy: "see in the log why they failed; cooldown in the breaker block says how long",
+		}
+	case reason == Overloaded:
+		return Cause{
+			Kind: tooManyCalls, Problem: "more calls than can be answered in time",
+			Remedy: "raise concurrency or rate in the block, give the server more, or find out who calls so often",
+		}
+	case errors.Is(err, errNoSession):
+		return Cause{Kind: noSession, Problem: "there is no session with the server", Remedy: "see in the log why it is down"}
+	case err == nil:
+		return Cause{}
+	}
+	return client.CauseOf(err)
+}
+
+// Cause explains the problem to operators.
+func (p *Problem) Cause() Cause { return causeOf(p.Reason, p.Err) }
+
+// Cause explains to operators why there is no answer.
+func (e *Unavailable) Cause() Cause { return causeOf(e.Reason, e.Err) }

@@ -1,0 +1,516 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Cause says to an operator why a server cannot be used, and what to do about it. It holds no secrets of the configuration.
+// It may name the server's address and quote the server, so it is not for clients.
+type Cause struct {
+	// Kind is the row of the table of causes that it comes from.
+	Kind Kind
+	// Problem is a clause to follow "wiki is down: ".
+	Problem string
+	// Remedy is a clause in the imperative.
+	Remedy string
+}
+
+// String writes a cause as one clause.
+func (c Cause) String() string {
+	if c.Remedy == "" {
+		return c.Problem
+	}
+	return c.Problem + "; " + c.Remedy
+}
+
+// Kind names a kind of cause.
+type Kind string
+
+// The kinds of causes; see the table of causes for what each says.
+const (
+	CommandNotFound   Kind = "command_not_found"
+	CommandMissing    Kind = "command_missing"
+	CommandNotAllowed Kind = "command_not_executable"
+	CommandForeign    Kind = "command_not_a_program"
+	InterpreterGone   Kind = "interpreter_missing"
+	CommandFailed     Kind = "command_failed"
+	ExitedAtOnce      Kind = "exited_at_once"
+	Exited            Kind = "exited"
+	NotMessages       Kind = "prints_no_messages"
+	SilentChild       Kind = "child_silent"
+
+	ConnectionRefused Kind = "connection_refused"
+	NoRoute           Kind = "no_route"
+	UnknownHost       Kind = "unknown_host"
+	NameService       Kind = "name_service"
+	AddressNotAllowed Kind = "address_not_allowed"
+	ConnectionBroke   Kind = "connection_broke"
+	ConnectTimeout    Kind = "timeout_connecting"
+	TLSTimeout        Kind = "timeout_tls"
+	AnswerTimeout     Kind = "timeout_answer"
+	EndOfAnswer       Kind = "timeout_end_of_answer"
+	StreamTimeout     Kind = "timeout_stream"
+
+	CertificateName    Kind = "certificate_name"
+	CertificateIssuer  Kind = "certificate_issuer"
+	CertificateTime    Kind = "certificate_time"
+	CertificateOther   Kind = "certificate_invalid"
+	CertificateRefused Kind = "certificate_refused"
+	TLSRefused         Kind = "tls_refused"
+	NoTLS              Kind = "no_tls"
+	NeedsTLS           Kind = "needs_tls"
+
+	CredentialMissing  Kind = "credential_missing"
+	CredentialRefused  Kind = "credential_refused"
+	AccessDenied       Kind = "access_denied"
+	TokenRefused       Kind = "token_refused"
+	TokenNotFetched    Kind = "token_not_fetched"
+	NothingThere       Kind = "nothing_there"
+	Redirected         Kind = "redirected"
+	TooManyRequests    Kind = "too_many_requests"
+	ServerFails        Kind = "server_fails"
+	BehindProxy        Kind = "not_behind_proxy"
+	RequestRefused     Kind = "request_refused"
+	WebPage            Kind = "web_page"
+	NotMCP             Kind = "not_mcp"
+	AnsweredWithError  Kind = "answered_with_error"
+	ListNotUsable      Kind = "list_not_usable"
+	SessionLost        Kind = "session_lost"
+	NoPromptsOffered   Kind = "no_prompts"
+	UnexplainedFailure Kind = "other"
+)
+
+// causeText is what a kind of cause says. Problem is a format.
+type causeText struct{ problem, remedy string }
+
+// causes is the table of causes. upstream/README.md shows it to operators, and a test compares the two.
+var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
+	CommandNotFound:   {"cannot start %s: not found in PATH", "write the whole path, or install it"},
+	CommandMissing:    {"cannot start %s: no such file", "correct the path in command; a relative one begins at the gateway's working directory"},
+	CommandNotAllowed: {"cannot start %s: permission denied", "make the file executable for the gateway's user"},
+	CommandForeign:    {"cannot start %s: not a program for this machine", "install it for this system and processor, or begin a script with #! and its interpreter"},
+	InterpreterGone:   {"cannot start %s: its interpreter does not exist", "install the interpreter, or correct the line of the script that begins with #!"},
+	CommandFailed:     {"cannot start %s: %s", "run the command by hand as the gateway's user"},
+	ExitedAtOnce:      {"%s exits at once (%s)%s", "run the command by hand, with the arguments and env of its block"},
+	Exited:            {"%s exited (%s)%s", "see its stderr in the log; it is started again"},
+	NotMessages:       {"%s prints something other than MCP messages on standard output: %s", "start it in its stdio mode, and let it log to standard error"},
+	SilentChild:       {"%s runs, but has not answered %s within %s", "run the command by hand: it may wait for something, or still be installing itself"},
+
+	ConnectionRefused: {"connection refused at %s", "start the server, or correct host and port in url"},
+	NoRoute:           {"no route to %s", "correct the host in url, or this machine's network"},
+	UnknownHost:       {"the host name of %s does not exist", "correct the host in url, or this machine's DNS"},
+	NameService:       {"the host name of %s cannot be resolved (%s)", "check this machine's DNS"},
+	AddressNotAllowed: {"%s", "give the server an address that is neither the gateway's own nor one where clouds keep credentials"},
+	ConnectionBroke:   {"the connection to %s broke (%s)", "see the log of the server: it may have stopped, or a proxy closed the connection"},
+	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in url, or open the way there: a firewall may drop the packets"},
+	TLSTimeout:        {"%s did not finish the TLS handshake within %s", "check the server, and that the port is one for HTTPS"},
+	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "look why the server hangs, or raise timeout"},
+	EndOfAnswer:       {"%s began to answer %s, and did not finish within %s", "look why the server is slow, or raise timeout"},
+	StreamTimeout:     {"%s opened no stream that says where to send messages within %s", "correct the path in url, or remove transport: the server may not speak HTTP+SSE"},
+
+	CertificateName:    {"the certificate of %s is for another name%s", "correct the host in url, or set server_name in a tls block"},
+	CertificateIssuer:  {"the certificate of %s is from an issuer that is not trusted here%s", "set ca_file in a tls block to the issuer's certificate"},
+	CertificateTime:    {"the certificate of %s %s", "renew it on the server, or correct this machine's clock"},
+	CertificateOther:   {"the certificate of %s cannot be accepted: %s", "replace it on the server"},
+	CertificateRefused: {"%s does not accept the gateway's certificate: %s", "set cert_file and key_file in a tls block to a certificate that it accepts"},
+	TLSRefused:         {"%s refuses the TLS connection: %s", "check the server's TLS settings: the gateway speaks TLS 1.2 and 1.3"},
+	NoTLS:              {"%s does not speak TLS", "write http:// in url, or let the server serve HTTPS"},
+	NeedsTLS:           {"%s wants HTTPS", "write https:// in url"},
+
+	CredentialMissing:  {"the server wants a credential (HTTP 401%s)", "set Authorization in headers, or add an oauth block"},
+	CredentialRefused:  {"the server refuses the gateway's credential (HTTP 401%s)", "renew it: it may have expired, or be for another server"},
+	AccessDenied:       {"the server denies access (HTTP 403%s)", "give the gateway's credential the right to list and get prompts"},
+	TokenRefused:       {"no access token: %s", "check client_id, client_secret and scopes in the oauth block"},
+	TokenNotFetched:    {"no access token: %s", "check token_url in the oauth block, and that the authorization server runs"},
+	NothingThere:       {"nothing is at the path %s (HTTP %d)", "correct the path in url; that of many servers is /mcp or /sse"},
+	Redirected:         {"the server redirects (HTTP %d%s), and redirects are not followed", "write the final address in url"},
+	TooManyRequests:    {"the server limits the rate of requests (HTTP 429)", "lower rate or concurrency in the block, or have the limit raised"},
+	ServerFails:        {"the server fails (HTTP %d %s)", "see the log of the server"},
+	BehindProxy:        {"HTTP %d %s: a proxy does not reach the server, or the server takes no requests", "start the server, or correct the proxy in front of it"},
+	RequestRefused:     {"the server refuses the request (HTTP %d %s)", "check url and headers: what answers there may not be an MCP server"},
+	WebPage:            {"a web page answers (%s), and not an MCP server", "correct the path in url; it may be the login page of a proxy in front of the server"},
+	NotMCP:             {"what answers does not speak MCP: %s", "correct url, or the server; a proxy in front of it may change its answers"},
+	AnsweredWithError:  {"the server answers with an error: %s", "see the log of the server"},
+	ListNotUsable:      {"%s", "correct the server, or raise max_prompts"},
+	SessionLost:        {"the server has forgotten the session", "nothing: a new one is opened; if this goes on, see the log of the server"},
+	NoPromptsOffered:   {"the server offers no prompts: %s", "remove the upstream, or turn on the server's prompts"},
+	UnexplainedFailure: {"%s", "see the log of the gateway and of the server"},
+}
+
+// newCause fills in a row of the table.
+func newCause(kind Kind, args ...any) Cause {
+	text := causes[kind]
+	return Cause{kind, fmt.Sprintf(text.problem, args...), text.remedy}
+}
+
+const (
+	// maxQuoted bounds what a cause quotes of a server's text, in bytes.
+	maxQuoted = 200
+	// maxNames bounds the names of a certificate that a cause shows.
+	maxNames = 3
+)
+
+// quoted quotes a server's text, up to maxQuoted, so that nothing in it acts on a terminal.
+func quoted(text string) string { return strconv.Quote(shortened(text)) }
+
+// shortened cuts a server's text off after maxQuoted.
+func shortened(text string) string {
+	if len(text) > maxQuoted {
+		return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
+	}
+	return text
+}
+
+// printable replaces what people cannot see, or a terminal could act on, in a server's text up to maxQuoted.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, shortened(text))
+}
+
+// CauseOf explains an error of this package's, whatever it is wrapped in.
+func CauseOf(err error) Cause {
+	d := &Dialer{}
+	if failed, ok := errors.AsType[*dialerError](err); ok {
+		d = failed.dialer
+	}
+	c := d.explain(err)
+	c.Problem = d.mask.Text(c.Problem)
+	return c
+}
+
+// dialerError is the failure of a session or of an attempt to open one, with its dialer, which knows what explains it.
+type dialerError struct {
+	error
+
+	dialer *Dialer
+}
+
+func (e *dialerError) Unwrap() error { return e.error }
+
+// failure returns an error as it leaves the package: without secrets, and such that [CauseOf] can explain it. What a server
+// answered explains itself.
+func (d *Dialer) failure(err error) error {
+	if _, answered := err.(*wire.Error); err == nil || answered { //nolint:errorlint // of a wrapped one, what it is wrapped in says more
+		return d.mask.Error(err)
+	}
+	return &dialerError{d.mask.Error(err), d}
+}
+
+func (d *Dialer) explain(err error) Cause {
+	for _, explain := range []func(error) (Cause, bool){
+		d.childCause, d.tokenCause, d.tlsCause, d.networkCause, d.timeoutCause, d.statusCause, d.answerCause,
+	} {
+		if c, ok := explain(err); ok {
+			return c
+		}
+	}
+	return newCause(UnexplainedFailure, err.Error())
+}
+
+// place returns host and port of the server, as far as they may be shown.
+func (d *Dialer) place() string {
+	u := d.visibleURL()
+	switch {
+	case u == nil:
+		return "the address in url"
+	case u.Port() != "":
+		return u.Host
+	case u.Scheme == "https":
+		return net.JoinHostPort(u.Hostname(), "443")
+	}
+	return net.JoinHostPort(u.Hostname(), "80")
+}
+
+// visibleURL returns the server's URL, or nil if that is sensitive.
+func (d *Dialer) visibleURL() *url.URL {
+	if len(d.server.URLs) == 0 || d.server.URLs[0] != d.address {
+		return nil
+	}
+	u, err := url.Parse(d.address)
+	if err != nil {
+		return nil
+	}
+	return u
+}
+
+// childCause explains why a child process does not serve.
+func (d *Dialer) childCause(err error) (Cause, bool) {
+	if d.server.Transport != config.Stdio {
+		return Cause{}, false
+	}
+	program, said := d.server.Program(), d.output.Load()
+	if start, ok := errors.AsType[*startError](err); ok {
+		return startCause(program, d.server.Command[0], start.err), true
+	}
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		kind := Exited
+		if exit.atOnce {
+			kind = ExitedAtOnce
+		}
+		return newCause(kind, program, exit.status, exit.said), true
+	}
+	waited, ok := errors.AsType[*stageError](err)
+	switch {
+	case !ok || !errors.Is(err, context.DeadlineExceeded):
+		return Cause{}, false
+	case said.garbage() != "":
+		return newCause(NotMessages, program, quoted(said.garbage())), true
+	}
+	return newCause(SilentChild, program, waited.method, d.waited(waited)), true
+}
+
+// waited returns how long a request has been waited for.
+func (d *Dialer) waited(e *stageError) time.Duration {
+	switch {
+	case e.waited > 0:
+		return e.waited
+	case d.server.Transport == config.Stdio && (e.method == wire.Initialize || e.method == wire.Discover):
+		return handshakeTimeout
+	}
+	return d.server.Timeout
+}
+
+// startCause explains why a program could not be started. It is shown as program, and was started as path.
+func startCause(program, path string, err error) Cause {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return newCause(CommandNotFound, program)
+	case errors.Is(err, fs.ErrNotExist):
+		if _, missing := os.Stat(path); missing == nil { // the system says the same of a script whose interpreter is missing
+			return newCause(InterpreterGone, program)
+		}
+		return newCause(CommandMissing, program)
+	case errors.Is(err, fs.ErrPermission):
+		return newCause(CommandNotAllowed, program)
+	case errors.Is(err, syscall.ENOEXEC):
+		return newCause(CommandForeign, program)
+	}
+	return newCause(CommandFailed, program, err)
+}
+
+// tokenCause explains why there is no access token.
+func (d *Dialer) tokenCause(err error) (Cause, bool) {
+	if refused, ok := errors.AsType[*tokenRefusedError](err); ok {
+		return newCause(TokenRefused, refused), true
+	}
+	if failed, ok := errors.AsType[*tokenFailedError](err); ok {
+		return newCause(TokenNotFetched, failed), true
+	}
+	return Cause{}, false
+}
+
+// tlsCause explains why there is no TLS connection.
+func (d *Dialer) tlsCause(err error) (Cause, bool) {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
+		return newCause(NoTLS, d.place()), true
+	}
+	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
+		return newCause(CertificateName, d.place(), d.certificateNames(wrong.Certificate)), true
+	}
+	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return newCause(CertificateIssuer, d.place(), issuer(unknown.Cert)), true
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		if invalid.Reason == x509.Expired {
+			return newCause(CertificateTime, d.place(), validity(invalid.Cert)), true
+		}
+		return newCause(CertificateOther, d.place(), invalid), true
+	}
+	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return newCause(CertificateOther, d.place(), unverified.Err), true
+	}
+	// An alert of the server's has no exported type.
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+		if text := alert.Err.Error(); strings.Contains(text, "certificate") {
+			return newCause(CertificateRefused, d.place(), text), true
+		}
+		return newCause(TLSRefused, d.place(), alert.Err), true
+	}
+	return Cause{}, false
+}
+
+// certificateNames says for whom a certificate is, unless that would show a sensitive address.
+func (d *Dialer) certificateNames(c *x509.Certificate) string {
+	names := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if d.visibleURL() == nil || len(names) == 0 {
+		return ""
+	}
+	if len(names) > maxNames {
+		names = append(names[:maxNames], "…")
+	}
+	return fmt.Sprintf(" (%s)", printable(strings.Join(names, ", ")))
+}
+
+func issuer(c *x509.Certificate) string {
+	if c == nil || c.Issuer.CommonName == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", quoted(c.Issuer.CommonName))
+}
+
+func validity(c *x509.Certificate) string {
+	if time.Now().Before(c.NotBefore) {
+		return "is valid only from " + c.NotBefore.UTC().Format(time.RFC3339)
+	}
+	return "expired at " + c.NotAfter.UTC().Format(time.RFC3339)
+}
+
+// networkCause explains why there is no connection.
+func (d *Dialer) networkCause(err error) (Cause, bool) {
+	if unresolved, ok := errors.AsType[*resolveError](err); ok {
+		if unresolved.cause.IsNotFound {
+			return newCause(UnknownHost, d.place()), true
+		}
+		return newCause(NameService, d.place(), unresolved.cause.Err), true
+	}
+	if guarded, ok := errors.AsType[*guardError](err); ok {
+		return newCause(AddressNotAllowed, guarded), true
+	}
+	dial, dialed := errors.AsType[*net.OpError](err)
+	dialed = dialed && dial.Op == "dial"
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return newCause(ConnectionRefused, d.place()), true
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return newCause(NoRoute, d.place()), true
+	case dialed && dial.Timeout():
+		return newCause(ConnectTimeout, d.place(), dialTimeout), true
+	case strings.Contains(err.Error(), "TLS handshake timeout"): // net/http does not export its type
+		return newCause(TLSTimeout, d.place(), dialTimeout), true
+	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS alert
+		return newCause(NeedsTLS, d.place()), true
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, errStreamEnded):
+		return newCause(ConnectionBroke, d.place(), rootOf(err)), true
+	}
+	return Cause{}, false
+}
+
+// rootOf returns the innermost error, which names no addresses.
+func rootOf(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// timeoutCause says in which step the time was over.
+func (d *Dialer) timeoutCause(err error) (Cause, bool) {
+	waited, ok := errors.AsType[*stageError](err)
+	if !ok || !errors.Is(err, context.DeadlineExceeded) {
+		return Cause{}, false
+	}
+	switch waited.stage {
+	case stageConnect:
+		return newCause(ConnectTimeout, d.place(), d.waited(waited)), true
+	case stageTLS:
+		return newCause(TLSTimeout, d.place(), d.waited(waited)), true
+	case stageBody:
+		return newCause(EndOfAnswer, d.place(), waited.method, d.waited(waited)), true
+	case stageStream:
+		return newCause(StreamTimeout, d.place(), d.waited(waited)), true
+	case stageAnswer:
+	}
+	return newCause(AnswerTimeout, d.place(), waited.method, d.waited(waited)), true
+}
+
+// statusCause explains an HTTP status.
+func (d *Dialer) statusCause(err error) (Cause, bool) {
+	status, ok := errors.AsType[*StatusError](err)
+	if !ok {
+		return Cause{}, false
+	}
+	code, text := status.Status, http.StatusText(status.Status)
+	switch {
+	case status.wantsTLS:
+		return newCause(NeedsTLS, d.place()), true
+	case code == http.StatusUnauthorized && d.sendsCredential():
+		return newCause(CredentialRefused, status.shownChallenge()), true
+	case code == http.StatusUnauthorized:
+		return newCause(CredentialMissing, status.shownChallenge()), true
+	case code == http.StatusForbidden:
+		return newCause(AccessDenied, status.shownChallenge()), true
+	case code == http.StatusNotFound, code == http.StatusGone, code == http.StatusMethodNotAllowed:
+		path := "in url"
+		if u := d.visibleURL(); u != nil {
+			path = u.EscapedPath()
+		}
+		return newCause(NothingThere, path, code), true
+	case code == http.StatusTooManyRequests:
+		return newCause(TooManyRequests), true
+	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+		return newCause(BehindProxy, code, text), true
+	case code/100 == 3:
+		to := ""
+		if status.location != "" && d.visibleURL() != nil {
+			to = ", to " + printable(status.location)
+		}
+		return newCause(Redirected, code, to), true
+	case code/100 == 5:
+		return newCause(ServerFails, code, text), true
+	}
+	return newCause(RequestRefused, code, text), true
+}
+
+// sendsCredential reports whether the configuration has a credential for the server.
+func (d *Dialer) sendsCredential() bool {
+	if d.server.OAuth != nil {
+		return true
+	}
+	for name := range d.server.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return true
+		}
+	}
+	return false
+}
+
+// answerCause explains an answer that cannot be used.
+func (d *Dialer) answerCause(err error) (Cause, bool) {
+	if nonsense, ok := errors.AsType[*ProtocolError](err); ok {
+		if nonsense.contentType == "text/html" || nonsense.contentType == "application/xhtml+xml" {
+			return newCause(WebPage, nonsense.contentType), true
+		}
+		return newCause(NotMCP, nonsense.problem), true
+	}
+	if list, ok := errors.AsType[*ListError](err); ok {
+		return newCause(ListNotUsable, list), true
+	}
+	if answer, ok := errors.AsType[*wire.Error](err); ok {
+		return newCause(AnsweredWithError, fmt.Sprintf("%d %s", answer.Code, quoted(answer.Message))), true
+	}
+	if errors.Is(err, ErrSessionLost) {
+		return newCause(SessionLost), true
+	}
+	return Cause{}, false
+}
