@@ -385,3 +385,18 @@ func TestChild_ThatPrintsOnlyGarbageIsStopped(t *testing.T) {
 		t.Errorf("problem %+v, want unreachable", problem)
 	}
 }
+
+func TestChild_LogsARepeatedLineOnce(t *testing.T) {
+	t.Parallel()
+	u := upstreamtest.Child(t, "scripted", "script")
+	u.Command = []string{"sh", "-c", "echo first >&2; for i in 1 2 3 4 5 6 7 8 9; do echo again >&2; done; echo last >&2; exit 1"}
+	var log lockedBuffer
+	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
+	run(t, c)
+	upstreamtest.Eventually(t, "its last line is logged", func() bool { return c.State().Problem != nil && strings.Contains(log.String(), "line=last") })
+	for _, line := range []string{"line=first", "line=again", "line=last"} {
+		if n := strings.Count(log.String(), line); n != 1 {
+			t.Errorf("%s is logged %d times:\n%s", line, n, log.String())
+		}
+	}
+}

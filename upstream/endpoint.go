@@ -137,7 +137,6 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	e.health.setBreaker(gobreaker.StateClosed)
 	e.replace(conn)
 	e.update(func(s *status) { s.Connected, s.Revision, s.Promptless = true, session.Revision, session.Promptless() })
-	e.logger.InfoContext(ctx, "upstream connected", slog.String("revision", session.Revision))
 
 	// Whichever of them finds the session broken ends the others.
 	group, ctx := errgroup.WithContext(ctx)

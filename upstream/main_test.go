@@ -180,7 +180,7 @@ func (s script) get(m wire.Message, result func(string)) {
 	case "env":
 		result(`{"env":` + string(wire.Quote(strings.Join(os.Environ(), "\x00"))) + `}`)
 	case "hang":
-		fmt.Fprintln(os.Stderr, "hanging")
+		fmt.Fprintf(os.Stderr, "hanging %s\n", m.ID) // the log collapses equal lines
 	case "deaf":
 		fmt.Fprintln(os.Stderr, "deaf now")
 		select {}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -207,6 +208,9 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 		return 0, ctx.Err()
 	}
 	if err == nil {
+		if !w.listed { // one line for each session, once all of it is known
+			e.logger.InfoContext(ctx, "upstream connected", slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
+		}
 		w.listed, w.ttl = true, list.TTL
 		e.publish(ctx, list.Definitions, w.lifetime())
 		return list.Bytes, nil

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 
 // logger returns a logger that writes to standard error, because standard output belongs to results and to stdio clients.
 func (a *app) logger() (*slog.Logger, error) {
-	handler, err := a.logHandler(a.err)
+	handler, err := a.logHandler(a.logOutput())
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +43,7 @@ func (a *app) servingLogger() (logger *slog.Logger, flush func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := newLogWriter(a.err, func(dropped int) {
+	w := newLogWriter(a.logOutput(), func(dropped int) {
 		direct.Warn("log records dropped: standard error is not read fast enough", slog.Int("count", dropped))
 	})
 	handler, err := a.logHandler(w)
@@ -51,10 +53,34 @@ func (a *app) servingLogger() (logger *slog.Logger, flush func(), err error) {
 	return slog.New(&traceHandler{handler}), w.flush, nil
 }
 
+// logsForPeople reports whether a person reads the log as it is written: at a terminal, unless --log-format says otherwise.
+func (a *app) logsForPeople() bool {
+	_, isTerminal := terminalWidth(a.raw.err)
+	return isTerminal && !a.flags.Changed("log-format")
+}
+
+// logOutput returns where the log goes.
+func (a *app) logOutput() io.Writer {
+	if a.logsForPeople() {
+		return a.raw.err // because of the colours: its handler lets nothing else act on the terminal
+	}
+	return a.err
+}
+
+// logStart logs what is being run: the first line of the log.
+func logStart(ctx context.Context, logger *slog.Logger, path string, cfg *config.Config) {
+	logger.InfoContext(ctx, "starting", slog.String("version", buildVersion()), slog.String("config", path),
+		slog.Int("teams", len(cfg.Teams)), slog.Int("upstreams", len(cfg.Upstreams())))
+}
+
 func (a *app) logHandler(w io.Writer) (slog.Handler, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
 		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error", a.logLevel)}
+	}
+	if a.logsForPeople() {
+		_, color := terminal(a.raw.err)
+		return newTerminalHandler(w, level, color), nil
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch a.logFormat {

@@ -50,6 +50,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	if err != nil {
 		return err
 	}
+	logStart(ctx, logger, a.config, cfg)
 	limitMemory(logger)
 	paceCollector()
 	// Before gateway.New, whose instruments find out once whether anybody traces.

@@ -57,6 +57,7 @@ func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 	if err != nil {
 		return err
 	}
+	logStart(ctx, logger, a.config, cfg)
 	credential, err := stdioCredential(cfg, as)
 	if err != nil {
 		return err

@@ -45,6 +45,8 @@ type Dialer struct {
 	// mask hides the server's secrets in errors; the logger has it too.
 	mask   config.Mask
 	logger *slog.Logger
+	// stderr is the logger of what children write to their stderr. A child that is started again and again says the same each time.
+	stderr *slog.Logger
 	// output is what the child that was started last has printed; nil before the first.
 	output atomic.Pointer[childOutput]
 }
@@ -66,9 +68,10 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 		if len(single) > 1 {
 			logger = logger.With(slog.String("endpoint", address))
 		}
+		masked := slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask})
 		d := &Dialer{
 			server: single[i], address: address, implementation: opts.implementation(), mask: mask,
-			logger: loglimit.New(slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask}), maxLogged),
+			logger: loglimit.New(masked, maxLogged), stderr: loglimit.New(loglimit.New(masked, 1, "line"), maxLogged),
 		}
 		if server.Transport != config.Stdio {
 			d.http = newHTTPClient(single[i], opts, tokens)
@@ -157,7 +160,7 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 	switch server.Transport {
 	case config.Stdio:
-		child, err := startChild(server, d.logger)
+		child, err := startChild(server, d.logger, d.stderr)
 		if err != nil {
 			return nil, err
 		}

@@ -46,11 +46,13 @@ type child struct {
 
 	command *exec.Cmd
 	// id is what the child's orphans are known by.
-	id         string
-	stdin      io.WriteCloser
-	stdout     *os.File
-	stderr     *os.File
-	logger     *slog.Logger
+	id     string
+	stdin  io.WriteCloser
+	stdout *os.File
+	stderr *os.File
+	logger *slog.Logger
+	// stderrLog is for what it writes to its stderr.
+	stderrLog  *slog.Logger
 	maxMessage int
 
 	// output is what the process printed, as far as it says why the process does not serve.
@@ -64,11 +66,11 @@ type child struct {
 }
 
 // startChild starts the process. Its working directory is the gateway's, and a relative command is relative to that.
-func startChild(server config.Upstream, logger *slog.Logger) (*child, error) {
+func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child, error) {
 	c := &child{
 		mux:     newMux(),
 		command: exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
-		logger:  logger, maxMessage: server.MaxMessage,
+		logger:  logger, stderrLog: stderrLog, maxMessage: server.MaxMessage,
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}),
 	}
 	c.command.Env = childEnvironment(server.Env)
@@ -243,7 +245,7 @@ func (c *child) logStderr() {
 		line, more, err := reader.ReadLine()
 		if text := string(bytes.TrimSpace(line)); text != "" && !continued {
 			c.output.addStderr(text)
-			c.logger.Info("stderr", slog.String("line", text))
+			c.stderrLog.Info("stderr", slog.String("line", text))
 		}
 		if err != nil {
 			return

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+)
+
+// terminalHandler is a slog.Handler for a person at a terminal: a short time, the level in colour, and what is wrong with an
+// upstream as a sentence. Text that is not the gateway's own cannot act on the terminal.
+type terminalHandler struct {
+	out   io.Writer
+	level slog.Level
+	color bool
+	// attrs are those of WithAttrs, group the prefix of further ones.
+	attrs []slog.Attr
+	group string
+
+	mu *sync.Mutex // serialises writes to out; derived handlers share it
+}
+
+func newTerminalHandler(out io.Writer, level slog.Level, color bool) *terminalHandler {
+	return &terminalHandler{out: out, level: level, color: color, mu: new(sync.Mutex)}
+}
+
+// Enabled implements slog.Handler.
+func (h *terminalHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+// Handle implements slog.Handler.
+func (h *terminalHandler) Handle(_ context.Context, r slog.Record) error {
+	line := &terminalLine{color: h.color}
+	line.paint(dim, r.Time.Format(time.TimeOnly))
+	line.text.WriteByte(' ')
+	line.level(r.Level)
+	line.text.WriteString(" " + shownText(r.Message))
+	attrs := slices.Clone(h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		a.Key = h.group + a.Key
+		attrs = append(attrs, a)
+		return true
+	})
+	line.attributes(attrs)
+	line.text.WriteString("\n" + line.below.String())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := io.WriteString(h.out, line.text.String())
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (h *terminalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	next.attrs = slices.Clone(h.attrs)
+	for _, a := range attrs {
+		a.Key = h.group + a.Key
+		next.attrs = append(next.attrs, a)
+	}
+	return &next
+}
+
+// WithGroup implements slog.Handler.
+func (h *terminalHandler) WithGroup(name string) slog.Handler {
+	next := *h
+	next.group += name + "."
+	return &next
+}
+
+// The colours of the terminal, as parameters of SGR (ECMA-48).
+const (
+	dim    = "2"
+	red    = "31"
+	yellow = "33"
+	green  = "32"
+)
+
+// terminalLine is a record as it is being written.
+type terminalLine struct {
+	color bool
+	text  strings.Builder
+	// below has values of several lines, which follow the line.
+	below strings.Builder
+}
+
+func (l *terminalLine) paint(color, text string) {
+	if !l.color {
+		l.text.WriteString(text)
+		return
+	}
+	l.text.WriteString("\x1b[" + color + "m" + text + "\x1b[0m")
+}
+
+// level writes a level in five columns.
+func (l *terminalLine) level(level slog.Level) {
+	color := green
+	switch {
+	case level >= slog.LevelError:
+		color = red
+	case level >= slog.LevelWarn:
+		color = yellow
+	case level < slog.LevelInfo:
+		color = dim
+	}
+	name := level.String()
+	l.paint(color, name+strings.Repeat(" ", max(0, len("ERROR")-len(name))))
+}
+
+// attributes writes attributes. Those that explain trouble become a sentence, which says the same as error in better words.
+func (l *terminalLine) attributes(attrs []slog.Attr) {
+	value := func(key string) string {
+		for _, a := range attrs {
+			if a.Key == key {
+				return shownText(a.Value.Resolve().String())
+			}
+		}
+		return ""
+	}
+	if cause := value("cause"); cause != "" {
+		l.text.WriteString(": " + value("upstream") + inBrackets(value("place")) + ": " + cause)
+		if remedy := value("remedy"); remedy != "" {
+			l.text.WriteString("; " + remedy)
+		}
+		attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool {
+			return slices.Contains([]string{"upstream", "team", "place", "reason", "cause", "remedy", "error"}, a.Key)
+		})
+	}
+	for _, a := range attrs {
+		text := a.Value.Resolve().String()
+		if lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n"); len(lines) > 1 {
+			for _, line := range lines {
+				l.below.WriteString("    " + shownText(line) + "\n")
+			}
+			continue
+		}
+		l.text.WriteByte(' ')
+		l.paint(dim, shownText(a.Key)+"=")
+		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || r == '"' || r == '=' || !unicode.IsPrint(r) }) {
+			text = strconv.Quote(text)
+		}
+		l.text.WriteString(text)
+	}
+}
+
+// shownText replaces what a terminal could act on.
+func shownText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
