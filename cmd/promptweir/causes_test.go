@@ -32,11 +32,12 @@ import (
 //   - explains BLOCK CONDITION CAUSE REMEDY configures an upstream with the lines of a block, between which is \n, and runs list
 //     and serve. The standard error of list, the log of serve and its /readyz must all name the place, the cause and the remedy.
 //   - reports BLOCK TEXT does the same for what is reported of an upstream that works.
+//   - upstream BLOCK writes that configuration only.
 //   - listens ADDRESS writes the configuration taken, whose endpoint is to listen there, and elsewhere, whose admin listener is.
 func TestCauses_AreExplainedInTheListTheLogAndReadyz(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/causes", RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"peer": startPeer(t), "explains": explains, "reports": reports, "listens": listens},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"peer": startPeer(t), "explains": explains, "reports": reports, "listens": listens, "upstream": configures},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
@@ -98,6 +99,11 @@ func listens(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(os.MkdirAll(ts.MkAbs(folder), 0o700))
 		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(folder), "gateway.hcl"), fmt.Appendf(nil, text, args[0]), 0o600))
 	}
+}
+
+// configures implements the command upstream.
+func configures(ts *testscript.TestScript, _ bool, args []string) {
+	configureWiki(ts, strings.ReplaceAll(args[0], "$URL", ts.Getenv("URL")))
 }
 
 // configureWiki writes a configuration whose one upstream has the lines of a block.
@@ -334,6 +340,10 @@ func illHandler(kind string) http.Handler {
 			reply(w, request.ID, strings.Replace(initialized, "prompts", "tools", 1))
 		case request.Method == "initialize":
 			reply(w, request.ID, initialized)
+		case request.Method == "prompts/get":
+			<-r.Context().Done()
+		case kind == "get-hangs" && request.Method == "prompts/list":
+			reply(w, request.ID, `"result":{"prompts":[{"name":"a"}]}`)
 		case request.Method != "prompts/list":
 			reply(w, request.ID, `"result":{}`)
 		case kind == "half":

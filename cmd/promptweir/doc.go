@@ -11,7 +11,8 @@
 //	                 import, client
 //
 // Promises:
-//   - The exit code is 0 for success, 1 for a failure or a finding, 2 for wrong usage, and 130 after Ctrl-C at a question.
+//   - The exit code is 0 for success, 1 for a failure or a finding, 2 for wrong usage, and 130 for a command that was
+//     interrupted.
 //   - Standard output carries results only. Logs, diagnostics and errors go to standard error.
 //   - Nothing is printed that acts on a terminal or that people cannot see: in its place stands U+FFFD, in JSON an escape.
 //   - A command that reads a configuration starts and contacts nothing unless it serves, --live says so, or what it prints

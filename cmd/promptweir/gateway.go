@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -16,10 +17,16 @@ import (
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
 )
 
-// settleBound is how long a command waits until each upstream has been listed or has failed.
-const settleBound = 30 * time.Second
+const (
+	// settleBound is how long a command waits until each upstream has been listed or has failed.
+	settleBound = 30 * time.Second
+	// progressAfter is how long it waits before it tells a person for which of them.
+	progressAfter = 300 * time.Millisecond
+)
 
 // servingOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
 // lists in state_dir and can reload.
@@ -97,10 +104,44 @@ func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*g
 	})
 }
 
+// showProgress waits a moment for the upstreams, and writes a line for each that takes longer.
+func showProgress(ctx context.Context, w io.Writer, g *gateway.Gateway) {
+	early, cancel := context.WithTimeout(ctx, progressAfter)
+	defer cancel()
+	g.Settle(early)
+	s := g.Snapshot()
+	for i, state := range s.States {
+		if u := &s.Upstreams[i]; !state.Tried && ctx.Err() == nil {
+			fmt.Fprintf(w, "promptweir: waiting for %s: %s\n", u.Name, oneLine(u.Address(), maxReport))
+		}
+	}
+}
+
+// explained says of an upstream that did not answer what list would say of it. It returns other errors as they are.
+func explained(s *snapshot.Snapshot, err error) error {
+	failed, ok := errors.AsType[*upstream.Unavailable](err)
+	if !ok {
+		return err
+	}
+	for _, t := range s.Troubles() {
+		if t.Upstream == failed.Upstream {
+			return errors.New(oneLine(t.String(), maxReport))
+		}
+	}
+	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == failed.Upstream })
+	if at < 0 {
+		return err
+	}
+	return errors.New(oneLine(fmt.Sprintf("%s (%s) does not answer: %s", failed.Upstream, s.Upstreams[at].Place, failed.Cause()), maxReport))
+}
+
 // settle waits for the upstreams and prints which of them could not be listed. If none could, that is an error.
 func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	bound, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()
+	if _, isTerminal := terminalWidth(a.raw.err); isTerminal {
+		showProgress(bound, a.err, g)
+	}
 	g.Settle(bound)
 	if err := ctx.Err(); err != nil {
 		return err

@@ -47,7 +47,8 @@ func (s gatewaySource) complete(ctx context.Context, params wire.Object) []strin
 }
 
 func (s gatewaySource) get(ctx context.Context, _ string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
-	return s.Get(ctx, s.principal, params, reply)
+	got, err := s.Get(ctx, s.principal, params, reply)
+	return got, explained(s.Snapshot(), err)
 }
 
 // sessionSource is a server at --url.

@@ -16,8 +16,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1 // also if a command found something, such as a difference with --exit-code
 	exitUsage  = 2
-	// exitInterrupted is what a shell makes of a program that SIGINT has ended.
-	exitInterrupted = 130
+	exitSignal = 128 // plus the number of the signal that ended a command before it was done
 )
 
 func main() {
@@ -31,7 +30,20 @@ func main() {
 // signalError is the cause with which a signal ends the process's context.
 type signalError struct{ os.Signal }
 
-func (e *signalError) Error() string { return e.String() }
+func (e *signalError) Error() string {
+	if e.Signal == os.Interrupt {
+		return "interrupted"
+	}
+	return e.String()
+}
+
+// exitCode is what shells report for a process that the signal ends.
+func (e *signalError) exitCode() int {
+	if e.Signal == os.Interrupt {
+		return exitSignal + int(syscall.SIGINT)
+	}
+	return exitSignal + int(syscall.SIGTERM)
+}
 
 // untilSignal returns a context that ends at SIGINT or SIGTERM. A second one of them ends the process at once.
 func untilSignal() context.Context {
@@ -52,16 +64,20 @@ func run(ctx context.Context, args []string, std streams) int {
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	usage, wrongUsage := errors.AsType[*usageError](err)
+	by, stopped := errors.AsType[*signalError](context.Cause(ctx))
 	switch {
 	case err == nil:
 		return exitDone
+	case stopped && !wrongUsage:
+		fmt.Fprintf(std.err, "promptweir: %s\n", by)
+		return by.exitCode()
 	case wrongUsage:
 		path := strings.Fields(strings.TrimSuffix(command.CommandPath(), " help"))
 		fmt.Fprintf(std.err, "promptweir: %s\nSee '%s'.\n", usage.problem, strings.Join(slices.Insert(path, 1, "help"), " "))
 		return exitUsage
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintf(std.err, "promptweir: %v\n", err)
-		return exitInterrupted
+		return exitSignal + int(syscall.SIGINT)
 	case !errors.Is(err, errReported):
 		fmt.Fprintf(std.err, "promptweir: %v\n", err)
 	}
