@@ -136,7 +136,10 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	}
 	e.health.setBreaker(gobreaker.StateClosed)
 	e.replace(conn)
-	e.update(func(s *status) { s.Connected, s.Revision, s.Promptless = true, session.Revision, session.Promptless() })
+	e.update(func(s *status) {
+		s.Connected, s.Revision, s.Transport, s.Promptless = true, session.Revision, session.Transport(), session.Promptless()
+		s.ClockOffset = session.ClockOffset()
+	})
 
 	// Whichever of them finds the session broken ends the others.
 	group, ctx := errgroup.WithContext(ctx)

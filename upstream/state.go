@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
@@ -49,8 +50,12 @@ type EndpointState struct {
 	Address string
 	// Connected is true while there is a session with the endpoint.
 	Connected bool
-	// Revision is that of the present or last session; empty before the first.
-	Revision string
+	// Revision and Transport are those of the present or last session; empty before the first.
+	Revision  string
+	Transport config.Transport
+	// ClockOffset is by how much the server's clock was ahead of this machine's when the session began, to the second; 0 where
+	// the server did not tell its time.
+	ClockOffset time.Duration
 	// Promptless is set if the server of the present or last session declares no prompts.
 	Promptless *Cause
 	// Problem is why the endpoint's list is not fresh, or else why calls to it fail; nil where neither is the case.

@@ -306,6 +306,8 @@ func illHandler(kind string) http.Handler {
 			return
 		case "401":
 			w.Header().Set("WWW-Authenticate", `Bearer realm="wiki", scope="prompts"`)
+		case "behind": // its clock is
+			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 		case "429":
 			w.Header().Set("Retry-After", "60")
 		case "stream": // HTTP+SSE that never says where to send messages
@@ -342,7 +344,7 @@ func illHandler(kind string) http.Handler {
 			reply(w, request.ID, initialized)
 		case request.Method == "prompts/get":
 			<-r.Context().Done()
-		case kind == "get-hangs" && request.Method == "prompts/list":
+		case (kind == "get-hangs" || kind == "behind") && request.Method == "prompts/list":
 			reply(w, request.ID, `"result":{"prompts":[{"name":"a"}]}`)
 		case request.Method != "prompts/list":
 			reply(w, request.ID, `"result":{}`)

@@ -22,6 +22,6 @@
 // descriptors_unix.go, descriptors_windows.go, certificate.go, service_manager.go, pprof.go, memory.go, telemetry.go, list.go,
 // list_filter.go, list_print.go, table.go, get.go, get_source.go, get_ask.go, get_elicit.go, person.go, person_unix.go,
 // person_windows.go, get_save.go, query.go, explain.go, diff.go, lock.go, list_source.go, gateway.go, principal.go, probe.go,
-// probe_oauth.go, session.go, validate.go, fmt.go, replace_file.go, token.go, init.go, import.go, client.go, completion.go,
+// probe_oauth.go, session.go, validate.go, validate_live.go, fmt.go, replace_file.go, token.go, init.go, import.go, client.go, completion.go,
 // complete.go, version.go, load.go, app.go, log.go, log_terminal.go, output_flag.go, output.go, dumpable_linux.go, dumpable_other.go
 package main

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -20,22 +21,27 @@ type validateFlags struct {
 
 	output string
 	strict bool
+	live   bool
 }
 
 func (a *app) validateCommand() *cobra.Command {
 	v := &validateFlags{app: a}
 	command := &cobra.Command{
-		Use: "validate", Short: "Check a configuration without starting or contacting anything", Args: takes(cobra.NoArgs),
+		Use: "validate", Short: "Check a configuration and, with --live, its upstreams", Args: takes(cobra.NoArgs),
 		Long: "Check a configuration, and the files of its prompts, without starting or contacting anything.\n\n" +
 			"All errors are reported in one run, each with its place and a remedy. Unset environment variables are warnings. With --strict, " +
 			"other warnings fail too.\n\n" +
+			"With --live, connect to the upstreams, start those with a command, and print a checklist: how each was reached, what it has, " +
+			"which rules and blocks do not fit, and whether the gateway could listen.\n\n" +
 			"With -o json, the result has each diagnostic with its range. With -o github, each is an annotation of a pull request.",
 		Example: "  promptweir validate --config promptweir\n" +
+			"  promptweir validate --config promptweir --live\n" +
 			"  promptweir validate --config promptweir --strict -o github",
 		SuggestFor: []string{"check", "lint", "doctor", "test", "verify"},
-		RunE:       func(*cobra.Command, []string) error { return v.validate() },
+		RunE:       func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
 	command.Flags().BoolVar(&v.strict, "strict", false, "fail on warnings, except about unset environment variables")
+	command.Flags().BoolVar(&v.live, "live", false, "connect to the upstreams, and print a checklist; starts those with a command")
 	addOutput(command, &v.output, formatText, formatJSON, formatGitHub)
 	return command
 }
@@ -48,6 +54,16 @@ type validation struct {
 	teams, upstreams int
 	// folders is how many of the upstreams have their prompts in files, and prompts how many prompts these are.
 	folders, prompts int
+}
+
+func (v *validateFlags) run(ctx context.Context) error {
+	switch {
+	case !v.live:
+		return v.validate()
+	case v.output == formatGitHub, v.strict:
+		return &usageError{"--live prints a checklist: use it without --strict and -o github"}
+	}
+	return v.validateLive(ctx, v.output == formatJSON)
 }
 
 func (v *validateFlags) validate() error {

@@ -31,6 +31,8 @@ type httpTransport struct {
 
 	receive func(*wire.Message)
 	agreed  atomic.Pointer[agreedHeaders]
+	// clockOffset is that of [Session.ClockOffset]. Only a handshake sets it.
+	clockOffset time.Duration
 	// position is how far the standalone stream was read.
 	position streamPosition
 
@@ -188,6 +190,9 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 		r.response, err = t.readRefusal(came, id)
 		return err
 	}
+	if t.agreed.Load().revision == "" {
+		t.clockOffset = clockOffset(came.Header)
+	}
 	if r.method == wire.Initialize {
 		// Before the body is read: the server may send requests on its stream, whose replies must name the session.
 		t.setHeaders("", came.Header.Get(wire.HeaderSessionID))
@@ -244,6 +249,15 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 		refusal.unnamed = answer // a 5xx error that names no request may be a proxy's
 	}
 	return nil, refusal
+}
+
+// clockOffset returns by how much the server's clock is ahead, by the Date of its response (RFC 9110, section 6.6.1).
+func clockOffset(header http.Header) time.Duration {
+	told, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return time.Until(told).Round(time.Second)
 }
 
 // saysPlainHTTP reports whether a refusal is how servers of HTTPS answer plain HTTP: those of Go, nginx and Apache say so.

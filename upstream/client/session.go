@@ -120,6 +120,15 @@ func (s *Session) MayBeLegacyToo() bool { return wire.Modern(s.Revision) && s.di
 // Transport returns the transport by which the server was reached.
 func (s *Session) Transport() config.Transport { return s.server.Transport }
 
+// ClockOffset returns by how much the server's clock was ahead of this machine's when it answered the handshake, to the second. It
+// is 0 where the server did not tell its time, as no child process does.
+func (s *Session) ClockOffset() time.Duration {
+	if t, ok := s.transport.(*httpTransport); ok {
+		return t.clockOffset
+	}
+	return 0
+}
+
 // Capabilities returns the capabilities object that the server declared, as it was sent.
 func (s *Session) Capabilities() jsontext.Value { return s.declared }
 

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+)
+
+const (
+	// maxClockOffset is how far a server's clock may differ from this machine's before it is worth a word: tokens that one of the
+	// two issues may not be valid yet, or any more, to the other.
+	maxClockOffset = 30 * time.Second
+	// healthTimeout is how long a gateway may take that already listens at an address of the configuration.
+	healthTimeout = 2 * time.Second
+)
+
+// checkStatus is the outcome of one check.
+type checkStatus string
+
+const (
+	checkOK      checkStatus = "ok"
+	checkWarning checkStatus = "warning"
+	checkError   checkStatus = "error"
+)
+
+// liveCheck is one line of the checklist.
+type liveCheck struct {
+	// Check is what was checked: upstream, report, pages, cursor_keys, listener or clock.
+	Check  string      `json:"check"`
+	Status checkStatus `json:"status"`
+	// Text says what was found and, unless all is well, what to do.
+	Text string `json:"text"`
+	// Upstream has what was found out about one; nil for other checks.
+	Upstream *checkedUpstream `json:"upstream,omitempty"`
+}
+
+// checkedUpstream is what is known of an upstream after its first list.
+type checkedUpstream struct {
+	Name  string `json:"name"`
+	Team  string `json:"team"`
+	Place string `json:"place"`
+	// Address has its sensitive parts masked; Transport and Revision are how the server was reached.
+	Address   string `json:"address"`
+	Transport string `json:"transport,omitempty"`
+	Revision  string `json:"revision,omitempty"`
+	// OffersPrompts is what the server declares. Prompts counts its list.
+	OffersPrompts bool `json:"offers_prompts"`
+	Prompts       int  `json:"prompts"`
+	// Milliseconds is how long it took from the start to the list, or to the failure.
+	Milliseconds int64  `json:"milliseconds"`
+	Reason       string `json:"reason,omitempty"`
+	Cause        string `json:"cause,omitempty"`
+	Remedy       string `json:"remedy,omitempty"`
+}
+
+// validateLive starts the upstreams, and prints a checklist of what is well and what is not. The error is errReported if anything is
+// wrong.
+func (a *app) validateLive(ctx context.Context, asJSON bool) error {
+	cfg, err := a.load(false)
+	if err != nil {
+		return err
+	}
+	checks := checkListeners(ctx, cfg) // before the gateway knows its own addresses
+	logger, err := a.quietLogger()
+	if err != nil {
+		return err
+	}
+	err = withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+		took := awaitEach(ctx, g)
+		checks = slices.Concat(checkUpstreams(g.Snapshot(), took), checkSnapshot(g.Snapshot()), checks)
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return a.printChecks(checks, asJSON)
+}
+
+// awaitEach waits until each upstream has been listed or has failed, and returns how long that took, by upstream.
+func awaitEach(ctx context.Context, g *gateway.Gateway) map[string]time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, settleBound)
+	defer cancel()
+	begun, took := time.Now(), map[string]time.Duration{}
+	for {
+		s := g.Snapshot()
+		for i, state := range s.States {
+			if _, known := took[s.Upstreams[i].Name]; state.Tried && !known {
+				took[s.Upstreams[i].Name] = time.Since(begun)
+			}
+		}
+		if s.AllTried() {
+			return took
+		}
+		select {
+		case <-s.Superseded():
+		case <-ctx.Done():
+			return took
+		}
+	}
+}
+
+// checkUpstreams returns a line for each upstream, and one for each replica in trouble.
+func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks []liveCheck) {
+	troubles := map[string][]snapshot.Trouble{}
+	for _, t := range s.Troubles() {
+		troubles[t.Upstream] = append(troubles[t.Upstream], t)
+	}
+	for i, state := range s.States {
+		u := &s.Upstreams[i]
+		found := checkedUpstream{
+			Name: u.Name, Team: u.Team, Place: u.Place.String(), Address: u.Address(), Revision: state.Revision,
+			OffersPrompts: state.Listed && state.Promptless == nil, Prompts: len(s.Definitions(i)), Milliseconds: took[u.Name].Milliseconds(),
+		}
+		if u.Files != nil {
+			found.Transport = string(u.Transport)
+		}
+		for _, e := range state.Endpoints { // the first that was reached speaks for all
+			found.Transport = cmp.Or(found.Transport, string(e.Transport))
+		}
+		for _, t := range troubles[u.Name] {
+			bad := found
+			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
+			checks = append(checks, liveCheck{"upstream", checkError, oneLine(t.String(), maxReport), &bad})
+		}
+		if len(troubles[u.Name]) == 0 {
+			checks = append(checks, liveCheck{"upstream", checkOK, found.String(), &found})
+		}
+		checks = append(checks, checkClock(u, state)...)
+	}
+	return checks
+}
+
+// String says how an upstream that works was reached, and what it has.
+func (u *checkedUpstream) String() string {
+	how := u.Address
+	switch u.Transport {
+	case "":
+	case string(config.NoServer):
+		how = "files " + how
+	default:
+		how += " over " + u.Transport
+	}
+	if u.Revision != "" {
+		how += ", revision " + u.Revision
+	}
+	return fmt.Sprintf("%s (%s): %s, %s, %d ms", u.Name, u.Place, oneLine(how, maxReport), count(u.Prompts, "prompt"), u.Milliseconds)
+}
+
+// checkClock returns a line for each server whose clock differs much.
+func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) {
+	for _, e := range state.Endpoints {
+		if e.ClockOffset.Abs() <= maxClockOffset {
+			continue
+		}
+		direction := "ahead of"
+		if e.ClockOffset < 0 {
+			direction = "behind"
+		}
+		checks = append(checks, liveCheck{"clock", checkWarning, fmt.Sprintf(
+			"%s (%s): the clock of %s is %s %s this machine's; correct whichever is wrong, or tokens are refused that are valid",
+			u.Name, u.Place, e.Address, e.ClockOffset.Abs(), direction), nil})
+	}
+	return checks
+}
+
+// checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the configuration.
+func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
+	for _, r := range s.Reports() {
+		checks = append(checks, liveCheck{"report", checkError, oneLine(r.Text, maxReport), nil})
+	}
+	cfg := &s.Config.Gateway
+	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
+		checks = append(checks, liveCheck{"pages", checkWarning, fmt.Sprintf("who sees all %d prompts gets more than one page of %d, and these "+
+			"clients read the first only: %s; raise page_size in the block gateway, or show fewer prompts to each",
+			n, cfg.PageSize, catalog.FirstPageOnly), nil})
+	}
+	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 && !isLoopback(host) {
+		checks = append(checks, liveCheck{"cursor_keys", checkWarning, "cursor_keys is not set in the block gateway: replicas, and the " +
+			"gateway after a restart, refuse each other's cursors and sessions; make one with: openssl rand -base64 32", nil})
+	}
+	return checks
+}
+
+// isLoopback reports whether a host is this machine, seen from itself only.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkListeners returns a line for each address that the gateway would listen on: whether it is free, or used by a gateway that
+// already runs.
+func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
+	runs := gatewayRuns(ctx, cfg.Admin.Listen)
+	check := func(block, address string, place config.Place) liveCheck {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		switch {
+		case err == nil:
+			_ = listener.Close()
+			return liveCheck{"listener", checkOK, fmt.Sprintf("%s of the block %s can be listened on", address, block), nil}
+		case runs && errors.Is(err, syscall.EADDRINUSE):
+			return liveCheck{"listener", checkOK, fmt.Sprintf("a gateway listens on %s of the block %s", address, block), nil}
+		}
+		return liveCheck{"listener", checkError, listenError(block, address, place, err).Error(), nil}
+	}
+	return []liveCheck{check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place), check("admin", cfg.Admin.Listen, cfg.Admin.Place)}
+}
+
+// gatewayRuns reports whether something that answers like a gateway listens on the admin listener's address.
+func gatewayRuns(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 10))
+	return response.StatusCode == http.StatusOK && string(body) == "ok\n"
+}
+
+// printChecks prints the checklist, and what it comes to. The error is errReported if anything is wrong.
+func (a *app) printChecks(checks []liveCheck, asJSON bool) error {
+	counts := map[checkStatus]int{}
+	for _, c := range checks {
+		counts[c.Status]++
+	}
+	if asJSON {
+		result := struct {
+			Valid  bool        `json:"valid"`
+			Checks []liveCheck `json:"checks"`
+		}{counts[checkError] == 0, checks}
+		if err := printJSON(a.out, result); err != nil {
+			return err
+		}
+	} else {
+		var text strings.Builder
+		for _, c := range checks {
+			fmt.Fprintf(&text, "%-7s  %s\n", c.Status, c.Text)
+		}
+		fmt.Fprintf(&text, "%s: %s\n", a.config, summaryOf(counts))
+		if _, err := io.WriteString(a.out, text.String()); err != nil {
+			return err
+		}
+	}
+	if counts[checkError] > 0 {
+		return errReported
+	}
+	return nil
+}
+
+// summaryOf counts the checks by their outcome.
+func summaryOf(counts map[checkStatus]int) string {
+	if len(counts) == 1 && counts[checkOK] > 0 {
+		return "all " + strconv.Itoa(counts[checkOK]) + " checks passed"
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		switch n := counts[status]; status {
+		case checkOK:
+			parts = append(parts, fmt.Sprintf("%d ok", n))
+		case checkError, checkWarning:
+			parts = append(parts, count(n, string(status)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
