@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,103 +15,244 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
+// explainFlags are the flags of explain.
+type explainFlags struct {
+	listSource
+	principalFlags
+
+	output string
+}
+
 func (a *app) explainCommand() *cobra.Command {
-	source, flags := &listSource{app: a}, &principalFlags{}
+	e := &explainFlags{listSource: listSource{app: a}}
 	command := &cobra.Command{
 		Use: "explain NAME", Short: "Explain whether a principal sees a prompt, and which rule decides",
-		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides.\n\n" +
+		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides; without --as, who sees it.\n\n" +
 			"Each step is printed with the place of its rule; the deciding one is marked with *. Without --state or --live, only the " +
-			"configuration is evaluated. With them, explain also prints which upstreams offer the prompt.",
+			"configuration is evaluated. With them, explain also prints which upstreams offer the prompt. The exit code is 1 if the " +
+			"prompt is not visible.",
 		Example: "  promptweir explain billing.invoice --config promptweir --as user:bob,group:support\n" +
-			"  promptweir explain billing.invoice --config promptweir --as user:bob --live",
+			"  promptweir explain billing.invoice --config promptweir --live",
 		SuggestFor: []string{"why"},
 		Args:       takes(cobra.ExactArgs(1)),
-		RunE:       func(cmd *cobra.Command, args []string) error { return source.explain(cmd.Context(), args[0], flags) },
+		RunE:       func(cmd *cobra.Command, args []string) error { return e.explain(cmd.Context(), args[0]) },
 	}
-	flags.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments; required with an auth block")
-	source.addTo(command)
+	e.principalFlags.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")
+	e.listSource.addTo(command)
+	addOutput(command, &e.output, formatText, formatJSON)
 	command.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return (&query{listSource: *source}).completePrompts(1)(cmd, args, word)
+		return (&query{listSource: e.listSource}).completePrompts(1)(cmd, args, word)
 	}
 	return command
 }
 
-func (l *listSource) explain(ctx context.Context, name string, flags *principalFlags) error {
-	if err := l.check(); err != nil {
+func (e *explainFlags) explain(ctx context.Context, name string) error {
+	if e.claims != "" && e.as == "" {
+		return errClaimsWithoutAs
+	}
+	if err := e.check(); err != nil {
 		return err
 	}
-	cfg, err := l.load(!l.live)
+	cfg, err := e.load(!e.live)
 	if err != nil {
 		return err
 	}
-	principal, err := principalToExplain(cfg, flags)
+	principal, err := e.principalToExplain(cfg)
 	if err != nil {
 		return err
 	}
-	return l.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
-		explanations := inspect.Explain(s, principal, name)
-		if err := printExplanations(l.out, explanations, principal, name); err != nil {
-			return err
+	return e.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+		result := e.explanation(s, principal, name)
+		if e.output == formatJSON {
+			err = printJSON(e.out, result)
+		} else {
+			_, err = io.WriteString(e.out, result.String())
 		}
-		_, err := fmt.Fprintln(l.out, l.offered(s, explanations, name))
+		if err == nil && !result.Visible && !result.Undecided {
+			err = errReported
+		}
 		return err
 	})
 }
 
-// principalToExplain returns the principal of the flags. Without an auth block it defaults to an anonymous caller, as every
-// caller is then.
-func principalToExplain(cfg *config.Config, flags *principalFlags) (policy.Principal, error) {
-	switch {
-	case flags.as != "":
-		return flags.principal(cfg)
-	case flags.claims != "":
-		return policy.Principal{}, errClaimsWithoutAs
-	case cfg.Auth != nil:
-		return policy.Principal{}, &usageError{"the configuration has an auth block: --as PRINCIPAL is required"}
-	}
-	return policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, nil
+// explanation is what explain prints.
+type explanation struct {
+	Name string `json:"name"`
+	// Principal is empty where it is about all principals.
+	Principal string `json:"principal,omitempty"`
+	// Visible says that the principal sees the prompt or, without one, that anybody does. Where it is not known whether an upstream
+	// offers the prompt, that is on condition that one does.
+	Visible bool `json:"visible"`
+	// Undecided is true where it is not visible, and that depends on something that is not known.
+	Undecided bool `json:"undecided,omitempty"`
+	// Offered says which upstreams offer the prompt, as far as that is known.
+	Offered string `json:"offered"`
+	// Upstreams are those that offer the prompt, or could.
+	Upstreams []explainedUpstream `json:"upstreams"`
 }
 
-// printExplanations prints one explanation for each upstream that the name could belong to.
-func printExplanations(w io.Writer, explanations []inspect.Explanation, principal policy.Principal, name string) error {
-	if len(explanations) == 0 {
-		_, err := fmt.Fprintf(w, "%s: no upstream has a prefix that matches this name, so no prompt can have it\n", name)
-		return err
+// explainedUpstream is what becomes of the name as the prompt of one upstream.
+type explainedUpstream struct {
+	Upstream string `json:"upstream"`
+	Team     string `json:"team"`
+	// Own is the upstream's own name for the prompt; empty where it is about all principals.
+	Own string `json:"own_name,omitempty"`
+	// Offers is "yes", "no" or "unknown".
+	Offers  string `json:"offers"`
+	Visible bool   `json:"visible"`
+	// Undecided is true where the decision depends on what is not known; then Visible is false.
+	Undecided bool `json:"undecided,omitempty"`
+	// verdict is the decision in words: where the upstream does not offer the prompt, what it would be.
+	verdict string
+	Rule    string          `json:"rule,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+	Steps   []explainedStep `json:"steps,omitempty"`
+	// Readers are who sees the prompt, where it is about all principals.
+	Readers []explainedReader `json:"readers,omitempty"`
+}
+
+type explainedStep struct {
+	Rule    string `json:"rule"`
+	Text    string `json:"text"`
+	Decides bool   `json:"decides,omitempty"`
+}
+
+type explainedReader struct {
+	Who  string `json:"who"`
+	Rule string `json:"rule"`
+}
+
+// explanation explains a name for a principal or, if it is nil, for all.
+func (e *explainFlags) explanation(s *snapshot.Snapshot, principal *policy.Principal, name string) *explanation {
+	result := &explanation{Name: name, Upstreams: []explainedUpstream{}}
+	explanations := inspect.Explain(s, policy.Principal{}, name)
+	if principal != nil {
+		result.Principal = principal.Subject
+		explanations = inspect.Explain(s, *principal, name)
+		for i := range explanations {
+			result.add(&explanations[i])
+		}
+	} else {
+		for _, r := range inspect.Readers(s, name) {
+			result.addReaders(&r)
+		}
 	}
+	result.Offered = e.offered(s, explanations, name)
+	return result
+}
+
+// add adds what becomes of the name for the principal.
+func (e *explanation) add(x *inspect.Explanation) {
+	u := explainedUpstream{
+		Upstream: x.Upstream, Team: x.Team, Own: x.Own, Offers: "yes", Visible: x.Visible && !x.Absent, Undecided: x.Depends,
+		Rule: x.Rule, Reason: x.Reason,
+	}
+	u.verdict = "not visible"
+	switch {
+	case x.Depends:
+		u.verdict = "possibly visible"
+	case x.Visible:
+		u.verdict = "visible"
+	}
+	switch {
+	case x.Absent:
+		u.Offers, u.Undecided = "no", false
+	case x.Unknown:
+		u.Offers = "unknown"
+	}
+	for _, step := range x.Chain {
+		u.Steps = append(u.Steps, explainedStep{step.Rule, step.Text, step.Decides})
+	}
+	e.Visible, e.Undecided = e.Visible || u.Visible, e.Undecided || u.Undecided
+	e.Upstreams = append(e.Upstreams, u)
+}
+
+// addReaders adds who sees the name.
+func (e *explanation) addReaders(r *inspect.Readership) {
+	u := explainedUpstream{Upstream: r.Upstream, Team: r.Team, Offers: "yes", Visible: len(r.Readers) > 0}
+	if r.Unknown {
+		u.Offers = "unknown"
+	}
+	for _, reader := range r.Readers {
+		u.Readers = append(u.Readers, explainedReader{reader.String(), reader.Rule})
+	}
+	e.Visible = e.Visible || u.Visible
+	e.Upstreams = append(e.Upstreams, u)
+}
+
+// String writes the explanation for a person: the whole truth first.
+func (e *explanation) String() string {
 	var text strings.Builder
-	for _, e := range explanations {
-		printExplanation(&text, &e, principal.Subject, name)
+	isOffered := slices.ContainsFunc(e.Upstreams, func(u explainedUpstream) bool { return u.Offers != "no" })
+	switch {
+	case len(e.Upstreams) == 0 && e.Principal != "":
+		fmt.Fprintf(&text, "no upstream offers %s: none has a prefix that matches this name, so no prompt can have it\n", e.Name)
+		return text.String()
+	case len(e.Upstreams) == 0:
+		fmt.Fprintf(&text, "nobody sees %s: %s\n", e.Name, e.Offered)
+		return text.String()
+	case !isOffered:
+		fmt.Fprintf(&text, "no upstream offers %s\n", e.Name)
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	for i := range e.Upstreams {
+		if e.Principal == "" {
+			e.writeReaders(&text, &e.Upstreams[i])
+		} else {
+			e.write(&text, &e.Upstreams[i])
+		}
+	}
+	fmt.Fprintln(&text, e.Offered)
+	return text.String()
 }
 
-func printExplanation(text *strings.Builder, e *inspect.Explanation, subject, name string) {
-	verdict := "not visible"
-	switch {
-	case e.Visible:
-		verdict = "visible"
-	case e.Depends:
-		verdict = "possibly visible"
-	}
-	rule := e.Rule
+// write writes what becomes of the name for the principal.
+func (e *explanation) write(text *strings.Builder, u *explainedUpstream) {
+	rule := u.Rule
 	if rule == "" {
 		rule = "no rule"
 	}
-	if e.Absent {
-		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n", name, subject, e.Upstream, e.Team, e.Own)
-		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", verdict, rule, e.Reason)
+	if u.Offers == "no" {
+		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n", e.Name, e.Principal, u.Upstream, u.Team, u.Own)
+		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", u.verdict, rule, u.Reason)
 	} else {
-		fmt.Fprintf(text, "%s is %s to %s, as %q of upstream %s (team %s)\n", name, verdict, subject, e.Own, e.Upstream, e.Team)
-		fmt.Fprintf(text, "  decided by %s: %s\n", rule, e.Reason)
+		fmt.Fprintf(text, "%s is %s to %s, as %q of upstream %s (team %s)\n", e.Name, u.verdict, e.Principal, u.Own, u.Upstream, u.Team)
+		fmt.Fprintf(text, "  decided by %s: %s\n", rule, u.Reason)
 	}
-	for _, step := range e.Chain {
+	for _, step := range u.Steps {
 		mark := " "
 		if step.Decides {
 			mark = "*"
 		}
 		fmt.Fprintf(text, "  %s %s: %s\n", mark, step.Rule, step.Text)
 	}
+}
+
+// writeReaders writes who sees the name.
+func (e *explanation) writeReaders(text *strings.Builder, u *explainedUpstream) {
+	if len(u.Readers) == 0 {
+		fmt.Fprintf(text, "nobody sees %s of upstream %s (team %s): no rule shows it\n", e.Name, u.Upstream, u.Team)
+		return
+	}
+	fmt.Fprintf(text, "%s of upstream %s (team %s) is visible to\n", e.Name, u.Upstream, u.Team)
+	for _, reader := range u.Readers {
+		fmt.Fprintf(text, "    %s: %s\n", reader.Rule, reader.Who)
+	}
+	if u.Offers == "unknown" {
+		fmt.Fprintln(text, "  its definition is not known: rules that read it are not counted")
+	}
+}
+
+// principalToExplain returns the principal of the flags, or nil for all principals. Without an auth block it defaults to an
+// anonymous caller, as every caller is then.
+func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal, error) {
+	switch {
+	case e.as != "":
+		principal, err := e.principal(cfg)
+		return &principal, err
+	case cfg.Auth != nil:
+		return nil, nil //nolint:nilnil // all principals
+	}
+	return &policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, nil
 }
 
 // offered returns a line that says which upstreams offer the name: a report about it if there is one, else its owners, else

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -100,12 +103,44 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			}
 			l.prompts = append(l.prompts, prompt)
 		}
+		l.partial = partialOf(s.Troubles())
 		for _, report := range s.Reports() {
 			fmt.Fprintln(q.err, "promptweir:", oneLine(report.Text, maxReport))
 		}
 		return nil
 	})
 	return l, err
+}
+
+// partialOf returns what a list says of upstreams in trouble, in the form in which a gateway says it to clients, with what operators
+// may know beside; nil for none.
+func partialOf(troubles []snapshot.Trouble) jsontext.Value {
+	type partial struct {
+		Upstream string          `json:"upstream"`
+		Endpoint string          `json:"endpoint,omitempty"`
+		Reason   upstream.Reason `json:"reason"`
+		Since    *time.Time      `json:"since,omitempty"`
+		Stale    bool            `json:"stale"`
+		Place    string          `json:"place"`
+		Cause    string          `json:"cause,omitempty"`
+		Remedy   string          `json:"remedy,omitempty"`
+	}
+	var all []partial
+	for _, t := range troubles {
+		p := partial{t.Upstream, t.Endpoint, cmp.Or(t.Reason, snapshot.Starting), nil, t.Listed, t.Place, t.Cause.Problem, t.Cause.Remedy}
+		if !t.Since.IsZero() {
+			p.Since = &t.Since
+		}
+		all = append(all, p)
+	}
+	if all == nil {
+		return nil
+	}
+	encoded, err := json.Marshal(all)
+	if err != nil {
+		return nil // impossible: it is text, times and truth values
+	}
+	return encoded
 }
 
 // reportPartial prints which upstreams' part of a gateway's list is not fresh.

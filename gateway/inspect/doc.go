@@ -3,5 +3,5 @@
 // It is for people: the commands list, explain, diff and lock. Every function evaluates snapshots and contacts nothing, so it
 // works on saved lists as well as on a running gateway.
 //
-// Reading order: inspect.go, explain.go, compare.go
+// Reading order: inspect.go, explain.go, readers.go, compare.go
 package inspect

@@ -22,6 +22,8 @@ type Trouble struct {
 	// Reason is empty while the upstream is still connecting; then Since is the zero time.
 	Reason upstream.Reason
 	Since  time.Time
+	// Listed is true where an earlier list is used meanwhile.
+	Listed bool
 	// Cause holds nothing secret, but is for operators only.
 	Cause upstream.Cause
 }
@@ -56,7 +58,7 @@ func (s *Snapshot) Troubles() (all []Trouble) {
 
 // troubleOf returns the trouble of an upstream or endpoint, if there is any.
 func troubleOf(u *config.Upstream, endpoint string, p *upstream.Problem, connected, listed, tried bool) []Trouble {
-	t := Trouble{Upstream: u.Name, Team: u.Team, Place: u.Place.String(), Endpoint: endpoint}
+	t := Trouble{Upstream: u.Name, Team: u.Team, Place: u.Place.String(), Endpoint: endpoint, Listed: listed}
 	switch {
 	case p == nil && !tried && !connected:
 		t.Condition = "is still connecting"
