@@ -74,7 +74,7 @@ func (q *query) withSessionFor(ctx context.Context, options client.SessionOption
 	}
 	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
 	if err != nil {
-		return fmt.Errorf("%s: %w", server.Name, err)
+		return connectError(server.Name, err)
 	}
 	defer session.Close()
 	return use(session)

@@ -30,6 +30,18 @@ func serverAt(what, address, token string) (config.Upstream, error) {
 	return server, nil
 }
 
+// connectError explains why the server at --url cannot be used.
+func connectError(name string, err error) error {
+	cause := client.CauseOf(err)
+	switch cause.Kind {
+	case client.CredentialMissing, client.CredentialRefused: // there is no block that could have a credential
+		cause.Remedy = "pass a token that it accepts with --token, or in PROMPTWEIR_TOKEN"
+	case client.UnexplainedFailure:
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return fmt.Errorf("%s: %s", name, cause)
+}
+
 // clientOptions returns the options of an MCP client. A nil logger discards.
 func clientOptions(logger *slog.Logger) client.Options {
 	return client.Options{Logger: logger, Name: gateway.Name, Version: buildVersion()}
