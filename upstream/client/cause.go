@@ -407,7 +407,7 @@ func (d *Dialer) networkCause(err error) (Cause, bool) {
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS alert
 		return newCause(NeedsTLS, d.place()), true
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, errStreamEnded):
+		errors.Is(err, errStreamEnded), errors.Is(err, net.ErrClosed), strings.Contains(err.Error(), "write tcp"): // net/http hides some causes
 		return newCause(ConnectionBroke, d.place(), rootOf(err)), true
 	}
 	return Cause{}, false
