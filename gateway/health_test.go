@@ -49,17 +49,18 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 		failure func(w http.ResponseWriter)
 		reason  string
 		breaker int64
+		cause   string
 	}{
-		"denied":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "denied", 0},
-		"limited": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, "rate_limited", 0},
+		"denied":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, "denied", 0, "the server wants a credential (HTTP 401)"},
+		"limited": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, "rate_limited", 0, "the server limits the rate of requests (HTTP 429)"},
 		"told to wait": {func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, "rate_limited", 0},
-		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0},
-		"no messages":   {nil, "bad_response", 0},
-		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2},
-		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2},
+		}, "rate_limited", 0, "the server limits the rate of requests (HTTP 429)"},
+		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0, "what answers does not speak MCP: the id of the response"},
+		"no messages":   {nil, "bad_response", 0, "the result of prompts/get has no array of messages"},
+		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2, "no more are sent for a while: the server fails (HTTP 500 Internal Server Error)"},
+		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2, "no more are sent for a while: the connection to "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log gatewaytest.Log
@@ -105,9 +106,10 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 			c.Call("prompts/list", "").Want(t, http.StatusOK, `"name":"p.a"`,
 				`"promptweir/partial":[{"upstream":"p","reason":"`+test.reason+`","since":"20`, `"stale":false,"failing":true}]`)
 			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK,
-				`"connected": true`, `"reason": "`+test.reason+`"`, `"since": "20`, `"failing": true`)
+				`"connected": true`, `"reason": "`+test.reason+`"`, `"since": "20`, `"failing": true`,
+				`"cause": "`, test.cause, `"remedy": "`)
 			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK,
-				"1 of 1 upstream in trouble", "connected, but gets fail", test.reason+" since <time>20")
+				"1 of 1 upstream in trouble", "connected, but gets fail", test.reason+" since <time>20", test.cause)
 			gauges := gaugesOf(t, reader)
 			since := gauges["promptweir.upstream.problem.since promptweir.reason="+test.reason+","+named]
 			if healthy := gauges["promptweir.upstream.healthy "+named]; healthy != 0 || since < begun.Unix() || since > time.Now().Unix() {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/files"
 )
@@ -25,12 +27,24 @@ func causeOf(reason Reason, err error) Cause {
 		}
 		return c
 	}
+	// A call that was not sent has the cause for which it was not.
+	if unsent, ok := errors.AsType[*noSessionError](err); ok && unsent.cause != nil {
+		return causeOf(reason, unsent.cause)
+	}
+	if unsent, ok := errors.AsType[*pausedError](err); ok {
+		return causeOf(reason, unsent.cause)
+	}
 	switch {
 	case reason == BreakerOpen:
-		return Cause{
+		c := Cause{
 			Kind: callsSuspended, Problem: "several calls in a row failed, so no more are sent for a while",
 			Remedy: "see in the log why they failed; cooldown in the breaker block says how long",
 		}
+		if err != nil && !errors.Is(err, gobreaker.ErrOpenState) && !errors.Is(err, gobreaker.ErrTooManyRequests) { // the last failure
+			last := client.CauseOf(err)
+			c.Problem, c.Remedy = c.Problem+": "+last.Problem, last.Remedy
+		}
+		return c
 	case reason == Overloaded:
 		return Cause{
 			Kind: tooManyCalls, Problem: "more calls than can be answered in time",
