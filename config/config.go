@@ -4,6 +4,8 @@ package config
 type Config struct {
 	Gateway Gateway
 	Admin   Admin
+	// Audit is nil without an audit block: nothing is recorded.
+	Audit *Audit
 	// Auth is nil if there is neither an auth block nor a client_ca_file: everyone is anonymous and in every team.
 	Auth *Auth
 	// Hides are the hide blocks outside of teams, in configuration order.

@@ -102,6 +102,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 			Place:          at(1),
 		},
 		Admin: Admin{Listen: "localhost:0", Place: at(18)},
+		Audit: &Audit{Path: "/var/log/promptweir/audit.jsonl", Arguments: AuditHash, Required: true, Access: true},
 		Auth: &Auth{
 			Anonymous: true,
 			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}, Place: at(21)}},
@@ -306,3 +307,14 @@ func writeFile(t testing.TB, path, content string) {
 }
 
 func newKey(bytes [32]byte) Key { return Key{bytes} }
+
+func TestAudit_WarnsWhereHashesDoNotLast(t *testing.T) {
+	const audit = "audit {\n  path = \"audit.jsonl\"\n  arguments = \"hash\"\n}\n"
+	keys := "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n"
+	for text, want := range map[string]int{audit: 1, audit + keys: 0} {
+		cfg, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
+		if got := diags.Warnings(); cfg == nil || len(got) != want {
+			t.Errorf("%s\n%v, warnings %q, want %d", text, diags.Err(), got, want)
+		}
+	}
+}

@@ -28,6 +28,7 @@ func rootSchema() hclread.Schema {
 		Blocks: []hclread.BlockSchema{
 			{Type: "gateway", Schema: gatewaySchema()},
 			{Type: "admin", Schema: adminSchema()},
+			{Type: "audit", Schema: auditSchema()},
 			{Type: "auth", Schema: authSchema()},
 			{Type: "hide", Labelled: true, Schema: hideSchema()},
 			{Type: "allow", Labelled: true, Schema: allowSchema()},
@@ -73,6 +74,10 @@ func (d *decoder) settings() *Config {
 		Gateway: only(d.Reader, "gateway", func(b *hclread.Block) Gateway { return decodeGateway(b, ids) }),
 		Admin:   only(d.Reader, "admin", decodeAdmin),
 	}
+	if len(d.Blocks("audit")) > 0 {
+		audit := only(d.Reader, "audit", decodeAudit)
+		cfg.Audit = &audit
+	}
 	if len(d.Blocks("auth")) > 0 {
 		auth := only(d.Reader, "auth", func(b *hclread.Block) Auth { return decodeAuth(b, ids) })
 		cfg.Auth = &auth
@@ -80,6 +85,7 @@ func (d *decoder) settings() *Config {
 	cfg.Auth = withCertificates(cfg.Auth, cfg.Gateway.TLS)
 	ids.check(d.Reader)
 	checkPublicURL(d.Reader, cfg)
+	checkAuditHash(d.Reader, cfg)
 	return cfg
 }
 

@@ -124,6 +124,7 @@ gateway {
     key_file  = "client.key"
   }
 }
+audit { path = "audit.jsonl" }
 auth {
   token "a" { sha256 = sha256("a") }
   token "b" { sha256 = sha256("b") }
@@ -161,6 +162,7 @@ const emptyBlocks = `
 gateway {
   tls {}
 }
+audit {}
 auth {
   token "t" {}
   jwt "j" {}
@@ -224,7 +226,7 @@ func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
 	cfg := d.config()
 	team := cfg.Teams[0]
 	blocks := map[string][]any{
-		"gateway": {cfg.Gateway}, "`tls` in `gateway`": {*cfg.Gateway.TLS, ServerTLS{}}, "admin": {cfg.Admin}, "auth": {*cfg.Auth},
+		"gateway": {cfg.Gateway}, "`tls` in `gateway`": {*cfg.Gateway.TLS, ServerTLS{}}, "admin": {cfg.Admin}, "audit": {*cfg.Audit}, "auth": {*cfg.Auth},
 		"token": {cfg.Auth.Tokens[0]}, "jwt": {JWT{SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway}},
 		"hide": {team.Hides[0]}, "allow": {*d.allowed.grants["a"]}, "team": {team},
 		"upstream": {team.Upstreams[0]}, "breaker": {team.Upstreams[0].Breaker}, "retry": {team.Upstreams[0]},

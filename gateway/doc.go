@@ -24,6 +24,7 @@
 //   - schema: does a JSON value satisfy a JSON Schema?
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
+//   - audit: who got what, and was it written down before it was given?
 //   - memory: how many bytes do requests and responses hold at once, and for whom?
 //   - places: how many connections and streams can there be, and which one ends to let another one in?
 //   - gate: which requests wait, and which are refused, while there is more to do than the processors can?
@@ -77,5 +78,5 @@
 //   - drain: take the gateway, or an upstream, out of service in order.
 //   - degraded: serving an upstream's last good list because a fresh one cannot be had.
 //
-// Reading order: gateway.go, last_good.go, supervisor.go, reload.go, gauges.go, dial_guard.go
+// Reading order: gateway.go, last_good.go, supervisor.go, reload.go, audited.go, gauges.go, dial_guard.go
 package gateway

@@ -15,6 +15,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/places"
@@ -57,6 +58,9 @@ type Options struct {
 	Memory int64
 	// Places are those of the connections that [Gateway.Handler] serves; nil bounds nothing.
 	Places *places.Places
+	// Audit records requests, refused credentials, reloads and what operators do; nil records nothing. Whoever has opened it closes
+	// it when [Gateway.Run] and the servers have ended.
+	Audit *audit.Log
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
@@ -101,8 +105,10 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	account := memory.New(opts.Memory)
-	g.requests = requests.New(g.publisher, requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account})
-	g.transport = transport.New(g.publisher, g.requests, transport.Options{Logger: opts.Logger, Memory: account, Places: opts.Places})
+	g.requests = requests.New(g.publisher, requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account, Audit: opts.Audit})
+	g.transport = transport.New(g.publisher, g.requests, transport.Options{
+		Logger: opts.Logger, Memory: account, Places: opts.Places, Audit: opts.Audit,
+	})
 	return g, nil
 }
 
@@ -176,10 +182,14 @@ func (g *Gateway) AnnounceEnd() { g.ending.Store(true) }
 // Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.
 func (g *Gateway) Drain() { g.transport.Drain() }
 
+// ReopenAudit has the file of the audit log opened again, see [audit.Log.Reopen].
+func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
+
 // Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	return admin.New(admin.Options{
 		Snapshot: g.Snapshot, Ready: g.Ready, Reload: g.Reload, Configuration: g.loaded.Load, Metrics: metrics, Debug: g.opts.Debug,
+		Refused: g.auditOperator, Acted: g.auditAct,
 	})
 }
 
@@ -191,9 +201,12 @@ func (g *Gateway) Ready() admin.Readiness {
 		g.ready.Store(true)
 	}
 	readiness.Draining = g.ending.Load()
-	readiness.Ready = g.ready.Load() && !readiness.Draining
+	readiness.Ready = g.ready.Load() && !readiness.Draining && !g.opts.Audit.Refuses()
 	readiness.Version, readiness.Started, readiness.Configuration = g.opts.Version, &started, g.loaded.Load()
 	readiness.Reports = append(readiness.Reports, g.publisher.Unsaved()...)
+	if problem := g.opts.Audit.State().Problem; problem != nil {
+		readiness.AuditProblem = problem.Error()
+	}
 	readiness.Streams, readiness.Waiting = g.publisher.Subscriptions(), g.requests.Parked()+g.transport.AwaitedReplies()
 	return readiness
 }

@@ -17,11 +17,14 @@ const (
 	attrTeam     = attribute.Key("promptweir.team")
 	attrKind     = attribute.Key("promptweir.report.kind")
 	attrReason   = attribute.Key("promptweir.reason")
+	attrOutcome  = attribute.Key("promptweir.outcome")
 )
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood metric.Int64ObservableGauge
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, auditWritable metric.Int64ObservableGauge
+	// auditLines are those of the audit log.
+	auditLines metric.Int64ObservableCounter
 }
 
 // observe declares the gauges, until stop is called.
@@ -46,10 +49,16 @@ func (g *Gateway) observe() (stop func()) {
 		"State of an upstream's breaker: 0 closed, 1 half-open, 2 open; the highest of its endpoints.")
 	all.lastGood = gauge("promptweir.config.last_good", "{file}",
 		"Team files whose last good text is in use since the start, because of a mistake.")
+	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
+	var err error
+	all.auditLines, err = meter.Int64ObservableCounter("promptweir.audit.lines", metric.WithUnit("{line}"),
+		metric.WithDescription("Lines of the audit log, by outcome: written or lost."))
+	handle(err)
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.read(o, all)
 		return nil
-	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood)
+	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
+		all.auditWritable, all.auditLines)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -75,6 +84,9 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	o.ObserveInt64(all.loaded, inUse)
 	o.ObserveInt64(all.loadedAt, last.Loaded.Unix())
 	o.ObserveInt64(all.lastGood, int64(len(last.LastGood)))
+	if g.opts.Audit != nil {
+		g.readAudit(o, all)
+	}
 	kinds := map[catalog.Kind]int64{}
 	for _, r := range s.Reports() {
 		kinds[r.Kind]++
@@ -95,4 +107,14 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 			o.ObserveInt64(all.problemSince, p.Since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(p.Reason)))...))
 		}
 	}
+}
+
+func (g *Gateway) readAudit(o metric.Observer, all gauges) {
+	state, writable := g.opts.Audit.State(), int64(1)
+	if state.Problem != nil {
+		writable = 0
+	}
+	o.ObserveInt64(all.auditWritable, writable)
+	o.ObserveInt64(all.auditLines, int64(state.Written), metric.WithAttributes(attrOutcome.String("written")))
+	o.ObserveInt64(all.auditLines, int64(state.Lost), metric.WithAttributes(attrOutcome.String("lost")))
 }

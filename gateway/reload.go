@@ -66,16 +66,29 @@ func changedFixed(before, after *config.Config) (names []string) {
 		{"gateway.path", before.Gateway.Path, after.Gateway.Path},
 		{"gateway.state_dir", before.Gateway.StateDir, after.Gateway.StateDir},
 		{"admin.listen", before.Admin.Listen, after.Admin.Listen},
+		{"audit.path", auditPath(before), auditPath(after)},
 	} {
 		if setting.before != setting.after {
 			names = append(names, setting.name)
 		}
+	}
+	if auditRequired(before) != auditRequired(after) {
+		names = append(names, "audit.required")
 	}
 	if !sameTLS(before, after) {
 		names = append(names, "gateway.tls")
 	}
 	return names
 }
+
+func auditPath(cfg *config.Config) string {
+	if cfg.Audit == nil {
+		return ""
+	}
+	return cfg.Audit.Path
+}
+
+func auditRequired(cfg *config.Config) bool { return cfg.Audit != nil && cfg.Audit.Required }
 
 // sameTLS reports whether the endpoint's connections would be set up in the same way. The content of the certificate's files
 // does not count: it is read again while the gateway serves.

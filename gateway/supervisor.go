@@ -46,7 +46,9 @@ func (s *supervisor) run(ctx context.Context) error {
 	for {
 		select {
 		case done := <-s.gateway.reloads:
-			done <- s.reload(ctx)
+			err := s.reload(ctx)
+			s.gateway.auditReload(err)
+			done <- err
 		case <-ctx.Done():
 			return nil
 		}

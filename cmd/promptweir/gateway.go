@@ -59,6 +59,7 @@ func reloadOnChange(
 			select {
 			case <-signals:
 				manager.reloading()
+				g.ReopenAudit()
 				_ = g.Reload(ctx)
 				manager.ready()
 			case <-ctx.Done():

@@ -168,7 +168,8 @@ func eventfulMetrics(t *testing.T) map[string][]string {
 	}))
 	t.Cleanup(web.Close)
 	p := serve(t, configure(t, map[string]string{
-		"auth.hcl": "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n}",
+		"audit.hcl": fmt.Sprintf("audit { path = %q }\n", filepath.Join(t.TempDir(), "audit.jsonl")),
+		"auth.hcl":  "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n}",
 		"team.hcl": fmt.Sprintf(`
 team "greeters" {
   members = ["user:red"]

@@ -14,6 +14,7 @@ import (
 
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/gate"
 	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/gateway/places"
@@ -64,6 +65,10 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	if profiled {
 		options.Debug = startProfiling()
 	}
+	if options.Audit, err = audit.Open(cfg.Audit, logger); err != nil {
+		return err
+	}
+	defer options.Audit.Close()
 	g, err := gateway.New(cfg, options)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -70,7 +71,15 @@ func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
-	return withGateway(ctx, cfg, a.servingOptions(cfg, lastGood, files, logger), func(g *gateway.Gateway) error {
+	if cfg.Audit != nil && cfg.Audit.Path == config.AuditToStdout {
+		return fmt.Errorf("audit.path = %q would write to standard output, which carries MCP messages: record in a file", config.AuditToStdout)
+	}
+	options := a.servingOptions(cfg, lastGood, files, logger)
+	if options.Audit, err = audit.Open(cfg.Audit, logger); err != nil {
+		return err
+	}
+	defer options.Audit.Close()
+	return withGateway(ctx, cfg, options, func(g *gateway.Gateway) error {
 		watching, stop := context.WithCancel(ctx)
 		var group errgroup.Group
 		group.Go(func() error { return reloadOnChange(watching, g, files, nil, serviceManager{logger}) })

@@ -26,6 +26,10 @@ type Options struct {
 	Configuration func() *ConfigurationState
 	// Metrics is served as /metrics, Debug under /debug/ to operators; Debug may be nil.
 	Metrics, Debug http.Handler
+	// Refused is called with the address of a caller whose token was refused, and Acted with that of an operator and what that one
+	// did, before the answer.
+	Refused func(client string)
+	Acted   func(client, act string, err error)
 }
 
 // New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, POST
@@ -71,6 +75,9 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 		case err != nil:
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 		case !h.isOperator(r) && h.hasToken():
+			if r.Header.Get("Authorization") != "" {
+				h.Refused(r.RemoteAddr)
+			}
 			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
 		case !h.isOperator(r):
 			http.Error(w, "forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
@@ -145,6 +152,7 @@ func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
 // serveReload reloads, even if the caller does not wait for the end, and answers with the outcome.
 func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 	err := h.Reload(context.WithoutCancel(r.Context()))
+	h.Acted(r.RemoteAddr, "reload", err)
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case errors.Is(err, snapshot.ErrStopped):

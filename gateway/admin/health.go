@@ -20,6 +20,8 @@ type Readiness struct {
 	Streams   int              `json:"streams,omitempty"`
 	Waiting   int              `json:"waiting,omitempty"`
 	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
+	// AuditProblem says why the audit log cannot be written, while it cannot.
+	AuditProblem string `json:"audit_problem,omitempty"`
 	// Reports are sentences about findings in the catalog that somebody should fix.
 	Reports []string `json:"reports,omitempty"`
 	// Configuration is the outcome of the last load.

@@ -109,6 +109,9 @@ func (p *page) Level() pageLevel {
 // Attention says what needs attention; it is empty where nothing does.
 func (p *page) Attention() string {
 	var all []string
+	if p.AuditProblem != "" {
+		all = append(all, "the audit log cannot be written: "+p.AuditProblem)
+	}
 	if p.Configuration.Refused != nil {
 		all = append(all, "the last configuration was refused")
 	}

@@ -77,6 +77,17 @@ func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	return e.visibility
 }
 
+// HiddenBy returns the hide block that keeps an entry from an audience which does not see it, nil where none does; see
+// [policy.Audience.HiddenBy].
+func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
+	for _, v := range e.perOwner {
+		if rule := audience.HiddenBy(v); rule != nil {
+			return rule
+		}
+	}
+	return audience.HiddenBy(e.visibility)
+}
+
 // OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is shared: do not modify it.
 func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 	if e.perOwner == nil {

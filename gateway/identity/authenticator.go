@@ -172,3 +172,14 @@ func (a *Authenticator) fromBearer(ctx context.Context, credential string) (poli
 	}
 	return policy.Principal{}, fmt.Errorf("%w: unknown token", ErrBadCredential)
 }
+
+// Issuer returns who vouches for the principals of a source: an issuer's URL, else the source itself, see
+// [policy.Principal].
+func (a *Authenticator) Issuer(source string) string {
+	for _, i := range a.issuers {
+		if i.source == source {
+			return i.cfg.Issuer
+		}
+	}
+	return source
+}

@@ -79,11 +79,35 @@ func (a *Audience) passesAny(gates []*gate, b *Budget) (bool, error) {
 	return false, nil
 }
 
-// Limit returns the limit of the expose block that shows an entry to the audience. It is nil if the block has none, or if
-// the audience sees the entry as members of the team.
-func (a *Audience) Limit(v *Visibility) *config.Limit {
-	if r, _ := a.shownBy(v, nil); r != nil && r.expose != nil {
-		return r.expose.Limit
+// ShownBy returns the rule that shows an entry to the audience, nil if none does, and the limit of its block, nil if it has none
+// or the audience sees the entry as members of the team.
+func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
+	r, _ := a.shownBy(v, nil)
+	switch {
+	case r == nil:
+		return nil, nil
+	case r.expose == nil:
+		return r.named(), nil
+	}
+	return r.named(), r.expose.Limit
+}
+
+// HiddenBy returns the hide block that keeps an entry from the audience, nil where none does. It evaluates no condition, and
+// looks only at those that were evaluated before: its caller must not take longer for a prompt that is hidden than for one that
+// does not exist.
+func (a *Audience) HiddenBy(v *Visibility) *Rule {
+	switch {
+	case v == nil || a.policy != v.policy:
+		return nil
+	case v.hiddenBy != nil:
+		return &v.hiddenBy.named
+	case v.conditional == nil:
+		return nil
+	}
+	for _, g := range v.conditional.hides {
+		if hides, ok := a.policy.decisions.Peek(decision{g, a}); ok && hides {
+			return &g.named
+		}
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (e *explanation) hides(hides []*block, owner string) {
 			continue
 		}
 		out := e.evaluate(hide)
-		text := title("hide", hide.Rule) + " " + owner
+		text := hide.named.Title + " " + owner
 		switch {
 		case out.because == "":
 			text += " removes it from everybody"
@@ -170,7 +170,7 @@ func (e *explanation) rules(t *team) {
 		if r.expose != nil && named {
 			out := e.evaluate(r.expose)
 			if applies = out.applies; out.because != "" {
-				text = fmt.Sprintf("%s of team %q is for %s, and %s", title("expose", r.expose.Rule), r.team, e.who.Subject, out.because)
+				text = fmt.Sprintf("%s of team %q is for %s, and %s", r.expose.named.Title, r.team, e.who.Subject, out.because)
 				e.leaveOpen(out, text)
 			}
 			if !applies && e.unmet == "" {
@@ -185,10 +185,10 @@ func (e *explanation) rules(t *team) {
 func (r *rule) describe(who Principal, named bool) string {
 	switch {
 	case r.expose != nil && named:
-		return fmt.Sprintf("%s of team %q shows it to %s", title("expose", r.expose.Rule), r.team, who.Subject)
+		return fmt.Sprintf("%s of team %q shows it to %s", r.expose.named.Title, r.team, who.Subject)
 	case r.expose != nil:
 		return fmt.Sprintf("%s of team %q shows it to %s, not to %s",
-			title("expose", r.expose.Rule), r.team, names(r.expose.To), who.Subject)
+			r.expose.named.Title, r.team, names(r.expose.To), who.Subject)
 	case who.EveryTeam:
 		return fmt.Sprintf("%s is a member of team %q, as of every team: there is no auth block", who.Subject, r.team)
 	case named:

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -55,7 +56,7 @@ func New(cfg *config.Config) *Policy {
 		placements: slotcache.New[*placement](maxPlacements),
 		decisions:  decisions,
 		teams:      map[string]*team{},
-		hides:      newBlocks(cfg.Hides, true),
+		hides:      newHides(cfg.Hides),
 		direct:     map[config.Selector][]int{},
 		membership: map[config.Selector][]int{},
 		members:    map[string][]config.Selector{},
@@ -84,15 +85,16 @@ func (p *Policy) addHideReads(hides []*block) {
 // addTeam adds a team's rules: its membership, and its expose blocks.
 func (p *Policy) addTeam(t *config.Team) {
 	// Membership is a rule like an expose block, and the first one, so that it is what explains what members see.
-	owner := &team{upstreams: map[string]config.Place{}, hides: newBlocks(t.Hides, true), first: len(p.rules)}
+	owner := &team{upstreams: map[string]config.Place{}, hides: newHides(t.Hides), first: len(p.rules)}
 	p.addHideReads(owner.hides)
 	for _, u := range t.Upstreams {
 		owner.upstreams[u.Name] = u.Place
 	}
-	p.addRule(rule{team: t.Name, place: t.Place}, []config.Selector{{Kind: config.TeamMembers, Name: t.Name}})
+	membership := Rule{Title: fmt.Sprintf("team %q", t.Name), Place: t.Place.String()}
+	p.addRule(rule{team: t.Name, place: t.Place, membership: membership}, []config.Selector{{Kind: config.TeamMembers, Name: t.Name}})
 	for i := range t.Exposes {
 		expose := &t.Exposes[i]
-		p.addRule(rule{team: t.Name, expose: newBlock(expose, false), place: expose.Place}, expose.To)
+		p.addRule(rule{team: t.Name, expose: newBlock(kindExpose, expose), place: expose.Place}, expose.To)
 	}
 	owner.end = len(p.rules)
 	p.teams[t.Name] = owner
@@ -149,18 +151,18 @@ func (p *Policy) ReadsUpstream(team, name string) bool {
 }
 
 // Visibility returns the rules that show the entry with this exposed name and definition, which is JSON, and which an
-// upstream of the team owns. It is nil if no rule does, or if the team has no such upstream.
+// upstream of the team owns. It is nil if the team has no such upstream.
 func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Visibility {
 	t := p.owner(team, upstream)
 	if t == nil {
 		return nil
 	}
 	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
-	hides, hidden := p.hidesOf(t, e) // they beat every rule that shows the entry
-	if hidden {
-		return nil
+	hides, hiddenBy := p.hidesOf(t, e) // they beat every rule that shows the entry
+	v := &Visibility{policy: p, hiddenBy: hiddenBy}
+	if hiddenBy != nil {
+		return v
 	}
-	v := &Visibility{policy: p}
 	if len(hides) > 0 {
 		v.conditional = &conditional{hides: hides}
 	}
@@ -177,9 +179,9 @@ func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Vis
 	return v
 }
 
-// hidesOf reports whether an entry of the team is hidden from everybody; if not, it returns the gates that may hide it
-// from some.
-func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hidden bool) {
+// hidesOf returns the block that hides an entry of the team from everybody; if there is none, the gates that may hide it from
+// some.
+func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hiddenBy *block) {
 	for _, hides := range [][]*block{p.hides, t.hides} {
 		for _, hide := range hides {
 			if !hide.Matches(e.name) {
@@ -187,14 +189,14 @@ func (p *Policy) hidesOf(t *team, e *entry) (gates []*gate, hidden bool) {
 			}
 			applies, open := p.decide(hide, e)
 			if applies {
-				return nil, true
+				return nil, hide
 			}
 			if open != nil {
 				gates = append(gates, open)
 			}
 		}
 	}
-	return gates, false
+	return gates, nil
 }
 
 // decide reports whether a block that matches the entry's name applies, or returns the gate that decides it.

@@ -95,12 +95,27 @@ func principal(s string) policy.Principal {
 	return who
 }
 
+// decidedBy returns the place of the rule that the audit log has.
+func decidedBy(audience *policy.Audience, v *policy.Visibility) string {
+	rule, _ := audience.ShownBy(v)
+	if rule == nil {
+		rule = audience.HiddenBy(v)
+	}
+	if rule == nil {
+		return ""
+	}
+	return rule.Place
+}
+
 func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	p := policy.New(company())
 	ask := func(want bool, who, team, upstream, name, rule string) {
 		t.Helper()
 		if got := p.Audience(principal(who)).Sees(p.Visibility(team, upstream, name, nil)); got != want {
 			t.Errorf("%s sees %s: %v, want %v", who, name, got, want)
+		}
+		if got := decidedBy(p.Audience(principal(who)), p.Visibility(team, upstream, name, nil)); got != rule {
+			t.Errorf("%s sees %s or not by %q, want %q", who, name, got, rule)
 		}
 		if got := p.Explain(principal(who), team, upstream, name, nil); got.Visible != want || got.Rule != rule {
 			t.Errorf("Explain(%s, %s) = %v by %q (%s), want %v by %q", who, name, got.Visible, got.Rule, got.Reason, want, rule)

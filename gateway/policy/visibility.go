@@ -1,10 +1,12 @@
 package policy
 
 // Visibility is what a policy decides about one entry, whoever is calling: the rules that show it. It stays valid until
-// the entry or the policy changes. A nil *Visibility shows the entry to nobody.
+// the entry or the policy changes. A nil *Visibility, and one without rules, shows the entry to nobody.
 type Visibility struct {
 	policy *Policy
 	rules  []int32
+	// hiddenBy is the block that hides the entry from everybody; nil where none does.
+	hiddenBy *block
 	// conditional is nil if no condition reads the principal.
 	conditional *conditional
 }

@@ -29,21 +29,27 @@ type block struct {
 	// shared is the gate for all prompts, if the condition does not read the prompt.
 	shared *gate
 	alarm  *rate.Sometimes
+	named  Rule
 }
 
-func newBlock(rule *config.Rule, fallback bool) *block {
+// newBlock returns the block of a kind, "expose" or "hide". One that cannot be evaluated hides, or does not expose.
+func newBlock(kind string, rule *config.Rule) *block {
 	// One gate for all prompts keeps the decisions few: one for each audience instead of one for each prompt as well.
-	b := &block{Rule: rule, fallback: fallback, alarm: &rate.Sometimes{First: 1, Interval: failureInterval}}
+	b := &block{
+		Rule: rule, fallback: kind == kindHide, alarm: &rate.Sometimes{First: 1, Interval: failureInterval},
+		named: Rule{Title: title(kind, rule), Place: rule.Place.String()},
+	}
 	if rule.When != nil && !rule.When.ReadsPrompt() {
 		b.shared = &gate{block: b}
 	}
 	return b
 }
 
-func newBlocks(rules []config.Rule, fallback bool) []*block {
+// newHides returns hide blocks.
+func newHides(rules []config.Rule) []*block {
 	blocks := make([]*block, len(rules))
 	for i := range rules {
-		blocks[i] = newBlock(&rules[i], fallback)
+		blocks[i] = newBlock(kindHide, &rules[i])
 	}
 	return blocks
 }

@@ -27,10 +27,19 @@ func AsWireError(err error) *wire.Error {
 // ErrShuttingDown is the cause of the end of a request's context for which it is answered that the gateway is shutting down.
 var ErrShuttingDown = errors.New("the gateway is shutting down")
 
+// Reasons of errors that concern no upstream.
+const (
+	reasonShuttingDown upstream.Reason = "shutting_down"
+	reasonAudit        upstream.Reason = "audit"
+)
+
 // shuttingDown is the answer to a request that the end of the gateway has cut off.
-func shuttingDown() *wire.Error {
-	data := wire.Object{}.With("reason", wire.Quote("shutting_down")).With("retryAfterMs", wire.NumberID(defaultRetryMs))
-	return wire.NewError(wire.InternalError, "The gateway is shutting down").WithData(data.JSON())
+func shuttingDown() *wire.Error { return ownError(reasonShuttingDown, "The gateway is shutting down") }
+
+// ownError returns an error of the gateway's own that may be over when its client tries again.
+func ownError(reason upstream.Reason, problem string) *wire.Error {
+	data := wire.Object{}.With("reason", wire.Quote(string(reason))).With("retryAfterMs", wire.NumberID(defaultRetryMs))
+	return wire.NewError(wire.InternalError, problem).WithData(data.JSON())
 }
 
 // ErrLogLevel returns the error for a log level that the protocol does not know.
@@ -57,10 +66,7 @@ func supportedVersions() jsontext.Value {
 }
 
 // Overloaded returns the error for a request that the gateway has no room for.
-func Overloaded(problem string) *wire.Error {
-	data := wire.Object{}.With("reason", wire.Quote("overloaded")).With("retryAfterMs", wire.NumberID(defaultRetryMs))
-	return wire.NewError(wire.InternalError, problem).WithData(data.JSON())
-}
+func Overloaded(problem string) *wire.Error { return ownError(upstream.Overloaded, problem) }
 
 // errUnread refuses a response that does not fit beside those which its client, or other clients of its upstream, have not read.
 func errUnread() *wire.Error {
@@ -117,8 +123,7 @@ func unavailableData(u *upstream.Unavailable) jsontext.Value {
 
 // rulesTakeTooLong is the error where the conditions of rules, or screens, take more than one request may spend. The log says whose.
 func rulesTakeTooLong() *wire.Error {
-	data := wire.Object{}.With("reason", wire.Quote(string(upstream.Overloaded))).With("retryAfterMs", wire.NumberID(defaultRetryMs))
-	return wire.NewError(wire.InternalError, "The rules for the prompts take too long: try again").WithData(data.JSON())
+	return Overloaded("The rules for the prompts take too long: try again")
 }
 
 // recovered, deferred, turns a panic into an error. Some requests are answered on goroutines that the gateway starts, where

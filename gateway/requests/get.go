@@ -8,6 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -36,12 +38,12 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	default:
 		err = c.callOwners(ctx, r.upstreamRelay(ctx))
 	}
+	out.upstream, out.parked = c.owner, c.outcome.parked
 	if err != nil {
 		return err
 	}
-	out.upstream = c.owner
 	if err := h.appendGot(ctx, r, c, out); err != nil {
-		h.parked.abandon(c.parked, r.Caller.Principal.Key()) // the client gets no requestState to come back with
+		h.withhold(r, out)
 		return err
 	}
 	return nil
@@ -73,6 +75,9 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 func (h *Handler) authorize(
 	ctx context.Context, r *Request, out *Response, name string,
 ) (entry *catalog.Entry, owners []catalog.Owner, err error) {
+	if h.audit.Refuses() {
+		return nil, nil, errAudit()
+	}
 	if err := h.settle(ctx, r); err != nil {
 		return nil, nil, err
 	}
@@ -84,20 +89,36 @@ func (h *Handler) authorize(
 	}
 	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name would differ from an unknown one.
 	if entry = view.Lookup(name); entry == nil {
+		r.target = h.notFound(s, audience, name)
 		return nil, nil, unknownPrompt(name)
 	}
+	rule, limit := audience.ShownBy(entry.VisibilityTo(audience))
+	r.target = target{entry: entry, rule: rule}
 	r.operation.target(entry.Name)
 	share := s.Config.Gateway.MaxBuffered
 	if h.memory.Busy(share) && h.memory.Full(share, r.Holder()) {
 		return nil, nil, errUnread()
 	}
 	out.release, err = h.limits.acquire(&r.Caller.Principal,
-		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), audience.Limit(entry.VisibilityTo(audience)))
+		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), limit)
 	if err != nil {
 		return nil, nil, err
 	}
 	r.screening = newScreening(h.logger, entry, s.Screen(entry.Team))
 	return entry, entry.OwnersFor(audience), nil
+}
+
+// notFound returns what a request is about whose caller does not see the prompt: the one that there is, for the audit log alone.
+// The work is the same for a prompt that is hidden and for one that does not exist.
+func (h *Handler) notFound(s *snapshot.Snapshot, audience *policy.Audience, name string) target {
+	t := target{notFound: true}
+	if h.audit == nil {
+		return t
+	}
+	if t.entry = s.Catalog.Lookup(name); t.entry != nil {
+		t.rule = t.entry.HiddenBy(audience)
+	}
+	return t
 }
 
 // unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may not see.
@@ -111,7 +132,10 @@ func (h *Handler) appendGot(ctx context.Context, r *Request, c *call, out *Respo
 	if err != nil {
 		return err
 	}
-	return out.appendResult(r, result, h.info, func(result wire.Object) (wire.Object, error) { return c.inputRequired(r, result) })
+	return out.appendResult(r, result, h.info, func(result wire.Object) (wire.Object, error) {
+		out.asks = true
+		return c.inputRequired(r, result)
+	})
 }
 
 // noCompletions is the result for a visible prompt whose upstream cannot complete.
@@ -148,6 +172,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	}
 	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.Complete, params: params, owners: owners}
 	err = c.callOwners(ctx, r.upstreamRelay(ctx))
+	out.upstream = c.owner
 	wireErr, refused := errors.AsType[*wire.Error](err)
 	switch {
 	case refused && wireErr.Code == wire.MethodNotFound: // as good as a server that declares no completions
@@ -157,7 +182,6 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 		if result, err = r.screening.result(ctx, c.result); err != nil {
 			return err
 		}
-		out.upstream = c.owner
 	}
 	return out.appendResult(r, result, h.info, inputNotAllowed)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
@@ -24,6 +26,8 @@ type Options struct {
 	Version string
 	// Memory counts what responses hold until they are written; nil counts for this handler alone.
 	Memory *memory.Account
+	// Audit records requests; nil records none.
+	Audit *audit.Log
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -38,6 +42,7 @@ type Handler struct {
 	limits  *limits
 	parked  parked
 	memory  *memory.Account
+	audit   *audit.Log // nil where nothing is recorded
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
@@ -48,7 +53,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
 	return &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(logger), limits: newLimits(), memory: opts.Memory,
+		schemas: newSchemas(logger), limits: newLimits(), memory: opts.Memory, audit: opts.Audit,
 	}
 }
 
@@ -70,14 +75,31 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	if err == nil {
 		err = h.hold(r, &out)
 	}
+	var wireErr *wire.Error
+	if err != nil {
+		wireErr = wireError(ctx, h.logger, err)
+	}
+	if h.audited(r) {
+		r.Answered = time.Now()
+		if h.record(ctx, r, &out, err, wireErr) != nil {
+			h.withhold(r, &out)
+			wireErr = errAudit()
+			err = wireErr
+		}
+	}
 	r.end(err)
 	r.Client = nil // whoever keeps the request need not keep its connection
 	if err != nil {
-		wireErr := wireError(ctx, h.logger, err)
 		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code, release: out.release}
 	}
 	out.JSON = append(out.JSON, '}')
 	return out
+}
+
+// withhold gives back what a response holds that the client does not get.
+func (h *Handler) withhold(r *Request, out *Response) {
+	out.held.Release()
+	h.parked.abandon(out.parked, r.Caller.Principal.Key()) // the client gets no requestState to come back with
 }
 
 // hold counts what the response holds until [Response.Release]. A small one fits into buffers that its connection has anyway.
@@ -89,6 +111,7 @@ func (h *Handler) hold(r *Request, out *Response) error {
 	held, ok := h.memory.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Holder(), out.upstream, size)
 	if !ok {
 		out.JSON = nil // the error must not keep its memory
+		h.withhold(r, out)
 		return errUnread()
 	}
 	out.held = held

@@ -51,6 +51,12 @@ type Request struct {
 	// InParts says that the transport can write a large result without a copy, see [Response.Parts].
 	InParts bool
 
+	// Session is the id of a legacy session of Streamable HTTP, zero elsewhere.
+	Session [16]byte
+	// Audited says that the transport has recorded why it refused the request.
+	Audited bool
+
+	target target
 	// screening checks what the upstream sends during the request.
 	screening screening
 	operation operation

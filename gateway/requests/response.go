@@ -22,7 +22,10 @@ type Response struct {
 	release func()
 	// upstream is the one that the result is of; empty for the gateway's own.
 	upstream string
-	held     memory.Hold
+	// asks is set if the client is asked for input, parked names the get that waits for it.
+	asks   bool
+	parked string
+	held   memory.Hold
 
 	inParts bool
 	// large belongs in JSON before the offset at; nil where JSON is complete.

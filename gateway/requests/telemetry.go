@@ -112,7 +112,12 @@ var errRefused = errors.New("refused")
 
 // Record records a request that its transport answered by itself. Err is nil where it succeeded.
 func (h *Handler) Record(ctx context.Context, r *Request, err error) {
-	h.metrics.start(ctx, r)
+	ctx = h.metrics.start(ctx, r)
+	if h.audited(r) {
+		r.Answered = time.Now()
+		wireErr, _ := errors.AsType[*wire.Error](err)
+		_ = h.record(ctx, r, &Response{}, err, wireErr) // what cannot be recorded is counted, and a request like this gives nothing away
+	}
 	r.end(err)
 }
 

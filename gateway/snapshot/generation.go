@@ -23,6 +23,9 @@ import (
 // requestStates is the purpose that keeps a sealed requestState from passing as any other token.
 const requestStates = "request state"
 
+// hashedArguments is the purpose of the keyed hashes of arguments.
+const hashedArguments = "audit arguments"
+
 // Generation is everything that follows from one configuration. It is immutable. A reload makes another one, which
 // shares with it whatever the new configuration leaves unchanged.
 type Generation struct {
@@ -38,6 +41,8 @@ type Generation struct {
 	Sealer   *seal.Sealer
 	// RequestStates seals the requestState of gets that ask their client for input.
 	RequestStates *seal.Box
+	// ArgumentHashes hashes the arguments that the audit log has.
+	ArgumentHashes *seal.MAC
 	// Origins checks requests to the MCP endpoint, AdminOrigins those to the admin listener.
 	Origins, AdminOrigins origin.Check
 
@@ -65,7 +70,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 	g := &Generation{
 		Config: cfg, Upstreams: cfg.Upstreams(),
 		Policy: newPolicy(cfg, before, logger), Identity: identity.New(cfg, logger),
-		Sealer: sealer, RequestStates: sealer.For(requestStates),
+		Sealer: sealer, RequestStates: sealer.For(requestStates), ArgumentHashes: sealer.MAC(hashedArguments),
 		Origins:      origin.New(cfg.Gateway.Listen, cfg.Gateway.PublicURL, cfg.Gateway.AllowedHosts, cfg.Gateway.AllowedOrigins),
 		AdminOrigins: origin.New(cfg.Admin.Listen, "", cfg.Gateway.AllowedHosts, nil),
 		sources:      sourcesOf(cfg), index: map[string]int{},

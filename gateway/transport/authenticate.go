@@ -9,12 +9,16 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -76,7 +80,21 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 // level only.
 func (x *exchange) countRefused(err error, reason string) {
 	x.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
+	x.auditRefused(reason)
 	x.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.ClientAddress()))
+}
+
+// auditRefused records a credential that was not accepted.
+func (x *exchange) auditRefused(reason string) {
+	if x.audit == nil {
+		return
+	}
+	x.audited = true
+	// Nothing is given to this client, so an error changes nothing: the log counts the line.
+	_ = x.audit.Write(&audit.Line{
+		Time: time.Now(), Event: audit.Credential, Client: x.ClientAddress(), Outcome: audit.Refused, Reason: reason,
+		Trace: trace.SpanContextFromContext(requests.ExtractTrace(x.r.Context(), nil, x.r.Header)).TraceID(),
+	})
 }
 
 // credentialOf returns the credential of a request: its token or, without one, the certificate of its connection. It retains

@@ -34,7 +34,7 @@ func (x *exchange) serveBatch(batch []jsontext.Value) {
 	s := x.session(&sealed)
 	s.setLogLevel = x.logLevelSetter(&sealed)
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
-		request.Caller, request.Snapshot, request.Revision = caller, x.snapshot, sealed.Revision
+		request.Caller, request.Snapshot, request.Revision, request.Session = caller, x.snapshot, sealed.Revision, sealed.ID
 		return x.acceptBatched(&s, request)
 	}))
 	defer release()

@@ -200,6 +200,7 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 	switch {
 	case !c.legacyOnly && request.ClaimsModern():
 		if err := checkModern(request, nil); err != nil {
+			c.requests.RecordRefused(ctx, request, nil)
 			return wire.AppendError(nil, id, err), nil
 		}
 		return c.begin(ctx, request)
@@ -213,6 +214,7 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 		if !c.legacyOnly {
 			problem += ", or send _meta with " + wire.MetaProtocolVersion
 		}
+		c.requests.RecordRefused(ctx, request, nil)
 		return wire.AppendError(nil, id, wire.NewError(wire.InvalidRequest, problem)), nil
 	}
 	c.session.connect(request)
@@ -252,6 +254,7 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	}
 	ctx, begun, ok := c.inFlight.begin(ctx, c.session.id, request.Message.ID)
 	if !ok {
+		c.requests.RecordRefused(ctx, request, nil)
 		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
 	}
 	var params memory.Hold

@@ -35,6 +35,8 @@ type exchange struct {
 	snapshot *snapshot.Snapshot
 	// body is what the body holds if it is large, until the exchange is over.
 	body *memory.Hold
+	// audited is set once a refused credential has been recorded, so that its request is not recorded too.
+	audited bool
 }
 
 // serve serves Streamable HTTP.
@@ -93,6 +95,7 @@ func (x *exchange) servePost() {
 		x.respond(ctx, in.request, status)
 	}
 	begun.end()
+	in.request.Audited = x.audited
 	x.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
 	in.request.Release()
 }

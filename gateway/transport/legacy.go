@@ -38,7 +38,7 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	if !ok {
 		return nil, inSession{}, false
 	}
-	request.Revision = sealed.Revision
+	request.Revision, request.Session = sealed.Revision, sealed.ID
 	if !request.Message.IsRequest() {
 		s := x.session(&sealed)
 		s.receive(request)

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/places"
@@ -34,6 +35,7 @@ type Transport struct {
 
 	streams     streamCounts
 	places      *places.Places
+	audit       *audit.Log // nil where nothing is recorded
 	sseSessions sseSessions
 	hijacked    hijacked
 	// closing is closed when streams are to end.
@@ -51,6 +53,8 @@ type Options struct {
 	Memory *memory.Account
 	// Places are those of the connections over which clients are served; nil where streams have no bound.
 	Places *places.Places
+	// Audit records refused credentials; nil records none.
+	Audit *audit.Log
 }
 
 // New returns a transport that hands requests to a handler.
@@ -61,7 +65,7 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
 	return &Transport{
-		publisher: publisher, requests: handler, memory: opts.Memory, places: opts.Places, logger: opts.Logger,
+		publisher: publisher, requests: handler, memory: opts.Memory, places: opts.Places, audit: opts.Audit, logger: opts.Logger,
 		refused: refused, closing: make(chan struct{}),
 	}
 }

@@ -36,6 +36,9 @@ type Error struct {
 // NewError returns an error that the gateway makes itself.
 func NewError(code int64, message string) *Error { return &Error{Code: code, Message: message} }
 
+// FromPeer reports whether a peer sent the error, rather than the gateway.
+func (e *Error) FromPeer() bool { return e.raw != nil }
+
 // Label returns the code as an attribute of metrics: a code of the range that JSON-RPC reserves, or "_OTHER". Servers can
 // make up any number of others, and each would be a time series.
 func (e *Error) Label() string {

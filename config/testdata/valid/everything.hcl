@@ -106,3 +106,9 @@ team "payments" {
   }
   screen "form" { wellformed = true }
 }
+audit {
+  path      = "/var/log/promptweir/audit.jsonl"
+  arguments = "hash"
+  required  = true
+  access    = true
+}

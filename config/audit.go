@@ -1,0 +1,68 @@
+package config
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+// AuditToStdout is the path that stands for standard output.
+const AuditToStdout = "stdout"
+
+// Audit is the audit block: where the gateway records who got what, and how much of it.
+type Audit struct {
+	// Path is the file that lines are appended to, relative to the working directory, or [AuditToStdout].
+	Path string
+	// Arguments says what of a get's arguments is recorded.
+	Arguments AuditArguments
+	// Required refuses what cannot be recorded.
+	Required bool
+	// Access also records lists and other requests.
+	Access bool
+}
+
+// AuditArguments says what of a get's arguments is recorded.
+type AuditArguments string
+
+// The values of the arguments attribute.
+const (
+	AuditNames  AuditArguments = "names"  // their names only
+	AuditHash   AuditArguments = "hash"   // and a keyed hash of each value
+	AuditValues AuditArguments = "values" // and each value
+)
+
+func auditSchema() hclread.Schema {
+	return hclread.Schema{Plain: []string{"arguments", "required", "access"}, External: []string{"path"}}
+}
+
+// decodeAudit decodes the audit block, of which there is none if it was not written.
+func decodeAudit(b *hclread.Block) Audit {
+	a := Audit{Arguments: AuditNames}
+	if b.Lacks("path") {
+		b.Error(b.Range(), "Missing path", "An audit log needs a file: set path, for example to \"/var/log/promptweir/audit.jsonl\", or to %q.", AuditToStdout)
+	}
+	hclread.Set(b, "path", &a.Path, hclread.Checked(checkAuditPath))
+	hclread.Set(b, "arguments", &a.Arguments, hclread.OneOf(AuditNames, AuditHash, AuditValues))
+	hclread.Bool(b, "required", &a.Required)
+	hclread.Bool(b, "access", &a.Access)
+	return a
+}
+
+// checkAuditPath does not look for the file, which is made when the gateway starts.
+func checkAuditPath(s string) error {
+	if s == "" || strings.HasSuffix(s, "/") || strings.Contains(s, "\x00") {
+		return errors.New(`is not the path of a file; write it like "/var/log/promptweir/audit.jsonl"`)
+	}
+	return nil
+}
+
+// checkAuditHash warns where hashes of one process cannot be compared with those of another.
+func checkAuditHash(r *hclread.Reader, cfg *Config) {
+	blocks := r.Blocks("audit")
+	if cfg.Audit == nil || cfg.Audit.Arguments != AuditHash || len(cfg.Gateway.CursorKeys) > 0 {
+		return
+	}
+	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys", "The hashes are keyed by cursor_keys. Without them each process makes a key of its own, "+
+		"so that the same value has another hash after a restart and on each replica. Set gateway.cursor_keys.")
+}

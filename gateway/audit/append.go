@@ -1,0 +1,192 @@
+package audit
+
+import (
+	"encoding/hex"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// timeFormat is RFC 3339 in UTC, with as many digits on each line.
+const timeFormat = "2006-01-02T15:04:05.000000Z"
+
+// append appends the line as JSON, and a line feed.
+func (l *Line) append(dst []byte) []byte {
+	e := encoder{dst: begin(dst, l.Time, l.Event)}
+	e.text("method", l.Method)
+	e.text("subject", l.Subject)
+	if l.Anonymous {
+		e.name("anonymous")
+		e.dst = append(e.dst, "true"...)
+	}
+	e.groups(l.Groups)
+	e.text("issuer", l.Issuer)
+	e.text("client", l.Client)
+	if l.Session != ([16]byte{}) {
+		e.hex("session", l.Session[:])
+	}
+	e.text("prompt", l.Prompt)
+	e.text("upstream", l.Upstream)
+	e.text("team", l.Team)
+	e.text("rule", l.Rule)
+	e.text("place", l.Place)
+	e.arguments(&l.Arguments)
+	e.text("act", l.Act)
+	e.text("outcome", string(l.Outcome))
+	e.text("reason", l.Reason)
+	if l.Code != 0 {
+		e.name("code")
+		e.dst = strconv.AppendInt(e.dst, l.Code, 10)
+	}
+	if l.Duration > 0 {
+		e.name("duration_ms")
+		e.dst = strconv.AppendFloat(e.dst, math.Round(float64(l.Duration)/float64(time.Microsecond))/1000, 'f', -1, 64)
+	}
+	if l.Trace.IsValid() {
+		e.hex("trace_id", l.Trace[:])
+	}
+	if e.cut {
+		e.dst = append(e.dst, `,"cut":true`...)
+	}
+	return append(e.dst, '}', '\n')
+}
+
+// appendGap appends the line about missing ones.
+func appendGap(dst []byte, now time.Time, lost, late uint64) []byte {
+	dst = append(begin(dst, now, gap), `,"lost":`...)
+	dst = strconv.AppendUint(dst, lost, 10)
+	if late > 0 {
+		dst = strconv.AppendUint(append(dst, `,"late":`...), late, 10)
+	}
+	return append(dst, '}', '\n')
+}
+
+// begin appends what each line begins with.
+func begin(dst []byte, now time.Time, event Event) []byte {
+	dst = append(now.UTC().AppendFormat(append(dst, `{"time":"`...), timeFormat), `","event":"`...)
+	return append(append(dst, event...), '"')
+}
+
+// encoder appends members.
+type encoder struct {
+	dst []byte
+	// cut is set once something was too long.
+	cut bool
+}
+
+// name appends the name of a member. It needs no escapes.
+func (e *encoder) name(name string) {
+	e.dst = append(append(append(e.dst, ',', '"'), name...), '"', ':')
+}
+
+// text appends a member with a text, unless that is empty.
+func (e *encoder) text(name, text string) {
+	if text == "" {
+		return
+	}
+	e.name(name)
+	e.quote(text, maxText)
+}
+
+func (e *encoder) hex(name string, value []byte) {
+	e.name(name)
+	e.dst = append(hex.AppendEncode(append(e.dst, '"'), value), '"')
+}
+
+// quote appends a text of at most so many bytes.
+func (e *encoder) quote(text string, most int) {
+	if len(text) > most {
+		for most > 0 && !utf8.RuneStart(text[most]) {
+			most--
+		}
+		text, e.cut = text[:most], true
+	}
+	if isPlain(text) {
+		e.dst = append(append(append(e.dst, '"'), text...), '"')
+		return
+	}
+	e.dst, _ = jsontext.AppendQuote(e.dst, text) // an error is invalid UTF-8, in whose place it puts U+FFFD
+}
+
+// isPlain reports whether a text is its own JSON.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// groups appends the groups of a principal.
+func (e *encoder) groups(groups []string) {
+	if len(groups) == 0 {
+		return
+	}
+	if len(groups) > maxGroups {
+		groups, e.cut = groups[:maxGroups], true
+	}
+	e.name("groups")
+	for i, group := range groups {
+		e.dst = append(e.dst, separator(i, '['))
+		e.quote(group, maxText)
+	}
+	e.dst = append(e.dst, ']')
+}
+
+// separator returns what stands before the i-th of some values.
+func separator(i int, begin byte) byte {
+	if i == 0 {
+		return begin
+	}
+	return ','
+}
+
+// arguments appends the names of arguments, and what else is to be recorded of them.
+func (e *encoder) arguments(a *Arguments) {
+	members := a.Members
+	if len(members) == 0 {
+		return
+	}
+	if len(members) > maxArguments {
+		members, e.cut = members[:maxArguments], true
+	}
+	e.name("arguments")
+	for i := range members {
+		e.dst = append(e.dst, separator(i, '['))
+		e.quote(members[i].Name, maxText)
+	}
+	e.dst = append(e.dst, ']')
+	switch {
+	case a.Record == config.AuditHash && a.Hash != nil:
+		e.name("argument_hashes")
+		e.pairs(members, func(value string, _ int) {
+			e.dst = append(a.Hash.AppendHex(append(e.dst, '"'), value), '"')
+		})
+	case a.Record == config.AuditValues:
+		e.name("argument_values")
+		e.pairs(members, func(value string, left int) { e.quote(value, min(left, maxValue)) })
+	}
+}
+
+// pairs appends an object of arguments, each with what appendValue appends for its value, at most so many bytes of it.
+func (e *encoder) pairs(members wire.Object, appendValue func(value string, left int)) {
+	begun := len(e.dst)
+	for i := range members {
+		e.dst = append(e.dst, separator(i, '{'))
+		e.quote(members[i].Name, maxText)
+		e.dst = append(e.dst, ':')
+		value, ok := wire.Text(members[i].Value)
+		if !ok {
+			value = string(members[i].Value)
+		}
+		appendValue(value, max(0, maxValues-(len(e.dst)-begun)))
+	}
+	e.dst = append(e.dst, '}')
+}

@@ -1,0 +1,150 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// usual is a line with every field.
+func usual() Line {
+	return Line{
+		Time: time.Date(2026, 11, 22, 9, 0, 0, 123456789, time.UTC), Event: Get, Method: "ping",
+		Subject: "user:ann@example.com", Groups: []string{"group:payments", "group:eng"}, Issuer: "https://idp.example.com", Anonymous: true,
+		Client: "192.0.2.1", Session: [16]byte{1}, Prompt: "billing.review", Upstream: "billing", Team: "payments",
+		Rule: `expose "reviews"`, Place: "teams/payments.hcl:12",
+		Arguments: Arguments{Members: wire.Members([]byte(`{"code":"x := 1","n":12,"lang":"Go"}`)), Record: config.AuditNames},
+		Outcome:   Failed, Reason: "timeout", Code: -32603, Act: "reload", Duration: 12345678, Trace: [16]byte{0xaa},
+	}
+}
+
+func TestLine_IsOneJSONObject(t *testing.T) {
+	line := usual()
+	const want = `{"time":"2026-11-22T09:00:00.123456Z","event":"get","method":"ping","subject":"user:ann@example.com","anonymous":true,` +
+		`"groups":["group:payments","group:eng"],"issuer":"https://idp.example.com","client":"192.0.2.1","session":"01000000000000000000000000000000",` +
+		`"prompt":"billing.review","upstream":"billing","team":"payments","rule":"expose \"reviews\"","place":"teams/payments.hcl:12",` +
+		`"arguments":["code","n","lang"],"act":"reload","outcome":"failed","reason":"timeout","code":-32603,"duration_ms":12.346,` +
+		`"trace_id":"aa000000000000000000000000000000"}` + "\n"
+	if diff := cmp.Diff(want, string(line.append(nil))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	const least = `{"time":"0001-01-01T00:00:00.000000Z","event":"reload"}` + "\n"
+	if got := string((&Line{Event: Reload}).append(nil)); got != least {
+		t.Errorf("got %s, want %s", got, least)
+	}
+	buffer := line.append(nil)
+	if got := testing.AllocsPerRun(100, func() { buffer = line.append(buffer[:0]) }); got != 0 {
+		t.Errorf("%v allocations", got)
+	}
+}
+
+func TestLine_RecordsOfArgumentsWhatItIsTold(t *testing.T) {
+	s, err := seal.New([][32]byte{{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := s.MAC("a")
+	for record, want := range map[config.AuditArguments]string{
+		config.AuditNames:  `"arguments":["code","n","lang"],"act"`,
+		config.AuditValues: `"arguments":["code","n","lang"],"argument_values":{"code":"x := 1","n":"12","lang":"Go"},"act"`,
+		config.AuditHash: fmt.Sprintf(`"arguments":["code","n","lang"],"argument_hashes":{"code":"%s","n":"%s","lang":"%s"},"act"`,
+			mac.AppendHex(nil, "x := 1"), mac.AppendHex(nil, "12"), mac.AppendHex(nil, "Go")),
+	} {
+		line := usual()
+		line.Arguments.Record, line.Arguments.Hash = record, mac
+		if got := string(line.append(nil)); !strings.Contains(got, want) {
+			t.Errorf("%s: %s\nwant %s in it", record, got, want)
+		}
+	}
+}
+
+// Whatever a client writes, a line is one JSON object of bounded size, and says if something is missing.
+func FuzzLine(f *testing.F) {
+	f.Add("name", "value", 3)
+	f.Add("\x00\n\"\\\xff\u2028\u202e", "\xed\xa0\x80", 100)
+	f.Add(strings.Repeat("ä", 600), strings.Repeat("\x01", 100_000), 70)
+	f.Fuzz(func(t *testing.T, name, value string, n int) {
+		var members wire.Object
+		for i := range n % 200 {
+			members = append(members, wire.NewMember(fmt.Sprint(name, i), wire.Quote(value)))
+		}
+		line := usual()
+		line.Prompt, line.Subject, line.Groups = name, value, slices.Repeat([]string{value}, max(0, n%200))
+		line.Arguments = Arguments{Members: members, Record: config.AuditValues}
+		got := line.append(nil)
+		if !json.Valid(got) || bytes.IndexByte(got, '\n') != len(got)-1 {
+			t.Errorf("not one line of JSON: %q", got)
+		}
+		const escaped = 6 // bytes for one of a text
+		if most := escaped * (2*maxArguments*maxText + maxValues + (maxGroups+16)*maxText); len(got) > most {
+			t.Errorf("%d bytes, want at most %d", len(got), most)
+		}
+		cut := len(name) > maxText || len(value) > maxText || n%200 > maxArguments
+		if cut && !bytes.HasSuffix(got, []byte(`,"cut":true}`+"\n")) {
+			t.Errorf("does not say that it is cut: %q", got)
+		}
+	})
+}
+
+// The handbook describes each field, event and outcome, and no others.
+func TestHandbook_DescribesTheLines(t *testing.T) {
+	content, err := os.ReadFile("../../cmd/promptweir/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "\n## The audit log\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	described := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
+		for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(row[1], -1) {
+			described[name[1]] = true
+		}
+	}
+	want := map[string]bool{}
+	for _, record := range []config.AuditArguments{config.AuditValues, config.AuditHash} {
+		line := usual()
+		s, _ := seal.New(nil)
+		line.Arguments.Record, line.Arguments.Hash = record, s.MAC("")
+		line.Prompt = strings.Repeat("x", maxText+1)
+		for _, bytes := range [][]byte{line.append(nil), appendGap(nil, time.Now(), 1, 1)} {
+			var fields map[string]any
+			if err := json.Unmarshal(bytes, &fields); err != nil {
+				t.Fatal(err)
+			}
+			for name := range fields {
+				want[name] = true
+			}
+		}
+	}
+	for _, event := range []Event{Get, Completion, List, Request, Credential, Reload, Operator, gap} {
+		want[string(event)] = true
+	}
+	for _, outcome := range []Outcome{OK, InputRequired, Unknown, Hidden, Refused, UpstreamError, Failed, Cancelled} {
+		want[string(outcome)] = true
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(described))); diff != "" {
+		t.Errorf("fields, events and outcomes (-code +handbook):\n%s", diff)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	line := usual()
+	var buffer []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buffer = line.append(buffer[:0])
+	}
+}

@@ -1,0 +1,204 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// writeBound is how long the writing of a line may take before the log counts as one that cannot be written.
+	writeBound = time.Second
+	// closeBound is how long [Log.Close] waits for a file that does not take what is left.
+	closeBound = 5 * time.Second
+	// maxQueue bounds the lines that wait to be written, in bytes. The writer may have as many in its hands.
+	maxQueue = 8 << 20
+	// maxSpare bounds the memory that is kept for later lines, in bytes.
+	maxSpare = 1 << 20
+)
+
+// ErrNotWritten means that a line is not in the log.
+var ErrNotWritten = errors.New("the audit log cannot be written")
+
+// Log is an audit log. Make it with [Open].
+type Log struct {
+	out      output
+	required bool
+	logger   *slog.Logger
+
+	// written and lost count lines.
+	written, lost atomic.Uint64
+	// failing is why the file cannot be written, nil while it can. It changes under mu only.
+	failing atomic.Pointer[failure]
+
+	// wake is signalled when there are lines, urgent when the file is to be opened again or the log to be closed.
+	wake, urgent chan struct{}
+	// done is closed when the writer has ended.
+	done chan struct{}
+
+	mu    sync.Mutex // guards what follows, and the fields of batches that say so
+	queue *batch     // what the writer has not taken yet
+	spare []byte     // the memory of lines that are written
+	// gap and late are lines since the last line of the event "gap": those that are lost, and those that were written after
+	// their response had been replaced.
+	gap, late      uint64
+	reopen, closed bool
+}
+
+// failure is why the log cannot be written.
+type failure struct{ err error }
+
+// batch is lines that are written together.
+type batch struct {
+	lines []byte
+	count uint64
+	// gap and late are those of the log when the writer took the batch.
+	gap, late uint64
+	// expiry ends the wait for the batch.
+	expiry *time.Timer
+	// settled is closed when it is known whether the lines are written, and err says why not. Guarded by Log.mu until then.
+	settled   chan struct{}
+	isSettled bool
+	err       error
+}
+
+// Open opens the log of an audit block, nil for nil, and starts its writer, which [Log.Close] ends.
+func Open(cfg *config.Audit, logger *slog.Logger) (*Log, error) {
+	if cfg == nil {
+		return nil, nil
+	}
+	out, err := openFile(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	return start(out, cfg.Required, logger), nil
+}
+
+// start returns a log that writes to an output.
+func start(out output, required bool, logger *slog.Logger) *Log {
+	l := &Log{
+		out: out, required: required, logger: logger, queue: &batch{},
+		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	go l.run()
+	return l
+}
+
+// Write appends a line to the log. Where the log is required, the error is [ErrNotWritten]; elsewhere there is none.
+func (l *Log) Write(line *Line) error {
+	if l == nil {
+		return nil
+	}
+	buffer, _ := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	*buffer = line.append((*buffer)[:0])
+	b := l.enqueue(*buffer)
+	if !l.required {
+		return nil
+	}
+	if b == nil {
+		return ErrNotWritten
+	}
+	<-b.settled
+	return b.err
+}
+
+// buffers are reused between lines.
+var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// enqueue hands a line to the writer and returns the batch that it is written with, nil if the line is lost.
+func (l *Log) enqueue(line []byte) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	refused := l.required && l.failing.Load() != nil
+	if l.closed || refused || len(l.queue.lines)+len(line) > maxQueue {
+		l.loseLocked(1)
+		return nil
+	}
+	b := l.queue
+	if b.count == 0 {
+		b.settled = make(chan struct{})
+		b.expiry = time.AfterFunc(writeBound, func() { l.expire(b) })
+	}
+	b.lines, b.count = append(b.lines, line...), b.count+1
+	signal(l.wake)
+	return b
+}
+
+// loseLocked counts lines that are not going to be written.
+func (l *Log) loseLocked(n uint64) {
+	l.gap += n
+	l.lost.Add(n)
+}
+
+// signal marks that there is something to do. It never blocks.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Refuses reports whether a request must be refused because its line could not be written.
+func (l *Log) Refuses() bool { return l != nil && l.required && l.failing.Load() != nil }
+
+// State is the condition of a log.
+type State struct {
+	// Written and Lost count lines since the start.
+	Written, Lost uint64
+	// Problem is why the log cannot be written at the moment, nil while it can.
+	Problem error
+}
+
+// State returns the log's condition; the zero value for a nil log.
+func (l *Log) State() State {
+	if l == nil {
+		return State{}
+	}
+	s := State{Written: l.written.Load(), Lost: l.lost.Load()}
+	if f := l.failing.Load(); f != nil {
+		s.Problem = f.err
+	}
+	return s
+}
+
+// Reopen has the file opened again by its path, for whoever has renamed it. Lines that are written after this call are in the new
+// file. It does not wait.
+func (l *Log) Reopen() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.reopen = true
+	l.mu.Unlock()
+	signal(l.urgent)
+}
+
+// Close writes what is left, within five seconds, and closes the file. Lines that come later are lost.
+func (l *Log) Close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	signal(l.urgent)
+	select {
+	case <-l.done:
+	case <-time.After(closeBound):
+		l.logger.ErrorContext(context.Background(), "audit log closed while a write does not return: its lines may be lost")
+	}
+	l.mu.Lock()
+	l.loseLocked(l.queue.count)
+	l.queue = &batch{}
+	gap := l.gap
+	l.mu.Unlock()
+	if gap > 0 {
+		l.logger.ErrorContext(context.Background(), "audit lines lost at the end", slog.Uint64("lost", gap))
+	}
+}

@@ -1,0 +1,210 @@
+package gateway_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// auditedConfig has prompts that ann sees, bob does not, and nobody does.
+func auditedConfig(t *testing.T, path, settings string, peers ...*gatewaytest.Peer) string {
+	t.Helper()
+	return fmt.Sprintf("audit {\n path = %q\n %s\n}\ngateway { cursor_keys = [\"%%KEY%%\"] }\n", path, settings) +
+		"auth {\n" + gatewaytest.Token("ann", "payments") + gatewaytest.Token("bob") + "}\n" +
+		"hide \"never\" { prompts = [\"*.debug\"] }\n" +
+		gatewaytest.Team("payments", `"group:payments"`, gatewaytest.Expose("reviews", `"*.review"`, `"*"`)+`
+hide "not for contractors" {
+  prompts = ["*.draft"]
+  when    = principal.subject == "user:ann"
+}
+`, peers...)
+}
+
+// serveAudited runs a gateway with an audit log.
+func serveAudited(t *testing.T, text string) (s *gatewaytest.Server, log *audit.Log) {
+	t.Helper()
+	cfg := gatewaytest.Load(t, text)
+	log, err := audit.Open(cfg.Audit, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	s = gatewaytest.StartConfig(t, cfg, gateway.Options{
+		Audit: log, Load: func() (*config.Config, config.Diagnostics) { return cfg, config.Diagnostics{} },
+	})
+	s.AwaitUpstreams()
+	return s, log
+}
+
+// auditLines reads a log, without what differs from run to run.
+func auditLines(t *testing.T, path string) (lines []string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for all := bufio.NewScanner(file); all.Scan(); {
+		if !json.Valid(all.Bytes()) {
+			t.Errorf("not JSON: %s", all.Bytes())
+		}
+		line := regexp.MustCompile(`"time":"[^"]*",`).ReplaceAllString(all.Text(), "")
+		line = regexp.MustCompile(`,"duration_ms":[0-9.]*`).ReplaceAllString(line, "")
+		line = regexp.MustCompile(`"place":"[^"]*(:[0-9]+)"`).ReplaceAllString(line, `"place":"$1"`)
+		line = regexp.MustCompile(`"session":"[0-9a-f]{32}"`).ReplaceAllString(line, `"session":"…"`)
+		lines = append(lines, strings.ReplaceAll(line, `,"client":"127.0.0.1"`, ""))
+	}
+	return lines
+}
+
+func TestAudit_RecordsEachEventOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	p := gatewaytest.NewPeer(t, "up", `{"name":"review","arguments":[{"name":"code","required":true}]}`, "ledger", "debug", "draft", "broken")
+	s, log := serveAudited(t, auditedConfig(t, path, `arguments = "values"`, p))
+	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method != "prompts/get" || !strings.Contains(string(call.Params), "broken") {
+			return false
+		}
+		p.Respond(w, call, `error:{"code":-32001,"message":"no","data":{"reason":"made up"}}`)
+		return true
+	})
+	ann, bob := s.Modern("ann"), s.Modern("bob")
+	ann.List() // is not recorded
+	get := func(c *gatewaytest.Client, params string) {
+		c.CallUnchecked("prompts/get", params)
+	}
+	get(ann, `{"name":"up.review","arguments":{"code":"x := \"1\""}}`)
+	get(bob, `{"name":"up.review"}`)
+	get(bob, `{"name":"up.ledger"}`)
+	get(ann, `{"name":"up.debug"}`)
+	get(ann, `{"name":"up.draft"}`)
+	get(ann, `{"name":"up.gone"}`)
+	get(ann, `{"name":"up.broken"}`)
+	ann.CallUnchecked("completion/complete", `{"ref":{"type":"ref/prompt","name":"up.ledger"},"argument":{"name":"year","value":"20"}}`)
+	get(s.Modern("eve"), `{"name":"up.review"}`)
+	get(s.Modern(""), `{"name":"up.review"}`)
+	legacy := s.Legacy("2025-11-25", "ann")
+	legacy.CallWithID("1", "prompts/get", `{"name":"up.ledger"}`, "Traceparent", gatewaytest.TraceA)
+	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/-/reload", "", nil).Want(t, http.StatusOK)
+	log.Close()
+
+	const (
+		annIs = `"subject":"user:ann","groups":["group:payments"]`
+		bobIs = `"subject":"user:bob"`
+		team  = `"rule":"team \"payments\"","place":":`
+	)
+	want := []string{
+		`{"event":"get",` + annIs + `,"prompt":"up.review","upstream":"up","team":"payments",` + team + `17","arguments":["code"],"argument_values":{"code":"x := \"1\""},"outcome":"ok"}`,
+		`{"event":"get",` + bobIs + `,"prompt":"up.review","team":"payments","rule":"expose \"reviews\"","place":":24","outcome":"refused","reason":"missing","code":-32602}`,
+		`{"event":"get",` + bobIs + `,"prompt":"up.ledger","team":"payments","outcome":"denied","code":-32602}`,
+		`{"event":"get",` + annIs + `,"prompt":"up.debug","team":"payments","rule":"hide \"never\"","place":":16","outcome":"denied","code":-32602}`,
+		`{"event":"get",` + annIs + `,"prompt":"up.draft","team":"payments","rule":"hide \"not for contractors\"","place":":29","outcome":"denied","code":-32602}`,
+		`{"event":"get",` + annIs + `,"prompt":"up.gone","outcome":"unknown","code":-32602}`,
+		`{"event":"get",` + annIs + `,"prompt":"up.broken","upstream":"up","team":"payments",` + team + `17","outcome":"upstream_error","code":-32001}`,
+		`{"event":"completion",` + annIs + `,"prompt":"up.ledger","upstream":"up","team":"payments",` + team + `17","arguments":["year"],"argument_values":{"year":"20"},"outcome":"ok"}`,
+		`{"event":"credential","outcome":"refused","reason":"bad"}`,
+		`{"event":"get","prompt":"up.review","outcome":"refused"}`,
+		`{"event":"get",` + annIs + `,"session":"…","prompt":"up.ledger","upstream":"up","team":"payments",` + team + `17","outcome":"ok","trace_id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}`,
+		`{"event":"reload","outcome":"ok"}`,
+		`{"event":"operator","act":"reload","outcome":"ok"}`,
+	}
+	if diff := cmp.Diff(want, auditLines(t, path)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAudit_RecordsOtherRequestsWhereItIsAsked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	s, log := serveAudited(t, auditedConfig(t, path, "access = true\n arguments = \"hash\"", gatewaytest.NewPeer(t, "up", "review")))
+	bob := s.Legacy("2025-06-18", "bob")
+	bob.List()
+	bob.Call("ping", "")
+	bob.CallUnchecked("made/up", "")
+	bob.Call("prompts/get", `{"name":"up.review","arguments":{"a":"1"}}`)
+	s.Modern("bob").CallUnchecked("prompts/get", `{"name":"up.review","_meta":{}}`) // is refused before anybody asks who it is
+	log.Close()
+	const bobIs = `"subject":"user:bob","session":"…"`
+	want := []string{
+		`{"event":"request","method":"initialize","subject":"user:bob","outcome":"ok"}`,
+		`{"event":"list",` + bobIs + `,"outcome":"ok"}`,
+		`{"event":"request","method":"ping",` + bobIs + `,"outcome":"ok"}`,
+		`{"event":"request","method":"_OTHER",` + bobIs + `,"outcome":"refused","code":-32601}`,
+		`{"event":"get",` + bobIs + `,"prompt":"up.review","upstream":"up","team":"payments","rule":"expose \"reviews\"","place":":25","arguments":["a"],"argument_hashes":{"a":"HASH"},"outcome":"ok"}`,
+		`{"event":"get","prompt":"up.review","outcome":"refused"}`,
+	}
+	got := auditLines(t, path)
+	for i := range got {
+		got[i] = regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(got[i], "HASH")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The link stands for a disk: /dev/full is one without room.
+func TestAudit_RequiredRefusesWhatCannotBeRecorded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.jsonl")
+	lead := func(to string) {
+		t.Helper()
+		if err := errors.Join(os.Remove(path), os.Symlink(to, path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/dev/full", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	p := gatewaytest.NewPeer(t, "up", "review", "debug")
+	s, _ := serveAudited(t, auditedConfig(t, path, "required = true", p))
+	ann := s.Modern("ann")
+	const refused = `"data":{"reason":"audit","retryAfterMs":1000}`
+	get := func(name string) gatewaytest.Response { return ann.Call("prompts/get", gatewaytest.GetParams(name)) }
+
+	if problem := s.Ready(); !problem.Ready {
+		t.Errorf("not ready before anything was to be recorded: %+v", problem)
+	}
+	get("up.review").Want(t, http.StatusOK, `"code":-32603`, refused)
+	if n := len(p.Calls("prompts/get")); n != 1 {
+		t.Errorf("%d gets at the server, want the one by which the full disk was found", n)
+	}
+	visible, unknown := get("up.review"), get("up.debug")
+	visible.Want(t, http.StatusOK, refused)
+	if diff := cmp.Diff(visible.Dump(), unknown.Dump()); diff != "" {
+		t.Errorf("prompts that are visible and hidden are refused differently:\n%s", diff)
+	}
+	ann.Call("completion/complete", gatewaytest.CompleteParams("up.review")).Want(t, http.StatusOK, refused)
+	if n, m := len(p.Calls("prompts/get")), len(p.Calls("completion/complete")); n != 1 || m != 0 {
+		t.Errorf("the server was asked %d times for prompts and %d times for completions, want only once", n, m)
+	}
+	ann.List() // needs no line
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusServiceUnavailable, `"audit_problem": "write `)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Want(t, http.StatusOK, "the audit log cannot be written")
+
+	lead(filepath.Join(dir, "room.jsonl"))
+	s.ReopenAudit()
+	upstreamtest.Eventually(t, "the log is written again", func() bool { return s.Ready().Ready })
+	get("up.review").Want(t, http.StatusOK, `"from up"`)
+	got := auditLines(t, path)
+	if len(got) != 2 || got[0] != `{"event":"gap","lost":4}` || !strings.Contains(got[1], `"outcome":"ok"`) {
+		t.Errorf("recorded %q", got)
+	}
+}

@@ -1,0 +1,158 @@
+package requests
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// target is the prompt that a get or completion turned out to be about.
+type target struct {
+	// entry is nil where there is none. The caller does not see it if notFound is set.
+	entry    *catalog.Entry
+	notFound bool
+	// rule decided whether the caller sees the entry; nil where none names it.
+	rule *policy.Rule
+}
+
+// errAudit refuses a request that cannot be recorded.
+func errAudit() *wire.Error {
+	return ownError(reasonAudit, "The audit log cannot be written, and nothing is answered without it: try again later")
+}
+
+// audited reports whether a request is to be recorded.
+func (h *Handler) audited(r *Request) bool {
+	if h.audit == nil || r.Audited {
+		return false
+	}
+	switch r.Message.Method {
+	case wire.PromptsGet, wire.Complete:
+		return true
+	}
+	cfg := h.snapshotOf(r).Config.Audit
+	return cfg != nil && cfg.Access
+}
+
+// snapshotOf returns the snapshot of a request; the current one for a request that was refused before it got one.
+func (h *Handler) snapshotOf(r *Request) *snapshot.Snapshot {
+	if r.Snapshot != nil {
+		return r.Snapshot
+	}
+	return h.publisher.Current()
+}
+
+// record records a request whose response is known: with the error of r, which the client gets as wireErr, or without any. The
+// error means that the response must not be given.
+func (h *Handler) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
+	line := audit.Line{
+		Time: r.Answered, Event: eventOf(r.Message.Method), Duration: r.Answered.Sub(r.Received), Session: r.Session,
+		Trace: trace.SpanContextFromContext(ctx).TraceID(), Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
+	}
+	if line.Event == audit.Request {
+		line.Method = r.operation.method
+	}
+	if principal := &r.Caller.Principal; r.Caller.Generation != nil {
+		line.Subject, line.Groups, line.Anonymous = principal.Subject, principal.Groups, principal.Anonymous
+		line.Issuer = r.Caller.Generation.Identity.Issuer(principal.Source)
+	}
+	if r.Client != nil {
+		line.Client = r.Client.ClientAddress()
+	}
+	if wireErr != nil {
+		line.Code, line.Reason = wireErr.Code, ownReason(wireErr)
+	}
+	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
+		line.Upstream = unavailable.Upstream
+	}
+	h.describeTarget(&line, r)
+	return h.audit.Write(&line)
+}
+
+// describeTarget adds the prompt that a get or completion is about, and its arguments.
+func (h *Handler) describeTarget(line *audit.Line, r *Request) {
+	var arguments wire.Object
+	switch line.Event {
+	case audit.Get:
+		line.Prompt, _ = r.Params.Text("name")
+		arguments = r.Params.Object("arguments")
+	case audit.Completion:
+		line.Prompt, _ = r.Params.Object("ref").Text("name")
+		arguments = completedArguments(r.Params)
+	default:
+		return
+	}
+	if entry := r.target.entry; entry != nil {
+		line.Team = entry.Team
+	}
+	if rule := r.target.rule; rule != nil {
+		line.Rule, line.Place = rule.Title, rule.Place
+	}
+	s := h.snapshotOf(r)
+	if cfg := s.Config.Audit; cfg != nil {
+		line.Arguments = audit.Arguments{Members: arguments, Record: cfg.Arguments, Hash: s.ArgumentHashes}
+	}
+}
+
+// completedArguments returns the argument that is being completed, and those that are known already.
+func completedArguments(params wire.Object) wire.Object {
+	argument, known := params.Object("argument"), params.Object("context").Object("arguments")
+	name, ok := argument.Text("name")
+	if !ok {
+		return known
+	}
+	return append(wire.Object{wire.NewMember(name, argument.Get("value"))}, known...)
+}
+
+// eventOf returns what a request of a method is to the audit log.
+func eventOf(method string) audit.Event {
+	switch method {
+	case wire.PromptsGet:
+		return audit.Get
+	case wire.Complete:
+		return audit.Completion
+	case wire.PromptsList:
+		return audit.List
+	}
+	return audit.Request
+}
+
+// outcomeOf says how a request ended.
+func outcomeOf(ctx context.Context, r *Request, out *Response, err error) audit.Outcome {
+	wireErr, answered := errors.AsType[*wire.Error](err)
+	switch {
+	case err == nil && out.asks:
+		return audit.InputRequired
+	case err == nil:
+		return audit.OK
+	case r.target.notFound && r.target.entry != nil:
+		return audit.Hidden
+	case r.target.notFound:
+		return audit.Unknown
+	case errors.Is(err, errRefused):
+		return audit.Refused
+	case answered && wireErr.FromPeer():
+		return audit.UpstreamError
+	case answered:
+		return audit.Refused
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrShuttingDown):
+		return audit.Cancelled
+	}
+	return audit.Failed
+}
+
+// ownReason returns the data.reason of an error of the gateway's own, "" where it has none.
+func ownReason(err *wire.Error) string {
+	if err.FromPeer() {
+		return ""
+	}
+	reason, _ := wire.Members(err.Data).Text("reason")
+	return reason
+}

@@ -1,0 +1,31 @@
+package seal
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"sync"
+)
+
+// MAC makes keyed hashes of one purpose (HMAC-SHA-256), by which equal values can be recognised and not guessed. Make it with
+// [Sealer.MAC].
+type MAC struct {
+	hashes sync.Pool
+}
+
+// MAC returns the keyed hash of one purpose. Its key is derived from the first key of the ring.
+func (s *Sealer) MAC(purpose string) *MAC {
+	key := derive(s.ring[0], "mac", purpose, keySize)
+	return &MAC{hashes: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
+
+// AppendHex appends the hash of a value, 64 hexadecimal digits.
+func (m *MAC) AppendHex(dst []byte, value string) []byte {
+	h, _ := m.hashes.Get().(hash.Hash)
+	defer m.hashes.Put(h)
+	h.Reset()
+	h.Write([]byte(value))
+	var sum [sha256.Size]byte
+	return hex.AppendEncode(dst, h.Sum(sum[:0]))
+}
