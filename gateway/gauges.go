@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream"
 )
 
 // Attributes of the gateway's own.
@@ -18,13 +20,15 @@ const (
 	attrKind     = attribute.Key("promptweir.report.kind")
 	attrReason   = attribute.Key("promptweir.reason")
 	attrOutcome  = attribute.Key("promptweir.outcome")
+	attrPrompt   = attribute.Key("gen_ai.prompt.name")
+	attrRevision = attribute.Key("mcp.protocol.version")
 )
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, auditWritable metric.Int64ObservableGauge
-	// auditLines are those of the audit log.
-	auditLines metric.Int64ObservableCounter
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, stale, lastGood, clients, auditWritable metric.Int64ObservableGauge
+	// gets are those of each prompt, auditLines those of the audit log.
+	gets, auditLines metric.Int64ObservableCounter
 }
 
 // observe declares the gauges, until stop is called.
@@ -39,6 +43,7 @@ func (g *Gateway) observe() (stop func()) {
 		entries:     gauge("promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."),
 		reports:     gauge("promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."),
 		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh and its gets do not all fail, else 0."),
+		stale:       gauge("promptweir.upstream.stale", "s", "For how long an upstream's list has not been fresh; 0 while it is."),
 		subscribers: gauge("promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."),
 		loaded:      gauge("promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last is in use, 0 while it was refused."),
 		loadedAt:    gauge("promptweir.config.loaded.time", "s", "When the configuration in use was loaded, in seconds since 1970."),
@@ -49,16 +54,21 @@ func (g *Gateway) observe() (stop func()) {
 		"State of an upstream's breaker: 0 closed, 1 half-open, 2 open; the highest of its endpoints.")
 	all.lastGood = gauge("promptweir.config.last_good", "{file}",
 		"Team files whose last good text is in use since the start, because of a mistake.")
+	all.clients = gauge("promptweir.clients", "{client}",
+		"Principals, or addresses without a credential, that sent a request within the last hour, by revision: an estimate.")
 	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
 	var err error
 	all.auditLines, err = meter.Int64ObservableCounter("promptweir.audit.lines", metric.WithUnit("{line}"),
 		metric.WithDescription("Lines of the audit log, by outcome: written or lost."))
 	handle(err)
+	all.gets, err = meter.Int64ObservableCounter("promptweir.prompt.gets", metric.WithUnit("{get}"),
+		metric.WithDescription("Gets by prompt, of up to 1000 prompts, and by outcome; without a prompt where the caller sees none of that name."))
+	handle(err)
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.read(o, all)
 		return nil
-	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
-		all.auditWritable, all.auditLines)
+	}, all.entries, all.reports, all.healthy, all.stale, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
+		all.clients, all.gets, all.auditWritable, all.auditLines)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -84,6 +94,16 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	o.ObserveInt64(all.loaded, inUse)
 	o.ObserveInt64(all.loadedAt, last.Loaded.Unix())
 	o.ObserveInt64(all.lastGood, int64(len(last.LastGood)))
+	g.requests.PromptGets(func(prompt, outcome string, n int64) {
+		labels := []attribute.KeyValue{attrOutcome.String(outcome)}
+		if prompt != "" {
+			labels = append(labels, attrPrompt.String(prompt))
+		}
+		o.ObserveInt64(all.gets, n, metric.WithAttributes(labels...))
+	})
+	g.requests.ClientsSeen(time.Now(), func(revision string, n int64) {
+		o.ObserveInt64(all.clients, n, metric.WithAttributes(attrRevision.String(revision)))
+	})
 	if g.opts.Audit != nil {
 		g.readAudit(o, all)
 	}
@@ -106,7 +126,19 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 		if p := state.Problem; p != nil {
 			o.ObserveInt64(all.problemSince, p.Since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(p.Reason)))...))
 		}
+		o.ObserveInt64(all.stale, int64(staleFor(state, time.Since(g.publisher.Started())).Seconds()), named)
 	}
+}
+
+// staleFor returns for how long an upstream's list has not been fresh in a gateway that has run for a time.
+func staleFor(state *upstream.State, running time.Duration) time.Duration {
+	switch {
+	case state.Problem != nil:
+		return time.Since(state.Problem.Since)
+	case !state.Listed:
+		return running
+	}
+	return 0
 }
 
 func (g *Gateway) readAudit(o metric.Observer, all gauges) {

@@ -34,7 +34,7 @@ type Connector struct {
 	folder    *folder     // nil for a server; without a server, there are no endpoints
 	onChange  func()
 	logger    *slog.Logger
-	// metrics are made at the first call: an upstream that is down needs none.
+	// metrics are made when something is measured first.
 	metrics func() *instruments
 	// queue limits the calls in flight and the requests per second.
 	queue   *queue

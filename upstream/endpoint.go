@@ -122,6 +122,9 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	slow := time.AfterFunc(patience, func() { e.markSlow(ctx, patience) })
 	session, err := e.dialer.Connect(ctx, client.SessionOptions{OnListChanged: func() { signal(w.changed) }})
 	slow.Stop()
+	if ctx.Err() == nil {
+		e.metrics().countConnect(err)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -30,6 +30,7 @@ const (
 	attrUpstream  = attribute.Key("promptweir.upstream")
 	attrTeam      = attribute.Key("promptweir.team")
 	attrState     = attribute.Key("promptweir.breaker.state")
+	attrReason    = attribute.Key("promptweir.reason")
 )
 
 // instruments are one upstream's metrics and spans. Attributes of metrics are names from the configuration only: the
@@ -42,7 +43,9 @@ type instruments struct {
 	duration metric.Float64Histogram
 	// transitions counts the breaker's changes of state.
 	transitions metric.Int64Counter
-	common      []attribute.KeyValue
+	// connects counts attempts to connect.
+	connects metric.Int64Counter
+	common   []attribute.KeyValue
 	// succeeded has the attributes of a successful call, by method: making them again for each call would cost more than
 	// the rest of the measurement.
 	succeeded map[string]metric.MeasurementOption
@@ -58,7 +61,7 @@ func newInstruments(u *config.Upstream) *instruments {
 	// The only possible errors are invalid instrument names; the API returns a working no-op beside them.
 	duration, err := meter.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from sending a request to an upstream to its response."),
-		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60))
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
 		otel.Handle(err)
 	}
@@ -67,10 +70,15 @@ func newInstruments(u *config.Upstream) *instruments {
 	if err != nil {
 		otel.Handle(err)
 	}
+	connects, err := meter.Int64Counter("promptweir.upstream.connects", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Attempts to connect to an upstream, by the reason why they failed; without one where they did not."))
+	if err != nil {
+		otel.Handle(err)
+	}
 	tracer := otel.Tracer(scope)
 	_, silent := tracer.(noop.Tracer)
 	i := &instruments{
-		tracer: tracer, silent: silent, duration: duration, transitions: transitions,
+		tracer: tracer, silent: silent, duration: duration, transitions: transitions, connects: connects,
 		common: []attribute.KeyValue{
 			attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network),
 		},
@@ -86,6 +94,15 @@ func newInstruments(u *config.Upstream) *instruments {
 func (i *instruments) countTransition(to gobreaker.State) {
 	i.transitions.Add(context.Background(), 1,
 		metric.WithAttributes(attrUpstream.String(i.common[0].Value.AsString()), attrState.String(to.String())))
+}
+
+// countConnect counts an attempt to connect, which failed unless err is nil.
+func (i *instruments) countConnect(err error) {
+	attributes := i.common[:2:2] // the upstream and its team
+	if err != nil {
+		attributes = append(attributes, attrReason.String(string(reasonOf(err))))
+	}
+	i.connects.Add(context.Background(), 1, metric.WithAttributes(attributes...))
 }
 
 // measurement is a call that is being measured.
@@ -141,7 +158,11 @@ func failureAttributes(err error) []attribute.KeyValue {
 		code := wireErr.Label()
 		return []attribute.KeyValue{attrErrorType.String(code), attrStatus.String(code)}
 	}
-	return []attribute.KeyValue{attrErrorType.String(string(errorType(err)))}
+	attributes := []attribute.KeyValue{attrErrorType.String(string(errorType(err)))}
+	if !isCancelled(err) {
+		attributes = append(attributes, attrReason.String(string(reasonOf(err))))
+	}
+	return attributes
 }
 
 // errorType is the error.type of a call that brought no JSON-RPC response.

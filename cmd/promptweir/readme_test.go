@@ -167,6 +167,8 @@ func eventfulMetrics(t *testing.T) map[string][]string {
 		works.ServeHTTP(w, r)
 	}))
 	t.Cleanup(web.Close)
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
 	p := serve(t, configure(t, map[string]string{
 		"audit.hcl": fmt.Sprintf("audit { path = %q }\n", filepath.Join(t.TempDir(), "audit.jsonl")),
 		"auth.hcl":  "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n}",
@@ -178,8 +180,9 @@ team "greeters" {
     url = %q
     breaker { failures = 1 }
   }
+  upstream "down" { url = %q }
   prompt "child.none" { title = "a report: there is no such prompt" }
-}`, program(t, "greeter"), web.URL),
+}`, program(t, "greeter"), web.URL, down.URL),
 	}))
 	eventually(t, "both upstreams listed", func() bool {
 		return strings.Contains(p.list(t, "red").names(), "child.hello child.pid child.slow child.wip_bye web.hello")

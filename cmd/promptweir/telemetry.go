@@ -70,7 +70,7 @@ func exported(signal string) bool {
 }
 
 func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resource, registry *prometheusclient.Registry) error {
-	reader, err := prometheus.New(prometheus.WithRegisterer(registry))
+	reader, err := prometheus.New(prometheus.WithRegisterer(registry), prometheus.WithoutScopeInfo())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

@@ -23,6 +23,14 @@ type target struct {
 	rule *policy.Rule
 }
 
+// seen returns the exposed name of the prompt if the caller sees it, else "".
+func (t *target) seen() string {
+	if t.entry == nil || t.notFound {
+		return ""
+	}
+	return t.entry.Name
+}
+
 // errAudit refuses a request that cannot be recorded.
 func errAudit() *wire.Error {
 	return ownError(reasonAudit, "The audit log cannot be written, and nothing is answered without it: try again later")

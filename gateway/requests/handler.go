@@ -43,6 +43,8 @@ type Handler struct {
 	parked  parked
 	memory  *memory.Account
 	audit   *audit.Log // nil where nothing is recorded
+	gets    promptGets
+	clients *clientsSeen
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
@@ -53,7 +55,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
 	return &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(logger), limits: newLimits(), memory: opts.Memory, audit: opts.Audit,
+		schemas: newSchemas(logger), limits: newLimits(), memory: opts.Memory, audit: opts.Audit, clients: newClientsSeen(),
 	}
 }
 
@@ -87,7 +89,11 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 			err = wireErr
 		}
 	}
-	r.end(err)
+	if r.Message.Method == wire.PromptsGet {
+		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
+	}
+	h.clients.see(r)
+	r.end(err, wireErr)
 	r.Client = nil // whoever keeps the request need not keep its connection
 	if err != nil {
 		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code, release: out.release}

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -32,6 +33,7 @@ const (
 	attrStatus    = attribute.Key("rpc.response.status_code")
 	attrErrorType = attribute.Key("error.type")
 	attrClient    = attribute.Key("client.address")
+	attrReason    = attribute.Key("promptweir.reason")
 )
 
 // instruments record each request. Metric attributes have few values: methods and revisions.
@@ -58,7 +60,7 @@ var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
 func newInstruments() *instruments {
 	duration, err := otel.Meter(Scope).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from a client's request to the gateway's response."),
-		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60))
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
@@ -118,7 +120,9 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 		wireErr, _ := errors.AsType[*wire.Error](err)
 		_ = h.record(ctx, r, &Response{}, err, wireErr) // what cannot be recorded is counted, and a request like this gives nothing away
 	}
-	r.end(err)
+	h.clients.see(r)
+	wireErr, _ := errors.AsType[*wire.Error](err)
+	r.end(err, wireErr)
 }
 
 // RecordRefused records a request that its transport refused, unless it was recorded already. Header is that of the HTTP
@@ -149,14 +153,17 @@ func (o *operation) target(name string) {
 	}
 }
 
-// end ends the request's operation.
-func (r *Request) end(err error) {
+// end ends the request's operation. The client gets the error as wireErr, which is nil where a transport refuses by itself.
+func (r *Request) end(err error, wireErr *wire.Error) {
 	o := &r.operation
 	options := o.success
 	if err != nil || options == nil {
 		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(r.Revision)}
 		if err != nil {
 			attributes = append(attributes, failure(err)...)
+			if reason := knownReason(wireErr); reason != "" {
+				attributes = append(attributes, attrReason.String(reason))
+			}
 			o.span.SetAttributes(attributes...)
 			o.span.SetStatus(codes.Error, errorType(err))
 		}
@@ -165,6 +172,26 @@ func (r *Request) end(err error) {
 	o.span.End()
 	r.Answered = time.Now()
 	o.metrics.duration.Record(o.ctx, r.Answered.Sub(r.Received).Seconds(), options...)
+}
+
+// knownReasons may appear on metrics. They are those of the gateway's own errors which say more than the code.
+var knownReasons = map[string]bool{ //nolint:gochecknoglobals // a constant set
+	string(upstream.Unreachable): true, string(upstream.Timeout): true, string(upstream.Denied): true,
+	string(upstream.RateLimited): true, string(upstream.Overloaded): true, string(upstream.BreakerOpen): true,
+	string(upstream.BadResponse): true, "screened": true, string(snapshot.Starting): true,
+	string(reasonShuttingDown): true, string(reasonAudit): true, "draining": true,
+	"malformed": true, "expired_key": true, "wrong_principal": true,
+}
+
+// knownReason returns the reason of an error of the gateway's own, "" where it has none that may appear on metrics.
+func knownReason(err *wire.Error) string {
+	if err == nil {
+		return ""
+	}
+	if reason := ownReason(err); knownReasons[reason] {
+		return reason
+	}
+	return ""
 }
 
 func failure(err error) []attribute.KeyValue {
