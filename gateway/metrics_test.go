@@ -145,3 +145,17 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 		return stale["team=eng upstream=gone"] >= 1 && stale["team=eng upstream=up"] == 0
 	})
 }
+
+func TestMetrics_SayHowSoonClientsHearOfChanges(t *testing.T) {
+	_, reader := gatewaytest.RecordTelemetry(t)
+	p := gatewaytest.NewPeer(t, "up", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	p.AwaitStream()
+	stream := s.Modern("").Listen("1")
+	defer stream.Close()
+	p.Offer("a", "b")
+	stream.WantChange()
+	upstreamtest.Eventually(t, "the notification is measured", func() bool {
+		return collect(t, reader, "promptweir.notification.duration")[""] == 1
+	})
+}

@@ -169,7 +169,7 @@ func eventfulMetrics(t *testing.T) map[string][]string {
 	t.Cleanup(web.Close)
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
-	p := serve(t, configure(t, map[string]string{
+	folder := configure(t, map[string]string{
 		"audit.hcl": fmt.Sprintf("audit { path = %q }\n", filepath.Join(t.TempDir(), "audit.jsonl")),
 		"auth.hcl":  "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n}",
 		"team.hcl": fmt.Sprintf(`
@@ -183,14 +183,25 @@ team "greeters" {
   upstream "down" { url = %q }
   prompt "child.none" { title = "a report: there is no such prompt" }
 }`, program(t, "greeter"), web.URL, down.URL),
-	}))
+	})
+	p := serve(t, folder)
 	eventually(t, "both upstreams listed", func() bool {
 		return strings.Contains(p.list(t, "red").names(), "child.hello child.pid child.slow child.wip_bye web.hello")
 	})
 	p.list(t, "green")                                                                // a refused credential
 	p.get(t, "child.slow", "red", "file", filepath.Join(t.TempDir(), "none", "none")) // an error of the upstream
 	p.get(t, "web.pid", "red")                                                        // an upstream that does not answer; its breaker opens
-	_, text := p.page(t, "/metrics")
+	stream := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "red")
+	defer stream.Body.Close()
+	hide := []byte("hide \"bye\" { prompts = [\"*.wip_bye\"] }\n")
+	if err := os.WriteFile(filepath.Join(folder, "hide.hcl"), hide, 0o600); err != nil { // a change that the stream is told of
+		t.Fatal(err)
+	}
+	var text string
+	eventually(t, "the change is announced", func() bool {
+		_, text = p.page(t, "/metrics")
+		return strings.Contains(text, "promptweir_notification_duration_seconds_count")
+	})
 	return parseMetrics(text)
 }
 

@@ -304,6 +304,7 @@ func (p *Publisher) publish(ctx context.Context, g *Generation) {
 		}
 	}
 	next.complete(before, touched)
+	next.published = time.Now()
 	close(p.current.Swap(next).superseded)
 	if next.Catalog != before.Catalog || g != before.Generation {
 		p.swapped.add(next)

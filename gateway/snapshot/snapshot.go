@@ -44,6 +44,8 @@ type Snapshot struct {
 	views *lru.Cache[*policy.Audience, *view]
 	// number is higher than that of every earlier snapshot.
 	number uint64
+	// published is when it took the place of the one before.
+	published time.Time
 	// superseded is closed when the next snapshot has replaced this one.
 	superseded chan struct{}
 }

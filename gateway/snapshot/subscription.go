@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -20,6 +21,8 @@ type Subscription struct {
 	view      catalog.Fingerprint
 	// seen is the number of the snapshot of the view.
 	seen uint64
+	// changed is when the first change was published that wake is about; zero where it is about none.
+	changed time.Time
 }
 
 // subscriptions are the open ones by audience. The zero value is ready.
@@ -46,6 +49,17 @@ func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
 // Changed receives a value after the view has changed. Whoever lists then sees the change that it is about, or a later
 // one.
 func (sub *Subscription) Changed() <-chan struct{} { return sub.wake }
+
+// TakeChange returns when the first change was published that the client is told of now, to be called after a value of
+// [Subscription.Changed]. It is zero if the client is told because its principal has changed.
+func (sub *Subscription) TakeChange() time.Time {
+	all := &sub.publisher.subscriptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	changed := sub.changed
+	sub.changed = time.Time{}
+	return changed
+}
 
 // View returns the fingerprint of the view that a notification sent now is about.
 func (sub *Subscription) View() catalog.Fingerprint {
@@ -198,7 +212,7 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 				if ctx.Err() != nil {
 					break
 				}
-				p.subscriptions.show(audience, s.View(audience).Fingerprint(), s.number) // the view is built outside of the lock
+				p.subscriptions.show(audience, s.View(audience).Fingerprint(), s) // the view is built outside of the lock
 			}
 		}
 	}
@@ -214,24 +228,27 @@ func (s *subscriptions) audiences() []*policy.Audience {
 	return audiences
 }
 
-func (s *subscriptions) show(audience *policy.Audience, view catalog.Fingerprint, number uint64) {
+func (s *subscriptions) show(audience *policy.Audience, view catalog.Fingerprint, snapshot *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for sub := range s.all[audience] {
-		sub.showLocked(view, number)
+		sub.showLocked(view, snapshot)
 	}
 }
 
-// showLocked wakes a subscription that is not yet at the snapshot with this number if its view differs there. It compares with
+// showLocked wakes a subscription that is not yet at a snapshot if its view differs there. It compares with
 // the previous view and not with the one that the client was last told of: a view that changed back while the client was slow may
 // have been listed in between.
-func (sub *Subscription) showLocked(view catalog.Fingerprint, number uint64) {
-	if number <= sub.seen {
+func (sub *Subscription) showLocked(view catalog.Fingerprint, snapshot *Snapshot) {
+	if snapshot.number <= sub.seen {
 		return
 	}
-	sub.seen = number
+	sub.seen = snapshot.number
 	if sub.view != view {
 		sub.view = view
+		if sub.changed.IsZero() {
+			sub.changed = snapshot.published
+		}
 		sub.signal()
 	}
 }
@@ -248,7 +265,7 @@ func (sub *Subscription) signal() {
 func (p *Publisher) moveSubscriptions(s *Snapshot, all bool) {
 	for sub, principal := range p.subscriptions.principals() {
 		audience := s.Policy.Audience(*principal)
-		if p.subscriptions.move(sub, principal, audience, s.View(audience).Fingerprint(), s.number) && all {
+		if p.subscriptions.move(sub, principal, audience, s.View(audience).Fingerprint(), s) && all {
 			sub.signal()
 		}
 	}
@@ -266,19 +283,19 @@ func (s *subscriptions) principals() map[*Subscription]*policy.Principal {
 	return principals
 }
 
-// move gives a subscription the audience that its principal has in the snapshot with this number, unless it was closed, has another
+// move gives a subscription the audience that its principal has in a snapshot, unless it was closed, has another
 // principal or is at a later one. It reports whether it did.
 func (s *subscriptions) move(
-	sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint, number uint64,
+	sub *Subscription, principal *policy.Principal, audience *policy.Audience, view catalog.Fingerprint, snapshot *Snapshot,
 ) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, open := s.all[sub.audience][sub]; !open || sub.principal != principal || number <= sub.seen {
+	if _, open := s.all[sub.audience][sub]; !open || sub.principal != principal || snapshot.number <= sub.seen {
 		return false
 	}
 	s.removeLocked(sub)
 	sub.audience = audience
 	s.addLocked(sub)
-	sub.showLocked(view, number)
+	sub.showLocked(view, snapshot)
 	return true
 }

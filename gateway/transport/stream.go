@@ -54,6 +54,7 @@ func (t *Transport) follow(
 		select {
 		case <-changes: // which keeps one change for later
 			changed()
+			t.recordNotified(ctx, sub.TakeChange())
 			changes, pause = nil, time.After(minPause)
 		case <-pause:
 			changes, pause = sub.Changed(), nil
@@ -74,6 +75,13 @@ func (t *Transport) follow(
 		}
 	}
 	return false
+}
+
+// recordNotified records that a client was told of a change that was published at a time.
+func (t *Transport) recordNotified(ctx context.Context, published time.Time) {
+	if !published.IsZero() {
+		t.notified.Record(ctx, time.Since(published).Seconds())
+	}
 }
 
 // listener is a subscriptions/listen request (2026-07-28).

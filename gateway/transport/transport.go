@@ -26,6 +26,8 @@ type Transport struct {
 	logger    *slog.Logger
 	// refused is promptweir.identity.refused: credentials that were not accepted.
 	refused metric.Int64Counter
+	// notified is promptweir.notification.duration, in seconds.
+	notified metric.Float64Histogram
 
 	// For the legacy sessions of Streamable HTTP, which outlast their connections:
 	inFlight shardedInFlight
@@ -64,9 +66,15 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
+	notified, err := otel.Meter(requests.Scope).Float64Histogram("promptweir.notification.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from the moment that a changed list is in use until a client was told on its stream."),
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
+	if err != nil {
+		otel.Handle(err) // as above
+	}
 	return &Transport{
 		publisher: publisher, requests: handler, memory: opts.Memory, places: opts.Places, audit: opts.Audit, logger: opts.Logger,
-		refused: refused, closing: make(chan struct{}),
+		refused: refused, notified: notified, closing: make(chan struct{}),
 	}
 }
 
