@@ -171,10 +171,10 @@ func eventfulMetrics(t *testing.T) map[string][]string {
 	down.Close()
 	folder := configure(t, map[string]string{
 		"audit.hcl": fmt.Sprintf("audit { path = %q }\n", filepath.Join(t.TempDir(), "audit.jsonl")),
-		"auth.hcl":  "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n}",
+		"auth.hcl":  "auth {\n token \"red\" { sha256 = sha256(\"red\") }\n token \"blue\" { sha256 = sha256(\"blue\") }\n}",
 		"team.hcl": fmt.Sprintf(`
 team "greeters" {
-  members = ["user:red"]
+  members = ["user:red", "user:blue"]
   upstream "child" { command = [%q] }
   upstream "web" {
     url = %q
@@ -190,7 +190,9 @@ team "greeters" {
 	})
 	p.list(t, "green")                                                                // a refused credential
 	p.get(t, "child.slow", "red", "file", filepath.Join(t.TempDir(), "none", "none")) // an error of the upstream
-	p.get(t, "web.pid", "red")                                                        // an upstream that does not answer; its breaker opens
+	for _, token := range []string{"red", "blue", "red", "blue"} {                    // an upstream that does not answer; one caller alone opens no breaker
+		p.get(t, "web.pid", token)
+	}
 	stream := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "red")
 	defer stream.Body.Close()
 	hide := []byte("hide \"bye\" { prompts = [\"*.wip_bye\"] }\n")
