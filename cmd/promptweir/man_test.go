@@ -13,7 +13,7 @@ import (
 )
 
 // manDir is where a release wants the pages. Their date is SOURCE_DATE_EPOCH.
-var manDir = flag.String("man", "", "write the man pages to this folder")
+var manDir = flag.String("man", "", "write the man pages to this folder") //nolint:gochecknoglobals // a flag
 
 func TestMan_HasAPageOfEachCommand(t *testing.T) {
 	dir := *manDir
