@@ -105,7 +105,8 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 
 	served := collect(t, reader, "mcp.server.operation.duration")
 	for _, labels := range [][]string{
-		{"name=prompts/get", "reason=denied"}, {"name=prompts/get", "reason=rate_limited"},
+		{"name=prompts/get", "reason=denied"},
+		{"name=prompts/get", "reason=rate_limited"},
 		{"name=prompts/list", "reason=malformed"},
 	} {
 		if !has(served, labels...) {
