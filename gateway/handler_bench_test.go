@@ -40,6 +40,7 @@ func handled(tb testing.TB, c *gatewaytest.Client, method, params string) (once 
 	tb.Helper()
 	body, h := c.Encode("1", method, params)
 	r := gatewaytest.NewRequest(tb.Context(), tb, http.MethodPost, c.URL, body, h)
+	r.RemoteAddr = "192.0.2.1:4711"
 	handler, reader, d := c.Handler(), strings.NewReader(body), &recorder{header: http.Header{}}
 	return func() {
 		reader.Reset(body)
