@@ -90,10 +90,14 @@ func (g *Generation) contribution(i int, list *published) catalog.Source {
 func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream.State {
 	offered, known := g.offer(i, state)
 	shown := p.list.degrade(state)
-	if !known || p.list.admits(offered) || p.listed {
+	if !known || p.list.admits(offered) || p.listed && p.list == nil {
 		return shown
 	}
 	early := *shown
+	if p.listed { // what is in the catalog, so that nothing in the snapshot is about another list
+		early.Definitions, early.Endpoints = p.list.offer.definitions, p.list.offer.listedBy(shown.Endpoints)
+		return &early
+	}
 	early.Tried = p.running != nil && time.Since(p.running.began) >= admissionBound
 	if p.list == nil {
 		early.Listed, early.Lists, early.Definitions = false, 0, nil

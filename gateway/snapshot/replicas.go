@@ -43,6 +43,18 @@ func (o offer) same(other offer) bool {
 		})
 }
 
+// listedBy returns endpoints with the lists that are offered, as far as they are the same endpoints.
+func (o offer) listedBy(endpoints []upstream.EndpointState) []upstream.EndpointState {
+	if len(o.endpoints) != len(endpoints) {
+		return endpoints
+	}
+	listed := slices.Clone(endpoints)
+	for i, e := range o.endpoints {
+		listed[i].Listed, listed[i].Definitions = e.Listed, e.Definitions
+	}
+	return listed
+}
+
 func sameList(a, b []jsontext.Value) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
