@@ -137,11 +137,11 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	} else {
 		reached = taken.stage()
 	}
-	if err != nil && ctx.Err() != nil {
-		return &stageError{error: err, method: r.method, stage: reached}
-	}
 	if err != nil && used.isStale() && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.changes.doubted.Store(true)
+	}
+	if err != nil && ctx.Err() != nil {
+		return &stageError{error: err, method: r.method, stage: reached}
 	}
 	if err == nil || r.position.lastEventID == "" || wire.Modern(r.revision) || ctx.Err() != nil || !isInterrupted(err) {
 		return err // the modern era resumes nothing
