@@ -111,23 +111,24 @@ func TestBalance_SlowerReplicaGetsFewerCalls(t *testing.T) {
 	})
 }
 
-// A call that takes long says nothing about the others.
+// A call that takes long says nothing about the others. So that both are needed, each always has calls in flight.
 func TestBalance_LongCallDoesNotKeepOthersAway(t *testing.T) {
 	t.Parallel()
-	withTwo(t, [2]time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, func(t *testing.T, c *upstream.Connector, _ [2]*stoppable, peers [2]*upstreamtest.Peer) {
-		offer(t, c, "ann", 20, 20*time.Second)
+	const usual = 25 * time.Millisecond
+	withTwo(t, [2]time.Duration{usual, usual}, func(t *testing.T, c *upstream.Connector, _ [2]*stoppable, peers [2]*upstreamtest.Peer) {
+		offer(t, c, "ann", 100, 20*time.Second)
 		var long atomic.Bool
 		peers[0].Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			if long.CompareAndSwap(false, true) {
 				time.Sleep(4 * time.Second)
 			} else {
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(usual)
 			}
 			r.Result(w, `{}`)
 		})
 		before := len(peers[0].Seen(wire.PromptsGet))
 		offer(t, c, "ann", 100, 4*time.Second)
-		if got := len(peers[0].Seen(wire.PromptsGet)) - before; got < 20 {
+		if got := len(peers[0].Seen(wire.PromptsGet)) - before; got < 80 {
 			t.Errorf("the one with the long call got %d of 400 calls", got)
 		}
 	})
