@@ -116,6 +116,7 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	url := ours.serveTLS("mcp.example", tls.VersionTLS13)
+	tls12 := ours.serveTLS("mcp.example", tls.VersionTLS12)
 	old := ours.serveTLS("mcp.example", tls.VersionTLS11)
 	block := func(ca, client *authority, name string) *config.TLS {
 		b := &config.TLS{CAs: config.NewSecret(ca.pem), ServerName: name}
@@ -130,14 +131,17 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 		block *config.TLS
 		want  string // part of the error
 	}{
-		"both know each other":         {url, block(ours, ours, "mcp.example"), ""},
-		"no block":                     {url, nil, "certificate"},
-		"another authority":            {url, block(theirs, ours, "mcp.example"), "unknown authority"},
-		"no certificate to show":       {url, block(ours, nil, "mcp.example"), "certificate required"},
-		"one of another authority":     {url, block(ours, theirs, "mcp.example"), "unknown certificate authority"},
-		"the name is that of the host": {url, block(ours, ours, ""), "127.0.0.1"},
-		"another name":                 {url, block(ours, ours, "other.example"), "other.example"},
-		"an old version":               {old, block(ours, ours, "mcp.example"), "protocol version"},
+		"both know each other":     {url, block(ours, ours, "mcp.example"), ""},
+		"no block":                 {url, nil, "certificate"},
+		"another authority":        {url, block(theirs, ours, "mcp.example"), "unknown authority"},
+		"no certificate to show":   {tls12, block(ours, nil, "mcp.example"), "remote error: tls: handshake failure"},
+		"one of another authority": {tls12, block(ours, theirs, "mcp.example"), "remote error: tls: unknown certificate authority"},
+		// In TLS 1.3 the server's refusal comes after the handshake, and races with the client's first request.
+		"no certificate to show to TLS 1.3":   {url, block(ours, nil, "mcp.example"), "server/discover"},
+		"one of another authority to TLS 1.3": {url, block(ours, theirs, "mcp.example"), "server/discover"},
+		"the name is that of the host":        {url, block(ours, ours, ""), "127.0.0.1"},
+		"another name":                        {url, block(ours, ours, "other.example"), "other.example"},
+		"an old version":                      {old, block(ours, ours, "mcp.example"), "protocol version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
