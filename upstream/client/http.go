@@ -223,8 +223,9 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 		message = new(wire.Message)
 		answer  *wire.Error
 	)
-	if raw, err := came.readAll(t.http.maxMessage); err == nil {
-		refusal.wantsTLS = saysPlainHTTP(came.StatusCode, raw)
+	raw, err := came.readAll(t.http.maxMessage)
+	refusal.wantsTLS = saysPlainHTTP(came.StatusCode, raw) // even if the rest broke off: such a server has not read the request
+	if err == nil {
 		if messages, err := t.parse(raw, ""); err == nil && len(messages) == 1 {
 			message = &messages[0]
 		}
