@@ -79,10 +79,10 @@ func (a *authority) pairOf(c *x509.Certificate) (certificate, key string) {
 	return certificate, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// serveTLS serves a peer over TLS to clients with a certificate of the authority.
-func (a *authority) serveTLS(name string, newest uint16) (url string) {
+// serveTLS serves a peer over TLS, as mcp.example, to clients with a certificate of the authority.
+func (a *authority) serveTLS(newest uint16) (url string) {
 	a.t.Helper()
-	pair, err := tls.X509KeyPair(pemPair(a.pair(x509.ExtKeyUsageServerAuth, name)))
+	pair, err := tls.X509KeyPair(pemPair(a.pair(x509.ExtKeyUsageServerAuth, "mcp.example")))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -115,9 +115,9 @@ func (a *authority) root() *x509.Certificate {
 func TestTLS_VerifiesBothSides(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
-	url := ours.serveTLS("mcp.example", tls.VersionTLS13)
-	tls12 := ours.serveTLS("mcp.example", tls.VersionTLS12)
-	old := ours.serveTLS("mcp.example", tls.VersionTLS11)
+	url := ours.serveTLS(tls.VersionTLS13)
+	tls12 := ours.serveTLS(tls.VersionTLS12)
+	old := ours.serveTLS(tls.VersionTLS11)
 	block := func(ca, client *authority, name string) *config.TLS {
 		b := &config.TLS{CAs: config.NewSecret(ca.pem), ServerName: name}
 		if client != nil {
@@ -158,7 +158,7 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 	}
 	t.Run("replicas", func(t *testing.T) {
 		t.Parallel()
-		u := upstreamtest.HTTP("secured", url, ours.serveTLS("mcp.example", tls.VersionTLS12))
+		u := upstreamtest.HTTP("secured", url, ours.serveTLS(tls.VersionTLS12))
 		u.TLS = block(ours, ours, "mcp.example")
 		c := start(t, u, upstream.Options{})
 		upstreamtest.Eventually(t, "both", func() bool {
