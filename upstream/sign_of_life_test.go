@@ -510,7 +510,7 @@ func TestSignOfLife_ManyEndpointsShareAPace(t *testing.T) {
 func TestSignOfLife_StoppedChildIsNoticedAndReplaced(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "stopped", "script")
-	u.Timeout = time.Second
+	u.Timeout = 4 * time.Second // a server is silent before it is down if its timeout is longer than a sign of life may take
 	var log lockedBuffer
 	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
 	run(t, c)
