@@ -1,5 +1,3 @@
-//go:build unix
-
 package upstream_test
 
 import (
@@ -9,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,13 +171,13 @@ func TestBalance_StoppedProcessDelaysFewCalls(t *testing.T) {
 		return state.Endpoints[0].Listed && state.Endpoints[1].Listed
 	})
 	offer(t, c, "ann", 100, time.Second)
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+	if err := stopProcess(pid); err != nil {
 		t.Fatal(err)
 	}
 	// Calls that are stuck take half of the timeout, before they are made at the other one.
 	wantFewDelayed(t, offer(t, c, "ann", 100, 4*time.Second), u.Timeout/7)
 	upstreamtest.Eventually(t, "it is found to be stopped", func() bool { return c.State().Endpoints[0].Problem != nil })
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+	if err := continueProcess(pid); err != nil {
 		t.Fatal(err)
 	}
 	upstreamtest.Eventually(t, "both again", func() bool {

@@ -1,5 +1,3 @@
-//go:build unix
-
 package upstream_test
 
 import (
@@ -12,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -516,7 +513,7 @@ func TestSignOfLife_StoppedChildIsNoticedAndReplaced(t *testing.T) {
 	run(t, c)
 	waitForNames(t, c, "scripted")
 	pid := number(t, &log, `"pid`)
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+	if err := stopProcess(pid); err != nil {
 		t.Fatal(err)
 	}
 	upstreamtest.Eventually(t, "it is stopped", func() bool {

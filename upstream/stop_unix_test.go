@@ -1,0 +1,9 @@
+//go:build unix
+
+package upstream_test
+
+import "syscall"
+
+func stopProcess(pid int) error { return syscall.Kill(pid, syscall.SIGSTOP) }
+
+func continueProcess(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }
