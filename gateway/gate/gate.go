@@ -36,7 +36,8 @@ type Gate struct {
 	logger *slog.Logger
 	closed atomic.Bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows, and closing
+	ended   bool       // it closes no more
 	waiting list.List  // of *waiter, the oldest first
 	turn    int        // counts those that were let in while the gate was closed
 	looks   int        // counts the looks of a closed gate
@@ -98,7 +99,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
-	defer g.open()
+	defer g.end()
 	defer context.AfterFunc(ctx, p.end)()
 	err = g.run(ctx, p.wait)
 	if ctx.Err() != nil {
@@ -111,7 +112,7 @@ func (g *Gate) Run(ctx context.Context) error {
 func (g *Gate) run(ctx context.Context, wait func() (time.Duration, error)) error {
 	var logged time.Time
 	for calm := 0; ctx.Err() == nil; {
-		late := time.AfterFunc(tolerable, func() { g.closed.Store(true) })
+		late := time.AfterFunc(tolerable, g.close)
 		took, err := wait()
 		late.Stop()
 		if err != nil {
@@ -184,6 +185,22 @@ func waiterOf(e *list.Element) *waiter {
 func (g *Gate) answerLocked(e *list.Element, enter bool) {
 	g.waiting.Remove(e)
 	waiterOf(e).enter <- enter
+}
+
+func (g *Gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.ended { // a timer may have fired too late to be stopped
+		g.closed.Store(true)
+	}
+}
+
+// end opens the gate for good.
+func (g *Gate) end() {
+	g.mu.Lock()
+	g.ended = true
+	g.mu.Unlock()
+	g.open()
 }
 
 // open opens the gate and lets all in that wait.

@@ -260,3 +260,17 @@ func TestProbe_WaitsForWhatIsBeingDone(t *testing.T) {
 		t.Errorf("the probe took %v, %v, want at least %v: other goroutines are busy for ten times that", took, err, work)
 	}
 }
+
+// A timer that has fired may not have run yet when the gate ends. What came after would wait for ever.
+func TestGate_StaysOpenOnceItHasEnded(t *testing.T) {
+	g := New(slog.New(slog.DiscardHandler))
+	g.close()
+	if !g.closed.Load() {
+		t.Fatal("it does not close")
+	}
+	g.end()
+	g.close()
+	if g.closed.Load() {
+		t.Error("it has closed again")
+	}
+}
