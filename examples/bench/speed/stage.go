@@ -13,15 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/load"
 	"github.com/promptweir/promptweir/examples/bench/internal/process"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
-
-// settled bounds how long a gateway may take to become ready.
-const settled = 60 * time.Second
 
 // stage starts the processes of a case, and stops them in reverse order.
 type stage struct {
@@ -148,27 +144,7 @@ func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	for deadline := time.Now().Add(settled); ; time.Sleep(20 * time.Millisecond) {
-		if ready(ctx, admin) {
-			return p, nil
-		}
-		if time.Now().After(deadline) {
-			return program{}, fmt.Errorf("the gateway is not ready after %s\n%s", settled, p.Log())
-		}
-	}
-}
-
-func ready(ctx context.Context, admin string) bool {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	return p, p.AwaitReady(ctx, admin)
 }
 
 // caller is a client of an endpoint.

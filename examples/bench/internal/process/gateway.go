@@ -11,7 +11,7 @@ import (
 )
 
 // settled bounds how long a gateway may take to be ready.
-const settled = 30 * time.Second
+const settled = time.Minute
 
 // Gateway is a running promptweir.
 type Gateway struct {
@@ -54,9 +54,14 @@ func (g *Gateway) start(ctx context.Context, configuration string, command []str
 	if g.Admin, err = g.Attr("admin"); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(settled); !ready(ctx, g.Admin); time.Sleep(20 * time.Millisecond) {
+	return g.AwaitReady(ctx, g.Admin)
+}
+
+// AwaitReady waits until the process, a gateway with an admin listener at this URL, is ready.
+func (p *Process) AwaitReady(ctx context.Context, admin string) error {
+	for deadline := time.Now().Add(settled); !ready(ctx, admin); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the gateway is not ready after %s:\n%s", settled, g.Log())
+			return fmt.Errorf("the gateway is not ready after %s:\n%s", settled, p.Log())
 		}
 	}
 	return nil
