@@ -126,30 +126,25 @@ func TestConnector_ConnectsToServerThatStartsLate(t *testing.T) {
 
 func TestConnector_ReconnectsAfterKill(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := upstreamtest.Serve(t, peer(t))
-			c := start(t, upstreamtest.HTTP("killed", server.URL), upstream.Options{})
-			waitForNames(t, c, "p")
-			server.Down()
-			_, err := get(t.Context(), c, "p")
-			wantUnavailable(t, err, upstream.Unreachable)
-			upstreamtest.Eventually(t, "the loss is noticed", func() bool { return !c.State().Connected })
-			if names(c) != "p" || !c.State().Listed || c.State().Problem == nil {
-				t.Errorf("after the kill: names %q, state %+v", names(c), c.State())
-			}
-			again := peer(t)
-			again.Prompts("p", "q")
-			server.Up(again)
-			waitForNames(t, c, "p q")
-			if _, err := get(t.Context(), c, "p"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		server := upstreamtest.Serve(t, peer(t))
+		c := start(t, upstreamtest.HTTP("killed", server.URL), upstream.Options{})
+		waitForNames(t, c, "p")
+		server.Down()
+		_, err := get(t.Context(), c, "p")
+		wantUnavailable(t, err, upstream.Unreachable)
+		upstreamtest.Eventually(t, "the loss is noticed", func() bool { return !c.State().Connected })
+		if names(c) != "p" || !c.State().Listed || c.State().Problem == nil {
+			t.Errorf("after the kill: names %q, state %+v", names(c), c.State())
+		}
+		again := peer(t)
+		again.Prompts("p", "q")
+		server.Up(again)
+		waitForNames(t, c, "p q")
+		if _, err := get(t.Context(), c, "p"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestCall_SurvivesLostSession(t *testing.T) {
@@ -291,5 +286,18 @@ func TestNew_StartsNothing(t *testing.T) {
 		upstream.Options{}, func() { t.Error("onChange was called") })
 	if state := c.State(); state.Tried || state.Listed {
 		t.Errorf("State() = %+v", state)
+	}
+}
+
+// inEachEra runs a test with what makes a server of the legacy and of the modern era, side by side.
+func inEachEra(t *testing.T, test func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer)) {
+	t.Helper()
+	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
+		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, peer)
+		})
 	}
 }

@@ -43,30 +43,25 @@ func wantLists(t *testing.T, p *upstreamtest.Peer, after time.Duration, least, m
 
 func TestRefresh_CollectsChangesInOneMore(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-				wantLists(t, p, 0, 1, 1)
-				time.Sleep(time.Second)
-				p.Prompts("one")
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			wantLists(t, p, 0, 1, 1)
+			time.Sleep(time.Second)
+			p.Prompts("one")
+			p.Changed()
+			wantLists(t, p, 0, 2, 2) // at once
+			for i := range 5 {
+				p.Prompts(fmt.Sprint("later-", i))
 				p.Changed()
-				wantLists(t, p, 0, 2, 2) // at once
-				for i := range 5 {
-					p.Prompts(fmt.Sprint("later-", i))
-					p.Changed()
-				}
-				wantLists(t, p, 249*time.Millisecond, 2, 2)
-				wantLists(t, p, time.Millisecond, 3, 3)
-				wantLists(t, p, time.Minute, 3, 3)
-				if got := names(c); got != "later-4" {
-					t.Errorf("names = %s, want later-4", got)
-				}
-			})
+			}
+			wantLists(t, p, 249*time.Millisecond, 2, 2)
+			wantLists(t, p, time.Millisecond, 3, 3)
+			wantLists(t, p, time.Minute, 3, 3)
+			if got := names(c); got != "later-4" {
+				t.Errorf("names = %s, want later-4", got)
+			}
 		})
-	}
+	})
 }
 
 func TestRefresh_KeepsChangeDuringRefresh(t *testing.T) {
@@ -181,32 +176,27 @@ func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 // A server may report a change on any stream, also if it has none of its own for that.
 func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-				p.Handle(http.MethodGet, nil)
-				p.Handle(wire.Listen, nil)
-				p.Break()
-				time.Sleep(time.Minute)
-				p.Prompts("new")
-				p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
-					w.Header().Set("Content-Type", wire.ContentSSE)
-					upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
-					upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, []byte(`{"messages":[]}`))))
-				})
-				if _, err := get(t.Context(), c, "p"); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Second)
-				if got := names(c); got != "new" {
-					t.Errorf("names = %s, want new", got)
-				}
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			p.Handle(http.MethodGet, nil)
+			p.Handle(wire.Listen, nil)
+			p.Break()
+			time.Sleep(time.Minute)
+			p.Prompts("new")
+			p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
+				w.Header().Set("Content-Type", wire.ContentSSE)
+				upstreamtest.Event(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+				upstreamtest.Event(w, string(wire.AppendResult(nil, r.Message.ID, []byte(`{"messages":[]}`))))
 			})
+			if _, err := get(t.Context(), c, "p"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if got := names(c); got != "new" {
+				t.Errorf("names = %s, want new", got)
+			}
 		})
-	}
+	})
 }
 
 func TestRefresh_RandomisesPolls(t *testing.T) {
@@ -240,28 +230,23 @@ func TestRefresh_RandomisesPolls(t *testing.T) {
 
 func TestRefresh_ReopensBrokenStreamAndCatchesUp(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func(t testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-				time.Sleep(time.Minute)
-				p.Prompts("meanwhile")
-				p.Break()
-				time.Sleep(time.Second)
-				if got := names(c); got != "meanwhile" || p.Streams() != 1 {
-					t.Errorf("names = %s, streams = %d", got, p.Streams())
-				}
-				p.Prompts("after")
-				p.Changed()
-				time.Sleep(time.Second)
-				if got := names(c); got != "after" || c.State().Problem != nil {
-					t.Errorf("names = %s, problem %v", got, c.State().Problem)
-				}
-			})
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			time.Sleep(time.Minute)
+			p.Prompts("meanwhile")
+			p.Break()
+			time.Sleep(time.Second)
+			if got := names(c); got != "meanwhile" || p.Streams() != 1 {
+				t.Errorf("names = %s, streams = %d", got, p.Streams())
+			}
+			p.Prompts("after")
+			p.Changed()
+			time.Sleep(time.Second)
+			if got := names(c); got != "after" || c.State().Problem != nil {
+				t.Errorf("names = %s, problem %v", got, c.State().Problem)
+			}
 		})
-	}
+	})
 }
 
 func TestRefresh_CatchesUpAfterSlowStream(t *testing.T) {

@@ -213,29 +213,24 @@ func TestSignOfLife_HangIsNoticedWhenAListTimesOut(t *testing.T) {
 // What a server says while nothing arrives is lost, and it is there again before anybody has noticed.
 func TestSignOfLife_ChangeIsNotLostWhileTheServerIsSilent(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-				alive := time.NewTicker(15 * time.Second)
-				defer alive.Stop()
-				for range 10 {
-					<-alive.C
-					p.Say("") // keeps the stream alive
-				}
-				if n := lists(p); n != 1 {
-					t.Fatalf("%d lists, want 1", n)
-				}
-				p.Prompts("changed") // the stream is cut: nothing arrives any more, though requests do
-				healthyWithin(t, c, 35*time.Second, "changed")
-				p.Prompts("again")
-				p.Changed()
-				healthyWithin(t, c, time.Second, "again")
-			})
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			alive := time.NewTicker(15 * time.Second)
+			defer alive.Stop()
+			for range 10 {
+				<-alive.C
+				p.Say("") // keeps the stream alive
+			}
+			if n := lists(p); n != 1 {
+				t.Fatalf("%d lists, want 1", n)
+			}
+			p.Prompts("changed") // the stream is cut: nothing arrives any more, though requests do
+			healthyWithin(t, c, 35*time.Second, "changed")
+			p.Prompts("again")
+			p.Changed()
+			healthyWithin(t, c, time.Second, "again")
 		})
-	}
+	})
 }
 
 // halfDead is a network whose kept connections have broken without a word: the next request on one never arrives.
@@ -255,27 +250,22 @@ func (n halfDead) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestSignOfLife_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := peer(t)
-				network := halfDead{upstreamtest.Memory{Handler: p}, new(atomic.Int32)}
-				c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
-				run(t, c)
-				time.Sleep(time.Minute)
-				sessions := len(p.Seen(wire.Initialize))
-				p.Prompts("changed")
-				network.dead.Store(1)
-				healthyWithin(t, c, 35*time.Second, "changed")
-				if n := len(p.Seen(wire.Initialize)); n != sessions {
-					t.Errorf("%d sessions, want %d", n, sessions)
-				}
-			})
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		synctest.Test(t, func(t *testing.T) {
+			p := peer(t)
+			network := halfDead{upstreamtest.Memory{Handler: p}, new(atomic.Int32)}
+			c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
+			run(t, c)
+			time.Sleep(time.Minute)
+			sessions := len(p.Seen(wire.Initialize))
+			p.Prompts("changed")
+			network.dead.Store(1)
+			healthyWithin(t, c, 35*time.Second, "changed")
+			if n := len(p.Seen(wire.Initialize)); n != sessions {
+				t.Errorf("%d sessions, want %d", n, sessions)
+			}
 		})
-	}
+	})
 }
 
 // cut is a network on which the stream of changes and a kept connection have broken without a word; new connections work.
@@ -298,39 +288,34 @@ func (n cut) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestSignOfLife_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T) {
 	t.Parallel()
-	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
-		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := peer(t)
-				network := cut{upstreamtest.Memory{Handler: p}, new(atomic.Bool)}
-				c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
-				run(t, c)
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		synctest.Test(t, func(t *testing.T) {
+			p := peer(t)
+			network := cut{upstreamtest.Memory{Handler: p}, new(atomic.Bool)}
+			c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
+			run(t, c)
+			time.Sleep(time.Minute)
+			for round := range 3 {
+				name := fmt.Sprint("changed-", round)
+				p.Prompts(name) // nobody is told
+				network.dead.Store(true)
+				_, err := get(t.Context(), c, "p")
+				wantUnavailable(t, err, upstream.Timeout)
+				healthyWithin(t, c, 35*time.Second, name)
+			}
+			before := lists(p)
+			for range 10 { // a caller that gives up says nothing about the connection
+				network.dead.Store(true)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				_, _ = get(ctx, c, "p")
 				time.Sleep(time.Minute)
-				for round := range 3 {
-					name := fmt.Sprint("changed-", round)
-					p.Prompts(name) // nobody is told
-					network.dead.Store(true)
-					_, err := get(t.Context(), c, "p")
-					wantUnavailable(t, err, upstream.Timeout)
-					healthyWithin(t, c, 35*time.Second, name)
-				}
-				before := lists(p)
-				for range 10 { // a caller that gives up says nothing about the connection
-					network.dead.Store(true)
-					ctx, cancel := context.WithCancel(t.Context())
-					time.AfterFunc(time.Second, cancel)
-					_, _ = get(ctx, c, "p")
-					time.Sleep(time.Minute)
-				}
-				if n := lists(p); n != before {
-					t.Errorf("%d lists, want %d", n, before)
-				}
-			})
+			}
+			if n := lists(p); n != before {
+				t.Errorf("%d lists, want %d", n, before)
+			}
 		})
-	}
+	})
 }
 
 // A server that takes the dead stream for open refuses another one.
