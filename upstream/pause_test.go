@@ -97,6 +97,24 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 			}
 		})
 	})
+	t.Run("signs of life", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+			time.Sleep(time.Second)
+			p.Handle(wire.PromptsGet, asksForPause(http.StatusTooManyRequests, "120"))
+			_, err := get(t.Context(), c, "p")
+			wantPause(t, err, upstream.RateLimited, 2*time.Minute)
+			before := len(p.Seen(wire.Ping))
+			time.Sleep(119 * time.Second)
+			if n := len(p.Seen(wire.Ping)) - before; n != 0 {
+				t.Errorf("%d pings during the pause", n)
+			}
+			time.Sleep(time.Minute)
+			if n := len(p.Seen(wire.Ping)) - before; n == 0 {
+				t.Error("no ping after the pause")
+			}
+		})
+	})
 	t.Run("connects", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,8 @@ func (e *endpoint) checkHealth(ctx context.Context, conn *connection, w *watch) 
 		case <-conn.suspect:
 			suspect = true
 		case <-idle.C:
-			if left := untilSign(conn.session, conn.session.Silence()); left > 0 {
+			// A server that has asked for a pause is not asked for anything meanwhile.
+			if left := max(untilSign(conn.session, conn.session.Silence()), e.paused().rest()); left > 0 {
 				idle.Reset(left)
 				continue
 			}
