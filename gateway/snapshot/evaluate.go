@@ -86,19 +86,21 @@ func (g *Generation) contribution(i int, list *published) catalog.Source {
 }
 
 // shown returns the state of the upstream at index i as a snapshot has it: a list counts once it is admitted, and an upstream as
-// tried once its own first list is, or takes longer than others should wait for.
+// tried once the list of all its endpoints is, or takes longer than others should wait for.
 func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream.State {
 	offered, known := g.offer(i, state)
 	shown := p.list.degrade(state)
 	if !known || p.list.admits(offered) || p.listed && p.list == nil {
+		p.tried = p.tried || shown.Tried
 		return shown
 	}
 	early := *shown
+	early.Tried = p.tried || shown.Tried && p.running != nil && time.Since(p.running.began) >= admissionBound
 	if p.listed { // what is in the catalog, so that nothing in the snapshot is about another list
-		early.Definitions, early.Endpoints = p.list.offer.definitions, p.list.offer.listedBy(shown.Endpoints)
+		early.Definitions, early.Differences = p.list.offer.definitions, p.list.offer.differences
+		early.Endpoints = p.list.offer.listedBy(shown.Endpoints)
 		return &early
 	}
-	early.Tried = p.running != nil && time.Since(p.running.began) >= admissionBound
 	if p.list == nil {
 		early.Listed, early.Lists, early.Definitions = false, 0, nil
 	}
@@ -153,6 +155,8 @@ type published struct {
 	list *admitted // nil until one is admitted by the rules of the generation
 	// listed is true where list is one that the upstream listed, and not a saved one.
 	listed bool
+	// tried is true after the snapshot had all that the upstream's endpoints listed at first.
+	tried bool
 	// earlier is a list that was admitted by other rules; nil once there is another.
 	earlier *admitted
 	// merged is the list that is in the catalog; nil if none is.

@@ -225,6 +225,46 @@ func TestReplace_PublishesNoListThatOtherRulesAdmitted(t *testing.T) {
 	}
 }
 
+// A command that waits until an upstream was tried would else go on with the list of the replica that answered first.
+func TestShown_CountsReplicasAsTriedOnceTheListOfAllIsAdmitted(t *testing.T) {
+	r := reloadingTwoTeams(t)
+	g := r.Current().Generation
+	list := func(text string) []jsontext.Value { return []jsontext.Value{jsontext.Value(text)} }
+	first, second := list(`{"name":"x","title":"1"}`), list(`{"name":"x","title":"2"}`)
+	one := &upstream.State{
+		Lists: 1, Listed: true, Definitions: second,
+		Endpoints: []upstream.EndpointState{{}, {Listed: true, Definitions: second}},
+	}
+	both := &upstream.State{
+		Lists: 2, Listed: true, Definitions: first, Tried: true, Differences: []string{"x"},
+		Endpoints: []upstream.EndpointState{{Listed: true, Definitions: first}, {Listed: true, Definitions: second}},
+	}
+	var p published
+	admit := func(state *upstream.State) {
+		t.Helper()
+		offered, _ := g.offer(0, state)
+		var err error
+		if p.list, err = g.admission.admitOffer(t.Context(), &g.sources[0], offered, p.list); err != nil {
+			t.Fatal(err)
+		}
+		p.listed = true
+	}
+	admit(one)
+	if s := g.shown(0, &p, one); s.Tried {
+		t.Error("tried before the first endpoint was")
+	}
+	if s := g.shown(0, &p, both); s.Tried || s.Differences != nil || !sameList(s.Definitions, second) {
+		t.Errorf("before the list of both is admitted: %+v", s)
+	}
+	admit(both)
+	if s := g.shown(0, &p, both); !s.Tried || len(s.Differences) != 1 || !sameList(s.Definitions, first) {
+		t.Errorf("once the list of both is admitted: %+v", s)
+	}
+	if s := g.shown(0, &p, &upstream.State{Lists: 3, Tried: true, Definitions: second, Endpoints: both.Endpoints}); !s.Tried {
+		t.Error("an upstream that was tried is not any more")
+	}
+}
+
 func TestReplace_PublishesNoListOfAnotherServer(t *testing.T) {
 	r := reloadingTwoTeams(t)
 	r.reload(strings.Replace(twoTeams("", "", ""), "127.0.0.1:1/b", "127.0.0.1:2/b", 1))

@@ -23,13 +23,15 @@ type offer struct {
 	// endpoints are those of an upstream with several, each with a list of its own; nil for any other upstream, and while
 	// the list is the saved one, of which nobody knows which endpoint offered what.
 	endpoints []upstream.EndpointState
+	// differences are those of [upstream.State].
+	differences []string
 }
 
 // offer returns what the upstream at index i offers, and whether that is known.
 func (g *Generation) offer(i int, state *upstream.State) (o offer, known bool) {
 	o.definitions, known = g.definitions(i, state)
 	if state.Lists > 0 && len(state.Endpoints) > 1 {
-		o.endpoints = state.Endpoints
+		o.endpoints, o.differences = state.Endpoints, state.Differences
 	}
 	return o, known
 }
