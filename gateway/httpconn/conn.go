@@ -72,7 +72,7 @@ type (
 type Conn struct {
 	net.Conn
 
-	read deadline
+	read, write deadline
 	// gathering collects what the server writes during a call of [Write]; otherwise it is nil. It needs no lock: between the
 	// start and the end of a handler only the handler's goroutine writes to the connection.
 	gathering *gathered
@@ -87,7 +87,10 @@ type Conn struct {
 	closed  atomic.Bool
 }
 
-func newConn(c net.Conn) *Conn { return &Conn{Conn: c, read: deadline{opened: time.Now()}} }
+func newConn(c net.Conn) *Conn {
+	now := time.Now()
+	return &Conn{Conn: c, read: deadline{opened: now}, write: deadline{opened: now}}
+}
 
 // Idle reports whether the connection has had a request and has none in progress.
 func (c *Conn) Idle() bool { return c.idle.Load() }
@@ -137,6 +140,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 // SetReadDeadline implements [net.Conn].
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.read.set(t, c.Conn.SetReadDeadline) }
 
+// SetWriteDeadline implements [net.Conn].
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.write.set(t, c.Conn.SetWriteDeadline) }
+
 // SetDeadline implements [net.Conn].
 func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
@@ -148,7 +154,26 @@ func (c *Conn) Write(p []byte) (int, error) {
 		c.gathering.add(p)
 		return len(p), nil
 	}
-	return c.Conn.Write(p)
+	written := 0
+	for c.write.begin() {
+		n, err := c.Conn.Write(p[written:])
+		written += n
+		if c.write.end(err, c.Conn.SetWriteDeadline) {
+			return written, err
+		}
+	}
+	return written, os.ErrDeadlineExceeded
+}
+
+// writeAll is Write for many slices.
+func (c *Conn) writeAll(slices *net.Buffers) error {
+	for c.write.begin() {
+		_, err := slices.WriteTo(c.Conn)
+		if c.write.end(err, c.Conn.SetWriteDeadline) {
+			return err
+		}
+	}
+	return os.ErrDeadlineExceeded
 }
 
 // CloseWrite closes the sending direction. The HTTP server looks for this method: when it refuses a client that is still

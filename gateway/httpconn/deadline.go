@@ -11,9 +11,10 @@ import (
 // request come later and need not be armed, near enough that a connection without a next request is soon back to its own.
 const retryAfter = 5 * time.Second
 
-// deadline is the read deadline of a connection. It arms the connection below only if what is armed there would fire too late.
-// When that fires too early, because a later deadline has been set since, deadline arms the later one and the read goes on.
-// So a deadline that is later than the one before costs nothing, nor does one that interrupts a read that has not begun.
+// deadline is the read or the write deadline of a connection, told here for reads. It arms the connection below only if what is
+// armed there would fire too late. When that fires too early, because a later deadline has been set since, deadline arms the
+// later one and the read goes on. So a deadline that is later than the one before costs nothing, nor does one that interrupts a
+// read that has not begun.
 type deadline struct {
 	opened time.Time // when the connection was accepted
 

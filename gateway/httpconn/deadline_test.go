@@ -99,6 +99,62 @@ func TestConn_ReadOutlastsReplacedDeadline(t *testing.T) {
 	}
 }
 
+// The bytes that were written before a deadline fired too early are not written again.
+func TestConn_WriteOutlastsReplacedDeadline(t *testing.T) {
+	for name, write := range map[string]func(*Conn, []byte) error{
+		"one":  func(c *Conn, p []byte) error { _, err := c.Write(p); return err },
+		"many": func(c *Conn, p []byte) error { return c.writeAll(&net.Buffers{p[:3], p[3:]}) },
+	} {
+		for _, later := range []time.Duration{time.Minute, never} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, _, peer := pair(t)
+					_ = c.SetWriteDeadline(time.Now().Add(10 * time.Second))
+					_ = c.SetWriteDeadline(at(time.Now(), later))
+					var got []byte
+					go func() {
+						for range 6 { // a byte at a time, for 30 seconds
+							time.Sleep(5 * time.Second)
+							b := make([]byte, 1)
+							_, _ = peer.Read(b)
+							got = append(got, b...)
+						}
+					}()
+					if err := write(c, []byte("abcdef")); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					if string(got) != "abcdef" {
+						t.Errorf("the peer read %q", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestConn_WriteDeadlineFiresInTime(t *testing.T) {
+	for name, deadlines := range map[string][]time.Duration{
+		"one":                   {30 * time.Second},
+		"later":                 {10 * time.Second, 30 * time.Second},
+		"removed and set again": {10 * time.Second, never, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _, _ := pair(t)
+				begun := time.Now()
+				for _, d := range deadlines {
+					_ = c.SetWriteDeadline(at(begun, d))
+				}
+				_, err := c.Write([]byte("x"))
+				if took := time.Since(begun); !errors.Is(err, os.ErrDeadlineExceeded) || took != 30*time.Second {
+					t.Errorf("got %v after %v, want os.ErrDeadlineExceeded after 30s", err, took)
+				}
+			})
+		})
+	}
+}
+
 func TestConn_ReadCanBeInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _ := pair(t)

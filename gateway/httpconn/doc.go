@@ -3,8 +3,8 @@
 //   - [Write] sends a large response in one system call. Package net/http writes through a buffer of a few KiB: a response that
 //     does not fit leaves in two calls, and the first wakes up the client for a fraction of it. Write gathers the header and the
 //     body, which it does not copy, and sends both with writev.
-//   - [Conn] hardly ever passes a read deadline on to the system. Package net/http sets six for each request, of which nearly
-//     all are replaced by later ones before they pass.
+//   - [Conn] hardly ever passes a deadline on to the system. For each request, package net/http sets six for reads and one for
+//     writes, and a handler another for writes, of which nearly all are replaced by later ones before they pass.
 //   - [Conn.OnRequest] lets whoever made the listener hold up or refuse requests before anything but their first bytes is read.
 //
 // Measured in pairs of builds with and without (median ratio of CPU per request, 95 % confidence interval):

@@ -25,7 +25,7 @@ func Write(ctx context.Context, w http.ResponseWriter, parts ...[]byte) error {
 	c.gathering = nil
 	if err == nil {
 		g.unsent = g.writes
-		_, err = g.unsent.WriteTo(c.Conn)
+		err = c.writeAll(&g.unsent)
 	}
 	if err != nil {
 		abandon(c, w)
