@@ -93,10 +93,10 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	}
 	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
-	adminServer := newServer(g.Admin(telemetry.metrics), logger)
 	entrance := gate.New(logger)
+	adminServer := newServer(entrance.Precede(g.Admin(telemetry.metrics)), logger)
 	return serveUntilDone(ctx, logger, g, files, entrance, options.Places,
-		bind(server, entrance.Listen(options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder))),
+		bind(server, entrance.Listen(options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder), gateway.AddressHolder)),
 		bind(adminServer, places.New(adminPlaces, logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)))
 }
 

@@ -14,9 +14,11 @@
 //
 // Promises:
 //   - An open gate costs a request nothing but a look at one variable.
-//   - Of those that wait, mostly the newest goes first. When more arrive than can be served, somebody has to wait for long, and it
-//     had better be few. But one in four is the oldest, so that all are served where the load is only a short one.
-//   - Who waits holds nothing but its connection. Other listeners, such as that of operators, are not affected.
+//   - Of those that wait, mostly the newest of an address goes first. When more arrive than can be served, somebody has to wait
+//     for long, and it had better be few. But one in four is the oldest, so that all are served where the load is only a short one.
+//   - Addresses of clients take turns: who sends more than others waits longer than they do.
+//   - Who waits holds nothing but its connection.
+//   - Requests to another listener, such as that of operators, do not wait, and with [Gate.Precede] hardly for those of clients.
 //
-// Reading order: gate.go, listener.go, probe.go
+// Reading order: gate.go, listener.go, probe.go, metrics.go
 package gate

@@ -27,6 +27,10 @@ const (
 	oldestTurn = 4
 	// newcomerTurn is after how many looks of a closed gate another connection is accepted, though there is no room for one.
 	newcomerTurn = 16
+	// operatorBound is for how long an operator's request keeps those of clients out, if it takes as long as that. One in
+	// operatorTurn looks lets them in nevertheless: operators may ask again and again.
+	operatorBound = 100 * time.Millisecond
+	operatorTurn  = 4
 	// logInterval bounds how often it is logged that the gate is closed.
 	logInterval = 10 * time.Second
 )
@@ -36,33 +40,51 @@ type Gate struct {
 	logger *slog.Logger
 	closed atomic.Bool
 
-	mu      sync.Mutex // guards what follows, and closing
-	ended   bool       // it closes no more
-	waiting list.List  // of *waiter, the oldest first
-	turn    int        // counts those that were let in while the gate was closed
-	looks   int        // counts the looks of a closed gate
-	refused int        // since it was logged last
+	mu    sync.Mutex // guards what follows, and closing
+	ended bool       // it closes no more
+	// waiting has all *waiter, the oldest first. Lines has the same ones by holder, and turns the lines in the order in which they
+	// have their next turn.
+	waiting list.List
+	lines   map[string]*line
+	turns   list.List
+	looks   int // counts the looks of a closed gate
+	// refused counts requests since the start, and logged those of them that the log knows of.
+	refused, logged int
+	// operators is how many requests of operators are in progress, the last of which came at operatorCame.
+	operators    int
+	operatorCame time.Time
 	// connections is how many connections may still be accepted before the next look. More receives a value after a look that
 	// allowed some.
 	connections int
 	more        chan struct{}
 }
 
+// line is the requests of one holder that wait. There is none without a request.
+type line struct {
+	holder  string
+	waiting list.List // of *waiter, the oldest first
+	turn    int       // counts those that were let in
+	inTurns *list.Element
+}
+
 // waiter is a request that waits.
 type waiter struct {
 	since time.Time
+	line  *line
+	// inAll and inLine are its places in Gate.waiting and in the line.
+	inAll, inLine *list.Element
 	// enter receives whether the request may be served.
 	enter chan bool
 }
 
 // New returns a gate that is open until [Gate.Run] closes it.
 func New(logger *slog.Logger) *Gate {
-	return &Gate{logger: logger, more: make(chan struct{}, 1)}
+	return &Gate{logger: logger, more: make(chan struct{}, 1), lines: map[string]*line{}}
 }
 
-// Enter returns true when a request may be served. While the gate is closed it waits, and it returns false for a request that has
-// waited for too long.
-func (g *Gate) Enter() bool {
+// Enter returns true when a request of a holder, which is a client's address, may be served. While the gate is closed it waits, and
+// it returns false for a request that has waited for too long.
+func (g *Gate) Enter(holder string) bool {
 	if !g.closed.Load() {
 		return true
 	}
@@ -71,10 +93,22 @@ func (g *Gate) Enter() bool {
 		g.mu.Unlock()
 		return true
 	}
-	w := &waiter{time.Now(), make(chan bool, 1)}
-	g.waiting.PushBack(w)
+	w := g.waitLocked(holder)
 	g.mu.Unlock()
 	return <-w.enter
+}
+
+// waitLocked puts a request at the end of its holder's line.
+func (g *Gate) waitLocked(holder string) *waiter {
+	l := g.lines[holder]
+	if l == nil {
+		l = &line{holder: holder}
+		g.lines[holder] = l
+		l.inTurns = g.turns.PushBack(l)
+	}
+	w := &waiter{since: time.Now(), line: l, enter: make(chan bool, 1)}
+	w.inAll, w.inLine = g.waiting.PushBack(w), l.waiting.PushBack(w)
+	return w
 }
 
 // enterConnection returns when another connection may be accepted. While the gate is closed, few are at a time: each is work, and so
@@ -99,6 +133,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
+	defer g.observe()()
 	defer g.end()
 	defer context.AfterFunc(ctx, p.end)()
 	err = g.run(ctx, p.wait)
@@ -145,6 +180,9 @@ func (g *Gate) admit(n int) (left int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.looks++
+	if g.operators > 0 && time.Since(g.operatorCame) < operatorBound && g.looks%operatorTurn != 0 {
+		return g.waiting.Len()
+	}
 	if g.connections = n - g.waiting.Len(); g.connections <= 0 && g.looks%newcomerTurn == 0 {
 		g.connections = 1
 	}
@@ -152,11 +190,7 @@ func (g *Gate) admit(n int) (left int) {
 		g.moreLocked()
 	}
 	for range min(n, g.waiting.Len()) {
-		next := g.waiting.Back()
-		if g.turn++; g.turn%oldestTurn == 0 {
-			next = g.waiting.Front()
-		}
-		g.answerLocked(next, true)
+		g.answerLocked(g.nextLocked(), true)
 	}
 	// A refusal takes up to a third of the time that a get takes: they must not take what is left to those.
 	for range n/16 + 1 {
@@ -165,9 +199,20 @@ func (g *Gate) admit(n int) (left int) {
 			break
 		}
 		g.refused++
-		g.answerLocked(oldest, false)
+		g.answerLocked(waiterOf(oldest), false)
 	}
 	return g.waiting.Len()
+}
+
+// nextLocked returns who is let in next: the lines take turns. It must not be called while nobody waits.
+func (g *Gate) nextLocked() *waiter {
+	front := g.turns.Front()
+	l, _ := front.Value.(*line)
+	g.turns.MoveToBack(front)
+	if l.turn++; l.turn%oldestTurn == 0 {
+		return waiterOf(l.waiting.Front())
+	}
+	return waiterOf(l.waiting.Back())
 }
 
 func (g *Gate) moreLocked() {
@@ -182,9 +227,13 @@ func waiterOf(e *list.Element) *waiter {
 	return w
 }
 
-func (g *Gate) answerLocked(e *list.Element, enter bool) {
-	g.waiting.Remove(e)
-	waiterOf(e).enter <- enter
+func (g *Gate) answerLocked(w *waiter, enter bool) {
+	g.waiting.Remove(w.inAll)
+	if w.line.waiting.Remove(w.inLine); w.line.waiting.Len() == 0 {
+		delete(g.lines, w.line.holder)
+		g.turns.Remove(w.line.inTurns)
+	}
+	w.enter <- enter
 }
 
 func (g *Gate) close() {
@@ -210,14 +259,14 @@ func (g *Gate) open() {
 	g.closed.Store(false)
 	g.moreLocked()
 	for g.waiting.Len() > 0 {
-		g.answerLocked(g.waiting.Front(), true)
+		g.answerLocked(waiterOf(g.waiting.Front()), true)
 	}
 }
 
 func (g *Gate) log(ctx context.Context) {
 	g.mu.Lock()
-	waiting, refused := g.waiting.Len(), g.refused
-	g.refused = 0
+	waiting, refused := g.waiting.Len(), g.refused-g.logged
+	g.logged = g.refused
 	g.mu.Unlock()
 	g.logger.WarnContext(ctx, "more requests than the processors can serve, the newest go first",
 		slog.Int("waiting", waiting), slog.Int("refused", refused))

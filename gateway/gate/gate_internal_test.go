@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -65,10 +67,13 @@ func (c *crowd) answered() (entered, refused []int) {
 }
 
 // arrive lets requests come, in the order of their numbers.
-func (c *crowd) arrive(from, to int) {
+func (c *crowd) arrive(from, to int) { c.arriveFrom("192.0.2.1", from, to) }
+
+// arriveFrom is arrive for the requests of one holder.
+func (c *crowd) arriveFrom(holder string, from, to int) {
 	for i := from; i <= to; i++ {
 		go func() {
-			entered := c.gate.Enter()
+			entered := c.gate.Enter(holder)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if entered {
@@ -137,6 +142,56 @@ func TestGate_LetsTheNewestInAndOneInFourTheOldest(t *testing.T) {
 		if want := []int{8, 7, 6, 1, 5, 4, 3, 2}; !slices.Equal(entered, want) {
 			t.Errorf("requests entered in the order %v, want %v", entered, want)
 		}
+	})
+}
+
+// Somebody who floods the gate delays themselves.
+func TestGate_LetsHoldersInByTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.hang()
+		c.arriveFrom("192.0.2.1", 1, 100)
+		c.arriveFrom("192.0.2.2", 101, 103)
+		c.arriveFrom("192.0.2.3", 104, 104)
+		for range 9 {
+			c.gate.admit(1)
+			synctest.Wait()
+		}
+		entered, _ := c.answered()
+		if want := []int{100, 103, 104, 99, 102, 98, 101, 1, 97}; !slices.Equal(entered, want) {
+			t.Errorf("requests entered in the order %v, want %v", entered, want)
+		}
+		c.gate.open()
+		if entered, _ := c.answered(); len(entered) != 104 || len(c.gate.lines) > 0 || c.gate.turns.Len() > 0 {
+			t.Errorf("%d of 104 entered at last, %d lines are left", len(entered), len(c.gate.lines))
+		}
+	})
+}
+
+func TestPrecede_KeepsClientsOutWhileAnOperatorIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.hang()
+		c.arrive(1, 100)
+		answer := make(chan struct{})
+		handler := c.gate.Precede(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answer }))
+		go handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		synctest.Wait()
+		look := func(want int, when string) {
+			t.Helper()
+			for range operatorTurn {
+				c.gate.admit(1)
+			}
+			if entered, _ := c.answered(); len(entered) != want {
+				t.Errorf("%d requests entered %s, want %d", len(entered), when, want)
+			}
+		}
+		look(1, "beside one of an operator")
+		time.Sleep(operatorBound)
+		look(1+operatorTurn, "beside one that takes long")
+		close(answer)
+		synctest.Wait()
+		look(1+2*operatorTurn, "after it was answered")
 	})
 }
 
@@ -225,7 +280,7 @@ func TestRun_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	if !g.Enter() {
+	if !g.Enter("192.0.2.1") {
 		t.Error("a request was refused")
 	}
 	cancel()

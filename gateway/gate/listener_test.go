@@ -44,7 +44,8 @@ func serve(t *testing.T, wrap func(net.Listener) net.Listener) *gatewaytest.Clie
 }
 
 func TestListen_ServesThroughAnOpenGate(t *testing.T) {
-	c := serve(t, gate.New(slog.New(slog.DiscardHandler)).Listen)
+	g := gate.New(slog.New(slog.DiscardHandler))
+	c := serve(t, func(l net.Listener) net.Listener { return g.Listen(l, gateway.AddressHolder) })
 	for range 3 {
 		c.Call("prompts/list", "{}").Want(t, http.StatusOK)
 	}

@@ -92,6 +92,15 @@ func newConn(c net.Conn) *Conn {
 	return &Conn{Conn: c, read: deadline{opened: now}, write: deadline{opened: now}}
 }
 
+// Host returns the client's address without the port.
+func (c *Conn) Host() string {
+	address := c.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
 // Idle reports whether the connection has had a request and has none in progress.
 func (c *Conn) Idle() bool { return c.idle.Load() }
 

@@ -35,15 +35,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if conn, ok := c.(*httpconn.Conn); ok {
-		l.places.add(conn, l.holder(host(c.RemoteAddr())))
+		l.places.add(conn, l.holder(conn.Host()))
 	}
 	return c, nil
-}
-
-func host(address net.Addr) string {
-	host, _, err := net.SplitHostPort(address.String())
-	if err != nil {
-		return address.String()
-	}
-	return host
 }
