@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,8 +172,9 @@ func TestFiles_DegradeOnlyTheirUpstream(t *testing.T) {
 	r.Want(t, http.StatusOK, `"ready": true`, "has a file that cannot be served as it is: "+filepath.Join(f.dir, "p", "a.md")+":2: Broken prompt; The front matter is not YAML")
 	f.write("p/a.md", "A2")
 	f.write("p/new.md", "New")
-	upstreamtest.Eventually(t, "the upstream is healthy", func() bool { return s.ReportNames() == "" })
-	c.WantList("book.a", "book.new", "other.b")
+	upstreamtest.Eventually(t, "the upstream is healthy", func() bool {
+		return s.ReportNames() == "" && slices.Equal(c.List(), []string{"book.a", "book.new", "other.b"})
+	})
 	c.Call("prompts/get", gatewaytest.GetParams("book.a")).Want(t, http.StatusOK, `"text":"A2"`)
 }
 
