@@ -10,18 +10,24 @@ const (
 	ownDescriptors = adminPlaces + 64
 	// childDescriptors is how many an upstream with a command takes: its pipes, and a handle of the process.
 	childDescriptors = 4
+	// placeMemory is what a connection takes with a request in flight, in bytes. Connections may take half of the memory.
+	placeMemory = 32 << 10
 	// unlimitedDescriptors stands for no limit.
 	unlimitedDescriptors = 1 << 20
 )
 
-// placesOf returns how many connections and streams clients may have under a limit of descriptors. The upstreams get what they
-// may need, from a quarter of the limit to half.
-func placesOf(limit int, upstreams []config.Upstream) int {
+// placesOf returns how many connections and streams clients may have under a limit of descriptors and with an amount of memory in
+// bytes, 0 if that is not known. The upstreams get the descriptors that they may need, from a quarter of the limit to half.
+func placesOf(limit int, memory int64, upstreams []config.Upstream) int {
 	needed := ownDescriptors
 	for i := range upstreams {
 		if needed += childDescriptors; len(upstreams[i].Command) == 0 {
 			needed += upstreams[i].Concurrency
 		}
 	}
-	return max(limit-min(max(needed, limit/4), limit/2), 1)
+	places := limit - min(max(needed, limit/4), limit/2)
+	if memory > 0 {
+		places = min(places, int(memory/2/placeMemory))
+	}
+	return max(places, 1)
 }

@@ -61,7 +61,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	}
 	defer telemetry.stop(ctx, logger)
 	options := a.servingOptions(cfg, lastGood, files, logger)
-	options.Places = places.New(placesOf(descriptorLimit(), cfg.Upstreams()), logger)
+	options.Places = places.New(placesOf(descriptorLimit(), options.Memory, cfg.Upstreams()), logger)
 	if profiled {
 		options.Debug = startProfiling()
 	}

@@ -39,13 +39,13 @@ func TestReadBody_BoundsWhatAnAddressHolds(t *testing.T) {
 		if _, err := other.readBody(); !errors.Is(err, want) {
 			t.Errorf("a body from %s: %v, want %v", address, err, want)
 		}
-		other.releaseBody()
+		other.release()
 	}
 	_ = send.CloseWithError(io.ErrUnexpectedEOF)
 	if err := <-done; !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a body that breaks off: %v, want %v", err, io.ErrUnexpectedEOF)
 	}
-	slow.releaseBody()
+	slow.release()
 	if got := account.Held(); got != 0 {
 		t.Errorf("%d bytes are held after all bodies are done with", got)
 	}

@@ -33,8 +33,9 @@ type exchange struct {
 	// snapshot is the one that was current when the request had arrived in full. Until then it is that of the header, by which
 	// its origin is checked.
 	snapshot *snapshot.Snapshot
-	// body is what the body holds if it is large, until the exchange is over.
-	body *memory.Hold
+	// request is what the request holds if it is one of HTTP/2, and body what the body does if it is large; else nil. They are
+	// released when the exchange is over.
+	request, body *memory.Hold
 	// audited is set once a refused credential has been recorded, so that its request is not recorded too.
 	audited bool
 }
@@ -68,7 +69,6 @@ func (x *exchange) servePost() {
 	if !ok {
 		return
 	}
-	defer x.releaseBody()
 	modernHeader := wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
 	if in.batch != nil {
 		if modernHeader {
@@ -116,14 +116,12 @@ func (x *exchange) receive() (incoming, bool) {
 			x.w.Header().Set("Retry-After", "1")
 			status, refusal = http.StatusServiceUnavailable, requests.Overloaded("Too many large messages at once: send it again later")
 		}
-		x.releaseBody()
 		x.refuse(status, nil, refusal)
 		return incoming{}, false
 	}
 	x.snapshot = x.publisher.Current() // the body may have taken long to arrive, and a reload may have revoked the credential
 	in, refusal := readIncoming(body)
 	if refusal != nil {
-		x.releaseBody()
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
 		return incoming{}, false
 	}
@@ -170,12 +168,6 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-	}
-}
-
-func (x *exchange) releaseBody() {
-	if x.body != nil {
-		x.body.Release()
 	}
 }
 

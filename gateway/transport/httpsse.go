@@ -161,7 +161,6 @@ func (x *exchange) serveSSEPost() {
 	if !ok {
 		return
 	}
-	defer x.releaseBody()
 	in.request.Client = nil // the request is answered after the POST is over
 	id := in.request.Message.ID
 	caller, ok := x.authenticate(id)

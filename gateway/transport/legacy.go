@@ -202,6 +202,7 @@ func (x *exchange) serveLegacyStream() {
 		return
 	}
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.publisher.Subscribe(caller.Principal), x.Transport
+	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	x.serveStream(held, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		defer sub.Close()
 		ctx, mail, leave := t.sessions.addStream(ctx, &s)

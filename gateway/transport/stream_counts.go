@@ -54,6 +54,7 @@ func (x *exchange) takeStream(caller *snapshot.Caller, id jsontext.Value) (heldS
 		x.refuse(http.StatusTooManyRequests, id, requests.TooManyStreams())
 		return heldStream{}, false
 	}
+	x.release()
 	ending, leave := x.places.Stream(httpconn.FromContext(x.r.Context()), x.r.ProtoMajor > 1, requests.HolderOf(&caller.Principal, x))
 	return heldStream{ending, func() {
 		leave()

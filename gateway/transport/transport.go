@@ -125,6 +125,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if x, ok := e.transport.exchange(w, r); ok {
+		defer x.release()
 		x.serve()
 	}
 }
@@ -133,6 +134,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if x, ok := t.exchange(w, r); ok {
+			defer x.release()
 			serve(x)
 		}
 	}
@@ -149,9 +151,40 @@ func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchang
 		return nil, false
 	}
 	if c := httpconn.FromContext(r.Context()); c != nil && c.Refuses(r.ProtoMajor == 2) {
-		w.Header().Set("Retry-After", "1")
-		x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded("Too many requests at once: send it again later"))
+		x.refuseAtOnce("Too many requests at once: send it again later")
+		return nil, false
+	}
+	if r.ProtoMajor == 2 && !x.holdRequest() {
+		x.refuseAtOnce("Too many requests of this address at once: send it again later")
 		return nil, false
 	}
 	return x, true
+}
+
+// refuseAtOnce answers a request that there is no room for.
+func (x *exchange) refuseAtOnce(why string) {
+	x.w.Header().Set("Retry-After", "1")
+	x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded(why))
+}
+
+// requestMemory is what a request in flight takes beside its body, in bytes: goroutines, buffers, the request to the upstream.
+const requestMemory = 32 << 10
+
+// holdRequest counts the memory of a request of HTTP/2 for the client's address. Of HTTP/1.1, each takes a connection, and those have
+// a bound; of HTTP/2, a client may have 250 on each.
+func (x *exchange) holdRequest() (ok bool) {
+	hold, ok := x.memory.Acquire(x.snapshot.Config.Gateway.MaxBuffered, requests.AddressHolder(x.ClientAddress()), "", requestMemory)
+	if ok {
+		x.request = &hold
+	}
+	return ok
+}
+
+// release gives back what the exchange holds. A stream that is to stay open calls it before: its bound is another one.
+func (x *exchange) release() {
+	for _, hold := range []*memory.Hold{x.request, x.body} {
+		if hold != nil {
+			hold.Release()
+		}
+	}
 }

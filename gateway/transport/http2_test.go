@@ -1,0 +1,83 @@
+package transport_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// Over HTTP/2 a client may have 250 requests on each of its connections. What they take counts for its address, while a stream has a
+// bound of its own.
+func TestHTTP2_BoundsRequestsInFlightOfAnAddress(t *testing.T) {
+	const most = 32 // of 32 KiB each, in a quarter of max_buffered
+	peer := gatewaytest.NewPeer(t, "p", "a")
+	peer.Settings = `timeout = "60s"`
+	var inFlight atomic.Int64
+	held := make(chan struct{})
+	proceed := sync.OnceFunc(func() { close(held) })
+	defer proceed()
+	peer.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			inFlight.Add(1)
+			<-held
+		}
+		return false
+	})
+	s := gatewaytest.Serve(t, `gateway { max_buffered = "4194304" }`+"\n"+ofAnn("", peer))
+	server := httptest.NewUnstartedServer(s.Handler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	defer s.Drain()
+	client, c := server.Client(), s.Modern("ann")
+	begin := func(id, method, params string) (status int, text func() string) {
+		t.Helper()
+		body, headers := c.Encode(id, method, params)
+		response, err := client.Do(gatewaytest.NewRequest(t.Context(), t, http.MethodPost, server.URL+"/mcp", body, headers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = response.Body.Close() })
+		if response.ProtoMajor != 2 {
+			t.Fatalf("the request was sent over %s", response.Proto)
+		}
+		return response.StatusCode, func() string {
+			var b strings.Builder
+			if err := response.Write(&b); err != nil {
+				t.Error(err)
+			}
+			return b.String()
+		}
+	}
+	for range 2 * most {
+		if status, _ := begin(`"s"`, "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`); status != http.StatusOK {
+			t.Fatalf("a stream: status %d", status)
+		}
+	}
+	var gets sync.WaitGroup
+	for range most {
+		gets.Go(func() {
+			if status, _ := begin("1", "prompts/get", gatewaytest.GetParams("p.a")); status != http.StatusOK {
+				t.Errorf("a get: status %d", status)
+			}
+		})
+	}
+	upstreamtest.Eventually(t, "all gets are in flight", func() bool { return inFlight.Load() == most })
+	status, text := begin("1", "prompts/list", "{}")
+	if refused := text(); status != http.StatusServiceUnavailable || !strings.Contains(refused, "Retry-After: 1") ||
+		!strings.Contains(refused, `"reason":"overloaded"`) {
+		t.Errorf("beyond the bound: %s", refused)
+	}
+	c.Call("prompts/list", "{}").Want(t, http.StatusOK) // over HTTP/1.1
+	proceed()
+	gets.Wait()
+	if status, _ := begin("1", "prompts/list", "{}"); status != http.StatusOK {
+		t.Errorf("after all gets were answered: status %d", status)
+	}
+}
