@@ -42,7 +42,8 @@
 //     open it only while the server gives no sign of life.
 //   - A server that lists its prompts, and fails every get, is in trouble too: [State.Problem] says so after five in a row, until
 //     a get succeeds.
-//   - A server that asks for a pause by a Retry-After gets it: calls are refused at once, lists and connects wait.
+//   - A server that asks for a pause by a Retry-After gets it: calls are refused at once, lists and connects wait. So does one
+//     whose token endpoint asks for it.
 //   - Messages of a server go to the [Relay] of the call that they belong to, and to no other. Sessions that declare a
 //     client's capabilities come from a pool for each set of capabilities.
 //

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -359,6 +360,31 @@ func TestOAuth_ReportsTokenEndpointFailure(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOAuth_KeepsThePauseThatTheTokenEndpointAsksFor(t *testing.T) {
+	t.Parallel()
+	for status, reason := range map[int]upstream.Reason{429: upstream.RateLimited, 503: upstream.Unreachable} {
+		p := upstreamtest.NewModernPeer(t)
+		a := newAuthorization(p)
+		server, sso := upstreamtest.Serve(t, a), upstreamtest.Serve(t, a)
+		var asked atomic.Int64
+		a.answer = func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.Header().Set("Retry-After", "60")
+			refuseToken(w, status)
+		}
+		c := start(t, withOAuth(upstreamtest.HTTP("guarded", server.URL), sso.URL), upstream.Options{})
+		var err error
+		upstreamtest.Eventually(t, "calls are refused at once", func() bool {
+			_, err = get(t.Context(), c, "p")
+			failed, ok := errors.AsType[*upstream.Unavailable](err)
+			return ok && failed.Reason == reason && failed.RetryAfter > 50*time.Second && failed.RetryAfter <= time.Minute
+		})
+		if n := asked.Load(); n > 2 { // with the secret in the header, and in the body
+			t.Errorf("%d: the token endpoint was asked %d times, want twice", status, n)
+		}
 	}
 }
 

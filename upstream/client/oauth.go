@@ -31,7 +31,7 @@ const (
 	tokenTimeout = 10 * time.Second
 	// renewBefore is how long before it expires a token is renewed, unless a quarter of its lifetime is less.
 	renewBefore = 30 * time.Second
-	// tokenRetryPause is how long a token endpoint that returned no token is not asked again.
+	// tokenRetryPause is how long a token endpoint that returned no token is not asked again, unless it asks for longer.
 	tokenRetryPause = time.Second
 	// refusedPause is how long no further token is fetched for a server that refused a new one.
 	refusedPause = 10 * time.Second
@@ -55,9 +55,9 @@ type tokenSource struct {
 	token *oauth2.Token // nil before the first
 	// renewAt is when the token is to be renewed; zero for never.
 	renewAt time.Time
-	// failure is why the last fetch failed, and failedAt when; nil after a success.
-	failure  error
-	failedAt time.Time
+	// failure is why the last fetch failed, and failedUntil how long no other is tried; nil after a success.
+	failure     error
+	failedUntil time.Time
 	// refusedUntil is until when no token is fetched just because the server refused the last one.
 	refusedUntil time.Time
 }
@@ -132,7 +132,7 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 		return refused, nil
 	}
 	err := t.failure
-	if err == nil || now.Sub(t.failedAt) >= tokenRetryPause {
+	if err == nil || !now.Before(t.failedUntil) {
 		err = t.fetch(ctx)
 	}
 	// That the token endpoint is down must not matter as long as the old token is valid.
@@ -171,7 +171,7 @@ func (t *tokenSource) fetch(caller context.Context) error {
 	}
 	if err != nil {
 		if caller.Err() == nil { // else the caller left, which says nothing about the token endpoint
-			t.failure, t.failedAt = err, time.Now()
+			t.failure, t.failedUntil = err, time.Now().Add(retryPause(err))
 		}
 		return err
 	}
@@ -180,6 +180,14 @@ func (t *tokenSource) fetch(caller context.Context) error {
 		t.renewAt = token.Expiry.Add(-min(renewBefore, time.Until(token.Expiry)/4))
 	}
 	return nil
+}
+
+// retryPause returns how long the token endpoint is not asked again after a failure.
+func retryPause(err error) time.Duration {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return max(status.RetryAfter, tokenRetryPause)
+	}
+	return tokenRetryPause
 }
 
 // request asks the token endpoint; a client with a key sends a new assertion each time.
@@ -250,7 +258,7 @@ func tokenError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		if _, ok := errors.AsType[*url.Error](err); ok {
-			return &tokenFailedError{fmt.Errorf("token endpoint: %w", withoutURL(err))}
+			return &tokenFailedError{error: fmt.Errorf("token endpoint: %w", withoutURL(err))}
 		}
 		return &ProtocolError{problem: "token endpoint returned no access token"}
 	}
@@ -259,13 +267,16 @@ func tokenError(err error) error {
 	if code := answer.ErrorCode; isErrorCode(code) {
 		problem += ": " + code
 	}
+	said := &StatusError{Status: status, RetryAfter: retryAfter(answer.Response.Header)}
 	switch {
 	case status == http.StatusTooManyRequests:
-		return &tokenRefusedError{problem, &StatusError{Status: status, RetryAfter: retryAfter(answer.Response.Header)}}
+		return &tokenRefusedError{problem, said}
 	case status/100 == 3:
-		return &tokenFailedError{errors.New(problem + ": redirects are not followed")}
+		return &tokenFailedError{error: errors.New(problem + ": redirects are not followed")}
+	case status == http.StatusServiceUnavailable && said.RetryAfter > 0:
+		return &tokenFailedError{errors.New(problem), said}
 	case status/100 == 5, status == http.StatusRequestTimeout:
-		return &tokenFailedError{errors.New(problem)}
+		return &tokenFailedError{error: errors.New(problem)}
 	}
 	// RFC 6749 uses 400 for most refusals. To operators all of them mean that the gateway was denied access.
 	return &tokenRefusedError{problem, &StatusError{Status: http.StatusUnauthorized}}
@@ -286,9 +297,19 @@ func isErrorCode(code string) bool {
 }
 
 // tokenFailedError is the failure of a token endpoint that refused nothing.
-type tokenFailedError struct{ error }
+type tokenFailedError struct {
+	error
 
-func (e *tokenFailedError) Unwrap() error { return e.error }
+	// pause is set if the token endpoint says when to come back. It counts as one that the server itself asks for.
+	pause *StatusError
+}
+
+func (e *tokenFailedError) Unwrap() []error {
+	if e.pause == nil {
+		return []error{e.error}
+	}
+	return []error{e.error, e.pause}
+}
 
 // tokenRefusedError is the refusal of a token endpoint. It counts as one of the server itself.
 type tokenRefusedError struct {
