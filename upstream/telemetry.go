@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -46,9 +47,9 @@ type instruments struct {
 	// connects counts attempts to connect.
 	connects metric.Int64Counter
 	common   []attribute.KeyValue
-	// succeeded has the attributes of a successful call, by method: making them again for each call would cost more than
-	// the rest of the measurement.
-	succeeded map[string]metric.MeasurementOption
+	// succeeded returns the attributes of a successful call, by method: making them again for each call would cost more than
+	// the rest of the measurement, and having them for upstreams that are never called a kilobyte each.
+	succeeded func() map[string]metric.MeasurementOption
 }
 
 func newInstruments(u *config.Upstream) *instruments {
@@ -77,17 +78,17 @@ func newInstruments(u *config.Upstream) *instruments {
 	}
 	tracer := otel.Tracer(scope)
 	_, silent := tracer.(noop.Tracer)
-	i := &instruments{
-		tracer: tracer, silent: silent, duration: duration, transitions: transitions, connects: connects,
-		common: []attribute.KeyValue{
-			attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network),
-		},
-		succeeded: map[string]metric.MeasurementOption{},
+	common := []attribute.KeyValue{attrUpstream.String(u.Name), attrTeam.String(u.Team), attrTransport.String(network)}
+	return &instruments{
+		tracer: tracer, silent: silent, duration: duration, transitions: transitions, connects: connects, common: common,
+		succeeded: sync.OnceValue(func() map[string]metric.MeasurementOption {
+			all := map[string]metric.MeasurementOption{}
+			for _, method := range []string{wire.PromptsGet, wire.Complete} {
+				all[method] = metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(common), attrMethod.String(method))...))
+			}
+			return all
+		}),
 	}
-	for _, method := range []string{wire.PromptsGet, wire.Complete} {
-		i.succeeded[method] = metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(i.common), attrMethod.String(method))...))
-	}
-	return i
 }
 
 // countTransition counts a change of the circuit breaker's state.
@@ -137,7 +138,7 @@ func (m measurement) end(revision string, err error) {
 	if revision != "" && m.span.IsRecording() {
 		m.span.SetAttributes(attrRevision.String(revision))
 	}
-	attributes, ok := m.succeeded[m.method]
+	attributes, ok := m.succeeded()[m.method]
 	if err != nil || !ok {
 		attributes = metric.WithAttributes(append(append(slices.Clip(m.common), attrMethod.String(m.method)), failureAttributes(err)...)...)
 	}
