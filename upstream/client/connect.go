@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -74,7 +75,7 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 			logger: loglimit.New(masked, maxLogged), stderr: loglimit.New(loglimit.New(masked, 1, "line"), maxLogged),
 		}
 		if server.Transport != config.Stdio {
-			d.http = newHTTPClient(single[i], opts, tokens)
+			d.http = newHTTPClient(&single[i], opts, tokens)
 		}
 		dialers[i] = d
 	}
@@ -152,6 +153,9 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	if err := s.open(ctx); err != nil {
 		s.Close()
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+			d.renewConnections() // there are none, and those of 10 000 servers that are down take 30 MB
+		}
 		return nil, d.failure(err)
 	}
 	return s, nil

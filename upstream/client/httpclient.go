@@ -31,10 +31,10 @@ const (
 
 // httpClient is what the sessions with one address share: its connections, access tokens, and the configured headers.
 type httpClient struct {
-	// network keeps connections. Fresh, which few servers ever need, makes a new one for each request.
+	// network keeps connections; nil until there is a request. Fresh, which few servers ever need, makes a new one for each.
 	network atomic.Pointer[http.RoundTripper]
 	fresh   func() http.RoundTripper
-	// newNetwork returns another network like the first; nil if that is none of our own.
+	// newNetwork returns a network; nil if there is one that is none of our own.
 	newNetwork func() *http.Transport
 	tokens     *tokenSource // nil without an oauth block
 	url        string
@@ -43,7 +43,7 @@ type httpClient struct {
 }
 
 // newHTTPClient returns the client of one address. The tokens are the upstream's, or nil.
-func newHTTPClient(server config.Upstream, opts Options, tokens *tokenSource) *httpClient {
+func newHTTPClient(server *config.Upstream, opts Options, tokens *tokenSource) *httpClient {
 	c := &httpClient{
 		tokens: tokens, headers: server.Headers, maxMessage: server.MaxMessage,
 	}
@@ -61,25 +61,38 @@ func newHTTPClient(server config.Upstream, opts Options, tokens *tokenSource) *h
 		fresh.DisableKeepAlives = true
 		return fresh
 	})
-	c.setNetwork(c.newNetwork())
 	return c
 }
 
-func (c *httpClient) setNetwork(network http.RoundTripper) { c.network.Store(&network) }
+// connections returns the network of the next request.
+func (c *httpClient) connections() http.RoundTripper {
+	for {
+		if network := c.network.Load(); network != nil {
+			return *network
+		}
+		var made http.RoundTripper = c.newNetwork()
+		if c.network.CompareAndSwap(nil, &made) {
+			return made
+		}
+	}
+}
 
 // renew makes the following requests use new connections. Those that are in use are closed when their requests have ended:
-// connections can break without a word, and of HTTP/2 all requests share one.
+// connections can break without a word, and of HTTP/2 all requests share one. Until the next request, nothing is kept.
 func (c *httpClient) renew() {
-	if c.newNetwork != nil {
-		before := *c.network.Load()
-		c.setNetwork(c.newNetwork())
-		closeIdle(before)
+	if c.newNetwork == nil {
+		return
+	}
+	if before := c.network.Swap(nil); before != nil {
+		closeIdle(*before)
 	}
 }
 
 // closeIdle closes connections that no request uses.
 func (c *httpClient) closeIdle() {
-	closeIdle(*c.network.Load())
+	if network := c.network.Load(); network != nil {
+		closeIdle(*network)
+	}
 	if c.tokens != nil {
 		c.tokens.client.CloseIdleConnections()
 	}
@@ -134,7 +147,7 @@ func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) e
 // Requests have no GetBody, without which net/http does not repeat a POST by itself. Redirects are not followed:
 // that would take the server's credentials elsewhere.
 func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
-	ctx, network, begun := r.Context(), *c.network.Load(), time.Now()
+	ctx, network, begun := r.Context(), c.connections(), time.Now()
 	token, err := c.tokens.get(ctx, "")
 	if err != nil {
 		return nil, err
