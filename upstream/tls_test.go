@@ -82,6 +82,11 @@ func (a *authority) pairOf(c *x509.Certificate) (certificate, key string) {
 // serveTLS serves a peer over TLS, as mcp.example, to clients with a certificate of the authority.
 func (a *authority) serveTLS(newest uint16) (url string) {
 	a.t.Helper()
+	return a.serveTLSWith(newest, false)
+}
+
+func (a *authority) serveTLSWith(newest uint16, http2 bool) (url string) {
+	a.t.Helper()
 	pair, err := tls.X509KeyPair(pemPair(a.pair(x509.ExtKeyUsageServerAuth, "mcp.example")))
 	if err != nil {
 		a.t.Fatal(err)
@@ -93,6 +98,7 @@ func (a *authority) serveTLS(newest uint16) (url string) {
 		Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
 		MinVersion: tls.VersionTLS10, MaxVersion: newest,
 	}
+	server.EnableHTTP2 = http2
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // some handshakes are to fail
 	server.StartTLS()
 	a.t.Cleanup(server.Close)
@@ -131,14 +137,13 @@ func TestTLS_VerifiesBothSides(t *testing.T) {
 		block *config.TLS
 		want  string // part of the error
 	}{
-		"both know each other":     {url, block(ours, ours, "mcp.example"), ""},
-		"no block":                 {url, nil, "certificate"},
-		"another authority":        {url, block(theirs, ours, "mcp.example"), "unknown authority"},
-		"no certificate to show":   {tls12, block(ours, nil, "mcp.example"), "remote error: tls: handshake failure"},
-		"one of another authority": {tls12, block(ours, theirs, "mcp.example"), "remote error: tls: unknown certificate authority"},
-		// In TLS 1.3 the server's refusal comes after the handshake, and races with the client's first request.
-		"no certificate to show to TLS 1.3":   {url, block(ours, nil, "mcp.example"), "server/discover"},
-		"one of another authority to TLS 1.3": {url, block(ours, theirs, "mcp.example"), "server/discover"},
+		"both know each other":                {url, block(ours, ours, "mcp.example"), ""},
+		"no block":                            {url, nil, "certificate"},
+		"another authority":                   {url, block(theirs, ours, "mcp.example"), "unknown authority"},
+		"no certificate to show":              {tls12, block(ours, nil, "mcp.example"), "remote error: tls: handshake failure"},
+		"one of another authority":            {tls12, block(ours, theirs, "mcp.example"), "remote error: tls: unknown certificate authority"},
+		"no certificate to show to TLS 1.3":   {url, block(ours, nil, "mcp.example"), "remote error: tls: certificate required"},
+		"one of another authority to TLS 1.3": {url, block(ours, theirs, "mcp.example"), "remote error: tls: unknown certificate authority"},
 		"the name is that of the host":        {url, block(ours, ours, ""), "127.0.0.1"},
 		"another name":                        {url, block(ours, ours, "other.example"), "other.example"},
 		"an old version":                      {old, block(ours, ours, "mcp.example"), "protocol version"},

@@ -220,7 +220,7 @@ func startPeer(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		case "plain": // HTTP where HTTPS is expected
 			scheme = "https://"
 			serveIll(ts, httptest.NewUnstartedServer(illHandler("404")), listener, nil)
-		case "needs-tls", "other-name", "stranger", "expired", "client-certificate":
+		case "needs-tls", "other-name", "stranger", "expired", "client-certificate", "old-tls":
 			settings := illTLS(t, ts, kind)
 			if kind != "needs-tls" {
 				scheme = "https://"
@@ -378,9 +378,15 @@ func illTLS(t *testing.T, ts *testscript.TestScript, kind string) *tls.Config {
 	ts.Check(os.MkdirAll(ts.MkAbs("conf"), 0o700))
 	ts.Check(os.WriteFile(ts.MkAbs("conf/ca.crt"), []byte(a.pem()), 0o600))
 	settings := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	if kind == "client-certificate" {
-		// In TLS 1.3 the client may send its request, and fail at that, before it reads the alert.
-		settings.ClientAuth, settings.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12
+	switch kind {
+	case "client-certificate": // one of this authority, and not the one of another that the script has
+		settings.ClientAuth, settings.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		settings.ClientCAs.AddCert(a.cert)
+		certificate, key := newAuthority(t).server()
+		ts.Check(os.WriteFile(ts.MkAbs("conf/other.crt"), []byte(certificate), 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs("conf/other.key"), []byte(key), 0o600))
+	case "old-tls":
+		settings.MinVersion, settings.MaxVersion = tls.VersionTLS11, tls.VersionTLS11 //nolint:gosec // the mistake
 	}
 	return settings
 }

@@ -75,6 +75,7 @@ const (
 	CertificateIssuer  Kind = "certificate_issuer"
 	CertificateTime    Kind = "certificate_time"
 	CertificateOther   Kind = "certificate_invalid"
+	CertificateMissing Kind = "certificate_missing"
 	CertificateRefused Kind = "certificate_refused"
 	TLSRefused         Kind = "tls_refused"
 	NoTLS              Kind = "no_tls"
@@ -132,6 +133,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	CertificateIssuer:  {"the certificate of %s is from an issuer that is not trusted here%s", "set ca_file in a tls block to the issuer's certificate"},
 	CertificateTime:    {"the certificate of %s %s", "renew it on the server, or correct this machine's clock"},
 	CertificateOther:   {"the certificate of %s cannot be accepted: %s", "replace it on the server"},
+	CertificateMissing: {"%s wants a client certificate, and the gateway has none", "set cert_file and key_file in a tls block"},
 	CertificateRefused: {"%s does not accept the gateway's certificate: %s", "set cert_file and key_file in a tls block to a certificate that it accepts"},
 	TLSRefused:         {"%s refuses the TLS connection: %s", "check the server's TLS settings: the gateway speaks TLS 1.2 and 1.3"},
 	NoTLS:              {"%s does not speak TLS", "write http:// in url, or let the server serve HTTPS"},
@@ -345,6 +347,9 @@ func (d *Dialer) tlsCause(err error) (Cause, bool) {
 	}
 	// An alert of the server's has no exported type.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+		if d.http.wantsCertificate.Load() { // whatever the alert is: it is "handshake failure" in TLS 1.2
+			return newCause(CertificateMissing, d.place()), true
+		}
 		if text := alert.Err.Error(); strings.Contains(text, "certificate") {
 			return newCause(CertificateRefused, d.place(), text), true
 		}

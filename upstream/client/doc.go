@@ -27,6 +27,6 @@
 //
 // Reading order: connect.go, list.go, session.go, negotiate.go, sign_of_life.go, params.go, relay.go, era_refusals.go, elicited.go,
 // outbox.go, resume.go, http.go, httpsse.go, stdio.go, child_output.go, process_unix.go, process_windows.go, orphans_linux.go, orphans_other.go, mux.go, transport.go, events.go, discovery.go,
-// httpclient.go, oauth.go, dial_guard.go, keep_alive.go, keep_alive_linux.go, keep_alive_other.go, options.go, masklog.go,
+// httpclient.go, oauth.go, dial_guard.go, tls_refusal.go, keep_alive.go, keep_alive_linux.go, keep_alive_other.go, options.go, masklog.go,
 // errors.go, cause.go.
 package client

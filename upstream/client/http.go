@@ -135,7 +135,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		}
 		err = t.readResponse(came, r)
 	} else {
-		reached = taken.stage()
+		reached, err = taken.stage(), taken.withRefusal(err)
 	}
 	if err != nil && used.isStale() && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.changes.doubted.Store(true)

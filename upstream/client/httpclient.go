@@ -3,12 +3,14 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +42,8 @@ type httpClient struct {
 	url        string
 	headers    map[string]config.Secret
 	maxMessage int
+	// wantsCertificate is set once the server has asked for a client certificate, while none is configured.
+	wantsCertificate atomic.Bool
 }
 
 // newHTTPClient returns the client of one address. The tokens are the upstream's, or nil.
@@ -55,7 +59,14 @@ func newHTTPClient(server *config.Upstream, opts Options, tokens *tokenSource) *
 		c.fresh = func() http.RoundTripper { return opts.Transport }
 		return c
 	}
-	c.newNetwork = func() *http.Transport { return newNetwork(server.Concurrency, server.TLS, opts.DialGuard) }
+	c.newNetwork = func() *http.Transport {
+		network := newNetwork(server.Concurrency, server.TLS, opts.DialGuard)
+		if strings.HasPrefix(c.url, "https:") {
+			network.DialContext = leavingErrorsToReads(network.DialContext)
+			noteCertificateRequests(network.TLSClientConfig, &c.wantsCertificate)
+		}
+		return network
+	}
 	c.fresh = sync.OnceValue(func() http.RoundTripper {
 		fresh := c.newNetwork()
 		fresh.DisableKeepAlives = true
@@ -199,8 +210,10 @@ func setToken(r *http.Request, token string) {
 type connection struct {
 	trace                 httptrace.ClientTrace
 	got, reused, answered atomic.Bool
-	// dialed is set once there is a TCP connection; only for a handshake, whose failure is explained.
-	dialed atomic.Bool
+	// The rest is only for a handshake, whose failure is explained: dialed is set once there is a TCP connection, and secured is
+	// the connection if it uses TLS.
+	dialed  atomic.Bool
+	secured atomic.Pointer[tls.Conn]
 }
 
 // traceConnection returns a context for one request, and the connection that the request will go out on.
@@ -222,6 +235,13 @@ func traceHandshake(ctx context.Context) (context.Context, *connection) {
 	c.trace.ConnectDone = func(_, _ string, err error) {
 		if err == nil {
 			c.dialed.Store(true)
+		}
+	}
+	got := c.trace.GotConn
+	c.trace.GotConn = func(info httptrace.GotConnInfo) {
+		got(info)
+		if secured, ok := info.Conn.(*tls.Conn); ok {
+			c.secured.Store(secured)
 		}
 	}
 	return httptrace.WithClientTrace(ctx, &c.trace), c
