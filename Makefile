@@ -32,7 +32,7 @@ matrix: ## print which clients and upstreams, of all revisions and transports, w
 	@go test -count=1 -v -run TestMatrix_AllClientsWithAllUpstreams ./gateway/transport >bin/matrix.txt || { cat bin/matrix.txt; exit 1; }
 	@grep -vE '^ *(===|---|PASS|ok)' bin/matrix.txt
 
-interop: ## test with other clients and servers and the MCP conformance suite; needs Node 22.19 or later, and Chromium
+interop: ## test with other clients and servers and the MCP conformance suite; needs Node 22.19 or later, Chromium and nginx
 	cd examples/interop && npm ci --ignore-scripts
 	go test -tags interop -v -count=1 -timeout 5m ./examples/interop/...
 

@@ -16,10 +16,10 @@ import (
 func TestTLS_RefusedCertificateIsToldFromABrokenConnection(t *testing.T) {
 	t.Parallel()
 	const attempts = 25 // in some of which the request is written after the refusal
-	ours, theirs := newAuthority(t), newAuthority(t)
+	ours, theirs, others := newAuthority(t), newAuthority(t), newAuthorityNamed(t, "others")
 	for version, newest := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
 		for _, http2 := range []bool{false, true} {
-			for name, clientAuthority := range map[string]*authority{"none": nil, "another authority's": theirs} {
+			for name, clientAuthority := range map[string]*authority{"none": nil, "of an issuer that the server names": theirs, "of another issuer": others} {
 				protocol := map[bool]string{false: "HTTP/1.1", true: "HTTP/2"}[http2]
 				t.Run(version+", "+protocol+", "+name, func(t *testing.T) {
 					t.Parallel()

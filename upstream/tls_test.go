@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -32,9 +33,14 @@ type authority struct {
 	pem         string
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t *testing.T) *authority { return newAuthorityNamed(t, "test") }
+
+// newAuthorityNamed returns an authority with a name, which its clients' certificates name as their issuer.
+func newAuthorityNamed(t *testing.T, name string) *authority {
 	a := &authority{t: t}
-	a.certificate = &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.certificate = &x509.Certificate{
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: name},
+	}
 	a.pem, a.key = a.sign(a.certificate)
 	return a
 }
@@ -46,7 +52,8 @@ func (a *authority) sign(c *x509.Certificate) (certificate string, key *ecdsa.Pr
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: "test"}
+	c.SerialNumber = big.NewInt(time.Now().UnixNano())
+	c.Subject.CommonName = cmp.Or(c.Subject.CommonName, "test")
 	if c.NotAfter.IsZero() {
 		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	}

@@ -6,8 +6,8 @@
 // line and in a browser. (The gateway's own tests use the Go SDK's client at every revision.) A certified OpenID provider from npm
 // issues tokens, and the TypeScript SDK discovers it.
 //
-// The package also runs the official conformance suite against both sides, and opens the admin page in a browser. It needs
-// Node 22.19 or later, npm ci in this folder, and Chromium.
+// The package also runs the official conformance suite against both sides, opens the admin page in a browser, and puts nginx in
+// front of servers. It needs Node 22.19 or later, npm ci in this folder, Chromium and nginx.
 package interop_test
 
 import (

@@ -347,8 +347,8 @@ func (d *Dialer) tlsCause(err error) (Cause, bool) {
 	}
 	// An alert of the server's has no exported type.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
-		if d.http.wantsCertificate.Load() { // whatever the alert is: it is "handshake failure" in TLS 1.2
-			return newCause(CertificateMissing, d.place()), true
+		if d.http.missesCertificate.Load() { // whatever the alert is: it is "handshake failure" in TLS 1.2
+			return d.certificateMissing(), true
 		}
 		if text := alert.Err.Error(); strings.Contains(text, "certificate") {
 			return newCause(CertificateRefused, d.place(), text), true
@@ -356,6 +356,14 @@ func (d *Dialer) tlsCause(err error) (Cause, bool) {
 		return newCause(TLSRefused, d.place(), alert.Err), true
 	}
 	return Cause{}, false
+}
+
+// certificateMissing explains why a server has got no client certificate.
+func (d *Dialer) certificateMissing() Cause {
+	if t := d.server.TLS; t != nil && t.Certificate.Reveal() != "" {
+		return newCause(CertificateRefused, d.place(), "it is from none of the issuers that the server names")
+	}
+	return newCause(CertificateMissing, d.place())
 }
 
 // certificateNames says for whom a certificate is, unless that would show a sensitive address.
@@ -457,8 +465,12 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 	}
 	code, text := status.Status, http.StatusText(status.Status)
 	switch {
-	case status.wantsTLS:
+	case status.tls.kind == NeedsTLS:
 		return newCause(NeedsTLS, d.place()), true
+	case status.tls.kind == CertificateMissing:
+		return d.certificateMissing(), true
+	case status.tls.kind == CertificateRefused:
+		return newCause(CertificateRefused, d.place(), quoted(status.tls.text)), true
 	case code == http.StatusUnauthorized && d.sendsCredential():
 		return newCause(CredentialRefused, status.shownChallenge()), true
 	case code == http.StatusUnauthorized:

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -28,6 +31,47 @@ func TestCauses_ServerOfHTTPSIsKnownByARefusalThatBreaksOff(t *testing.T) {
 	_, err := Connect(t.Context(), upstreamtest.HTTP("plain", "http://mcp.example"), Options{Transport: resetting{}})
 	if got := CauseOf(err).Kind; got != NeedsTLS {
 		t.Errorf("Connect() = %v, explained as %s, want %s", err, got, NeedsTLS)
+	}
+}
+
+// nginxPage is a 400 as nginx 1.22 sends it.
+func nginxPage(title string) string {
+	body := "<html>\r\n<head><title>400 " + title + "</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n<center>" + title +
+		"</center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
+	return fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nServer: nginx/1.22.1\r\nDate: Sun, 22 Nov 2026 12:33:03 GMT\r\nContent-Type: text/html\r\n"+
+		"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+}
+
+// recorded answers each request with the bytes of a response.
+type recorded string
+
+func (response recorded) RoundTrip(r *http.Request) (*http.Response, error) {
+	_ = r.Body.Close()
+	return http.ReadResponse(bufio.NewReader(strings.NewReader(string(response))), r)
+}
+
+func TestCauses_RecordedRefusalsOverTLSAreKnown(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		server, response string
+		want             Kind
+	}{
+		{"nginx, plain HTTP", nginxPage("The plain HTTP request was sent to HTTPS port"), NeedsTLS},
+		{"nginx, no certificate", nginxPage("No required SSL certificate was sent"), CertificateMissing},
+		{"nginx, another certificate", nginxPage("The SSL certificate error"), CertificateRefused},
+		{"nginx, another mistake", nginxPage("Request Header Or Cookie Too Large"), RequestRefused},
+		{"Go, plain HTTP", "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", NeedsTLS},
+		{"Apache, plain HTTP", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/html; charset=iso-8859-1\r\n\r\n" +
+			"<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n", NeedsTLS},
+	} {
+		for _, transport := range []config.Transport{config.StreamableHTTP, config.SSE} {
+			u := upstreamtest.HTTP("proxied", "http://mcp.example")
+			u.Transport, u.TransportExplicit = transport, true
+			_, err := Connect(t.Context(), u, Options{Transport: recorded(test.response)})
+			if got := CauseOf(err); got.Kind != test.want {
+				t.Errorf("%s over %s: %v, explained as %s, want %s", test.server, transport, err, got.Kind, test.want)
+			}
+		}
 	}
 }
 

@@ -39,8 +39,8 @@ type StatusError struct {
 	unnamed *wire.Error
 	// challenge is what a refusal says about the credential that it wants, location where a redirect leads; both are texts of the server.
 	challenge, location string
-	// wantsTLS says that an HTTPS server refused plain HTTP.
-	wantsTLS bool
+	// tls is what the body says about TLS; the zero value for nothing.
+	tls tlsRefusal
 }
 
 func (e *StatusError) Error() string {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -224,7 +223,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 		answer  *wire.Error
 	)
 	raw, err := came.readAll(t.http.maxMessage)
-	refusal.wantsTLS = saysPlainHTTP(came.StatusCode, raw) // even if the rest broke off: such a server has not read the request
+	refusal.tls = tlsRefusalIn(came.StatusCode, raw) // even if the rest broke off: such a server has not read the request
 	if err == nil {
 		if messages, err := t.parse(raw, ""); err == nil && len(messages) == 1 {
 			message = &messages[0]
@@ -259,19 +258,6 @@ func clockOffset(header http.Header) time.Duration {
 		return 0
 	}
 	return time.Until(told).Round(time.Second)
-}
-
-// saysPlainHTTP reports whether a refusal is how servers of HTTPS answer plain HTTP: those of Go, nginx and Apache say so.
-func saysPlainHTTP(status int, body []byte) bool {
-	if status != http.StatusBadRequest {
-		return false
-	}
-	for _, text := range []string{"HTTP request to an HTTPS server", "plain HTTP request was sent to HTTPS port", "speaking plain HTTP to an SSL-enabled"} {
-		if bytes.Contains(body, []byte(text)) {
-			return true
-		}
-	}
-	return false
 }
 
 // expected is the response that a body or stream is read for: the id of its request, and the method. Both are empty if it is

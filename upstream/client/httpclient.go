@@ -42,8 +42,8 @@ type httpClient struct {
 	url        string
 	headers    map[string]config.Secret
 	maxMessage int
-	// wantsCertificate is set once the server has asked for a client certificate, while none is configured.
-	wantsCertificate atomic.Bool
+	// missesCertificate is set once the server has asked for a client certificate and has got none.
+	missesCertificate atomic.Bool
 }
 
 // newHTTPClient returns the client of one address. The tokens are the upstream's, or nil.
@@ -63,7 +63,7 @@ func newHTTPClient(server *config.Upstream, opts Options, tokens *tokenSource) *
 		network := newNetwork(server.Concurrency, server.TLS, opts.DialGuard)
 		if strings.HasPrefix(c.url, "https:") {
 			network.DialContext = leavingErrorsToReads(network.DialContext)
-			noteCertificateRequests(network.TLSClientConfig, &c.wantsCertificate)
+			noteMissingCertificates(network.TLSClientConfig, &c.missesCertificate)
 		}
 		return network
 	}
@@ -325,7 +325,12 @@ func (r *httpResponse) success() error {
 	if r.StatusCode/100 == 2 {
 		return nil
 	}
-	return r.statusError()
+	refusal := r.statusError()
+	if r.StatusCode == http.StatusBadRequest {
+		raw, _ := io.ReadAll(io.LimitReader(r, maxDrained)) // it may break off
+		refusal.tls = tlsRefusalIn(r.StatusCode, raw)
+	}
+	return refusal
 }
 
 func (r *httpResponse) statusError() *StatusError {

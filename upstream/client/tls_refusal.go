@@ -1,11 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -55,13 +57,43 @@ func (c *connection) withRefusal(err error) error {
 	return err
 }
 
-// noteCertificateRequests makes a client without a certificate note when a server asks for one.
-func noteCertificateRequests(settings *tls.Config, asked *atomic.Bool) {
-	if len(settings.Certificates) > 0 {
-		return
+// noteMissingCertificates makes a client note when a server asks for a certificate and gets none, because none is configured, or
+// it is from an issuer that the server did not name.
+func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
+	settings.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) { // as without this function
+		for i := range settings.Certificates {
+			if asked.SupportsCertificate(&settings.Certificates[i]) == nil {
+				return &settings.Certificates[i], nil
+			}
+		}
+		missing.Store(true)
+		return new(tls.Certificate), nil
 	}
-	settings.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		asked.Store(true)
-		return new(tls.Certificate), nil // none, as without this function
+}
+
+// tlsRefusal is a text by which servers answer a request, with a 400, whose connection does not have the TLS that they want.
+type tlsRefusal struct {
+	text string
+	kind Kind
+}
+
+// tlsRefusals are those of Go, nginx and Apache.
+var tlsRefusals = []tlsRefusal{ //nolint:gochecknoglobals // a constant table
+	{"HTTP request to an HTTPS server", NeedsTLS},
+	{"plain HTTP request was sent to HTTPS port", NeedsTLS},
+	{"speaking plain HTTP to an SSL-enabled", NeedsTLS},
+	{"No required SSL certificate was sent", CertificateMissing},
+	{"The SSL certificate error", CertificateRefused},
+}
+
+// tlsRefusalIn returns the refusal that a response consists of; the zero value if it is any other response.
+func tlsRefusalIn(status int, body []byte) tlsRefusal {
+	if status == http.StatusBadRequest {
+		for _, refusal := range tlsRefusals {
+			if bytes.Contains(body, []byte(refusal.text)) {
+				return refusal
+			}
+		}
 	}
+	return tlsRefusal{}
 }
