@@ -33,10 +33,11 @@ func (a *app) validateCommand() *cobra.Command {
 			"other warnings fail too.\n\n" +
 			"With --live, connect to the upstreams, start those with a command, and print a checklist: how each was reached, what it has, " +
 			"which rules and blocks do not fit, and whether the gateway could listen.\n\n" +
-			"With -o json, the result has each diagnostic with its range. With -o github, each is an annotation of a pull request.",
+			"With -o json, the result has each diagnostic with its range. With -o github, each diagnostic, and each line of the checklist " +
+			"that is not ok, is an annotation of a pull request.",
 		Example: "  promptweir validate --config promptweir\n" +
 			"  promptweir validate --config promptweir --live\n" +
-			"  promptweir validate --config promptweir --strict -o github",
+			"  promptweir validate --config promptweir --live --strict -o github",
 		SuggestFor: []string{"check", "lint", "doctor", "test", "verify"},
 		RunE:       func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
@@ -58,18 +59,15 @@ type validation struct {
 
 func (v *validateFlags) run(ctx context.Context) error {
 	switch {
-	case !v.live:
-		return v.validate()
-	case v.output == formatGitHub, v.strict:
-		return &usageError{"--live prints a checklist: use it without --strict and -o github"}
+	case v.config == "":
+		return errNoConfig
+	case v.live:
+		return v.validateLive(ctx)
 	}
-	return v.validateLive(ctx, v.output == formatJSON)
+	return v.validate()
 }
 
 func (v *validateFlags) validate() error {
-	if v.config == "" {
-		return errNoConfig
-	}
 	found, err := v.check()
 	if err != nil {
 		return err
@@ -79,7 +77,7 @@ func (v *validateFlags) validate() error {
 	case formatJSON:
 		err = printJSON(v.out, found.json(valid))
 	case formatGitHub:
-		err = found.annotate(v.out)
+		err = annotate(v.out, found.all())
 	default:
 		for _, d := range found.diagnostics {
 			if err := v.printDiagnostics(d); err != nil {
@@ -132,8 +130,10 @@ func (f *validation) all() []config.Diagnostic {
 }
 
 // isValid reports whether the configuration can be used; if strict, whether there is nothing to correct in it.
-func (f *validation) isValid(strict bool) bool {
-	for _, d := range f.all() {
+func (f *validation) isValid(strict bool) bool { return areValid(f.all(), strict) }
+
+func areValid(diagnostics []config.Diagnostic, strict bool) bool {
+	for _, d := range diagnostics {
 		if d.Severity == config.SeverityError || strict && !d.UnsetVariable {
 			return false
 		}
@@ -172,15 +172,15 @@ func (f *validation) json(valid bool) any {
 }
 
 // annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull request.
-func (f *validation) annotate(w io.Writer) error {
+func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	var text strings.Builder
-	for _, d := range f.all() {
+	for _, d := range diagnostics {
 		text.WriteString("::" + d.Severity + " ")
 		if at := d.Range; at != nil {
 			fmt.Fprintf(&text, "file=%s,line=%d,endLine=%d,", property.Replace(filepath.ToSlash(at.Filename)), at.Start.Line, at.End.Line)
-			if at.Start.Line == at.End.Line { // columns of several lines are refused
+			if at.Start.Line == at.End.Line && at.Start.Column > 0 { // columns of several lines are refused
 				fmt.Fprintf(&text, "col=%d,endColumn=%d,", at.Start.Column, at.End.Column)
 			}
 		}

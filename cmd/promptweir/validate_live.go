@@ -48,6 +48,38 @@ type liveCheck struct {
 	Text string `json:"text"`
 	// Upstream has what was found out about one; nil for other checks.
 	Upstream *checkedUpstream `json:"upstream,omitempty"`
+	// place is what the check is about, as PATH:LINE or PATH; empty where nothing is configured.
+	place string
+}
+
+// checkTitles are the titles of annotations.
+var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"upstream": "Upstream in trouble", "report": "Reported prompt", "pages": "More than one page", "cursor_keys": "No cursor keys",
+	"clock": "Clocks differ", "listener": "Cannot listen",
+}
+
+// diagnostic returns a check that is not ok as a diagnostic of its place.
+func (c *liveCheck) diagnostic() config.Diagnostic {
+	d := config.Diagnostic{Severity: string(c.Status), Summary: checkTitles[c.Check], Detail: c.Text}
+	if c.place == "" {
+		return d
+	}
+	file, at := c.place, config.Position{Line: 1} // the start of the whole file
+	if colon := strings.LastIndex(file, ":"); colon >= 0 {
+		if line, err := strconv.Atoi(file[colon+1:]); err == nil {
+			file, at.Line = file[:colon], line
+		}
+	}
+	d.Range = &config.Range{Filename: file, Start: at, End: at}
+	return d
+}
+
+// placeText writes a place, "" for that of a block that is not in the configuration.
+func placeText(p config.Place) string {
+	if p == (config.Place{}) {
+		return ""
+	}
+	return p.String()
 }
 
 // checkedUpstream is what is known of an upstream after its first list.
@@ -69,27 +101,58 @@ type checkedUpstream struct {
 	Remedy       string `json:"remedy,omitempty"`
 }
 
-// validateLive starts the upstreams, and prints a checklist of what is well and what is not. The error is errReported if anything is
-// wrong.
-func (a *app) validateLive(ctx context.Context, asJSON bool) error {
-	cfg, err := a.load(false)
-	if err != nil {
+// checklist is the result of validate --live.
+type checklist struct {
+	// diagnostics are those of the configuration. If there are errors among them, nothing was checked.
+	diagnostics []config.Diagnostic
+	checks      []liveCheck
+}
+
+// isValid reports whether nothing is wrong; if strict, whether there is no warning either.
+func (l *checklist) isValid(strict bool) bool {
+	return areValid(l.diagnostics, strict) && !slices.ContainsFunc(l.checks, func(c liveCheck) bool {
+		return c.Status == checkError || strict && c.Status == checkWarning
+	})
+}
+
+// validateLive starts the upstreams, and prints a checklist of what is well and what is not. The error is errReported if the
+// checklist is not valid.
+func (v *validateFlags) validateLive(ctx context.Context) error {
+	cfg, diagnostics := config.Load(v.config, config.Options{})
+	list := &checklist{diagnostics: append([]config.Diagnostic{}, diagnostics.All()...)} // in JSON [], not null
+	if v.output == formatText {
+		if err := v.printDiagnostics(diagnostics); err != nil {
+			return err
+		}
+	}
+	if !diagnostics.HasErrors() {
+		var err error
+		if list.checks, err = v.checkLive(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	if err := v.printChecklist(list); err != nil {
 		return err
 	}
-	checks := checkListeners(ctx, cfg) // before the gateway knows its own addresses
+	if !list.isValid(v.strict) {
+		return errReported
+	}
+	return nil
+}
+
+// checkLive starts the upstreams, and returns the checks.
+func (a *app) checkLive(ctx context.Context, cfg *config.Config) (checks []liveCheck, err error) {
+	listeners := checkListeners(ctx, cfg) // before the gateway knows its own addresses
 	logger, err := a.quietLogger()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
 		took := awaitEach(ctx, g)
-		checks = slices.Concat(checkUpstreams(g.Snapshot(), took), checkSnapshot(g.Snapshot()), checks)
+		checks = slices.Concat(checkUpstreams(g.Snapshot(), took), checkSnapshot(g.Snapshot()), listeners)
 		return ctx.Err()
 	})
-	if err != nil {
-		return err
-	}
-	return a.printChecks(checks, asJSON)
+	return checks, err
 }
 
 // awaitEach waits until each upstream has been listed or has failed, and returns how long that took, by upstream.
@@ -136,10 +199,10 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 		for _, t := range troubles[u.Name] {
 			bad := found
 			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
-			checks = append(checks, liveCheck{"upstream", checkError, oneLine(t.String(), maxReport), &bad})
+			checks = append(checks, liveCheck{"upstream", checkError, oneLine(t.String(), maxReport), &bad, found.Place})
 		}
 		if len(troubles[u.Name]) == 0 {
-			checks = append(checks, liveCheck{"upstream", checkOK, found.String(), &found})
+			checks = append(checks, liveCheck{"upstream", checkOK, found.String(), &found, found.Place})
 		}
 		checks = append(checks, checkClock(u, state)...)
 	}
@@ -174,7 +237,7 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 		}
 		checks = append(checks, liveCheck{"clock", checkWarning, fmt.Sprintf(
 			"%s (%s): the clock of %s is %s %s this machine's; correct whichever is wrong, or tokens are refused that are valid",
-			u.Name, u.Place, e.Address, e.ClockOffset.Abs(), direction), nil})
+			u.Name, u.Place, e.Address, e.ClockOffset.Abs(), direction), nil, u.Place.String()})
 	}
 	return checks
 }
@@ -182,17 +245,17 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 // checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the configuration.
 func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	for _, r := range s.Reports() {
-		checks = append(checks, liveCheck{"report", checkError, oneLine(r.Text, maxReport), nil})
+		checks = append(checks, liveCheck{"report", checkError, oneLine(r.Text, maxReport), nil, r.Place()})
 	}
 	cfg := &s.Config.Gateway
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
 		checks = append(checks, liveCheck{"pages", checkWarning, fmt.Sprintf("who sees all %d prompts gets more than one page of %d, and these "+
 			"clients read the first only: %s; raise page_size in the block gateway, or show fewer prompts to each",
-			n, cfg.PageSize, catalog.FirstPageOnly), nil})
+			n, cfg.PageSize, catalog.FirstPageOnly), nil, placeText(cfg.Place)})
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 && !isLoopback(host) {
 		checks = append(checks, liveCheck{"cursor_keys", checkWarning, "cursor_keys is not set in the block gateway: replicas, and the " +
-			"gateway after a restart, refuse each other's cursors and sessions; make one with: openssl rand -base64 32", nil})
+			"gateway after a restart, refuse each other's cursors and sessions; make one with: openssl rand -base64 32", nil, placeText(cfg.Place)})
 	}
 	return checks
 }
@@ -212,11 +275,11 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 		switch {
 		case err == nil:
 			_ = listener.Close()
-			return liveCheck{"listener", checkOK, fmt.Sprintf("%s of the block %s can be listened on", address, block), nil}
+			return liveCheck{"listener", checkOK, fmt.Sprintf("%s of the block %s can be listened on", address, block), nil, placeText(place)}
 		case runs && errors.Is(err, syscall.EADDRINUSE):
-			return liveCheck{"listener", checkOK, fmt.Sprintf("a gateway listens on %s of the block %s", address, block), nil}
+			return liveCheck{"listener", checkOK, fmt.Sprintf("a gateway listens on %s of the block %s", address, block), nil, placeText(place)}
 		}
-		return liveCheck{"listener", checkError, listenError(block, address, place, err).Error(), nil}
+		return liveCheck{"listener", checkError, listenError(block, address, place, err).Error(), nil, placeText(place)}
 	}
 	return []liveCheck{check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place), check("admin", cfg.Admin.Listen, cfg.Admin.Place)}
 }
@@ -238,34 +301,37 @@ func gatewayRuns(ctx context.Context, address string) bool {
 	return response.StatusCode == http.StatusOK && string(body) == "ok\n"
 }
 
-// printChecks prints the checklist, and what it comes to. The error is errReported if anything is wrong.
-func (a *app) printChecks(checks []liveCheck, asJSON bool) error {
+// printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it comes to.
+func (v *validateFlags) printChecklist(list *checklist) error {
 	counts := map[checkStatus]int{}
-	for _, c := range checks {
+	var text strings.Builder
+	annotations := slices.Clone(list.diagnostics)
+	for i := range list.checks {
+		c := &list.checks[i]
 		counts[c.Status]++
+		fmt.Fprintf(&text, "%-7s  %s\n", c.Status, c.Text)
+		if c.Status != checkOK {
+			annotations = append(annotations, c.diagnostic())
+		}
 	}
-	if asJSON {
-		result := struct {
-			Valid  bool        `json:"valid"`
-			Checks []liveCheck `json:"checks"`
-		}{counts[checkError] == 0, checks}
-		if err := printJSON(a.out, result); err != nil {
+	switch v.output {
+	case formatJSON:
+		return printJSON(v.out, struct {
+			Valid       bool                `json:"valid"`
+			Diagnostics []config.Diagnostic `json:"diagnostics"`
+			Checks      []liveCheck         `json:"checks"`
+		}{list.isValid(v.strict), list.diagnostics, append([]liveCheck{}, list.checks...)})
+	case formatGitHub:
+		text.Reset()
+		if err := annotate(v.out, annotations); err != nil {
 			return err
 		}
-	} else {
-		var text strings.Builder
-		for _, c := range checks {
-			fmt.Fprintf(&text, "%-7s  %s\n", c.Status, c.Text)
-		}
-		fmt.Fprintf(&text, "%s: %s\n", a.config, summaryOf(counts))
-		if _, err := io.WriteString(a.out, text.String()); err != nil {
-			return err
-		}
 	}
-	if counts[checkError] > 0 {
-		return errReported
+	if len(list.checks) > 0 {
+		fmt.Fprintf(&text, "%s: %s\n", v.config, summaryOf(counts))
 	}
-	return nil
+	_, err := io.WriteString(v.out, text.String())
+	return err
 }
 
 // summaryOf counts the checks by their outcome.

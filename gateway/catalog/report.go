@@ -59,6 +59,16 @@ type Report struct {
 	Finding string
 	// Text is a sentence that says who, where, and what to do.
 	Text string
+	// Block is where the block or the file is that the report is about, as PATH:LINE or PATH; empty if that is the first owner's.
+	Block string
+}
+
+// Place returns where what the report is about is configured, as PATH:LINE or PATH; "" if that is not known.
+func (r Report) Place() string {
+	if r.Block != "" || len(r.Owners) == 0 {
+		return r.Block
+	}
+	return r.Owners[0].Place
 }
 
 // Upstream returns the upstream that the report is about: the first of several, "" if it is about none.

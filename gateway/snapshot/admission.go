@@ -219,8 +219,10 @@ func (a *admission) override(
 	}
 	overridden, err := prompt.Override(ctx, change(rules.block))
 	if err != nil {
-		return nil, []catalog.Report{a.report(catalog.Misfit, err.Error(), source, prompt,
-			"does not fit its prompt block (%s), so it is left out: %v; correct the block", rules.block.Place, err)}
+		misfit := a.report(catalog.Misfit, err.Error(), source, prompt,
+			"does not fit its prompt block (%s), so it is left out: %v; correct the block", rules.block.Place, err)
+		misfit.Block = rules.block.Place.String()
+		return nil, []catalog.Report{misfit}
 	}
 	return &overridden, nil
 }
@@ -314,7 +316,7 @@ func (a *admission) unmatched(lists map[string]*admitted, complete map[string]bo
 			nearest = nearestName(label, lists[first.Source.Upstream])
 		}
 		reports = append(reports, catalog.Report{
-			Kind: catalog.Unmatched, Name: label,
+			Kind: catalog.Unmatched, Name: label, Block: o.Place.String(),
 			Owners: []catalog.Owner{{Upstream: first.Source.Upstream, Name: first.Own, Place: first.Source.Place}},
 			Text: fmt.Sprintf("the prompt block %s (%s) has no effect: upstream %q (%s) offers no such prompt%s; correct or remove it",
 				wire.Quote(label), o.Place, first.Source.Upstream, first.Source.Place, nearest),

@@ -56,9 +56,9 @@ func (g *Generation) problemsOf(i int, state *upstream.State) []files.Problem {
 
 // fileReports reports the problems of an upstream's files: each that is broken, and together what is served in part.
 func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalog.Report) {
-	report := func(kind catalog.Kind, finding, format string, args ...any) {
+	report := func(kind catalog.Kind, block, finding, format string, args ...any) {
 		reports = append(reports, catalog.Report{
-			Kind: kind, Name: u.Name, Owners: []catalog.Owner{{Upstream: u.Name, Place: u.Place.String()}}, Finding: finding,
+			Kind: kind, Block: block, Name: u.Name, Owners: []catalog.Owner{{Upstream: u.Name, Place: u.Place.String()}}, Finding: finding,
 			Text: fmt.Sprintf("upstream %q (%s) ", u.Name, u.Place) + fmt.Sprintf(format, args...),
 		})
 	}
@@ -68,7 +68,7 @@ func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalo
 		switch p.Severity {
 		case files.Broken:
 			if broken++; broken <= maxFileReports {
-				report(catalog.BrokenFile, p.String(), "has a file that cannot be served as it is: %s", clause(p))
+				report(catalog.BrokenFile, p.Place(), p.String(), "has a file that cannot be served as it is: %s", clause(p))
 			}
 		case files.Unserved:
 			if unserved++; unserved == 1 {
@@ -78,10 +78,10 @@ func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalo
 		}
 	}
 	if more := broken - maxFileReports; more > 0 {
-		report(catalog.BrokenFile, "more", "has %d more such files; see promptweir validate", more)
+		report(catalog.BrokenFile, "", "more", "has %d more such files; see promptweir validate", more)
 	}
 	if unserved > 0 {
-		report(catalog.PartlyServed, "", "has %d parts in its files that a prompt cannot have, and serves their text; the first is %s; see promptweir validate",
+		report(catalog.PartlyServed, first.Place(), "", "has %d parts in its files that a prompt cannot have, and serves their text; the first is %s; see promptweir validate",
 			unserved, clause(first))
 	}
 	return reports

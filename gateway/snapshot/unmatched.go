@@ -40,7 +40,9 @@ type patternsOf struct {
 type rulePattern struct {
 	config.Pattern
 
+	// block says which one that is, with its place.
 	block string
+	place config.Place
 	// names is set where the pattern matches the name that a prompt block gives. If there is no such prompt, the block has a report
 	// of its own.
 	names bool
@@ -63,7 +65,7 @@ func newUnmatched(cfg *config.Config) *unmatched {
 		for j := range team.Exposes {
 			expose := &team.Exposes[j]
 			for _, pattern := range expose.Prompts {
-				of.patterns = append(of.patterns, rulePattern{Pattern: pattern, block: blockTitle("expose", expose)})
+				of.patterns = append(of.patterns, rulePattern{Pattern: pattern, block: blockTitle("expose", expose), place: expose.Place})
 			}
 		}
 		for j := range of.patterns {
@@ -81,7 +83,7 @@ func hidePatterns(hides []config.Rule) (patterns []rulePattern) {
 	for i := range hides {
 		for _, pattern := range hides[i].Prompts {
 			if !strings.HasPrefix(pattern.String(), "*") {
-				patterns = append(patterns, rulePattern{Pattern: pattern, block: blockTitle("hide", &hides[i])})
+				patterns = append(patterns, rulePattern{Pattern: pattern, block: blockTitle("hide", &hides[i]), place: hides[i].Place})
 			}
 		}
 	}
@@ -209,7 +211,7 @@ func unmatchedReport(of *patternsOf, pattern rulePattern, candidates []config.Up
 		owners = []catalog.Owner{{Upstream: candidates[0].Name, Place: candidates[0].Place.String()}}
 	}
 	return catalog.Report{
-		Kind: catalog.Unmatched, Name: pattern.String(), Owners: owners, Finding: of.whose,
+		Kind: catalog.Unmatched, Name: pattern.String(), Owners: owners, Finding: of.whose, Block: pattern.place.String(),
 		Text: fmt.Sprintf("the pattern %s of %s matches no prompt of %s%s: correct or remove it",
 			wire.Quote(pattern.String()), pattern.block, of.whose, nearest),
 	}
