@@ -105,7 +105,7 @@ func (g *getter) withSource(ctx context.Context, use func() error) error {
 			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
 		}
 		return g.withSessionFor(ctx, options, func(s *client.Session) error {
-			g.source = sessionSource{s}
+			g.source = &sessionSource{Session: s, reportPartial: g.reportPartial}
 			return use()
 		})
 	}

@@ -52,24 +52,43 @@ func (s gatewaySource) get(ctx context.Context, _ string, params wire.Object, re
 }
 
 // sessionSource is a server at --url.
-type sessionSource struct{ *client.Session }
+type sessionSource struct {
+	*client.Session
 
-func (s sessionSource) describe(ctx context.Context, name string) (description, bool) {
-	list, err := s.List(ctx, maxListed)
+	// reportPartial prints what the list of a gateway says of upstreams in trouble. It is called once, with the first list.
+	reportPartial func(partial jsontext.Value)
+	listed        bool
+}
+
+func (s *sessionSource) describe(ctx context.Context, name string) (description, bool) {
+	definitions, err := s.list(ctx)
 	if err != nil {
 		return description{}, false
 	}
-	at := slices.IndexFunc(list.Definitions, func(definition jsontext.Value) bool {
+	at := slices.IndexFunc(definitions, func(definition jsontext.Value) bool {
 		listed, _ := wire.Members(definition).Text("name")
 		return listed == name
 	})
 	if at < 0 {
 		return description{}, false
 	}
-	return describe(listedPrompt{definition: list.Definitions[at]}), true
+	return describe(listedPrompt{definition: definitions[at]}), true
 }
 
-func (s sessionSource) complete(ctx context.Context, params wire.Object) []string {
+// list returns the definitions of all prompts.
+func (s *sessionSource) list(ctx context.Context) ([]jsontext.Value, error) {
+	list, err := s.List(ctx, maxListed)
+	if err != nil {
+		return nil, err
+	}
+	if !s.listed {
+		s.listed = true
+		s.reportPartial(wire.Members(list.Meta).Get(gateway.MetaPartial))
+	}
+	return list.Definitions, nil
+}
+
+func (s *sessionSource) complete(ctx context.Context, params wire.Object) []string {
 	result, _ := s.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil) // no values of a failure
 	return completionValues(result.JSON)
 }
@@ -77,9 +96,19 @@ func (s sessionSource) complete(ctx context.Context, params wire.Object) []strin
 // maxInputRounds bounds how often a server requires more input for one get.
 const maxInputRounds = 16
 
-// get answers a server of the legacy era during the call. One of the modern era is called again with the replies (2026-07-28,
-// Multi Round-Trip Requests).
-func (s sessionSource) get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+// get also says what is partial, if it fails: a prompt may be missing because its server is. One that succeeds is not worth
+// another request, which may be limited.
+func (s *sessionSource) get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
+	result, err := s.getWithReplies(ctx, name, params, reply)
+	if err != nil && !s.listed {
+		_, _ = s.list(ctx) // the failure is that of the get
+	}
+	return result, err
+}
+
+// getWithReplies answers a server of the legacy era during the call. One of the modern era is called again with the replies
+// (2026-07-28, Multi Round-Trip Requests).
+func (s *sessionSource) getWithReplies(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
 	relay := &client.Relay{}
 	if reply != nil {
 		relay.Capabilities, relay.Reply = elicitable.Object().JSON(), reply

@@ -479,7 +479,8 @@ func TestServe_ServesProfilesWithPprof(t *testing.T) {
 	}
 }
 
-func TestList_ReportsDegradedUpstreamsOfAGateway(t *testing.T) {
+func TestListAndGet_ReportDegradedUpstreamsOfAGateway(t *testing.T) {
+	const degraded = `promptweir: upstream down is degraded: unreachable since 20\S+; it has not been listed yet\n`
 	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"a\" {\n upstream \"up\" { command = [%q] }\n"+
 		" upstream \"down\" { command = [\"no-such-command\"] }\n}\n", program(t, "greeter"))}))
 	eventually(t, "the upstreams were tried", func() bool {
@@ -493,7 +494,7 @@ func TestList_ReportsDegradedUpstreamsOfAGateway(t *testing.T) {
 		if err := list.Run(); err != nil {
 			t.Fatalf("%v\n%s", err, stderr.String())
 		}
-		if !regexp.MustCompile(`^promptweir: upstream down is degraded: unreachable since 20\S+; it has not been listed yet\n$`).MatchString(stderr.String()) {
+		if !regexp.MustCompile("^" + degraded + "$").MatchString(stderr.String()) {
 			t.Errorf("-o %s says %q", format, stderr.String())
 		}
 		var result struct {
@@ -508,6 +509,19 @@ func TestList_ReportsDegradedUpstreamsOfAGateway(t *testing.T) {
 			if len(result.Prompts) == 0 || len(partial) != 1 || partial[0].Upstream != "down" || partial[0].Reason != "unreachable" {
 				t.Errorf("the JSON has %+v", result)
 			}
+		}
+	}
+
+	// A get that fails may do so for this reason. Of one that succeeds, nothing is partial.
+	for name, want := range map[string]string{
+		"down.hello": "^" + degraded + "promptweir: .*down.hello.*\n$",
+		"up.hello":   "^$",
+	} {
+		var stderr bytes.Buffer
+		get := exec.CommandContext(t.Context(), program(t, "promptweir"), "get", name, "who=World", "--url", p.endpoint)
+		get.Stderr = &stderr
+		if err := get.Run(); (err == nil) != (want == "^$") || !regexp.MustCompile(want).MatchString(stderr.String()) {
+			t.Errorf("get %s: %v, and says %q, want %q", name, err, stderr.String(), want)
 		}
 	}
 }
