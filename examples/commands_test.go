@@ -39,7 +39,7 @@ func TestCommandReference_CommandsPrintWhatItShows(t *testing.T) {
 		}
 	}
 	for _, command := range []string{
-		"stdio", "validate", "list", "get", "explain", "diff", "lock", "fmt", "token", "init", "import", "client", "probe", "healthcheck", "version",
+		"stdio", "validate", "list", "get", "explain", "diff", "lock", "fmt", "token", "init", "import", "client", "probe", "healthcheck", "version", "drain", "undrain",
 	} {
 		if !shown[command] {
 			t.Errorf("the page has no example of %s", command)

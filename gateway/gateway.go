@@ -189,7 +189,7 @@ func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	return admin.New(admin.Options{
 		Snapshot: g.Snapshot, Ready: g.Ready, Reload: g.Reload, Configuration: g.loaded.Load, Metrics: metrics, Debug: g.opts.Debug,
-		Refused: g.auditOperator, Acted: g.auditAct,
+		SetDrained: g.setDrained, Refused: g.auditOperator, Acted: g.auditAct,
 	})
 }
 

@@ -16,10 +16,18 @@ const (
 	tooManyCalls   client.Kind = "too_many_calls"
 	noSession      client.Kind = "no_session"
 	brokenFile     client.Kind = "broken_file"
+	drained        client.Kind = "drained"
 )
 
 // causeOf explains a reason with its error to operators.
 func causeOf(reason Reason, err error) Cause {
+	if reason == Draining {
+		c := Cause{Kind: drained, Problem: "an operator has drained it", Remedy: "let it serve again with promptweir undrain"}
+		if besides, ok := errors.AsType[*Unavailable](err); ok {
+			c.Problem += "; besides, " + besides.Cause().Problem
+		}
+		return c
+	}
 	if file, ok := errors.AsType[files.Problem](err); ok {
 		c := Cause{Kind: brokenFile, Problem: file.Place() + ": " + file.Summary, Remedy: strings.TrimSuffix(file.Detail, ".")}
 		if reason == InvalidFile { // of which there may be more, and each is reported

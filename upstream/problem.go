@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"strings"
+	"time"
 
 	"github.com/promptweir/promptweir/upstream/client"
 )
@@ -27,6 +28,15 @@ func causeText(err error) string {
 		}
 		return r
 	}, err.Error())
+}
+
+// Drained returns the problem of an upstream that an operator took out of service at a time. Own is its problem besides; nil if it
+// has none, so that its list is fresh, and only its gets fail.
+func Drained(since time.Time, own *Problem) *Problem {
+	if own == nil {
+		return &Problem{Reason: Draining, Since: since, Failing: true}
+	}
+	return &Problem{Reason: Draining, Since: since, Failing: own.Failing, Err: &Unavailable{Reason: own.Reason, Err: own.Err}}
 }
 
 // IsRefusal reports whether the server is up and refuses the gateway, or the rate of its requests: it is not down.

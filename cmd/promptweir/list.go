@@ -155,6 +155,8 @@ func (q *query) reportPartial(partial jsontext.Value) {
 	for _, u := range upstreams {
 		shown := "it has not been listed yet"
 		switch {
+		case u.Reason == string(upstream.Draining):
+			shown = "an operator has drained it, and gets from it are refused"
 		case u.Stale:
 			shown = "its last list is shown"
 		case u.Failing:

@@ -52,7 +52,7 @@ func newRoot(std streams) *cobra.Command {
 	completeFlag(root, "log-level", oneOf("debug", "info", "warn", "error"))
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // where nothing else is said
 	addGroups(root)
-	root.AddCommand(inGroup(groupServe, a.serveCommand(), a.stdioCommand(), a.healthcheckCommand())...)
+	root.AddCommand(inGroup(groupServe, a.serveCommand(), a.stdioCommand(), a.drainCommand(), a.undrainCommand(), a.healthcheckCommand())...)
 	root.AddCommand(inGroup(groupPrompts, a.listCommand(), a.getCommand(), a.explainCommand(), a.probeCommand())...)
 	root.AddCommand(inGroup(groupConfigure,
 		a.initCommand(), a.importCommand(), a.validateCommand(), a.diffCommand(), a.fmtCommand(), a.lockCommand(), a.tokenCommand(), a.clientCommand(),

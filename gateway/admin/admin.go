@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
@@ -24,6 +25,9 @@ type Options struct {
 	// Reload loads the configuration again, and Configuration returns the outcome of the last load.
 	Reload        func(context.Context) error
 	Configuration func() *ConfigurationState
+	// SetDrained takes an upstream out of service for the operator at an address, or lets it serve again, and records that. An
+	// unknown one is a [snapshot.ErrUnknownUpstream].
+	SetDrained func(ctx context.Context, client, upstream string, drained bool) (since time.Time, err error)
 	// Metrics is served as /metrics, Debug under /debug/ to operators; Debug may be nil.
 	Metrics, Debug http.Handler
 	// Refused is called with the address of a caller whose token was refused, and Acted with that of an operator and what that one
@@ -33,8 +37,8 @@ type Options struct {
 }
 
 // New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, POST
-// /-/reload and what is under /debug/. Host and Origin are checked as on the MCP endpoint. The page, what /readyz says beyond
-// its status, reloading and debugging are for operators only, and closed to pages of other origins in an operator's browser.
+// /-/reload, POST /api/drain and what is under /debug/. Host and Origin are checked as on the MCP endpoint. The page, what /readyz says beyond
+// its status, reloading, draining and debugging are for operators only, and closed to pages of other origins in an operator's browser.
 func New(opts Options) http.Handler {
 	h := handler{opts}
 	mux := http.NewServeMux()
@@ -43,6 +47,7 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("GET /readyz", h.serveReady)
 	mux.Handle("GET /metrics", opts.Metrics)
 	mux.HandleFunc("POST /-/reload", h.operatorsOnly(h.serveReload))
+	mux.HandleFunc("POST /api/drain", h.operatorsOnly(h.serveDrain))
 	if opts.Debug != nil {
 		mux.HandleFunc("/debug/", h.operatorsOnly(sameOriginOnly(opts.Debug.ServeHTTP)))
 	}

@@ -6,5 +6,5 @@
 // Operators are callers on this machine, and those with the admin token. To others, only /healthz, /metrics and the status
 // of /readyz exist.
 //
-// Reading order: admin.go, page.go, health.go
+// Reading order: admin.go, drain.go, page.go, health.go
 package admin

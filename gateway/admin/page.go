@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/promptweir/promptweir/upstream"
 )
 
 // The page shows what /readyz says, for somebody who was woken up by it: what is wrong comes first, with what to do about
@@ -79,6 +81,8 @@ func (h *UpstreamHealth) condition() (pageLevel, string) {
 		}
 	}
 	switch {
+	case h.Reason == string(upstream.Draining):
+		return levelPoor, "drained by an operator"
 	case h.Reason != "" && !h.Connected:
 		return levelBad, "down"
 	case h.Failing:

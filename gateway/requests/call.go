@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,6 +21,8 @@ type call struct {
 	params   wire.Object
 	caller   upstream.Caller
 	owners   []catalog.Owner // those that may be called
+	// resumed is set if the get began earlier, so that a drained upstream has to finish it.
+	resumed bool
 	// request is what the owner is asked that is called now.
 	request upstream.Request
 
@@ -37,10 +40,14 @@ func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call
 }
 
 // callOwners calls the first healthy owner, and the next one if an owner did not answer at all and asked the client
-// nothing. If none answers, the error is the first one's.
+// nothing, or is drained. If none answers, the error is the first one's.
 func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 	var first error
 	for _, owner := range c.healthyFirst() {
+		if c.snapshot.Drained(owner.Upstream) && !c.resumed {
+			first = cmp.Or(first, error(&upstream.Unavailable{Upstream: owner.Upstream, Reason: upstream.Draining}))
+			continue
+		}
 		c.request = upstream.Request{
 			Method: c.method, Params: c.paramsFor(&owner), Caller: c.caller, Endpoints: upstream.EndpointSet(owner.Endpoints),
 		}
@@ -52,9 +59,7 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 			c.owner, c.result = owner.Upstream, result
 			return err
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return first
 }
@@ -73,13 +78,16 @@ func checkGot(result upstream.Result) error {
 
 var errNoMessages = errors.New("the result of prompts/get has no array of messages")
 
-// healthyFirst returns the owners in configuration order, those without a session last.
+// healthyFirst returns the owners in configuration order, those without a session after the others, and drained ones last.
 func (c *call) healthyFirst() []catalog.Owner {
 	if len(c.owners) == 1 {
 		return c.owners
 	}
 	rank := func(o catalog.Owner) int {
-		if c.snapshot.Connector(o.Upstream).State().Connected {
+		switch {
+		case c.snapshot.Drained(o.Upstream):
+			return 2
+		case c.snapshot.Connector(o.Upstream).State().Connected:
 			return 0
 		}
 		return 1

@@ -95,7 +95,8 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 		return wire.NewError(wire.InternalError, "Internal error")
 	}
 	level := slog.LevelWarn
-	if unavailable.Reason == upstream.BreakerOpen { // the breaker logged it when it opened
+	switch unavailable.Reason {
+	case upstream.BreakerOpen, upstream.Draining: // logged when that began
 		level = slog.LevelDebug
 	}
 	cause := unavailable.Cause()

@@ -165,7 +165,7 @@ func (c *call) resumeFrom(r *Request) error {
 	if at < 0 {
 		return errState()
 	}
-	c.owners = c.owners[at : at+1]
+	c.owners, c.resumed = c.owners[at:at+1], true
 	c.params = r.Params.Without(func(name string) bool { return name == memberState })
 	if state.Own != nil {
 		c.params = r.Params.With(memberState, state.Own)

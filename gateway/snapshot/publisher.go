@@ -58,8 +58,9 @@ type Publisher struct {
 	changed *changes
 	// swapped passes the snapshots that were swapped in to announceChanges.
 	swapped swapped
-	// replacements passes a new generation to Run.
+	// replacements passes a new generation to Run, drainChanges what an operator wants.
 	replacements chan replacement
+	drainChanges chan drainChange
 	// stopped is closed when Run has returned.
 	stopped chan struct{}
 
@@ -68,6 +69,8 @@ type Publisher struct {
 	// published are the upstreams' lists as they are in the current snapshot, in its order.
 	published []published
 	reported  map[string]bool
+	// drains are those of the current snapshot.
+	drains drains
 	// due is when upstreams that are down are due to be hidden, or lists to be admitted.
 	due appointments
 	// admissions are the goroutines that admit lists.
@@ -91,6 +94,7 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
 		started: time.Now(), reported: map[string]bool{}, changed: newChanges(), replacements: make(chan replacement),
+		drainChanges: make(chan drainChange), drains: drains{},
 		swapped: swapped{wake: make(chan struct{}, 1)},
 		stopped: make(chan struct{}),
 	}
@@ -210,6 +214,9 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 		case r := <-p.replacements:
 			p.replace(ctx, r)
 			continue
+		case change := <-p.drainChanges:
+			p.setDrained(ctx, change)
+			continue
 		case <-ctx.Done():
 			return nil
 		}
@@ -292,7 +299,11 @@ func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	if g != before.Generation && g.Policy == before.Policy {
 		g.unmatched.inherit(before.unmatched)
 	}
+	if g != before.Generation {
+		p.drains = p.drains.of(g)
+	}
 	next := before.successor(g)
+	next.drains = p.drains
 	touched := p.touched(before.Generation, g)
 	stale := p.takeUp(ctx, next, touched)
 	switch {
@@ -350,12 +361,13 @@ func (p *Publisher) takeUp(ctx context.Context, next *Snapshot, touched []int) (
 		if u.running != nil {
 			p.wait(i, now, u.running.began.Add(admissionBound)) // see [Generation.shown]
 		}
-		hide, ok := hideAt(&g.Upstreams[i], state)
+		shown := next.drains.shown(g.Upstreams[i].Name, g.shown(i, u, state))
+		hide, ok := hideAt(&g.Upstreams[i], shown)
 		u.hidden = ok && !p.wait(i, now, hide)
 		if u.visible() != u.merged {
 			stale = append(stale, i)
 		}
-		next.States[i], next.lists[i] = g.shown(i, u, state), u.list
+		next.States[i], next.lists[i] = shown, u.list
 	}
 	return stale
 }
@@ -411,13 +423,17 @@ func (r *running) cancel() {
 	}
 }
 
-// hideAt returns when the prompts of an upstream that is down are to be hidden; ok is false where they are not to be: a server that
-// refuses the gateway is up.
+// hideAt returns when the prompts of an upstream that is down, or drained, are to be hidden; ok is false where they are not to be: a
+// server that refuses the gateway is up.
 func hideAt(u *config.Upstream, state *upstream.State) (at time.Time, ok bool) {
-	if u.WhenDown != config.WhenDownHide || state.Connected || state.Problem == nil || state.Problem.IsRefusal() {
+	problem := state.Problem
+	switch {
+	case u.WhenDown != config.WhenDownHide, problem == nil, problem.IsRefusal():
+		return time.Time{}, false
+	case state.Connected && problem.Reason != upstream.Draining:
 		return time.Time{}, false
 	}
-	return state.Problem.Since.Add(u.Grace), true
+	return problem.Since.Add(u.Grace), true
 }
 
 // report logs the reports that are new.
