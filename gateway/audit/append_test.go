@@ -16,6 +16,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -45,9 +46,30 @@ func TestLine_IsOneJSONObject(t *testing.T) {
 	if got := string((&Line{Event: Reload}).append(nil)); got != least {
 		t.Errorf("got %s, want %s", got, least)
 	}
-	buffer := line.append(nil)
-	if got := testing.AllocsPerRun(100, func() { buffer = line.append(buffer[:0]) }); got != 0 {
-		t.Errorf("%v allocations", got)
+}
+
+func TestLine_IsAppendedWithoutAllocations(t *testing.T) {
+	s, err := seal.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, mac := usual(), s.MAC("a")
+	for _, record := range []config.AuditArguments{config.AuditNames, config.AuditHash, config.AuditValues} {
+		line.Arguments.Record, line.Arguments.Hash = record, mac
+		buffer := line.append(nil)
+		if got := upstreamtest.Allocs(t, func() { buffer = line.append(buffer[:0]) }); got != 0 {
+			t.Errorf("%s: %v allocations", record, got)
+		}
+	}
+}
+
+func TestLine_HasTheTimeOfRFC3339(t *testing.T) {
+	zone := time.FixedZone("", -5*60*60)
+	for _, now := range []time.Time{{}, time.Unix(0, 0), time.Unix(1_795_000_000, 999_999_999).In(zone), time.Date(9999, 12, 31, 23, 59, 59, 1000, time.UTC), time.Now()} {
+		want := `{"time":"` + now.UTC().Format("2006-01-02T15:04:05.000000Z") + `","event":"reload"}` + "\n"
+		if got := string((&Line{Time: now, Event: Reload}).append(nil)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
@@ -61,7 +83,7 @@ func TestLine_RecordsOfArgumentsWhatItIsTold(t *testing.T) {
 		config.AuditNames:  `"arguments":["code","n","lang"],"act"`,
 		config.AuditValues: `"arguments":["code","n","lang"],"argument_values":{"code":"x := 1","n":"12","lang":"Go"},"act"`,
 		config.AuditHash: fmt.Sprintf(`"arguments":["code","n","lang"],"argument_hashes":{"code":"%s","n":"%s","lang":"%s"},"act"`,
-			mac.AppendHex(nil, "x := 1"), mac.AppendHex(nil, "12"), mac.AppendHex(nil, "Go")),
+			mac.AppendHex(nil, []byte("x := 1")), mac.AppendHex(nil, []byte("12")), mac.AppendHex(nil, []byte("Go"))),
 	} {
 		line := usual()
 		line.Arguments.Record, line.Arguments.Hash = record, mac
@@ -141,10 +163,19 @@ func TestHandbook_DescribesTheLines(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	line := usual()
-	var buffer []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		buffer = line.append(buffer[:0])
+	s, err := seal.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	line, mac := usual(), s.MAC("a")
+	for _, record := range []config.AuditArguments{config.AuditNames, config.AuditHash, config.AuditValues} {
+		b.Run(string(record), func(b *testing.B) {
+			line.Arguments.Record, line.Arguments.Hash = record, mac
+			var buffer []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				buffer = line.append(buffer[:0])
+			}
+		})
 	}
 }

@@ -48,10 +48,10 @@ const (
 )
 
 // checkArguments refuses a get whose arguments do not match the prompt's definition.
-func (s *schemas) checkArguments(ctx context.Context, entry *catalog.Entry, arguments jsontext.Value) error {
-	sent, err := readArguments(arguments)
-	if err != nil {
-		return err
+func (s *schemas) checkArguments(ctx context.Context, entry *catalog.Entry, arguments wire.Object) error {
+	sent := make(map[string]jsontext.Value, len(arguments))
+	for i := range arguments {
+		sent[arguments[i].Name] = arguments[i].Value
 	}
 	if err := checkFixed(entry, func(name string) bool { return sent[name] != nil }); err != nil {
 		return err
@@ -74,26 +74,20 @@ func (s *schemas) checkArguments(ctx context.Context, entry *catalog.Entry, argu
 	return nil
 }
 
-// readArguments returns the arguments of a get by name; nil stands for none.
-func readArguments(arguments jsontext.Value) (map[string]jsontext.Value, error) {
-	if arguments == nil {
+// readArguments returns the arguments of a get, which are valid JSON; nil stands for none.
+func readArguments(params wire.Object) (wire.Object, error) {
+	value := params.Get("arguments")
+	if value == nil {
 		return nil, nil
 	}
-	if arguments.Kind() != '{' {
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: arguments must be an object")
-	}
-	members, err := wire.ParseObject(arguments)
+	arguments := wire.Members(value)
 	switch {
-	case err != nil:
-		return nil, wire.NewError(wire.InvalidParams, "Invalid params: arguments: "+err.Error())
-	case len(members) > maxArguments:
+	case arguments == nil:
+		return nil, wire.NewError(wire.InvalidParams, "Invalid params: arguments must be an object")
+	case len(arguments) > maxArguments:
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: too many arguments")
 	}
-	sent := make(map[string]jsontext.Value, len(members))
-	for _, member := range members {
-		sent[member.Name] = member.Value
-	}
-	return sent, nil
+	return arguments, nil
 }
 
 // checkSchema refuses a value that does not satisfy its argument's schema.

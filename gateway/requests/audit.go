@@ -16,6 +16,10 @@ import (
 
 // target is the prompt that a get or completion turned out to be about.
 type target struct {
+	// name is the one that the client asked for, and arguments those of a get, as far as the request came. The audit log uses what
+	// was read for the request itself: reading it again would be most of what a line costs.
+	name      string
+	arguments wire.Object
 	// entry is nil where there is none. The caller does not see it if notFound is set.
 	entry    *catalog.Entry
 	notFound bool
@@ -86,13 +90,20 @@ func (h *Handler) record(ctx context.Context, r *Request, out *Response, err err
 
 // describeTarget adds the prompt that a get or completion is about, and its arguments.
 func (h *Handler) describeTarget(line *audit.Line, r *Request) {
-	var arguments wire.Object
+	arguments := r.target.arguments
+	line.Prompt = r.target.name
 	switch line.Event {
 	case audit.Get:
-		line.Prompt, _ = r.Params.Text("name")
-		arguments = r.Params.Object("arguments")
+		if line.Prompt == "" { // refused before it was looked up
+			line.Prompt, _ = r.Params.Text("name")
+		}
+		if arguments == nil {
+			arguments = r.Params.Object("arguments")
+		}
 	case audit.Completion:
-		line.Prompt, _ = r.Params.Object("ref").Text("name")
+		if line.Prompt == "" {
+			line.Prompt, _ = r.Params.Object("ref").Text("name")
+		}
 		arguments = completedArguments(r.Params)
 	default:
 		return

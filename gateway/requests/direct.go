@@ -28,7 +28,11 @@ func (h *Handler) GetDirectly(
 	if entry == nil {
 		return nil, unknownPrompt(name)
 	}
-	if err := h.schemas.checkArguments(ctx, entry, params.Get("arguments")); err != nil {
+	arguments, err := readArguments(params)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.schemas.checkArguments(ctx, entry, arguments); err != nil {
 		return nil, err
 	}
 	r := &Request{

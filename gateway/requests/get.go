@@ -59,7 +59,10 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	if err != nil {
 		return nil, err
 	}
-	if err := h.schemas.checkArguments(ctx, entry, r.Params.Get("arguments")); err != nil {
+	if r.target.arguments, err = readArguments(r.Params); err != nil {
+		return nil, err
+	}
+	if err := h.schemas.checkArguments(ctx, entry, r.target.arguments); err != nil {
 		return nil, err
 	}
 	c, err := newGetCall(r, entry, owners)
@@ -75,6 +78,7 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 func (h *Handler) authorize(
 	ctx context.Context, r *Request, out *Response, name string,
 ) (entry *catalog.Entry, owners []catalog.Owner, err error) {
+	r.target = target{name: name}
 	if h.audit.Refuses() {
 		return nil, nil, errAudit()
 	}
@@ -89,11 +93,11 @@ func (h *Handler) authorize(
 	}
 	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name would differ from an unknown one.
 	if entry = view.Lookup(name); entry == nil {
-		r.target = h.notFound(s, audience, name)
+		h.notFound(s, audience, &r.target)
 		return nil, nil, unknownPrompt(name)
 	}
 	rule, limit := audience.ShownBy(entry.VisibilityTo(audience))
-	r.target = target{entry: entry, rule: rule}
+	r.target.entry, r.target.rule = entry, rule
 	r.operation.target(entry.Name)
 	share := s.Config.Gateway.MaxBuffered
 	if h.memory.Busy(share) && h.memory.Full(share, r.Holder()) {
@@ -108,17 +112,16 @@ func (h *Handler) authorize(
 	return entry, entry.OwnersFor(audience), nil
 }
 
-// notFound returns what a request is about whose caller does not see the prompt: the one that there is, for the audit log alone.
+// notFound notes what a request is about whose caller does not see the prompt: the one that there is, for the audit log alone.
 // The work is the same for a prompt that is hidden and for one that does not exist.
-func (h *Handler) notFound(s *snapshot.Snapshot, audience *policy.Audience, name string) target {
-	t := target{notFound: true}
+func (h *Handler) notFound(s *snapshot.Snapshot, audience *policy.Audience, t *target) {
+	t.notFound = true
 	if h.audit == nil {
-		return t
+		return
 	}
-	if t.entry = s.Catalog.Lookup(name); t.entry != nil {
+	if t.entry = s.Catalog.Lookup(t.name); t.entry != nil {
 		t.rule = t.entry.HiddenBy(audience)
 	}
-	return t
 }
 
 // unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may not see.

@@ -17,15 +17,21 @@ type MAC struct {
 // MAC returns the keyed hash of one purpose. Its key is derived from the first key of the ring.
 func (s *Sealer) MAC(purpose string) *MAC {
 	key := derive(s.ring[0], "mac", purpose, keySize)
-	return &MAC{hashes: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	return &MAC{hashes: sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}}
+}
+
+// hasher is a hash that can be used again, with memory for its result.
+type hasher struct {
+	hash.Hash
+
+	sum [sha256.Size]byte
 }
 
 // AppendHex appends the hash of a value, 64 hexadecimal digits.
-func (m *MAC) AppendHex(dst []byte, value string) []byte {
-	h, _ := m.hashes.Get().(hash.Hash)
+func (m *MAC) AppendHex(dst, value []byte) []byte {
+	h, _ := m.hashes.Get().(*hasher)
 	defer m.hashes.Put(h)
 	h.Reset()
-	h.Write([]byte(value))
-	var sum [sha256.Size]byte
-	return hex.AppendEncode(dst, h.Sum(sum[:0]))
+	h.Write(value)
+	return hex.AppendEncode(dst, h.Sum(h.sum[:0]))
 }

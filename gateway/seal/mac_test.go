@@ -4,7 +4,7 @@ import "testing"
 
 func TestMAC_IsEqualOnReplicasAndForOnePurpose(t *testing.T) {
 	hash := func(purpose, value string, keys ...[32]byte) string {
-		return string(sealer(t, keys...).MAC(purpose).AppendHex(nil, value))
+		return string(sealer(t, keys...).MAC(purpose).AppendHex(nil, []byte(value)))
 	}
 	one := hash("arguments", "a", key(1))
 	if len(one) != 64 || one != hash("arguments", "a", key(1), key(2)) {
