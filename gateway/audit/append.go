@@ -65,9 +65,12 @@ func appendGap(dst []byte, now time.Time, lost, late uint64) []byte {
 	return append(dst, '}', '\n')
 }
 
+// beginning is what each line begins with, by which its parts are known.
+const beginning = `{"time":"`
+
 // begin appends what each line begins with.
 func begin(dst []byte, now time.Time, event Event) []byte {
-	dst = append(appendTime(append(dst, `{"time":"`...), now.UTC()), `","event":"`...)
+	dst = append(appendTime(append(dst, beginning...), now.UTC()), `","event":"`...)
 	return append(append(dst, event...), '"')
 }
 

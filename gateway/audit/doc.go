@@ -5,7 +5,8 @@
 //	                                          └── written, or not ◀──┘  (only where the log is required)
 //
 // Promises:
-//   - A line is one JSON object, written whole and once. What a full disk has cut is taken off the file again.
+//   - A line is one JSON object, written whole and once. What a full disk has cut is taken off the file again, at the latest when the
+//     file is opened next.
 //   - Where the log is required, Write returns when the system has the line, or an error after a second at most. From then on it
 //     refuses at once, until a write has succeeded. It is not synced: a line survives the process, not the machine.
 //   - Where it is not, Write never waits. Lines wait in a queue for a moment, for as long as the file cannot be written, or until

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +33,43 @@ func openFile(path string) (*file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	return &file{path: path, File: opened}, nil
+	f := &file{path: path, File: opened}
+	f.mend()
+	return f, nil
+}
+
+// maxTail bounds what mend takes for a part of a line, in bytes. No line is longer.
+const maxTail = 1 << 20
+
+// mend takes a part of a line off the end of the file. Such a part is left over by a process that ended while the disk was full, or
+// that was killed between two parts of a write. What is no line of this log stays, and the next line begins on a line of its own.
+func (f *file) mend() {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return
+	}
+	tail, err := readTail(f.path, info)
+	if err != nil || tail[len(tail)-1] == '\n' {
+		return
+	}
+	part := tail[bytes.LastIndexByte(tail, '\n')+1:]
+	n := min(len(part), len(beginning))
+	f.torn = len(part) == maxTail || string(part[:n]) != beginning[:n] || f.Truncate(info.Size()-int64(len(part))) != nil
+}
+
+// readTail reads the end of a file. The log itself is open for writing only: opened for both, a pipe would not say that nobody reads.
+func readTail(path string, info os.FileInfo) ([]byte, error) {
+	opened, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	if same, err := opened.Stat(); err != nil || !os.SameFile(info, same) { // renamed meanwhile
+		return nil, errors.Join(err, os.ErrNotExist)
+	}
+	tail := make([]byte, min(info.Size(), maxTail))
+	_, err = opened.ReadAt(tail, info.Size()-int64(len(tail)))
+	return tail, err
 }
 
 // Write implements [output].

@@ -17,11 +17,12 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// disk is an output that a test fills up, hangs and rotates. It stands for a small file system: the file's own behaviour on a full
-// one is tested by hand, see the commit.
+// disk is an output that a test fills up, hangs and rotates. It stands for a small file system; full_linux_test.go has a real one.
 type disk struct {
 	mu    sync.Mutex // guards what follows
 	lines []byte
+	// writes counts them.
+	writes int
 	// room is how many more bytes fit, negative for any number.
 	room int
 	// stuck is closed when writes are to go on; nil while they do.
@@ -42,6 +43,7 @@ func (d *disk) Write(lines []byte) (int, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.writes++
 	n := len(lines)
 	if d.room >= 0 {
 		n = min(n, d.room)
@@ -202,6 +204,37 @@ func awaitFile(t *testing.T, path string) {
 		}
 	}
 	t.Errorf("%s was not made again", path)
+}
+
+// How many writes there are decides what lines cost beyond the making of them.
+func TestLog_WritesManyLinesAtOnce(t *testing.T) {
+	for _, required := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &disk{room: -1}
+			l := start(d, required, quiet())
+			unhang := d.hang()
+			var writers sync.WaitGroup
+			for range 100 { // the first is being written while the others arrive
+				writers.Go(func() {
+					if err := l.Write(get("a")); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			time.Sleep(gatherFor)
+			unhang()
+			writers.Wait()
+			l.Close()
+			want := 1 // after all have been gathered
+			if required {
+				want = 2 // the first at once, and then all others
+			}
+			if d.want(t, slices.Repeat([]string{"a"}, 100)...); d.writes != want {
+				t.Errorf("required = %v: %d writes, want %d", required, d.writes, want)
+			}
+		})
+	}
 }
 
 func TestLog_NotRequiredKeepsLinesWhileTheDiskIsFull(t *testing.T) {
