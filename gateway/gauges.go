@@ -10,7 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/requests"
-	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // Attributes of the gateway's own.
@@ -26,7 +26,7 @@ const (
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, stale, lastGood, clients, auditWritable metric.Int64ObservableGauge
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, clients, auditWritable metric.Int64ObservableGauge
 	// gets are those of each prompt, auditLines those of the audit log.
 	gets, auditLines metric.Int64ObservableCounter
 }
@@ -43,13 +43,12 @@ func (g *Gateway) observe() (stop func()) {
 		entries:     gauge("promptweir.catalog.entries", "{entry}", "Prompts in the merged catalog."),
 		reports:     gauge("promptweir.catalog.reports", "{report}", "Findings in the catalog that somebody should fix, by kind."),
 		healthy:     gauge("promptweir.upstream.healthy", "{upstream}", "1 while an upstream's list is fresh and its gets do not all fail, else 0."),
-		stale:       gauge("promptweir.upstream.stale", "s", "For how long an upstream's list has not been fresh; 0 while it is."),
 		subscribers: gauge("promptweir.subscribers", "{stream}", "Open streams of clients that are told of changes."),
 		loaded:      gauge("promptweir.config.loaded", "{configuration}", "1 while the configuration that was loaded last is in use, 0 while it was refused."),
 		loadedAt:    gauge("promptweir.config.loaded.time", "s", "When the configuration in use was loaded, in seconds since 1970."),
 	}
 	all.problemSince = gauge("promptweir.upstream.problem.since", "s",
-		"Since when an upstream has been in trouble, in seconds since 1970, by reason; nothing while it is healthy.")
+		"Since when an upstream has been in trouble, or not been listed yet, in seconds since 1970, by reason; nothing while it is healthy.")
 	all.breaker = gauge("promptweir.breaker.state", "{state}",
 		"State of an upstream's breaker: 0 closed, 1 half-open, 2 open; the highest of its endpoints.")
 	all.lastGood = gauge("promptweir.config.last_good", "{file}",
@@ -67,7 +66,7 @@ func (g *Gateway) observe() (stop func()) {
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.read(o, all)
 		return nil
-	}, all.entries, all.reports, all.healthy, all.stale, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
+	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
 		all.clients, all.gets, all.auditWritable, all.auditLines)
 	if err != nil {
 		handle(err)
@@ -123,22 +122,15 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 		named := metric.WithAttributes(common...)
 		o.ObserveInt64(all.healthy, healthy, named)
 		o.ObserveInt64(all.breaker, int64(state.Breaker()), named)
-		if p := state.Problem; p != nil {
-			o.ObserveInt64(all.problemSince, p.Since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(p.Reason)))...))
+		if healthy == 1 {
+			continue
 		}
-		o.ObserveInt64(all.stale, int64(staleFor(state, time.Since(g.publisher.Started())).Seconds()), named)
+		reason, since := snapshot.Starting, g.publisher.Started()
+		if p := state.Problem; p != nil {
+			reason, since = p.Reason, p.Since
+		}
+		o.ObserveInt64(all.problemSince, since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(reason)))...))
 	}
-}
-
-// staleFor returns for how long an upstream's list has not been fresh in a gateway that has run for a time.
-func staleFor(state *upstream.State, running time.Duration) time.Duration {
-	switch {
-	case state.Problem != nil:
-		return time.Since(state.Problem.Since)
-	case !state.Listed:
-		return running
-	}
-	return 0
 }
 
 func (g *Gateway) readAudit(o metric.Observer, all gauges) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -69,10 +70,24 @@ func has(series map[string]int64, labels ...string) bool {
 	return false
 }
 
+// wantKnownReasons fails the test if a series of durations has a reason that alerts and dashboards cannot know.
+func wantKnownReasons(t *testing.T, series map[string]int64) {
+	t.Helper()
+	known := strings.Fields("unreachable timeout denied rate_limited overloaded breaker_open bad_response screened starting shutting_down audit draining " +
+		"malformed expired_key wrong_principal")
+	for labels := range series {
+		for label := range strings.FieldsSeq(labels) {
+			if reason, ok := strings.CutPrefix(label, "reason="); ok && !slices.Contains(known, reason) {
+				t.Errorf("the reason %s in %s", reason, labels)
+			}
+		}
+	}
+}
+
 func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	_, reader := gatewaytest.RecordTelemetry(t)
-	p := gatewaytest.NewPeer(t, "up", "a", "hidden", "broken", "odd")
-	s := gatewaytest.Serve(t, "gateway {\n limit {\n rate = 0.001\n burst = 7\n }\n}\n"+
+	p := gatewaytest.NewPeer(t, "up", "a", "hidden", "broken", "odd", `{"name":"strict","arguments":[{"name":"code","required":true}]}`)
+	s := gatewaytest.Serve(t, "gateway {\n limit {\n rate = 0.001\n burst = 8\n }\n}\n"+
 		gatewaytest.Team("eng", "", `hide "h" { prompts = ["*.hidden"] }`, p, gatewaytest.NewDownPeer(t)))
 	s.AwaitTrouble("gone")
 	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
@@ -97,6 +112,7 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	get("up.none").Want(t, http.StatusOK, "-32602")
 	get("up.broken").Want(t, http.StatusOK, `"timeout"`) // the server's own word
 	get("up.odd").Want(t, http.StatusOK, `"denied"`)
+	get("up.strict").Want(t, http.StatusOK, `"missing"`) // no word of metrics: an argument that is missing is the client's business
 	c.CallUnchecked("prompts/list", `{"cursor":"x"}`).Want(t, http.StatusOK, `"malformed"`)
 	for range 7 {
 		get("up.a")
@@ -104,6 +120,7 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	get("up.a").Want(t, http.StatusOK, `"rate_limited"`)
 
 	served := collect(t, reader, "mcp.server.operation.duration")
+	wantKnownReasons(t, served)
 	for _, labels := range [][]string{
 		{"name=prompts/get", "reason=denied"},
 		{"name=prompts/get", "reason=rate_limited"},
@@ -116,10 +133,12 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	if has(served, "reason=timeout") {
 		t.Errorf("a server's own error counts as one of the gateway's: %v", served)
 	}
-	if got := served["type=-32602 name=prompts/get version=2026-07-28 status_code=-32602"]; got != 2 {
-		t.Errorf("%d gets of a hidden and an unknown prompt look alike, want both: %v", got, served)
+	if got := served["type=-32602 name=prompts/get version=2026-07-28 status_code=-32602"]; got != 3 {
+		t.Errorf("%d gets of a hidden and an unknown prompt, and without an argument, look alike, want all: %v", got, served)
 	}
-	if called := collect(t, reader, "mcp.client.operation.duration"); !has(called, "upstream=up", "reason=denied") || has(called, "reason=timeout") {
+	called := collect(t, reader, "mcp.client.operation.duration")
+	wantKnownReasons(t, called)
+	if !has(called, "upstream=up", "reason=denied") || has(called, "reason=timeout") {
 		t.Errorf("calls: %v", called)
 	}
 
@@ -141,10 +160,25 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	if clients := collect(t, reader, "promptweir.clients"); clients["version=2026-07-28"] != 1 || len(clients) != 1 {
 		t.Errorf("clients: %v", clients)
 	}
-	upstreamtest.Eventually(t, "the list is stale", func() bool {
-		stale := collect(t, reader, "promptweir.upstream.stale")
-		return stale["team=eng upstream=gone"] >= 1 && stale["team=eng upstream=up"] == 0
+	since := collect(t, reader, "promptweir.upstream.problem.since")
+	if at := time.Unix(since["reason=unreachable team=eng upstream=gone"], 0); len(since) != 1 || time.Since(at) > gatewaytest.Patience {
+		t.Errorf("in trouble: %v", since)
+	}
+}
+
+// An upstream that has neither answered nor failed yet is not healthy, for the reason that clients are told, too.
+func TestMetrics_SayThatAnUpstreamIsStarting(t *testing.T) {
+	_, reader := gatewaytest.RecordTelemetry(t)
+	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewSilentPeer(t, "slow")))
+	upstreamtest.Eventually(t, "since when it is starting", func() bool {
+		since := collect(t, reader, "promptweir.upstream.problem.since")
+		at := time.Unix(since["reason=starting team=eng upstream=slow"], 0)
+		return len(since) == 1 && time.Since(at) < gatewaytest.Patience
 	})
+	if healthy := collect(t, reader, "promptweir.upstream.healthy"); healthy["team=eng upstream=slow"] != 0 {
+		t.Errorf("healthy: %v", healthy)
+	}
+	s.Stop()
 }
 
 func TestMetrics_SayHowSoonClientsHearOfChanges(t *testing.T) {
