@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -26,6 +26,10 @@ run-teams: build ## serve examples/teams, with the example servers that it needs
 
 test: ## run all tests that need only Go
 	go test -race -shuffle=on ./...
+
+test-replicas: ## test what replicas share, with a real store; needs redis-server or valkey-server
+	go test -race -tags store ./gateway/cluster/...
+	go test -race -tags store -run 'Replica|Store' ./gateway ./gateway/requests ./gateway/transport
 
 matrix: ## print which clients and upstreams, of all revisions and transports, were tested with each other
 	@mkdir -p bin

@@ -23,6 +23,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/tmaxmax/go-sse v0.11.0
+	github.com/valkey-io/valkey-go v1.0.79
 	github.com/zclconf/go-cty v1.19.0
 	go.mau.fi/util v0.9.4
 	go.opentelemetry.io/contrib/exporters/autoexport v0.72.0

@@ -6,6 +6,8 @@ type Config struct {
 	Admin   Admin
 	// Audit is nil without an audit block: nothing is recorded.
 	Audit *Audit
+	// Cluster is nil without a cluster block: the gateway shares nothing with replicas.
+	Cluster *Cluster
 	// Auth is nil if there is neither an auth block nor a client_ca_file: everyone is anonymous and in every team.
 	Auth *Auth
 	// Hides are the hide blocks outside of teams, in configuration order.

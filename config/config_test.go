@@ -103,6 +103,13 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 		},
 		Admin: Admin{Listen: "localhost:0", Place: at(18)},
 		Audit: &Audit{Path: "/var/log/promptweir/audit.jsonl", Arguments: AuditHash, Required: true, Access: true},
+		Cluster: &Cluster{
+			Store: Store{
+				Addresses: []string{"a.store.internal:26379", "b.store.internal:7000"}, Username: "gateway", Password: "p@ss/word",
+				Encrypted: true, MasterSet: "prompts", SentinelPassword: "watch",
+			},
+			TLS: &TLS{ServerName: "store.internal"},
+		},
 		Auth: &Auth{
 			Anonymous: true,
 			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}, Place: at(21)}},

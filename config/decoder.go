@@ -29,6 +29,7 @@ func rootSchema() hclread.Schema {
 			{Type: "gateway", Schema: gatewaySchema()},
 			{Type: "admin", Schema: adminSchema()},
 			{Type: "audit", Schema: auditSchema()},
+			{Type: "cluster", Schema: clusterSchema()},
 			{Type: "auth", Schema: authSchema()},
 			{Type: "hide", Labelled: true, Schema: hideSchema()},
 			{Type: "allow", Labelled: true, Schema: allowSchema()},
@@ -78,6 +79,10 @@ func (d *decoder) settings() *Config {
 		audit := only(d.Reader, "audit", decodeAudit)
 		cfg.Audit = &audit
 	}
+	if len(d.Blocks("cluster")) > 0 {
+		cluster := only(d.Reader, "cluster", decodeCluster)
+		cfg.Cluster = &cluster
+	}
 	if len(d.Blocks("auth")) > 0 {
 		auth := only(d.Reader, "auth", func(b *hclread.Block) Auth { return decodeAuth(b, ids) })
 		cfg.Auth = &auth
@@ -86,6 +91,7 @@ func (d *decoder) settings() *Config {
 	ids.check(d.Reader)
 	checkPublicURL(d.Reader, cfg)
 	checkAuditHash(d.Reader, cfg)
+	checkCluster(d.Reader, cfg)
 	return cfg
 }
 

@@ -125,6 +125,7 @@ gateway {
   }
 }
 audit { path = "audit.jsonl" }
+cluster { store = "redis://store" }
 auth {
   token "a" { sha256 = sha256("a") }
   token "b" { sha256 = sha256("b") }
@@ -163,6 +164,7 @@ gateway {
   tls {}
 }
 audit {}
+cluster {}
 auth {
   token "t" {}
   jwt "j" {}
@@ -226,11 +228,11 @@ func TestReadme_HasTheDefaultOfEveryAttribute(t *testing.T) {
 	cfg := d.config()
 	team := cfg.Teams[0]
 	blocks := map[string][]any{
-		"gateway": {cfg.Gateway}, "`tls` in `gateway`": {*cfg.Gateway.TLS, ServerTLS{}}, "admin": {cfg.Admin}, "audit": {*cfg.Audit}, "auth": {*cfg.Auth},
+		"gateway": {cfg.Gateway}, "`tls` in `gateway`": {*cfg.Gateway.TLS, ServerTLS{}}, "admin": {cfg.Admin}, "audit": {*cfg.Audit}, "cluster": {*cfg.Cluster}, "auth": {*cfg.Auth},
 		"token": {cfg.Auth.Tokens[0]}, "jwt": {JWT{SubjectClaim: DefaultSubjectClaim, GroupsClaim: DefaultGroupsClaim, Leeway: DefaultLeeway}},
 		"hide": {team.Hides[0]}, "allow": {*d.allowed.grants["a"]}, "team": {team},
 		"upstream": {team.Upstreams[0]}, "breaker": {team.Upstreams[0].Breaker}, "retry": {team.Upstreams[0]},
-		"`tls` in `upstream`": {*team.Upstreams[0].TLS, *team.Upstreams[1].TLS}, "oauth": {*team.Upstreams[0].OAuth},
+		"`tls` in `upstream` or `cluster`": {*team.Upstreams[0].TLS, *team.Upstreams[1].TLS}, "oauth": {*team.Upstreams[0].OAuth},
 		"expose": {team.Exposes[0]}, "prompt": {team.Overrides[0], team.Overrides[1]},
 		"limit": {*cfg.Gateway.Limit, *team.Limit}, "screen": {cfg.Gateway.Screens[0], team.Screens[0]},
 	}

@@ -25,6 +25,7 @@
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
 //   - audit: who got what, and was it written down before it was given?
+//   - cluster: what do the replicas of a gateway share, and by which store?
 //   - memory: how many bytes do requests and responses hold at once, and for whom?
 //   - places: how many connections and streams can there be, and which one ends to let another one in?
 //   - gate: which requests wait, and which are refused, while there is more to do than the processors can?
@@ -75,6 +76,8 @@
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not answer.
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the wait before it.
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which addresses upstreams may be at.
+//   - replica: one of several gateways that are one to their clients; also one of several servers that are one upstream.
+//   - store: what the replicas of a gateway share; lease: a place in a limit that ends with its replica unless it is renewed.
 //   - drain: take the gateway, or an upstream, out of service in order.
 //   - degraded: serving an upstream's last good list because a fresh one cannot be had.
 //

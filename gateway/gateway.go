@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/places"
@@ -79,6 +80,8 @@ type Gateway struct {
 	publisher  *snapshot.Publisher
 	requests   *requests.Handler
 	transport  *transport.Transport
+	// cluster is nil where there are no replicas.
+	cluster *cluster.Store
 
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
@@ -105,7 +108,14 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	account := memory.New(opts.Memory)
-	g.requests = requests.New(g.publisher, requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account, Audit: opts.Audit})
+	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account, Audit: opts.Audit}
+	if cfg.Cluster != nil {
+		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
+			return nil, err
+		}
+		handling.Shared = g.cluster
+	}
+	g.requests = requests.New(g.publisher, handling)
 	g.transport = transport.New(g.publisher, g.requests, transport.Options{
 		Logger: opts.Logger, Memory: account, Places: opts.Places, Audit: opts.Audit,
 	})
@@ -133,6 +143,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	s.start(ctx, g.Snapshot().Connectors)
 	group.Go(func() error { return s.run(ctx) })
 	group.Go(func() error { return g.publisher.Run(ctx) })
+	if g.cluster != nil {
+		group.Go(func() error { return g.cluster.Run(ctx) })
+	}
 	err := group.Wait()
 	g.Drain()
 	g.transport.Wait()
@@ -206,6 +219,10 @@ func (g *Gateway) Ready() admin.Readiness {
 	readiness.Reports = append(readiness.Reports, g.publisher.Unsaved()...)
 	if problem := g.opts.Audit.State().Problem; problem != nil {
 		readiness.AuditProblem = problem.Error()
+	}
+	if g.cluster != nil {
+		state := g.cluster.State()
+		readiness.Store = &admin.StoreHealth{Here: state.Here, Since: state.Since}
 	}
 	readiness.Streams, readiness.Waiting = g.publisher.Subscriptions(), g.requests.Parked()+g.transport.AwaitedReplies()
 	return readiness

@@ -26,7 +26,7 @@ const (
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, clients, auditWritable metric.Int64ObservableGauge
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, clients, auditWritable, store metric.Int64ObservableGauge
 	// gets are those of each prompt, auditLines those of the audit log.
 	gets, auditLines metric.Int64ObservableCounter
 }
@@ -56,6 +56,7 @@ func (g *Gateway) observe() (stop func()) {
 	all.clients = gauge("promptweir.clients", "{client}",
 		"Principals, or addresses without a credential, that sent a request within the last hour, by revision: an estimate.")
 	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
+	all.store = gauge("promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, 0 while each works alone.")
 	var err error
 	all.auditLines, err = meter.Int64ObservableCounter("promptweir.audit.lines", metric.WithUnit("{line}"),
 		metric.WithDescription("Lines of the audit log, by outcome: written or lost."))
@@ -67,7 +68,7 @@ func (g *Gateway) observe() (stop func()) {
 		g.read(o, all)
 		return nil
 	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
-		all.clients, all.gets, all.auditWritable, all.auditLines)
+		all.clients, all.gets, all.auditWritable, all.auditLines, all.store)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -105,6 +106,13 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	})
 	if g.opts.Audit != nil {
 		g.readAudit(o, all)
+	}
+	if g.cluster != nil {
+		connected := int64(0)
+		if g.cluster.State().Here {
+			connected = 1
+		}
+		o.ObserveInt64(all.store, connected)
 	}
 	kinds := map[catalog.Kind]int64{}
 	for _, r := range s.Reports() {

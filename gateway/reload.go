@@ -75,6 +75,9 @@ func changedFixed(before, after *config.Config) (names []string) {
 	if auditRequired(before) != auditRequired(after) {
 		names = append(names, "audit.required")
 	}
+	if !reflect.DeepEqual(before.Cluster, after.Cluster) {
+		names = append(names, "cluster")
+	}
 	if !sameTLS(before, after) {
 		names = append(names, "gateway.tls")
 	}

@@ -72,6 +72,9 @@ func (s *supervisor) reload(ctx context.Context) error {
 	if err := g.publisher.Replace(ctx, next); err != nil {
 		return snapshot.ErrStopped
 	}
+	if g.cluster != nil {
+		g.cluster.SetKeys(next.Sealer)
+	}
 	g.loaded.Store(&admin.ConfigurationState{Loaded: time.Now()})
 	retired := s.retire(ctx, before, next)
 	g.logger.InfoContext(ctx, "configuration reloaded", slog.Int("upstreams", len(next.Upstreams)),

@@ -184,6 +184,11 @@ team "greeters" {
   prompt "child.none" { title = "a report: there is no such prompt" }
 }`, program(t, "greeter"), web.URL, down.URL),
 	})
+	shared := "cluster { store = \"redis://127.0.0.1:1\" }" + // which is away
+		strings.Replace(anyPort, "gateway {", "gateway {\n  cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")]", 1)
+	if err := os.WriteFile(filepath.Join(folder, "listen.hcl"), []byte(shared), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p := serve(t, folder)
 	eventually(t, "both upstreams listed", func() bool {
 		return strings.Contains(p.list(t, "red").names(), "child.hello child.pid child.slow child.wip_bye web.hello")

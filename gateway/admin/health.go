@@ -20,12 +20,21 @@ type Readiness struct {
 	Streams   int              `json:"streams,omitempty"`
 	Waiting   int              `json:"waiting,omitempty"`
 	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
+	// Store is the condition of the store that replicas share; nil where there is none.
+	Store *StoreHealth `json:"store,omitempty"`
 	// AuditProblem says why the audit log cannot be written, while it cannot.
 	AuditProblem string `json:"audit_problem,omitempty"`
 	// Reports are sentences about findings in the catalog that somebody should fix.
 	Reports []string `json:"reports,omitempty"`
 	// Configuration is the outcome of the last load.
 	Configuration *ConfigurationState `json:"configuration,omitempty"`
+}
+
+// StoreHealth says whether the store that replicas share can be used, and since when that is so. Without it each replica works
+// alone, and is as ready as with it.
+type StoreHealth struct {
+	Here  bool      `json:"here"`
+	Since time.Time `json:"since"`
 }
 
 // ConfigurationState says since when the configuration has been in use, and why a later one is not.

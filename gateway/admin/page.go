@@ -113,6 +113,9 @@ func (p *page) Level() pageLevel {
 // Attention says what needs attention; it is empty where nothing does.
 func (p *page) Attention() string {
 	var all []string
+	if p.Store != nil && !p.Store.Here {
+		all = append(all, "the store is away, and each replica works alone; the log says why")
+	}
 	if p.AuditProblem != "" {
 		all = append(all, "the audit log cannot be written: "+p.AuditProblem)
 	}

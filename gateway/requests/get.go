@@ -103,7 +103,7 @@ func (h *Handler) authorize(
 	if h.memory.Busy(share) && h.memory.Full(share, r.Holder()) {
 		return nil, nil, errUnread()
 	}
-	out.release, err = h.limits.acquire(&r.Caller.Principal,
+	out.counted, err = h.limits.acquire(&r.Caller.Principal,
 		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), limit)
 	if err != nil {
 		return nil, nil, err

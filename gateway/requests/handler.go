@@ -28,6 +28,8 @@ type Options struct {
 	Memory *memory.Account
 	// Audit records requests; nil records none.
 	Audit *audit.Log
+	// Shared counts requests over all replicas; nil where there are none.
+	Shared SharedLimits
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -55,7 +57,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
 	return &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(logger), limits: newLimits(), memory: opts.Memory, audit: opts.Audit, clients: newClientsSeen(),
+		schemas: newSchemas(logger), limits: newLimits(opts.Shared), memory: opts.Memory, audit: opts.Audit, clients: newClientsSeen(),
 	}
 }
 
@@ -92,11 +94,12 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	if r.Message.Method == wire.PromptsGet {
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
+	out.counted.answered()
 	h.clients.see(r)
 	r.end(err, wireErr)
 	r.Client = nil // whoever keeps the request need not keep its connection
 	if err != nil {
-		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code, release: out.release}
+		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code, counted: out.counted}
 	}
 	out.JSON = append(out.JSON, '}')
 	return out

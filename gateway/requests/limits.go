@@ -17,8 +17,17 @@ import (
 // starts with a full bucket.
 const maxBuckets = 10_000
 
+// SharedLimits count requests over all replicas of the gateway.
+type SharedLimits interface {
+	// Take counts a request of a principal, which is given by its key, against each of the limits, or against none of them if it
+	// has to wait. Release, which may be nil, gives its places back. Both must not take long. An error means that the replicas
+	// cannot count together now.
+	Take(principal string, limits []*config.Limit) (release func(), wait time.Duration, err error)
+}
+
 // limits count each principal's requests against limit blocks.
 type limits struct {
+	shared  SharedLimits // nil where there are no replicas
 	buckets *lru.Cache[bucketKey, *bucket]
 }
 
@@ -44,41 +53,88 @@ type bucket struct {
 	inFlight int
 }
 
-func newLimits() *limits {
+func newLimits(shared SharedLimits) *limits {
 	buckets, err := lru.New[bucketKey, *bucket](maxBuckets)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &limits{buckets}
+	return &limits{shared, buckets}
 }
 
-// acquire counts a request against each limit that is not nil, or against none of them if one is used up. Release must
-// be called when the response is written; it is nil where there is no limit.
-func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (release func(), err error) {
-	if !slices.ContainsFunc(blocks, limitsRequests) {
-		return nil, nil
+// counted is a request that limits count. The zero value is one that no limit counts.
+type counted struct {
+	// release ends the request here, once its response is written.
+	release func()
+	// shared ends it over all replicas, before its response is written: otherwise the client's next request, at another replica,
+	// could be there first.
+	shared func()
+}
+
+// answered ends the request over all replicas. Calling it again does nothing.
+func (c *counted) answered() {
+	if c.shared != nil {
+		c.shared()
+		c.shared = nil
 	}
-	now, key := time.Now(), principal.Key()
+}
+
+// end ends the request. Calling it again does nothing.
+func (c *counted) end() {
+	c.answered()
+	if c.release != nil {
+		c.release()
+		c.release = nil
+	}
+}
+
+// acquire counts a request against each limit that is not nil, or against none of them if one is used up. With replicas, it is
+// counted over all of them; those in flight here are counted here, too, until their responses are written.
+func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (counted, error) {
+	if !slices.ContainsFunc(blocks, limitsRequests) {
+		return counted{}, nil
+	}
+	key := principal.Key()
+	blocks = slices.DeleteFunc(blocks, func(block *config.Limit) bool { return !limitsRequests(block) })
+	if l.shared == nil {
+		return l.acquireHere(key, blocks, true)
+	}
+	c, err := l.acquireHere(key, blocks, false)
+	if err != nil {
+		return counted{}, err
+	}
+	shared, wait, err := l.shared.Take(key, slices.Clone(blocks)) // a clone, so that those of other requests stay on the stack
+	switch {
+	case err != nil:
+		c.end()
+		return l.acquireHere(key, blocks, true)
+	case wait > 0:
+		c.end()
+		return counted{}, rateLimited(wait)
+	}
+	c.shared = shared
+	return c, nil
+}
+
+// acquireHere is acquire for this replica alone. If not rated, only requests in flight count.
+func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated bool) (counted, error) {
+	now := time.Now()
 	var releases, cancels []func()
 	for _, block := range blocks {
-		if !limitsRequests(block) {
-			continue
-		}
-		b := l.bucket(keyOf(block, key))
-		cancel, wait := b.take(now)
+		b := l.bucket(keyOf(block, principal))
+		cancel, wait := b.take(now, rated)
 		if wait > 0 {
 			for _, cancel := range cancels {
 				cancel()
 			}
-			return nil, rateLimited(wait)
+			return counted{}, rateLimited(wait)
 		}
 		releases, cancels = append(releases, b.release), append(cancels, cancel)
 	}
-	return func() {
+	return counted{release: func() {
 		for _, release := range releases {
 			release()
 		}
-	}, nil
+	}}, nil
 }
 
 // limitsRequests reports whether a block is there and limits more than streams.
@@ -98,12 +154,17 @@ func (l *limits) bucket(key bucketKey) *bucket {
 	return b
 }
 
-// take counts one request, or returns how long to wait. Cancel undoes it as if there had been no request.
-func (b *bucket) take(now time.Time) (cancel func(), wait time.Duration) {
+// take counts one request, or returns how long to wait. If not rated, only the number in flight bounds it. Cancel undoes it as if
+// there had been no request.
+func (b *bucket) take(now time.Time, rated bool) (cancel func(), wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.concurrency > 0 && b.inFlight >= b.concurrency {
 		return nil, defaultRetryMs * time.Millisecond
+	}
+	if !rated {
+		b.inFlight++
+		return b.release, 0
 	}
 	reservation := b.rate.ReserveN(now, 1)
 	if wait := reservation.DelayFrom(now); wait > 0 {

@@ -15,12 +15,12 @@ import (
 
 func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimits(nil)
 		slow := &config.Limit{Rate: 2, Burst: 3}
 		narrow := &config.Limit{Concurrency: 1}
 		acquire := func(who, want string, blocks ...*config.Limit) func() {
 			t.Helper()
-			release, err := l.acquire(&policy.Principal{Subject: who}, blocks...)
+			c, err := l.acquire(&policy.Principal{Subject: who}, blocks...)
 			got := "ok"
 			if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 				got = string(wireErr.Data)
@@ -28,7 +28,7 @@ func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: %s, want %s", who, got, want)
 			}
-			return release
+			return c.end
 		}
 		over := func(ms int) string { return fmt.Sprintf(`{"reason":"rate_limited","retryAfterMs":%d}`, ms) }
 		for range 3 {
@@ -62,17 +62,17 @@ func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 }
 
 func TestLimits_SurviveAReloadOfTheSameBlock(t *testing.T) {
-	l := newLimits()
+	l := newLimits(nil)
 	limit := func(block string, concurrency, line int) *config.Limit {
 		return &config.Limit{Concurrency: concurrency, Block: block, Place: config.Place{File: "gateway.hcl", Line: line}}
 	}
 	acquire := func(allowed bool, block *config.Limit) func() {
 		t.Helper()
-		release, err := l.acquire(&policy.Principal{Subject: "user:ann"}, block)
+		c, err := l.acquire(&policy.Principal{Subject: "user:ann"}, block)
 		if (err == nil) != allowed {
 			t.Errorf("%+v: %v, want allowed: %t", block, err, allowed)
 		}
-		return release
+		return c.end
 	}
 	release := acquire(true, limit("gateway", 1, 3))
 	acquire(false, limit("gateway", 1, 3))
@@ -84,7 +84,7 @@ func TestLimits_SurviveAReloadOfTheSameBlock(t *testing.T) {
 }
 
 func TestLimits_RememberABoundedNumberOfPrincipals(t *testing.T) {
-	l := newLimits()
+	l := newLimits(nil)
 	for i := range maxBuckets + 100 {
 		if _, err := l.acquire(&policy.Principal{Subject: strconv.Itoa(i)}, &config.Limit{Concurrency: 1}); err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	}
 	s := r.Snapshot
 	var err error
-	if out.release, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {
+	if out.counted, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {
 		return err
 	}
 	after, err := r.position()

@@ -18,8 +18,8 @@ type Response struct {
 	// Code is that of a JSON-RPC error; 0 for a result.
 	Code int64
 
-	// release ends the request for the limits that count it; nil where none does.
-	release func()
+	// counted is the request for the limits that count it.
+	counted counted
 	// upstream is the one that the result is of; empty for the gateway's own.
 	upstream string
 	// asks is set if the client is asked for input, parked names the get that waits for it.
@@ -42,16 +42,13 @@ func (out *Response) Parts() [][]byte {
 }
 
 // Limited reports whether a limit counts the request until [Response.Release].
-func (out *Response) Limited() bool { return out.release != nil }
+func (out *Response) Limited() bool { return out.counted.release != nil }
 
 // Release ends the request for the limits that count it, and gives back the memory that it holds. To be called when the response
 // is written, or when nobody waits for it any more. Calling it again does nothing.
 func (out *Response) Release() {
 	out.held.Release()
-	if out.release != nil {
-		out.release()
-		out.release = nil
-	}
+	out.counted.end()
 }
 
 func (out *Response) append(json []byte) { out.JSON = append(out.JSON, json...) }

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/promptweir/promptweir/config/internal/hclread"
+)
+
+// Default ports of the store, and the highest number of a database.
+const (
+	storePort    = "6379"
+	sentinelPort = "26379"
+	maxDatabase  = 1<<15 - 1
+)
+
+// Cluster is the cluster block: the store by which several gateways are one.
+type Cluster struct {
+	Store Store
+	// TLS is nil without a tls block: rediss is verified with the system's certificates.
+	TLS *TLS
+}
+
+// Store is the address of a store that speaks the Redis protocol, with its credentials. Like a [Secret], it never shows itself.
+type Store struct {
+	// Addresses are HOST:PORT: of the store, of several nodes of a Redis Cluster or, with a MasterSet, of Sentinels.
+	Addresses          []string
+	Username, Password string
+	Database           int
+	// Encrypted says that all connections are TLS.
+	Encrypted bool
+	// MasterSet is the name by which Sentinels know the store; empty where the addresses are the store's own.
+	MasterSet string
+	// SentinelPassword is that of the Sentinels; empty where they ask for none.
+	SentinelPassword string
+}
+
+func (Store) String() string { return masked }
+
+// GoString masks the store under %#v.
+func (Store) GoString() string { return masked }
+
+// MarshalText masks the store in JSON.
+func (Store) MarshalText() ([]byte, error) { return []byte(masked), nil }
+
+// Mask returns the mask for the store's credentials.
+func (s Store) Mask() Mask {
+	var m Mask
+	m.add(s.Username, s.Password, s.SentinelPassword)
+	return m
+}
+
+func clusterSchema() hclread.Schema {
+	return hclread.Schema{
+		Secret: []string{"store"},
+		Blocks: []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema()}},
+	}
+}
+
+// decodeCluster decodes the cluster block, of which there is none if it was not written.
+func decodeCluster(b *hclread.Block) Cluster {
+	var c Cluster
+	if b.Lacks("store") {
+		b.Error(b.Range(), "Missing store", `Replicas are one gateway by what they share: set store, for example to "redis://valkey.internal:6379/0".`)
+	}
+	isSet := hclread.Set(b, "store", &c.Store, parseStore)
+	for _, inner := range b.Inner("tls") {
+		c.TLS = decodeTLS(inner)
+		if isSet && !c.Store.Encrypted {
+			b.Error(inner.Range(), "tls without rediss", "The store is not reached over TLS; write rediss:// or remove the tls block.")
+		}
+	}
+	return c
+}
+
+// checkCluster reports replicas that could not open what another one sealed.
+func checkCluster(r *hclread.Reader, cfg *Config) {
+	if cfg.Cluster == nil || len(cfg.Gateway.CursorKeys) > 0 {
+		return
+	}
+	if gateways := r.Blocks("gateway"); len(gateways) > 0 && gateways[0].Has("cursor_keys") { // whatever is wrong with them was reported
+		return
+	}
+	b := r.Blocks("cluster")[0]
+	b.Error(b.Range(), "No cursor_keys", "Replicas recognise each other by gateway.cursor_keys, and seal with them all that the store holds. Set it to the same keys on every replica.")
+}
+
+// parseStore reads the URL of a store. Its errors do not quote it.
+func parseStore(s string) (Store, error) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || scheme != "redis" && scheme != "rediss" {
+		return Store{}, errors.New(`is not a redis or rediss URL; write it like "redis://:PASSWORD@valkey.internal:6379/0", or rediss:// for TLS`)
+	}
+	// url.Parse knows one host, so the others are cut out of what it is given.
+	end := strings.IndexAny(rest+"/", "/?#")
+	authority, rest := rest[:end], rest[end:]
+	at := strings.LastIndexByte(authority, '@')
+	u, err := url.Parse(scheme + "://" + authority[:at+1] + "store" + rest)
+	if err != nil || strings.Contains(rest, "#") {
+		return Store{}, errors.New(`cannot be read as a URL; pass a password through urlencode(), as in "redis://:${urlencode(env("STORE_PASSWORD"))}@valkey.internal"`)
+	}
+	store := Store{Encrypted: scheme == "rediss", Username: u.User.Username()}
+	store.Password, _ = u.User.Password()
+	if err := store.readQuery(u.RawQuery); err != nil {
+		return Store{}, err
+	}
+	if store.Addresses, err = parseStoreHosts(authority[at+1:], store.MasterSet != ""); err != nil {
+		return Store{}, err
+	}
+	return store, store.readDatabase(u.Path)
+}
+
+// readQuery reads the parameters after the question mark.
+func (s *Store) readQuery(query string) error {
+	values, err := url.ParseQuery(query)
+	for name, all := range values {
+		if len(all) > 1 || all[0] == "" || name != "master_set" && name != "sentinel_password" {
+			err = errors.New("")
+		}
+	}
+	s.MasterSet, s.SentinelPassword = values.Get("master_set"), values.Get("sentinel_password")
+	if err != nil || s.MasterSet == "" && s.SentinelPassword != "" {
+		return errors.New(`has parameters that are not known; there are master_set, the name of the store among Sentinels, and with it sentinel_password`)
+	}
+	return nil
+}
+
+// readDatabase reads the number of the database from the path.
+func (s *Store) readDatabase(path string) error {
+	number := strings.TrimPrefix(path, "/")
+	if number == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	switch {
+	case err != nil || n > maxDatabase:
+		return errors.New(`has no number of a database as its path; write it like "redis://valkey.internal:6379/0"`)
+	case n > 0 && s.MasterSet == "" && len(s.Addresses) > 1:
+		return errors.New("has several addresses, which are those of a Redis Cluster, and a database, of which a cluster has none but 0")
+	}
+	s.Database = int(n)
+	return nil
+}
+
+// parseStoreHosts reads hosts with or without ports, between commas.
+func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
+	fallback := storePort
+	if areSentinels {
+		fallback = sentinelPort
+	}
+	var addresses []string
+	for item := range strings.SplitSeq(list, ",") {
+		host, port, err := net.SplitHostPort(item)
+		if err != nil {
+			host, port = strings.TrimSuffix(strings.TrimPrefix(item, "["), "]"), fallback
+		}
+		if !isHost(host) || !validPort(port) {
+			return nil, errors.New(`has no valid HOST:PORT; write it like "redis://valkey.internal:6379", several with commas between them`)
+		}
+		address := net.JoinHostPort(host, port)
+		if slices.Contains(addresses, address) {
+			return nil, errors.New("has an address twice; remove one")
+		}
+		addresses = append(addresses, address)
+	}
+	if len(addresses) > maxEndpoints {
+		return nil, errors.New("has more than " + strconv.Itoa(maxEndpoints) + " addresses; a few are enough to find the others")
+	}
+	return addresses, nil
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseStore_ReadsEveryForm(t *testing.T) {
+	for text, want := range map[string]Store{
+		"redis://store":               {Addresses: []string{"store:6379"}},
+		"redis://store/":              {Addresses: []string{"store:6379"}},
+		"redis://10.0.0.7:7000/3":     {Addresses: []string{"10.0.0.7:7000"}, Database: 3},
+		"redis://[::1]":               {Addresses: []string{"[::1]:6379"}},
+		"redis://:p%40ss@[fd00::7]:1": {Addresses: []string{"[fd00::7]:1"}, Password: "p@ss"},
+		"rediss://ann:secret@a,b:1,c/0": {
+			Addresses: []string{"a:6379", "b:1", "c:6379"}, Username: "ann", Password: "secret", Encrypted: true,
+		},
+		"redis://:x@a,b:1/2?master_set=main": {
+			Addresses: []string{"a:26379", "b:1"}, Password: "x", Database: 2, MasterSet: "main",
+		},
+		"redis://a?master_set=main&sentinel_password=y%26z": {
+			Addresses: []string{"a:26379"}, MasterSet: "main", SentinelPassword: "y&z",
+		},
+	} {
+		got, err := parseStore(text)
+		type plain Store // whose values a failure shows
+		if diff := cmp.Diff(plain(want), plain(got)); err != nil || diff != "" {
+			t.Errorf("parseStore(%q): %v (-want +got)\n%s", text, err, diff)
+		}
+	}
+}
+
+func TestParseStore_RefusesWithoutQuoting(t *testing.T) {
+	for _, text := range []string{
+		"", "store:6379", "http://hushhush@store", "redis://", "redis://hushhush@", "redis://hushhush@store:", "redis://hushhush@store:0",
+		"redis://hushhush@a,,b", "redis://hushhush@a,a", "redis://hushhush@store/x", "redis://hushhush@store/-1", "redis://hushhush@store/99999",
+		"redis://hushhush@store/0/1", "redis://hushhush@a,b/1", "redis://hushhush@store?db=1", "redis://hushhush@store?master_set=",
+		"redis://hushhush@store?master_set=a&master_set=b", "redis://store?sentinel_password=hushhush", "redis://:hush%hush@store",
+		"redis://:hush/hush@store", "redis://:hush#hush@store", "redis://hushhush@store#x", "redis://hushhush@2130706433",
+		"redis://" + strings.Repeat("a,", 100) + "b",
+	} {
+		got, err := parseStore(text)
+		if err == nil {
+			t.Errorf("parseStore(%q) = %#v, want an error", text, fmt.Sprint(got.Addresses))
+			continue
+		}
+		if strings.Contains(err.Error(), "hush") {
+			t.Errorf("parseStore(%q) quotes a secret: %v", text, err)
+		}
+	}
+}
+
+func TestStore_IsMasked(t *testing.T) {
+	store, err := parseStore("redis://hushhush:hushhush@hushhush.internal?master_set=hushhush&sentinel_password=hushhush")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := Cluster{Store: store}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, value := range []any{store, &store, cluster, &cluster} {
+			if text := fmt.Sprintf(format, value); strings.Contains(text, "hushhush") {
+				t.Errorf("%s shows %s", format, text)
+			}
+		}
+	}
+	if text, err := store.MarshalText(); err != nil || strings.Contains(string(text), "hushhush") {
+		t.Errorf("MarshalText shows %s, %v", text, err)
+	}
+	if text := store.Mask().Text("WRONGPASS hushhush"); strings.Contains(text, "hushhush") {
+		t.Errorf("the mask leaves %q", text)
+	}
+}
+
+func TestCluster_NeedsCursorKeys(t *testing.T) {
+	const cluster = "cluster { store = \"redis://store\" }\n"
+	for text, want := range map[string]string{
+		cluster: "No cursor_keys",
+		cluster + "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n": "",
+		cluster + "gateway { cursor_keys = [\"short\"] }\n":                                          "Invalid cursor_keys",
+		"cluster {\n store = \"redis://store\"\n tls { server_name = \"store\" }\n}\n" +
+			"gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n": "tls without rediss",
+	} {
+		_, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
+		switch err := diags.Err(); {
+		case want == "" && err != nil:
+			t.Errorf("%s\n%v", text, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "x.hcl:") != 1):
+			t.Errorf("%s\n%v, want %q alone", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+cluster {                                          # ERROR: Replicas are one gateway by what they share: set store # ERROR: No cursor_keys
+  watch = true                                     # ERROR: watch
+}
+cluster {                                          # ERROR: cluster
+  store = "https://store:6379"                     # ERROR: (sensitive) is not a redis or rediss URL
+  tls { server_name = "store" }
+}

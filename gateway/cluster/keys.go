@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"strconv"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+// Purposes of keys, see [seal.Sealer.MAC].
+const (
+	principalPurpose = "cluster principal"
+	limitPurpose     = "cluster limit"
+	fleetPurpose     = "cluster fleet"
+)
+
+// hashSize is how much of a hash stands in a key, in hexadecimal digits: 128 bits.
+const hashSize = 32
+
+// keys name things in the store by keyed hashes.
+type keys struct {
+	sealer            *seal.Sealer
+	principal, limits *seal.MAC
+	// probe is the key that probes write.
+	probe string
+}
+
+func newKeys(sealer *seal.Sealer) *keys {
+	return &keys{
+		sealer: sealer, principal: sealer.MAC(principalPurpose), limits: sealer.MAC(limitPurpose),
+		probe: "promptweir:probe:" + hash(sealer.MAC(fleetPurpose), "probe"),
+	}
+}
+
+func hash(m *seal.MAC, value string) string {
+	return string(m.AppendHex(make([]byte, 0, 64), []byte(value))[:hashSize])
+}
+
+// ofLimit returns the keys of one principal under one limit: of its rate, and of its places. The keys of one principal have one
+// hash tag, so that they are on one node of a Redis Cluster, and one script can read them.
+func (k *keys) ofLimit(principal string, l *config.Limit) (rate, places string) {
+	// As in memory, a limit is what it says and where it stands, so that it survives a reload that moves its block.
+	id := make([]byte, 0, 64)
+	id = strconv.AppendFloat(id, l.Rate, 'g', -1, 64)
+	id = strconv.AppendInt(append(id, ' '), int64(l.Burst), 10)
+	id = strconv.AppendInt(append(id, ' '), int64(l.Concurrency), 10)
+	id = append(append(id, ' '), l.Block...)
+	key := "promptweir:{" + principal + "}:" + hash(k.limits, string(id))
+	return key + ":rate", key + ":places"
+}

@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+const (
+	// renewInterval is how often leases are renewed: thrice before they end.
+	renewInterval = leaseTime / 3
+	// maxBatch bounds the leases that are renewed at once.
+	maxBatch = 256
+)
+
+// lease is the places of one request, by the keys of the limits.
+type lease struct {
+	name   string
+	places []string
+	taken  time.Time
+}
+
+// leases are those of the requests in flight here. The zero value is ready.
+type leases struct {
+	count atomic.Uint64 // of all, for their names
+
+	mu   sync.Mutex // guards held
+	held map[*lease]struct{}
+}
+
+// name returns that of a new lease.
+func (l *leases) name(replica string) string {
+	return replica + "." + strconv.FormatUint(l.count.Add(1), 36)
+}
+
+func (l *leases) add(one *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		l.held = map[*lease]struct{}{}
+	}
+	l.held[one] = struct{}{}
+}
+
+func (l *leases) remove(one *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, one)
+}
+
+// due returns the leases that have to be renewed.
+func (l *leases) due(now time.Time) (due []*lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range l.held {
+		if now.Sub(one.taken) >= renewInterval {
+			due = append(due, one)
+		}
+	}
+	return due
+}
+
+// release gives a lease back. It waits until that is done, so that the client's next request, at whichever replica, finds the place
+// free; where that fails, the lease ends by itself.
+func (s *Store) release(one *lease) {
+	s.leases.remove(one)
+	here := s.here.Load()
+	if here == nil {
+		return
+	}
+	commands := make(valkey.Commands, 0, len(one.places))
+	for _, places := range one.places {
+		commands = append(commands, here.client.B().Zrem().Key(places).Member(one.name).Build())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, result := range here.client.DoMulti(ctx, commands...) {
+		if err := result.Error(); err != nil {
+			s.fail(here, err)
+			return
+		}
+	}
+}
+
+// renewScript renews the lease with the name and time in ARGV in each of KEYS where it still is: one that was given back
+// meanwhile must not come back.
+//
+//nolint:gochecknoglobals // a constant
+var renewScript = valkey.NewLuaScript(`
+local t = redis.call('TIME')
+for _, key in ipairs(KEYS) do
+	redis.call('ZADD', key, 'XX', string.format('%.0f', t[1] * 1000000 + t[2] + ARGV[2]), ARGV[1])
+	redis.call('PEXPIRE', key, string.format('%.0f', ARGV[2] / 1000))
+end
+return 0`)
+
+// renewLeases renews the leases of long requests until ctx ends.
+func (s *Store) renewLeases(ctx context.Context) {
+	ticker := time.NewTicker(renewInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			s.renew(ctx, s.leases.due(now))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Store) renew(ctx context.Context, due []*lease) {
+	here := s.here.Load()
+	if here == nil {
+		return
+	}
+	for len(due) > 0 {
+		batch := due[:min(len(due), maxBatch)]
+		due = due[len(batch):]
+		execs := make([]valkey.LuaExec, len(batch))
+		for i, one := range batch {
+			execs[i] = valkey.LuaExec{Keys: one.places, Args: []string{one.name, microseconds(leaseTime)}}
+		}
+		bound, cancel := context.WithTimeout(ctx, answerPatience)
+		results := renewScript.ExecMulti(bound, here.client, execs...)
+		cancel()
+		for _, result := range results {
+			if err := result.Error(); err != nil {
+				if ctx.Err() == nil {
+					s.fail(here, err)
+				}
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,324 @@
+//go:build store
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/cluster"
+	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+var discard = slog.New(slog.DiscardHandler) //nolint:gochecknoglobals // a constant
+
+// replica returns a replica that uses a store, once that is here.
+func replica(t *testing.T, store config.Store) *cluster.Store {
+	t.Helper()
+	s := start(t, &config.Cluster{Store: store}, [32]byte{1}, discard)
+	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+	return s
+}
+
+func start(t *testing.T, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Store {
+	t.Helper()
+	sealer, err := seal.New([][32]byte{key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := cluster.New(cfg, sealer, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return s
+}
+
+func at(store *clustertest.Store) config.Store {
+	return config.Store{Addresses: []string{strings.TrimPrefix(store.URL(), "redis://")}}
+}
+
+// take takes a request that must be counted, or must wait.
+func take(t *testing.T, s *cluster.Store, who string, counted bool, limits ...*config.Limit) (release func(), wait time.Duration) {
+	t.Helper()
+	release, wait, err := s.Take(who, limits)
+	if err != nil || (wait == 0) != counted {
+		t.Errorf("%s: wait %v, %v, want counted: %t", who, wait, err, counted)
+	}
+	return release, wait
+}
+
+func TestTake_CountsOverAllReplicas(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := replica(t, at(store)), replica(t, at(store))
+	slow := &config.Limit{Rate: 0.01, Burst: 3, Block: "gateway"}
+	take(t, a, "ann", true, slow)
+	take(t, b, "ann", true, slow)
+	take(t, a, "ann", true, slow)
+	for _, s := range []*cluster.Store{a, b} {
+		if _, wait := take(t, s, "ann", false, slow); wait < 90*time.Second || wait > 100*time.Second {
+			t.Errorf("wait %v, want about 100 s", wait)
+		}
+		take(t, s, "bob", true, slow) // each principal has its own
+	}
+	// Another block, or another value of the same one, is another limit.
+	take(t, a, "ann", true, &config.Limit{Rate: 0.01, Burst: 3, Block: `team "eng"`})
+	take(t, a, "ann", true, &config.Limit{Rate: 0.02, Burst: 3, Block: "gateway"})
+	take(t, a, "ann", false, &config.Limit{Rate: 0.01, Burst: 3, Block: "gateway", Place: config.Place{Line: 7}})
+}
+
+func TestTake_BoundsConcurrencyOverAllReplicas(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := replica(t, at(store)), replica(t, at(store))
+	two := &config.Limit{Concurrency: 2, Block: "gateway"}
+	first, _ := take(t, a, "ann", true, two)
+	second, _ := take(t, b, "ann", true, two)
+	take(t, a, "ann", false, two)
+	if _, wait := take(t, b, "ann", false, two); wait != time.Second {
+		t.Errorf("wait %v, want 1 s", wait)
+	}
+	take(t, b, "bob", true, two)
+	first()
+	upstreamtest.Eventually(t, "a place is free", func() bool {
+		var wait time.Duration
+		first, wait, _ = b.Take("ann", []*config.Limit{two})
+		return wait == 0
+	})
+	take(t, a, "ann", false, two)
+	first()
+	second()
+	upstreamtest.Eventually(t, "nothing of ann is left", func() bool { return store.Command("DBSIZE") == ":2\r\n" }) // bob's, and the probe
+}
+
+func TestTake_CountsAgainstAllLimitsOrNone(t *testing.T) {
+	s := replica(t, at(clustertest.Start(t)))
+	slow, narrow := &config.Limit{Rate: 0.01, Burst: 2, Block: "a"}, &config.Limit{Concurrency: 1, Block: "b"}
+	release, _ := take(t, s, "ann", true, narrow)
+	for range 5 {
+		take(t, s, "ann", false, slow, narrow)
+	}
+	release()
+	upstreamtest.Eventually(t, "the place is free", func() bool {
+		var wait time.Duration
+		release, wait, _ = s.Take("ann", []*config.Limit{narrow})
+		return wait == 0
+	})
+	take(t, s, "ann", true, slow)
+	take(t, s, "ann", true, slow)
+	release()
+	take(t, s, "ann", false, slow)
+	for range 3 {
+		take(t, s, "ann", false, narrow, slow)
+	}
+	upstreamtest.Eventually(t, "the place was not taken", func() bool {
+		release, wait, _ := s.Take("ann", []*config.Limit{narrow})
+		if wait == 0 {
+			release()
+		}
+		return wait == 0
+	})
+}
+
+// The rate, in the middle of the range and at its ends, is that of the store's clock.
+func TestTake_HoldsTheRate(t *testing.T) {
+	store := clustertest.Start(t)
+	replicas := []*cluster.Store{replica(t, at(store)), replica(t, at(store)), replica(t, at(store))}
+	limit := &config.Limit{Rate: 200, Burst: 10, Block: "gateway"}
+	const lasting = time.Second
+	var (
+		wait    sync.WaitGroup
+		mu      sync.Mutex
+		counted int
+	)
+	began := time.Now()
+	for _, s := range replicas {
+		wait.Go(func() {
+			for time.Since(began) < lasting {
+				if _, wait, err := s.Take("ann", []*config.Limit{limit}); err == nil && wait == 0 {
+					mu.Lock()
+					counted++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	took := time.Since(began)
+	want := 10 + 200*took.Seconds()
+	if float64(counted) > want+2 || float64(counted) < 0.9*want-2 {
+		t.Errorf("%d requests in %v, want %.0f", counted, took, want)
+	}
+	for _, extreme := range []config.Limit{{Rate: 1e-6, Burst: 1<<31 - 1}, {Rate: 1e6, Burst: 1}, {Rate: 1e-6, Burst: 1}} {
+		take(t, replicas[0], "ann", true, &extreme)
+	}
+	if _, wait := take(t, replicas[0], "ann", false, &config.Limit{Rate: 1e-6, Burst: 1}); wait < 277*time.Hour {
+		t.Errorf("wait %v, want about 278 hours", wait)
+	}
+}
+
+// A replica that dies gives its places back, and one that lives keeps them for as long as it needs them.
+func TestLeases_EndWithTheirReplica(t *testing.T) {
+	t.Parallel() // it waits for 15 seconds
+	store := clustertest.Start(t)
+	one := &config.Limit{Concurrency: 1, Block: "gateway"}
+	sealer, err := seal.New([][32]byte{{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dying, err := cluster.New(&config.Cluster{Store: at(store)}, sealer, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, die := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- dying.Run(ctx) }()
+	upstreamtest.Eventually(t, "the store is here", func() bool { return dying.State().Here })
+	take(t, dying, "ann", true, one)
+	died := time.Now()
+	die()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+
+	living := replica(t, at(store))
+	take(t, living, "bob", true, one)
+	take(t, living, "ann", false, one)
+	upstreamtest.Eventually(t, "the place of the dead replica is free", func() bool {
+		_, wait, _ := living.Take("ann", []*config.Limit{one})
+		return wait == 0
+	})
+	if took := time.Since(died); took > 16*time.Second {
+		t.Errorf("the place was free after %v, want 15 s", took)
+	}
+	take(t, living, "bob", false, one)
+}
+
+func TestTake_ShowsTheStoreNothingInClear(t *testing.T) {
+	store := clustertest.Start(t)
+	s := replica(t, at(store))
+	take(t, s, "user:ann@example.com", true, &config.Limit{Rate: 1, Burst: 1, Concurrency: 1, Block: `team "payments"`})
+	all := store.Command("KEYS", "*")
+	for _, word := range []string{"ann", "user", "example", "payments", "team"} {
+		if strings.Contains(all, word) {
+			t.Errorf("keys show %q:\n%s", word, all)
+		}
+	}
+	if n := strings.Count(all, "promptweir:"); n != 3 {
+		t.Errorf("%d keys, want 3:\n%s", n, all)
+	}
+	// Other cursor keys are another gateway.
+	other := start(t, &config.Cluster{Store: at(store)}, [32]byte{2}, discard)
+	upstreamtest.Eventually(t, "the store is here", func() bool { return other.State().Here })
+	take(t, other, "user:ann@example.com", true, &config.Limit{Rate: 1, Burst: 1, Concurrency: 1, Block: `team "payments"`})
+}
+
+// record is a handler that keeps messages.
+type record struct {
+	slog.Handler
+
+	mu       sync.Mutex
+	messages []string
+}
+
+func (r *record) Enabled(context.Context, slog.Level) bool { return true }
+
+func (r *record) Handle(_ context.Context, one slog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := one.Message
+	one.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+	r.messages = append(r.messages, text)
+	return nil
+}
+
+func (r *record) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.messages
+	r.messages = nil
+	return taken
+}
+
+func TestStore_IsAwayAndComesBack(t *testing.T) {
+	store := clustertest.Start(t)
+	log := &record{Handler: slog.DiscardHandler}
+	s := start(t, &config.Cluster{Store: at(store)}, [32]byte{1}, slog.New(log))
+	limit := &config.Limit{Rate: 1000, Burst: 1000, Block: "gateway"}
+	here := func() {
+		t.Helper()
+		upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+		take(t, s, "ann", true, limit)
+	}
+	here()
+	log.take()
+	for name, outage := range map[string]struct{ begin, end func() }{
+		"killed": {store.Kill, store.Restart},
+		"hung":   {store.Pause, store.Resume},
+	} {
+		outage.begin()
+		// The first wait for 50 ms, all together; the others not at all.
+		var wait sync.WaitGroup
+		for range 50 {
+			wait.Go(func() {
+				began := time.Now()
+				_, _, err := s.Take("ann", []*config.Limit{limit})
+				if took := time.Since(began); !errors.Is(err, cluster.ErrAway) || took > 150*time.Millisecond {
+					t.Errorf("%s: %v after %v, want %v within 50 ms", name, err, took, cluster.ErrAway)
+				}
+			})
+		}
+		wait.Wait()
+		if state := s.State(); state.Here || state.Err == nil {
+			t.Errorf("%s: %+v, want away with an error", name, state)
+		}
+		began := time.Now()
+		for range 1000 {
+			if _, _, err := s.Take("ann", []*config.Limit{limit}); !errors.Is(err, cluster.ErrAway) {
+				t.Errorf("%s: %v, want %v", name, err, cluster.ErrAway)
+			}
+		}
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("%s: 1000 requests waited for %v, want not at all", name, took)
+		}
+		outage.end()
+		here()
+		if got := log.take(); len(got) != 2 || !strings.HasPrefix(got[0], "store away") || !strings.HasPrefix(got[1], "store in use") {
+			t.Errorf("%s: log %q, want away and in use", name, got)
+		}
+	}
+}
+
+func TestStore_IsAwayUntilItIsThere(t *testing.T) {
+	store := clustertest.Start(t, "--requirepass", "correct-password")
+	log := &record{Handler: slog.DiscardHandler}
+	wrong := at(store)
+	wrong.Password = "wrong-password"
+	s := start(t, &config.Cluster{Store: wrong}, [32]byte{1}, slog.New(log))
+	upstreamtest.Eventually(t, "the store refuses", func() bool { return s.State().Err != nil })
+	if _, _, err := s.Take("ann", []*config.Limit{{Rate: 1, Burst: 1}}); !errors.Is(err, cluster.ErrAway) {
+		t.Errorf("%v, want %v", err, cluster.ErrAway)
+	}
+	if got := fmt.Sprint(log.take(), s.State().Err); !strings.Contains(got, "WRONGPASS") || strings.Contains(got, "wrong-password") {
+		t.Errorf("log %s, want WRONGPASS without the password", got)
+	}
+	right := at(store)
+	right.Password = "correct-password"
+	take(t, replica(t, right), "ann", true, &config.Limit{Rate: 1, Burst: 1})
+}

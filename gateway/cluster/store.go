@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+const (
+	// patience bounds what is on a request's way.
+	patience = 50 * time.Millisecond
+	// dialPatience bounds the making of a connection, and answerPatience what nobody waits for.
+	dialPatience, answerPatience = 2 * time.Second, time.Second
+)
+
+// ErrAway means that the store cannot be asked at the moment.
+var ErrAway = errors.New("the store is away")
+
+// Store is this replica's side of the store. Make it with [New]. Its methods are safe for concurrent use.
+type Store struct {
+	logger *slog.Logger
+	mask   config.Mask
+	client valkey.ClientOption
+	// replica is the name of this process among its replicas: random, so that one that starts again is another.
+	replica string
+	keys    atomic.Pointer[keys]
+
+	// here is nil while the store is away.
+	here  atomic.Pointer[connected]
+	state atomic.Pointer[State]
+	// lost holds at most one mark: here has become nil.
+	lost chan struct{}
+
+	leases leases
+}
+
+// connected is a client of a store that answers.
+type connected struct{ client valkey.Client }
+
+// State is the store's condition.
+type State struct {
+	// Here says that the replicas share what they should.
+	Here bool
+	// Since is when that began.
+	Since time.Time
+	// Err is why the store is away; nil where it is here, or has not been asked yet. Its text may have addresses.
+	Err error
+}
+
+// New returns a store that is away. It contacts nothing; [Store.Run] does.
+func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store, error) {
+	client, err := clientOption(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	s := &Store{
+		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), lost: make(chan struct{}, 1),
+	}
+	s.state.Store(&State{Since: time.Now()})
+	s.SetKeys(sealer)
+	return s, nil
+}
+
+func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
+	option := valkey.ClientOption{
+		InitAddress: cfg.Store.Addresses, Username: cfg.Store.Username, Password: cfg.Store.Password, SelectDB: cfg.Store.Database,
+		ClientName: "promptweir",
+		// A request does not wait for another one's, and a deadline does not cost the connection.
+		AlwaysPipelining: true, DisableRetry: true, DisableCache: true,
+		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
+		ConnWriteTimeout: 5 * time.Second,
+	}
+	option.Dialer.Timeout = dialPatience
+	if cfg.Store.Encrypted {
+		settings, err := cfg.TLS.ClientConfig()
+		if err != nil {
+			return option, err
+		}
+		settings.MinVersion = tls.VersionTLS12
+		option.TLSConfig = settings
+	}
+	if cfg.Store.MasterSet != "" {
+		option.Sentinel = valkey.SentinelOption{
+			MasterSet: cfg.Store.MasterSet, Password: cfg.Store.SentinelPassword, TLSConfig: option.TLSConfig,
+			Dialer: option.Dialer, TopologyRefreshInterval: 5 * time.Second,
+		}
+	}
+	return option, nil
+}
+
+// SetKeys has the store derive its keys from the cursor keys of a new configuration. It does nothing if they are the same.
+func (s *Store) SetKeys(sealer *seal.Sealer) {
+	if now := s.keys.Load(); now == nil || now.sealer != sealer {
+		s.keys.Store(newKeys(sealer))
+	}
+}
+
+// State returns the store's condition.
+func (s *Store) State() State { return *s.state.Load() }
+
+// Run keeps the store connected until ctx ends. To be called once.
+func (s *Store) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { s.keep(ctx); return nil })
+	group.Go(func() error { s.renewLeases(ctx); return nil })
+	return group.Wait()
+}
+
+// fail makes the store away, because an operation by a client has failed.
+func (s *Store) fail(c *connected, err error) {
+	if !s.here.CompareAndSwap(c, nil) {
+		return // another operation was first
+	}
+	err = s.mask.Error(err)
+	s.state.Store(&State{Since: time.Now(), Err: err})
+	s.logger.Warn("store away: each replica works alone", slog.Any("error", err))
+	select {
+	case s.lost <- struct{}{}:
+	default:
+	}
+}
+
+// use makes the store one that is here.
+func (s *Store) use(client valkey.Client) {
+	s.state.Store(&State{Here: true, Since: time.Now()})
+	s.here.Store(&connected{client})
+	s.logger.Info("store in use: replicas share limits")
+}

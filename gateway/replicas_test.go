@@ -1,0 +1,158 @@
+//go:build store
+
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// serveReplicas runs gateways of one configuration that share a store.
+func serveReplicas(t *testing.T, store *clustertest.Store, n int, text string) []*gatewaytest.Server {
+	t.Helper()
+	text = strings.ReplaceAll(text, "%CLUSTER%", "cursor_keys = [\"%KEY%\"]") + "\ncluster { store = \"" + store.URL() + "\" }\n"
+	var all []*gatewaytest.Server
+	for range n {
+		all = append(all, gatewaytest.Serve(t, text))
+	}
+	awaitStore(t, true, all...)
+	return all
+}
+
+// awaitStore waits until the store is here for each replica, or away.
+func awaitStore(t *testing.T, here bool, replicas ...*gatewaytest.Server) {
+	t.Helper()
+	for _, s := range replicas {
+		upstreamtest.Eventually(t, "the replica knows the store's condition", func() bool { return s.Ready().Store.Here == here })
+	}
+}
+
+func TestLimit_HoldsOverAllReplicas(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	replicas := serveReplicas(t, store, 3, "gateway {\n %CLUSTER%\n limit {\n rate = 0.001\n burst = 6\n }\n}\nauth {\n anonymous = true\n"+
+		gatewaytest.Token("ann", "eng")+"}\n"+gatewaytest.Team("eng", `"group:eng"`, "limit {\n rate = 0.001\n burst = 4\n}\n", p))
+	get := func(s *gatewaytest.Server) bool {
+		t.Helper()
+		return !strings.Contains(s.Modern("ann").Call("prompts/get", gatewaytest.GetParams("p.a")).Body, `"rate_limited"`)
+	}
+	allowed := 0
+	for i := range 9 {
+		if get(replicas[i%3]) {
+			allowed++
+		}
+	}
+	if allowed != 4 {
+		t.Errorf("%d gets over three replicas, want the team's 4", allowed)
+	}
+	for i := range 2 { // lists count against the gateway's limit, which gets have used as well
+		replicas[i].Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK, `"p.a"`)
+	}
+	replicas[2].Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK, `"reason":"rate_limited"`, `"retryAfterMs":`)
+
+	// While the store is away, each replica has its own limit, and is as ready as before.
+	store.Kill()
+	awaitStore(t, false, replicas...)
+	for i, s := range replicas {
+		allowed := 0
+		for range 6 {
+			if get(s) {
+				allowed++
+			}
+		}
+		if allowed != 4 {
+			t.Errorf("%d gets of replica %d while the store is away, want 4", allowed, i)
+		}
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK, `"store": {`, `"here": false`)
+	}
+	store.Restart()
+	awaitStore(t, true, replicas...)
+	if !get(replicas[0]) {
+		t.Error("a get after an empty store is back is refused, want it counted there")
+	}
+}
+
+func TestLimit_BoundsConcurrencyOverAllReplicas(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	p.Intercept(func(_ http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			begun <- struct{}{}
+			<-proceed
+		}
+		return false
+	})
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "limit { concurrency = 1 }", p))
+	get := func(s *gatewaytest.Server) gatewaytest.Response {
+		return s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a"))
+	}
+	done := make(chan gatewaytest.Response)
+	go func() { done <- get(replicas[0]) }()
+	<-begun
+	get(replicas[1]).Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	get(replicas[0]).Want(t, http.StatusOK, `"reason":"rate_limited"`)
+	close(proceed)
+	(<-done).Want(t, http.StatusOK, `"from p"`)
+	go func() {
+		for range begun { // nothing waits any more
+		}
+	}()
+	defer close(begun)
+	// One request after another is never too many, whichever replica it reaches.
+	refused := 0
+	for i := range 50 {
+		if strings.Contains(get(replicas[i%2]).Body, `"rate_limited"`) {
+			refused++
+		}
+	}
+	if refused > 0 {
+		t.Errorf("%d of 50 gets, one after another, were refused", refused)
+	}
+}
+
+// Gets go on, in time, while the store hangs, is killed or comes back.
+func TestGet_GoesOnWithoutTheStore(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "limit { rate = 100000 }", p))
+	get := func(s *gatewaytest.Server) {
+		t.Helper()
+		began := time.Now()
+		s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("a get took %v", took)
+		}
+	}
+	for _, step := range []func(){func() {}, store.Pause, store.Resume, store.Kill, store.Restart} {
+		step()
+		var wait sync.WaitGroup
+		for _, s := range replicas {
+			wait.Go(func() {
+				for range 20 {
+					get(s)
+				}
+			})
+		}
+		wait.Wait()
+	}
+}
+
+func TestReload_RefusesAnotherStore(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	text := func(store string) string {
+		return "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n" + store + gatewaytest.Team("eng", "", "", p)
+	}
+	r := gatewaytest.ServeReloadable(t, text("cluster { store = \"redis://:hushhush@127.0.0.1:1\" }\n"), gateway.Options{})
+	for _, other := range []string{"", "cluster { store = \"redis://:hushhush@127.0.0.1:2\" }\n"} {
+		if err := r.TryReload(text(other)); err == nil || !strings.Contains(err.Error(), "cluster changed, which needs a restart") {
+			t.Errorf("reload with %q: %v, want a refusal", other, err)
+		}
+	}
+	r.MustReload("# the same\n" + text("cluster { store = \"redis://:hushhush@127.0.0.1:1\" }\n"))
+}
