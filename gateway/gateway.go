@@ -109,16 +109,15 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	account := memory.New(opts.Memory)
 	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account, Audit: opts.Audit}
+	carrying := transport.Options{Logger: opts.Logger, Memory: account, Places: opts.Places, Audit: opts.Audit}
 	if cfg.Cluster != nil {
 		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
 		}
-		handling.Shared = g.cluster
+		handling.Shared, carrying.Replicas = g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)
-	g.transport = transport.New(g.publisher, g.requests, transport.Options{
-		Logger: opts.Logger, Memory: account, Places: opts.Places, Audit: opts.Audit,
-	})
+	g.transport = transport.New(g.publisher, g.requests, carrying)
 	return g, nil
 }
 

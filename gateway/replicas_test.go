@@ -156,3 +156,69 @@ func TestReload_RefusesAnotherStore(t *testing.T) {
 	}
 	r.MustReload("# the same\n" + text("cluster { store = \"redis://:hushhush@127.0.0.1:1\" }\n"))
 }
+
+// at returns a client whose next requests reach another replica.
+func at(s *gatewaytest.Server, c *gatewaytest.Client) *gatewaytest.Client {
+	moved := *c
+	moved.Server = s
+	return &moved
+}
+
+func TestDelete_EndsASessionAtAllReplicas(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	text := "gateway { %CLUSTER% }\n" + gatewaytest.Team("eng", "", "", p)
+	replicas := serveReplicas(t, store, 3, text)
+	c := replicas[0].Legacy("2025-06-18", "")
+	stream := at(replicas[1], c).Listen("")
+	at(replicas[2], c).Call("ping", "").Want(t, http.StatusOK, `"result":{}`)
+	gatewaytest.Send(t, http.MethodDelete, replicas[2].URL, "", c.Headers).Want(t, http.StatusNoContent)
+	ended := func(s *gatewaytest.Server) {
+		t.Helper()
+		upstreamtest.Eventually(t, "the session has ended", func() bool {
+			return at(s, c).CallUnchecked("ping", "").Status == http.StatusNotFound
+		})
+	}
+	for _, s := range replicas {
+		ended(s)
+	}
+	stream.WantEnd()
+	ended(serveReplicas(t, store, 1, text)[0]) // which was started later
+
+	// What is ended while the store is away has ended when it is back.
+	c = replicas[0].Legacy("2025-06-18", "")
+	store.Pause()
+	gatewaytest.Send(t, http.MethodDelete, replicas[2].URL, "", c.Headers).Want(t, http.StatusNoContent)
+	at(replicas[0], c).Call("ping", "").Want(t, http.StatusOK, `"result":{}`)
+	store.Resume()
+	for _, s := range replicas {
+		ended(s)
+	}
+	if entries := store.Command("KEYS", "*announced*"); strings.Count(entries, "promptweir:") != 1 {
+		t.Errorf("keys %s, want one stream", entries)
+	}
+}
+
+func TestLogLevel_HoldsAtAllReplicas(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method != "prompts/get" {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"notice","data":"heard"}}` + "\n\n" +
+			"data: " + `{"jsonrpc":"2.0","id":` + string(call.ID) + `,"result":{"messages":[]}}` + "\n\n")) // an error means that the gateway has gone
+		return true
+	})
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "", p))
+	c := replicas[0].Legacy("2025-06-18", "")
+	relayed := func(s *gatewaytest.Server) bool {
+		body, h := c.Encode("7", "prompts/get", gatewaytest.GetParams("p.a"))
+		return strings.Contains(gatewaytest.Send(t, http.MethodPost, s.URL, body, h).Body, "heard")
+	}
+	for i, level := range []string{"info", "error", "debug"} {
+		at(replicas[i%2], c).Call("logging/setLevel", `{"level":"`+level+`"}`).Want(t, http.StatusOK, `"result":{}`)
+		for _, s := range replicas {
+			upstreamtest.Eventually(t, "the level holds", func() bool { return relayed(s) == (level != "error") })
+		}
+	}
+}

@@ -1,19 +1,21 @@
 // Package cluster answers: what do the replicas of a gateway share, and by which store?
 //
 //	requests ── Take: one script ───────────────▶ ┌───────┐ ◀── another replica
-//	        ◀─ counted, or how long to wait ───── │ store │
-//	         ── release, if it held a place ────▶ └───────┘
+//	        ◀─ counted, or how long to wait ───── │ store │ ──▶ hears what is announced
+//	         ── release, if it held a place ────▶ │       │
+//	transport ── Announce: to all replicas ─────▶ └───────┘
 //
 // The store is any server that speaks the Redis protocol, alone, behind Sentinels or as a Redis Cluster. Replicas are those with
 // the same store and the same cursor keys.
 //
 // Promises:
 //   - The store sees nothing in clear: principals and limits stand in keys as keyed hashes, and the keys are derived from the
-//     cursor keys. Gateways with other cursor keys can use the same store without meeting.
+//     cursor keys; messages are sealed. Gateways with other cursor keys can use the same store without meeting.
 //   - What is on a request's way waits for 50 ms at most. The first operation that fails makes the store away: from then on
 //     nothing on a request's way waits for it, until it has answered a probe in the background.
 //   - While the store is away, each replica does what it would do alone. The log has one line when that begins and one when it
 //     ends.
+//   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it.
 //   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most.
 //
 // # Why valkey-go
@@ -22,5 +24,5 @@
 // goroutines ask for over a few connections without waiting for one another, and heeds a context's deadline while it waits for a
 // response. It needs no module beside golang.org/x/sys, where go-redis needs two more and makes a binary 2 MB larger.
 //
-// Reading order: store.go, probe.go, keys.go, limits.go, leases.go
+// Reading order: store.go, probe.go, keys.go, limits.go, leases.go, announce.go
 package cluster

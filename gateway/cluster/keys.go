@@ -22,14 +22,19 @@ type keys struct {
 	sealer            *seal.Sealer
 	principal, limits *seal.MAC
 	// probe is the key that probes write.
-	probe string
+	probe  string
+	topics map[string]topic
 }
 
-func newKeys(sealer *seal.Sealer) *keys {
-	return &keys{
+func newKeys(sealer *seal.Sealer, topics []string) *keys {
+	k := &keys{
 		sealer: sealer, principal: sealer.MAC(principalPurpose), limits: sealer.MAC(limitPurpose),
-		probe: "promptweir:probe:" + hash(sealer.MAC(fleetPurpose), "probe"),
+		probe: "promptweir:probe:" + hash(sealer.MAC(fleetPurpose), "probe"), topics: map[string]topic{},
 	}
+	for _, name := range topics {
+		k.topics[name] = newTopic(sealer, name)
+	}
+	return k
 }
 
 func hash(m *seal.MAC, value string) string {

@@ -94,6 +94,7 @@ func (s *Store) probeWhileHere(ctx context.Context, client valkey.Client) {
 	defer ticker.Stop()
 	here := s.here.Load()
 	for {
+		s.check(ctx, here, s.announceWaiting(ctx, client))
 		select {
 		case <-s.lost:
 			return
@@ -101,10 +102,15 @@ func (s *Store) probeWhileHere(ctx context.Context, client valkey.Client) {
 			s.here.Store(nil)
 			return
 		case <-ticker.C:
-			if err := s.probe(ctx, client, answerPatience); err != nil && ctx.Err() == nil {
-				s.fail(here, err)
-			}
+			s.check(ctx, here, s.probe(ctx, client, answerPatience))
 		}
+	}
+}
+
+// check makes the store away if there is an error, and ctx has not ended.
+func (s *Store) check(ctx context.Context, here *connected, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.fail(here, err)
 	}
 }
 

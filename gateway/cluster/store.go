@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,11 @@ type Store struct {
 	// lost holds at most one mark: here has become nil.
 	lost chan struct{}
 
-	leases leases
+	leases    leases
+	announced announcements
+
+	mu   sync.Mutex    // guards used
+	used chan struct{} // closed when the store is here again
 }
 
 // connected is a client of a store that answers.
@@ -66,6 +71,7 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 	}
 	s := &Store{
 		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), lost: make(chan struct{}, 1),
+		used: make(chan struct{}),
 	}
 	s.state.Store(&State{Since: time.Now()})
 	s.SetKeys(sealer)
@@ -102,7 +108,7 @@ func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
 // SetKeys has the store derive its keys from the cursor keys of a new configuration. It does nothing if they are the same.
 func (s *Store) SetKeys(sealer *seal.Sealer) {
 	if now := s.keys.Load(); now == nil || now.sealer != sealer {
-		s.keys.Store(newKeys(sealer))
+		s.keys.Store(newKeys(sealer, s.topics()))
 	}
 }
 
@@ -114,6 +120,7 @@ func (s *Store) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { s.keep(ctx); return nil })
 	group.Go(func() error { s.renewLeases(ctx); return nil })
+	group.Go(func() error { s.hear(ctx); return nil })
 	return group.Wait()
 }
 
@@ -135,5 +142,26 @@ func (s *Store) fail(c *connected, err error) {
 func (s *Store) use(client valkey.Client) {
 	s.state.Store(&State{Here: true, Since: time.Now()})
 	s.here.Store(&connected{client})
-	s.logger.Info("store in use: replicas share limits")
+	s.mu.Lock()
+	close(s.used)
+	s.used = make(chan struct{})
+	s.mu.Unlock()
+	s.logger.Info("store in use: replicas share limits and sessions")
+}
+
+// awaitHere waits until the store is here; it returns nil if ctx ends first.
+func (s *Store) awaitHere(ctx context.Context) *connected {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		used := s.used
+		s.mu.Unlock()
+		if here := s.here.Load(); here != nil {
+			return here
+		}
+		select {
+		case <-used:
+		case <-ctx.Done():
+		}
+	}
+	return nil
 }

@@ -15,8 +15,19 @@ type MAC struct {
 }
 
 // MAC returns the keyed hash of one purpose. Its key is derived from the first key of the ring.
-func (s *Sealer) MAC(purpose string) *MAC {
-	key := derive(s.ring[0], "mac", purpose, keySize)
+func (s *Sealer) MAC(purpose string) *MAC { return newMAC(s.ring[0], purpose) }
+
+// MACs returns the keyed hashes of one purpose, by each key of the ring in order.
+func (s *Sealer) MACs(purpose string) []*MAC {
+	var all []*MAC
+	for _, key := range s.ring {
+		all = append(all, newMAC(key, purpose))
+	}
+	return all
+}
+
+func newMAC(ringKey [keySize]byte, purpose string) *MAC {
+	key := derive(ringKey, "mac", purpose, keySize)
 	return &MAC{hashes: sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}}
 }
 

@@ -106,8 +106,8 @@ func (x *exchange) session(sealed *seal.Session) session {
 }
 
 func (x *exchange) logLevelSetter(sealed *seal.Session) func(level string) {
-	sessions, id, expires := &x.sessions, sealed.ID, sealed.Expires
-	return func(level string) { sessions.setLogLevel(id, expires, level) }
+	t, id, expires := x.Transport, sealed.ID, sealed.Expires
+	return func(level string) { t.setLogLevel(id, expires, level) }
 }
 
 // laterNotifier returns what leaves a message for the session's stream.
@@ -160,7 +160,7 @@ func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Ses
 	return s, true
 }
 
-// serveDelete ends a session on this replica.
+// serveDelete ends a session.
 func (x *exchange) serveDelete() {
 	if wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)) {
 		x.refuseMethod("POST", "This revision has no sessions")
@@ -174,8 +174,7 @@ func (x *exchange) serveDelete() {
 	if !ok {
 		return
 	}
-	x.sessions.end(s.ID, s.Expires)
-	x.replies.end(s.ID)
+	x.endSession(s.ID, s.Expires)
 	x.w.WriteHeader(http.StatusNoContent)
 }
 

@@ -44,8 +44,8 @@ type mailbox struct {
 }
 
 type sessionLevel struct {
-	level   string
-	expires time.Time
+	level        string
+	set, expires time.Time
 }
 
 // logLevel returns the least severe level of log messages that a session wants; empty for none.
@@ -55,15 +55,35 @@ func (l *legacySessions) logLevel(id sessionID) string {
 	return l.levels[id].level
 }
 
-func (l *legacySessions) setLogLevel(id sessionID, expires time.Time, level string) {
+// setLogLevel sets a session's level. It returns when that was, later than before whatever another replica's clock says, and
+// whether it made a difference.
+func (l *legacySessions) setLogLevel(id sessionID, expires time.Time, level string) (set time.Time, changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	before := l.levels[id]
+	if set = time.Now(); !set.After(before.set) {
+		set = before.set.Add(1)
+	}
+	l.setLogLevelLocked(id, sessionLevel{level, set, expires})
+	return set, before.level != level
+}
+
+// hearLogLevel is setLogLevel for what another replica has done, maybe before what is known.
+func (l *legacySessions) hearLogLevel(id sessionID, heard sessionLevel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ended := l.ended[id]; !ended && heard.set.After(l.levels[id].set) {
+		l.setLogLevelLocked(id, heard)
+	}
+}
+
+func (l *legacySessions) setLogLevelLocked(id sessionID, level sessionLevel) {
 	if l.levels == nil {
 		l.levels = map[sessionID]sessionLevel{}
 	}
 	l.sweepLocked()
 	makeRoom(l.levels, maxLogLevels)
-	l.levels[id] = sessionLevel{level, expires}
+	l.levels[id] = level
 }
 
 // makeRoom removes one element of a map that is full.

@@ -34,6 +34,7 @@ type Transport struct {
 	slots    sessionSlots
 	replies  replies
 	sessions legacySessions
+	replicas Replicas // nil where there are none
 
 	streams     streamCounts
 	places      *places.Places
@@ -57,6 +58,8 @@ type Options struct {
 	Places *places.Places
 	// Audit records refused credentials; nil records none.
 	Audit *audit.Log
+	// Replicas are those of the gateway; nil where it is alone.
+	Replicas Replicas
 }
 
 // New returns a transport that hands requests to a handler.
@@ -72,10 +75,12 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 	if err != nil {
 		otel.Handle(err) // as above
 	}
-	return &Transport{
+	t := &Transport{
 		publisher: publisher, requests: handler, memory: opts.Memory, places: opts.Places, audit: opts.Audit, logger: opts.Logger,
-		refused: refused, notified: notified, closing: make(chan struct{}),
+		refused: refused, notified: notified, closing: make(chan struct{}), replicas: opts.Replicas,
 	}
+	t.hearReplicas()
+	return t
 }
 
 // Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.

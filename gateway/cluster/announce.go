@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+const (
+	// remembered is how long the store keeps what was announced last, for replicas that are started later.
+	remembered = 25 * time.Hour
+	// maxAnnounced bounds what it keeps of each topic, about.
+	maxAnnounced = 100_000
+	// maxWaiting bounds the announcements that wait for a store that is away. Beyond it the oldest is lost.
+	maxWaiting = 10_000
+	// overlap is how much is heard again after the store was away, since another server may have taken its place, whose clock is
+	// behind.
+	overlap = 5 * time.Minute
+	// hearAtOnce bounds the announcements that are read at once, and hearTime how long the store waits for some.
+	hearAtOnce, hearTime = 1000, 5 * time.Second
+)
+
+// Announcements reach the other replicas by one stream for each topic and cursor key. A stream keeps its entries, so that a replica
+// that was away, or is new, hears what it missed.
+
+// announcements are what is announced and heard. The zero value is ready.
+type announcements struct {
+	heard map[string]func(message []byte) // by topic; not written after Run has begun
+
+	mu      sync.Mutex // guards waiting
+	waiting []announcement
+}
+
+// announcement is a message that could not be sent yet.
+type announcement struct {
+	topic   string
+	message []byte
+}
+
+// Hear has a function called with each message that any replica announces under a topic, itself included, and maybe more than once.
+// The calls come from one goroutine, and must not block. To be called before [Store.Run].
+func (s *Store) Hear(topic string, heard func(message []byte)) {
+	if s.announced.heard == nil {
+		s.announced.heard = map[string]func([]byte){}
+	}
+	s.announced.heard[topic] = heard
+	s.keys.Store(newKeys(s.keys.Load().sealer, s.topics()))
+}
+
+func (s *Store) topics() (topics []string) {
+	for topic := range s.announced.heard {
+		topics = append(topics, topic)
+	}
+	return topics
+}
+
+// Announce tells all replicas of a message, those too that are started within a day. When it returns, the store has it; or the store
+// is away, and gets it when it is here again.
+func (s *Store) Announce(topic string, message []byte) {
+	if here := s.here.Load(); here != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err := s.add(ctx, here.client, topic, message)
+		if err == nil {
+			return
+		}
+		s.fail(here, err)
+	}
+	s.announced.mu.Lock()
+	defer s.announced.mu.Unlock()
+	if len(s.announced.waiting) >= maxWaiting {
+		s.announced.waiting = s.announced.waiting[1:]
+	}
+	s.announced.waiting = append(s.announced.waiting, announcement{topic, message})
+}
+
+// add appends a message to the stream of its topic.
+func (s *Store) add(ctx context.Context, client valkey.Client, topic string, message []byte) error {
+	t := s.keys.Load().topics[topic]
+	for _, result := range client.DoMulti(ctx,
+		client.B().Xadd().Key(t.streams[0]).Maxlen().Almost().Threshold(strconv.Itoa(maxAnnounced)).Id("*").
+			FieldValue().FieldValue("m", t.box.Seal(message)).Build(),
+		client.B().Pexpire().Key(t.streams[0]).Milliseconds(remembered.Milliseconds()).Build(),
+	) {
+		if err := result.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// announceWaiting sends what has waited for the store.
+func (s *Store) announceWaiting(ctx context.Context, client valkey.Client) error {
+	s.announced.mu.Lock()
+	waiting := s.announced.waiting
+	s.announced.waiting = nil
+	s.announced.mu.Unlock()
+	for i, one := range waiting {
+		bound, cancel := context.WithTimeout(ctx, answerPatience)
+		err := s.add(bound, client, one.topic, one.message)
+		cancel()
+		if err != nil {
+			s.announced.mu.Lock()
+			s.announced.waiting = append(waiting[i:], s.announced.waiting...)
+			s.announced.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// hear reads the streams until ctx ends.
+func (s *Store) hear(ctx context.Context) {
+	if len(s.announced.heard) == 0 {
+		return
+	}
+	positions := map[string]string{} // the last entry that was read, by stream
+	for here := s.awaitHere(ctx); here != nil; here = s.awaitHere(ctx) {
+		if err := s.read(ctx, here.client, positions); err != nil && ctx.Err() == nil {
+			s.fail(here, fmt.Errorf("read announcements: %w", err))
+			for stream, position := range positions {
+				positions[stream] = earlier(position)
+			}
+		}
+	}
+}
+
+// read waits for announcements for a time, and has them heard.
+func (s *Store) read(ctx context.Context, client valkey.Client, positions map[string]string) error {
+	topics := map[string]string{} // by stream
+	var streams, from []string
+	keys := s.keys.Load()
+	for topic, t := range keys.topics {
+		for _, stream := range t.streams {
+			if positions[stream] == "" {
+				positions[stream] = "0"
+			}
+			topics[stream] = topic
+			streams, from = append(streams, stream), append(from, positions[stream])
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, hearTime+answerPatience)
+	defer cancel()
+	entries, err := client.Do(ctx, client.B().Xread().Count(hearAtOnce).Block(hearTime.Milliseconds()).Streams().Key(streams...).Id(from...).Build()).AsXRead()
+	if err != nil && !valkey.IsValkeyNil(err) {
+		return err
+	}
+	for stream, all := range entries {
+		topic := topics[stream]
+		for _, entry := range all {
+			positions[stream] = entry.ID
+			if message, err := keys.topics[topic].box.Open(entry.FieldValues["m"]); err == nil { // others cannot be a replica's
+				s.announced.heard[topic](message)
+			}
+		}
+	}
+	return nil
+}
+
+// earlier returns the position before an entry of a stream by the overlap.
+func earlier(id string) string {
+	ms, _, _ := strings.Cut(id, "-")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return "0"
+	}
+	return strconv.FormatInt(max(0, at-overlap.Milliseconds()), 10)
+}
+
+// topic is what a topic is in the store: streams, of which the first is written, and what seals its messages.
+type topic struct {
+	streams []string
+	box     *seal.Box
+}
+
+// newTopic names a topic's streams by each of the cursor keys: while these are being replaced, replicas have different first ones. All
+// streams have one hash tag, so that they are read together.
+func newTopic(sealer *seal.Sealer, name string) topic {
+	t := topic{box: sealer.For("cluster " + name)}
+	for _, mac := range sealer.MACs(fleetPurpose) {
+		t.streams = append(t.streams, "promptweir:{announced}:"+hash(mac, name))
+	}
+	return t
+}
