@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -35,6 +35,9 @@ matrix: ## print which clients and upstreams, of all revisions and transports, w
 	@mkdir -p bin
 	@go test -count=1 -v -run TestMatrix_AllClientsWithAllUpstreams ./gateway/transport >bin/matrix.txt || { cat bin/matrix.txt; exit 1; }
 	@grep -vE '^ *(===|---|PASS|ok)' bin/matrix.txt
+
+manifests: ## render the manifests of examples/kubernetes, decode them strictly, and run a gateway with what they mount
+	go -C examples/kubernetes test -count=1 ./...
 
 interop: ## test with other clients and servers and the MCP conformance suite; needs Node 22.19 or later, Chromium and nginx
 	cd examples/interop && npm ci --ignore-scripts
