@@ -24,17 +24,14 @@ func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 
 // principal returns the principal of the flags.
 func (p *principalFlags) principal(cfg *config.Config) (policy.Principal, error) {
-	principal, err := identity.ParsePrincipal(p.as)
-	if err != nil {
-		return policy.Principal{}, &usageError{"--as: " + err.Error()}
-	}
 	if p.claims != "" {
 		if _, err := wire.ParseObject([]byte(p.claims)); err != nil {
 			return policy.Principal{}, &usageError{"--claims: write a JSON object: " + err.Error()}
 		}
 	}
-	principal.EveryTeam = cfg.Auth == nil // without an auth block, everybody is a member of every team
-	principal.Claims = p.claims
-	principal.ClaimsUnknown = p.claims == "" && cfg.Auth.MayIssue(principal.Subject)
+	principal, err := identity.NamedPrincipal(cfg, p.as, p.claims)
+	if err != nil {
+		return policy.Principal{}, &usageError{"--as: " + err.Error()}
+	}
 	return principal, nil
 }

@@ -1,7 +1,7 @@
 // Package inspect answers: what would a configuration make of the upstreams' lists, and why?
 //
-// It is for people: the commands list, explain, diff and lock. Every function evaluates snapshots and contacts nothing, so it
+// It is for people: the commands list, explain, diff and lock, and the operators' console. Every function evaluates snapshots and contacts nothing, so it
 // works on saved lists as well as on a running gateway.
 //
-// Reading order: inspect.go, explain.go, readers.go, compare.go
+// Reading order: inspect.go, answer.go, explain.go, readers.go, compare.go
 package inspect

@@ -1,0 +1,210 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// Answer says who sees an exposed name and why, for people and programs.
+type Answer struct {
+	Name string `json:"name"`
+	// Principal is empty where it is about all principals.
+	Principal string `json:"principal,omitempty"`
+	// Visible says that the principal sees the prompt or, without one, that anybody does. Where it is not known whether an upstream
+	// offers the prompt, that is on condition that one does.
+	Visible bool `json:"visible"`
+	// Undecided is true where it is not visible, and that depends on something that is not known.
+	Undecided bool `json:"undecided,omitempty"`
+	// Offered says which upstreams offer the prompt, as far as that is known.
+	Offered string `json:"offered"`
+	// Upstreams are those that offer the prompt, or could.
+	Upstreams []AnswerUpstream `json:"upstreams"`
+}
+
+// AnswerUpstream is what becomes of the name as the prompt of one upstream.
+type AnswerUpstream struct {
+	Upstream string `json:"upstream"`
+	Team     string `json:"team"`
+	// Own is the upstream's own name for the prompt; empty where it is about all principals.
+	Own string `json:"own_name,omitempty"`
+	// Offers is "yes", "no" or "unknown".
+	Offers  string `json:"offers"`
+	Visible bool   `json:"visible"`
+	// Undecided is true where the decision depends on what is not known; then Visible is false.
+	Undecided bool `json:"undecided,omitempty"`
+	// Verdict is the decision in words: where the upstream does not offer the prompt, what it would be.
+	Verdict string       `json:"-"`
+	Rule    string       `json:"rule,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
+	Steps   []AnswerStep `json:"steps,omitempty"`
+	// Readers are who sees the prompt, where it is about all principals.
+	Readers []AnswerReader `json:"readers,omitempty"`
+}
+
+// AnswerStep is a [policy.Step].
+type AnswerStep struct {
+	Rule    string `json:"rule"`
+	Text    string `json:"text"`
+	Decides bool   `json:"decides,omitempty"`
+}
+
+// AnswerReader is who sees a prompt, and the rule by which they do, as PATH:LINE.
+type AnswerReader struct {
+	Who  string `json:"who"`
+	Rule string `json:"rule"`
+}
+
+// Ask returns who sees an exposed name: whether a principal does and why or, if it is nil, everybody who does.
+func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer {
+	answer := &Answer{Name: name, Upstreams: []AnswerUpstream{}}
+	explanations := Explain(s, policy.Principal{}, name)
+	if principal != nil {
+		answer.Principal = principal.Subject
+		explanations = Explain(s, *principal, name)
+		for i := range explanations {
+			answer.add(&explanations[i])
+		}
+	} else {
+		for _, r := range Readers(s, name) {
+			answer.addReaders(&r)
+		}
+	}
+	answer.Offered = offered(s, explanations, name)
+	return answer
+}
+
+// add adds what becomes of the name for the principal.
+func (a *Answer) add(x *Explanation) {
+	u := AnswerUpstream{
+		Upstream: x.Upstream, Team: x.Team, Own: x.Own, Offers: "yes", Visible: x.Visible && !x.Absent, Undecided: x.Depends,
+		Rule: x.Rule, Reason: x.Reason,
+	}
+	u.Verdict = "not visible"
+	switch {
+	case x.Depends:
+		u.Verdict = "possibly visible"
+	case x.Visible:
+		u.Verdict = "visible"
+	}
+	switch {
+	case x.Absent:
+		u.Offers, u.Undecided = "no", false
+	case x.Unknown:
+		u.Offers = "unknown"
+	}
+	for _, step := range x.Chain {
+		u.Steps = append(u.Steps, AnswerStep(step))
+	}
+	a.Visible, a.Undecided = a.Visible || u.Visible, a.Undecided || u.Undecided
+	a.Upstreams = append(a.Upstreams, u)
+}
+
+// addReaders adds who sees the name.
+func (a *Answer) addReaders(r *Readership) {
+	u := AnswerUpstream{Upstream: r.Upstream, Team: r.Team, Offers: "yes", Visible: len(r.Readers) > 0}
+	if r.Unknown {
+		u.Offers = "unknown"
+	}
+	for _, reader := range r.Readers {
+		u.Readers = append(u.Readers, AnswerReader{reader.String(), reader.Rule})
+	}
+	a.Visible = a.Visible || u.Visible
+	a.Upstreams = append(a.Upstreams, u)
+}
+
+// IsOffered reports whether an upstream offers the prompt, or may.
+func (a *Answer) IsOffered() bool {
+	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers != "no" })
+}
+
+// String writes the answer for a person at a terminal: the whole truth first.
+func (a *Answer) String() string {
+	var text strings.Builder
+	switch {
+	case len(a.Upstreams) == 0 && a.Principal != "":
+		fmt.Fprintf(&text, "no upstream offers %s: none has a prefix that matches this name, so no prompt can have it\n", a.Name)
+		return text.String()
+	case len(a.Upstreams) == 0:
+		fmt.Fprintf(&text, "nobody sees %s: %s\n", a.Name, a.Offered)
+		return text.String()
+	case !a.IsOffered():
+		fmt.Fprintf(&text, "no upstream offers %s\n", a.Name)
+	}
+	for i := range a.Upstreams {
+		if a.Principal == "" {
+			a.writeReaders(&text, &a.Upstreams[i])
+		} else {
+			a.write(&text, &a.Upstreams[i])
+		}
+	}
+	fmt.Fprintln(&text, a.Offered)
+	return text.String()
+}
+
+// write writes what becomes of the name for the principal.
+func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
+	rule := u.Rule
+	if rule == "" {
+		rule = "no rule"
+	}
+	if u.Offers == "no" {
+		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n", a.Name, a.Principal, u.Upstream, u.Team, u.Own)
+		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", u.Verdict, rule, u.Reason)
+	} else {
+		fmt.Fprintf(text, "%s is %s to %s, as %q of upstream %s (team %s)\n", a.Name, u.Verdict, a.Principal, u.Own, u.Upstream, u.Team)
+		fmt.Fprintf(text, "  decided by %s: %s\n", rule, u.Reason)
+	}
+	for _, step := range u.Steps {
+		mark := " "
+		if step.Decides {
+			mark = "*"
+		}
+		fmt.Fprintf(text, "  %s %s: %s\n", mark, step.Rule, step.Text)
+	}
+}
+
+// writeReaders writes who sees the name.
+func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
+	if len(u.Readers) == 0 {
+		fmt.Fprintf(text, "nobody sees %s of upstream %s (team %s): no rule shows it\n", a.Name, u.Upstream, u.Team)
+		return
+	}
+	fmt.Fprintf(text, "%s of upstream %s (team %s) is visible to\n", a.Name, u.Upstream, u.Team)
+	for _, reader := range u.Readers {
+		fmt.Fprintf(text, "    %s: %s\n", reader.Rule, reader.Who)
+	}
+	if u.Offers == "unknown" {
+		fmt.Fprintln(text, "  its definition is not known: rules that read it are not counted")
+	}
+}
+
+// offered returns a clause that says which upstreams offer a name: a report about it if there is one, else its owners, else those
+// whose lists are not known.
+func offered(s *snapshot.Snapshot, explanations []Explanation, name string) string {
+	for _, report := range slices.Backward(s.Reports()) {
+		if report.Name == name {
+			return report.Text
+		}
+	}
+	if entry := s.Catalog.Lookup(name); entry != nil {
+		var owners []string
+		for _, owner := range entry.Owners {
+			owners = append(owners, owner.Upstream)
+		}
+		return "offered by " + strings.Join(owners, ", ")
+	}
+	var unknown []string
+	for _, e := range explanations {
+		if e.Unknown {
+			unknown = append(unknown, e.Upstream)
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Sprintf("whether %s offers it is not known", strings.Join(unknown, " or "))
+	}
+	return "no upstream offers it"
+}
