@@ -33,6 +33,8 @@ type settings struct {
 	// against is an older build of the gateway. If it is set, speed compares the two builds and nothing else.
 	against string
 	pairs   int
+	// with is configuration that the new one of two builds has in addition.
+	with string
 	// cores are those that the gateway may use, in the syntax of taskset; empty means all.
 	cores string
 }
@@ -45,13 +47,22 @@ func main() {
 	only := flag.String("only", "", "measure only the cases whose name matches this regular `expression`")
 	flag.StringVar(&s.profiles, "profiles", "", "write a CPU profile of the gateway for each case to this `directory`, and measure nothing")
 	flag.StringVar(&s.against, "against", "", "compare the gateway with this older `build` of it, and measure nothing else")
+	with := flag.String("with", "", "with -against: a `file` with blocks that only the newer build is configured with, to see what they cost")
 	flag.IntVar(&s.pairs, "pairs", 15, "how many pairs of turns the two builds of -against take")
 	flag.StringVar(&s.cores, "cores", "", "run the gateway on these `cores` only, such as 2-3; needs taskset")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if s.only, err = regexp.Compile(*only); err == nil {
+	if *with != "" {
+		var blocks []byte
+		blocks, err = os.ReadFile(*with)
+		s.with = string(blocks)
+	}
+	if err == nil {
+		s.only, err = regexp.Compile(*only)
+	}
+	if err == nil {
 		err = run(ctx, s)
 	}
 	if err != nil {

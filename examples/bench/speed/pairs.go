@@ -75,7 +75,11 @@ func (c pairCase) compare(ctx context.Context, s settings) error {
 	var both entrants
 	for i, build := range s.builds() {
 		st.build = build
-		gateway, err := st.gateway(ctx, settingsOf{upstream: at(up, ""), pageSize: c.pageSize})
+		settings := settingsOf{upstream: at(up, ""), pageSize: c.pageSize}
+		if build == "" {
+			settings.blocks = s.with
+		}
+		gateway, err := st.gateway(ctx, settings)
 		if err != nil {
 			return err
 		}

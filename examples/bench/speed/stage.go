@@ -82,9 +82,9 @@ func (st *stage) file(name string, content []byte) (string, error) {
 
 // settingsOf is the configuration of a gateway.
 type settingsOf struct {
-	// upstream is the body of the upstream block; more holds further blocks of the team.
-	upstream, more string
-	pageSize       int
+	// upstream is the body of the upstream block; more holds further blocks of the team, and blocks those beside it.
+	upstream, more, blocks string
+	pageSize               int
 	// prompts are files by name; with them, there is no upstream.
 	prompts map[string]string
 	// tokens are the labels of bearer tokens, each also its own secret. The first is a member of the team.
@@ -114,7 +114,7 @@ func (s settingsOf) text() string {
 	if s.prompts != nil {
 		upstream = `files = ["*.md"]`
 	}
-	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n  }\n%s}\n", members, upstream, s.more)
+	fmt.Fprintf(&b, "team \"bench\" {\n  members = [%s]\n  upstream \"up\" {\n    %s\n  }\n%s}\n%s\n", members, upstream, s.more, s.blocks)
 	return b.String()
 }
 
