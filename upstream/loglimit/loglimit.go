@@ -18,7 +18,7 @@ const (
 )
 
 // New returns a logger that passes on at most burst records of each kind within ten seconds, and at the end of these the last of
-// the others, with how many more there were as "more". Records are of one kind if they have the same message and the same values of the
+// the others, with how many more there were as "more", which is the first of the next ten seconds. Records are of one kind if they have the same message and the same values of the
 // attributes named keys. Loggers derived from the returned one count together with it.
 func New(logger *slog.Logger, burst int, keys ...string) *slog.Logger {
 	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys, kinds: map[string]*kind{}}})
@@ -79,7 +79,7 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.kinds[name]
-	if k == nil || time.Since(k.began) >= window {
+	if k == nil || k.handler == nil && time.Since(k.began) >= window { // else report begins the next window
 		if len(c.kinds) >= maxKinds {
 			c.forgetLocked()
 		}
@@ -100,6 +100,7 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 func (c *counts) report(k *kind) {
 	c.mu.Lock()
 	r, to, more := k.last, k.handler, k.count-c.burst-1
+	*k = kind{began: time.Now(), count: 1}
 	c.mu.Unlock()
 	if more > 0 {
 		r.AddAttrs(slog.Int("more", more))

@@ -68,6 +68,27 @@ func TestNew_CountsWhatItWithholds(t *testing.T) {
 	})
 }
 
+// A program that says the same again and again is a line in ten seconds.
+func TestNew_RepeatedRecordIsALineInTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log recorder
+		limited := loglimit.New(log.logger(), 1, "line")
+		for range 84 { // 25 seconds
+			limited.Info("stderr", "line", "no database")
+			time.Sleep(300 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		limited.Info("stderr", "line", "no database")
+		want := []string{
+			`msg=stderr line="no database"`, `msg=stderr line="no database" more=32`, `msg=stderr line="no database" more=32`,
+			`msg=stderr line="no database" more=16`, `msg=stderr line="no database"`,
+		}
+		if diff := cmp.Diff(want, log.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestNew_CountsKindsByTheirKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log recorder
