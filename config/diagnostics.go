@@ -18,7 +18,7 @@ type Diagnostics struct{ report hclread.Report }
 // HasErrors reports whether there is more than warnings.
 func (d Diagnostics) HasErrors() bool { return d.report.Diagnostics.HasErrors() }
 
-// Err returns nil without errors, else one error with a line for each: PATH:LINE: Summary; detail.
+// Err returns nil without errors, else one error with a line for each: PATH:LINE: Summary: detail.
 func (d Diagnostics) Err() error {
 	lines := d.lines(hcl.DiagError)
 	if lines == nil {
@@ -44,7 +44,7 @@ func (d Diagnostics) lines(severity hcl.DiagnosticSeverity) []string {
 func line(d *hcl.Diagnostic) string {
 	text := d.Summary
 	if d.Detail != "" {
-		text += "; " + strings.Join(strings.Fields(d.Detail), " ")
+		text += ": " + strings.Join(strings.Fields(d.Detail), " ")
 	}
 	if d.Subject != nil {
 		text = placeOf(*d.Subject).String() + ": " + text

@@ -16,7 +16,7 @@ func TestStdio_ClientIsToldWhyItDoesNotStart(t *testing.T) {
 	if err == nil {
 		_ = session.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), `team.hcl:2: Unknown attribute; upstream.comand does not exist. Did you mean "command"?`) {
+	if err == nil || !strings.Contains(err.Error(), `team.hcl:2: Unknown attribute: upstream.comand does not exist. Did you mean "command"?`) {
 		t.Errorf("the client reads %v, want the first mistake", err)
 	}
 }

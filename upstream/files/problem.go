@@ -31,7 +31,7 @@ type Problem struct { //nolint:errname // most problems are reported, not return
 }
 
 // String writes a problem in one line.
-func (p Problem) String() string { return fmt.Sprintf("%s: %s; %s", p.Place(), p.Summary, p.Detail) }
+func (p Problem) String() string { return fmt.Sprintf("%s: %s: %s", p.Place(), p.Summary, p.Detail) }
 
 // Place writes the place of a problem as PATH:LINE, or PATH for the whole file.
 func (p Problem) Place() string {

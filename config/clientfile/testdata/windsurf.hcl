@@ -22,7 +22,7 @@ team "mine" {
     env     = { KEY_FILE = env("FILE_RUN_KEY") }
   }
 
-  # Left out: Upstream not reachable; Link-local and cloud metadata addresses give out the machine's own credentials; no upstream may be there.
+  # Left out: Upstream not reachable: Link-local and cloud metadata addresses give out the machine's own credentials; no upstream may be there.
   # upstream "metadata" {
   #   url = "http://169.254.169.254/mcp"
   # }
