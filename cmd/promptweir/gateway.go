@@ -110,9 +110,15 @@ func showProgress(ctx context.Context, w io.Writer, g *gateway.Gateway) {
 	early, cancel := context.WithTimeout(ctx, progressAfter)
 	defer cancel()
 	g.Settle(early)
-	s := g.Snapshot()
+	if ctx.Err() == nil {
+		printWaiting(w, g.Snapshot())
+	}
+}
+
+// printWaiting writes a line for each upstream that has not been tried yet.
+func printWaiting(w io.Writer, s *snapshot.Snapshot) {
 	for i, state := range s.States {
-		if u := &s.Upstreams[i]; !state.Tried && ctx.Err() == nil {
+		if u := &s.Upstreams[i]; !state.Tried {
 			fmt.Fprintf(w, "promptweir: waiting for %s: %s\n", u.Name, oneLine(u.Address(), maxReport))
 		}
 	}

@@ -110,7 +110,8 @@ func (l *terminalLine) level(level slog.Level) {
 	l.paint(color, name+strings.Repeat(" ", max(0, len("ERROR")-len(name))))
 }
 
-// attributes writes attributes. Those that explain trouble become a sentence, which says the same as error in better words.
+// attributes writes attributes. Those that explain trouble become a sentence, which says the same as error in better words. Else an
+// error of one line ends the sentence of the message.
 func (l *terminalLine) attributes(attrs []slog.Attr) {
 	value := func(key string) string {
 		for _, a := range attrs {
@@ -128,6 +129,14 @@ func (l *terminalLine) attributes(attrs []slog.Attr) {
 		attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool {
 			return slices.Contains([]string{"upstream", "team", "place", "reason", "cause", "remedy", "error"}, a.Key)
 		})
+	}
+	endsSentence := func(a slog.Attr) bool {
+		text := a.Value.Resolve().String()
+		return a.Key == "error" && text != "" && !strings.Contains(text, "\n")
+	}
+	if at := slices.IndexFunc(attrs, endsSentence); at >= 0 {
+		l.text.WriteString(": " + shownText(attrs[at].Value.Resolve().String()))
+		attrs = slices.DeleteFunc(attrs, endsSentence)
 	}
 	for _, a := range attrs {
 		text := a.Value.Resolve().String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,10 +73,21 @@ func (q *query) withSessionFor(ctx context.Context, options client.SessionOption
 	if err != nil {
 		return err
 	}
+	waiting := q.announceWait(server.Name)
 	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
+	waiting.Stop()
 	if err != nil {
 		return connectError(server.Name, err)
 	}
 	defer session.Close()
 	return use(session)
+}
+
+// announceWait tells a person at a terminal, after a moment, what the command waits for, unless the timer is stopped before.
+func (q *query) announceWait(what string) *time.Timer {
+	return time.AfterFunc(progressAfter, func() {
+		if _, isTerminal := terminalWidth(q.raw.err); isTerminal {
+			fmt.Fprintf(q.err, "promptweir: waiting for %s\n", oneLine(what, maxReport))
+		}
+	})
 }

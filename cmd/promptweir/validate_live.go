@@ -148,6 +148,10 @@ func (a *app) checkLive(ctx context.Context, cfg *config.Config) (checks []liveC
 		return nil, err
 	}
 	err = withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+		if _, isTerminal := terminalWidth(a.raw.err); isTerminal {
+			progress := time.AfterFunc(progressAfter, func() { printWaiting(a.err, g.Snapshot()) })
+			defer progress.Stop()
+		}
 		took := awaitEach(ctx, g)
 		checks = slices.Concat(checkUpstreams(g.Snapshot(), took), checkSnapshot(g.Snapshot()), listeners)
 		return ctx.Err()

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// text returns what the terminal has shown, with its line ends as \n.
+func (k *keyboard) text() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return strings.ReplaceAll(k.shown.String(), "\r\n", "\n")
+}
+
+// A person who starts a gateway at a terminal sees what it does, in colours.
+func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
+	address, _ := muteServer(t)
+	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf(`team "docs" {
+  upstream "greeter" { command = [%q] }
+  upstream "wiki" { command = ["wiki-mcp-servr"] }
+  upstream "slow" {
+    url     = "http://%s/mcp"
+    timeout = "300ms"
+  }
+}`, program(t, "greeter"), address)})
+	at, k := openTerminal(t)
+	command := exec.CommandContext(t.Context(), program(t, "promptweir"), "serve", "--config", folder)
+	command.Stderr = at.output
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []string{"listening", "upstream connected", "wiki-mcp-servr", "did not answer"} {
+		eventually(t, "the terminal shows "+message, func() bool { return k.shows(message) })
+	}
+	if err := command.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the terminal shows the end", func() bool { return k.shows(" stopped") })
+	const (
+		begin = `\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[(?:32mINFO |33mWARN )\x1b\[0m `
+		place = `(\S*/team.hcl:`
+	)
+	lines := strings.Split(strings.TrimSuffix(k.text(), "\n"), "\n")
+	for _, line := range lines {
+		if !regexp.MustCompile(`^` + begin).MatchString(line) {
+			t.Errorf("the terminal shows %q", line)
+		}
+	}
+	for i, pattern := range map[int]string{
+		0: `starting \x1b\[2mversion=\x1b\[0m\S+ \x1b\[2mconfig=\x1b\[0m\S+ \x1b\[2mteams=\x1b\[0m1 \x1b\[2mupstreams=\x1b\[0m3$`,
+		1: `listening \x1b\[2mendpoint=\x1b\[0mhttp://127.0.0.1:\d+/mcp \x1b\[2madmin=\x1b\[0mhttp://127.0.0.1:\d+$`,
+	} {
+		if !regexp.MustCompile(begin + pattern).MatchString(lines[i]) {
+			t.Errorf("line %d is %q, want %s", i+1, lines[i], pattern)
+		}
+	}
+	for _, pattern := range []string{
+		`upstream connected \x1b\[2mupstream=\x1b\[0mgreeter .*prompts=\x1b\[0m4 `,
+		`upstream down: wiki \` + place + `3\): cannot start wiki-mcp-servr: not found in PATH; write the whole path, or install it$`,
+		`upstream down: slow \` + place + `4\): 127.0.0.1:\d+ took the request, but did not answer server/discover within 300ms; `,
+	} {
+		if !regexp.MustCompile(`(?m)^` + begin + pattern).MatchString(k.text()) {
+			t.Errorf("the terminal does not show %s:\n%s", pattern, k.text())
+		}
+	}
+}
+
+// A person who waits is told for what, and one who gives up is told no more.
+func TestTerminal_CommandsSayWhatTheyWaitFor(t *testing.T) {
+	address, _ := muteServer(t)
+	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"docs\" {\n upstream \"wiki\" { url = \"http://%s/mcp\" }\n}", address)})
+	for _, test := range []struct{ args, waiting string }{
+		{"list --config " + folder, "wiki: http://" + address + "/mcp"},
+		{"get wiki.a --config " + folder, "wiki: http://" + address + "/mcp"},
+		{"validate --live --config " + folder, "wiki: http://" + address + "/mcp"},
+		{"list --url http://" + address + "/mcp", "http://" + address + "/mcp"},
+	} {
+		at, k := openTerminal(t)
+		command := exec.CommandContext(t.Context(), program(t, "promptweir"), strings.Fields(test.args)...)
+		command.Stderr = at.output
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the terminal says what is waited for", func() bool { return k.shows("promptweir: waiting for " + test.waiting + "\r\n") })
+		if err := command.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		failed, ok := errors.AsType[*exec.ExitError](command.Wait())
+		const end = "promptweir: interrupted\n"
+		eventually(t, "the terminal shows the end", func() bool { return strings.HasSuffix(k.text(), end) })
+		if want := "promptweir: waiting for " + test.waiting + "\n" + end; !ok || failed.ExitCode() != 130 || k.text() != want {
+			t.Errorf("%s ends with %v and shows %q, want 130 and %q", test.args, failed, k.text(), want)
+		}
+	}
+}
