@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -24,7 +25,11 @@ func (a *app) completionCommand() *cobra.Command {
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(a.out, true)
+				if err := root.GenBashCompletionV2(a.out, true); err != nil {
+					return err
+				}
+				_, err := io.WriteString(a.out, bashWithoutPackage)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(a.out)
 			case "fish":
@@ -36,3 +41,32 @@ func (a *app) completionCommand() *cobra.Command {
 		},
 	}
 }
+
+// bashWithoutPackage makes the script for bash work without the package bash-completion, which minimal systems and macOS do not
+// have. The script wants the words of the command line up to the cursor as they are written; bash splits them at = and : too.
+const bashWithoutPackage = `
+if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+    __promptweir_init_completion()
+    {
+        local line=${COMP_LINE:0:COMP_POINT} space part i
+        words=()
+        for ((i = 0; i <= COMP_CWORD; i++)); do
+            space=${line%%[! $'\t']*}
+            line=${line#"$space"}
+            part=${COMP_WORDS[i]}
+            if ((i == COMP_CWORD)); then
+                part=$line
+            fi
+            line=${line#"$part"}
+            if ((i > 0)) && [[ -z $space ]]; then
+                words[${#words[@]}-1]+=$part
+            else
+                words+=("$part")
+            fi
+        done
+        cword=$((${#words[@]} - 1))
+        cur=${words[cword]}
+        prev=${words[cword > 0 ? cword - 1 : 0]}
+    }
+fi
+`
