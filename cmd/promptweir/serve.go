@@ -51,15 +51,16 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	if err != nil {
 		return err
 	}
-	logStart(ctx, logger, a.config, cfg)
-	limitMemory(logger)
-	paceCollector()
 	// Before gateway.New, whose instruments find out once whether anybody traces.
 	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
 	if err != nil {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
+	logger = telemetry.exportLogs(logger)
+	logStart(ctx, logger, a.config, cfg)
+	limitMemory(logger)
+	paceCollector()
 	options := a.servingOptions(cfg, lastGood, files, logger)
 	options.Places = places.New(placesOf(descriptorLimit(), options.Memory, cfg.Upstreams()), logger)
 	if profiled {

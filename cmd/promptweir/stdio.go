@@ -58,7 +58,6 @@ func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 	if err != nil {
 		return err
 	}
-	logStart(ctx, logger, a.config, cfg)
 	credential, err := stdioCredential(cfg, as)
 	if err != nil {
 		return err
@@ -71,6 +70,8 @@ func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 		return err
 	}
 	defer telemetry.stop(ctx, logger)
+	logger = telemetry.exportLogs(logger)
+	logStart(ctx, logger, a.config, cfg)
 	if cfg.Audit != nil && cfg.Audit.Path == config.AuditToStdout {
 		return fmt.Errorf("audit.path = %q would write to standard output, which carries MCP messages: record in a file", config.AuditToStdout)
 	}

@@ -13,28 +13,33 @@ import (
 	prometheusclient "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/bridges/otelslog"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// flushBound is how long the export of the last spans and metrics may take.
+// flushBound is how long the export of the last spans, metrics and log records may take.
 const flushBound = 5 * time.Second
 
 // telemetry is the OpenTelemetry SDK. The other packages use the API only.
 type telemetry struct {
 	// metrics serves all metrics in the Prometheus format.
 	metrics http.Handler
-	stops   []func(context.Context) error
+	// logs receives what is exported of the log; nil where nothing is.
+	logs  slog.Handler
+	stops []func(context.Context) error
 }
 
 // startTelemetry starts the exporters that the standard OTEL_* variables name. Without them only the metrics for Prometheus
-// are there: an exporter with default settings would look for a collector on this machine and log that there is none.
+// are there: an exporter with default settings would look for a collector on this machine and log that there is none. The logger must
+// not be one that exports: it gets the errors of exporters.
 func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*telemetry, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported", slog.Any("error", err))
@@ -54,7 +59,10 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 	if err := t.startMetrics(ctx, described, registry); err != nil {
 		return nil, err
 	}
-	return t, t.startTraces(ctx, described)
+	if err := t.startTraces(ctx, described); err != nil {
+		return nil, err
+	}
+	return t, t.startLogs(ctx, described)
 }
 
 // exported reports whether the environment names an exporter or an endpoint for a signal.
@@ -103,7 +111,54 @@ func (t *telemetry) startTraces(ctx context.Context, described *resource.Resourc
 	return nil
 }
 
-// stop exports the last spans and metrics, within flushBound.
+func (t *telemetry) startLogs(ctx context.Context, described *resource.Resource) error {
+	if !exported("LOGS") {
+		return nil
+	}
+	exporter, err := autoexport.NewLogExporter(ctx)
+	if err != nil {
+		return fmt.Errorf("logs: %w", err)
+	}
+	// What does not fit into its queue while the collector is slow is dropped, so that nothing waits for it.
+	provider := log.NewLoggerProvider(log.WithResource(described), log.WithProcessor(log.NewBatchProcessor(exporter)))
+	t.logs = otelslog.NewHandler("github.com/promptweir/promptweir", otelslog.WithLoggerProvider(provider))
+	t.stops = append(t.stops, provider.Shutdown)
+	return nil
+}
+
+// exportLogs returns a logger whose records are exported, too, if the environment names an exporter of logs. A record that belongs to
+// a span is exported with its ids.
+func (t *telemetry) exportLogs(local *slog.Logger) *slog.Logger {
+	if t.logs == nil {
+		return local
+	}
+	return slog.New(&exportingHandler{local.Handler(), t.logs})
+}
+
+// exportingHandler handles records in two ways. The local one decides which.
+type exportingHandler struct{ local, exported slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h *exportingHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.local.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (h *exportingHandler) Handle(ctx context.Context, r slog.Record) error {
+	return errors.Join(h.local.Handle(ctx, r.Clone()), h.exported.Handle(ctx, r))
+}
+
+// WithAttrs implements slog.Handler.
+func (h *exportingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &exportingHandler{h.local.WithAttrs(attrs), h.exported.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h *exportingHandler) WithGroup(name string) slog.Handler {
+	return &exportingHandler{h.local.WithGroup(name), h.exported.WithGroup(name)}
+}
+
+// stop exports the last spans, metrics and log records, within flushBound.
 func (t *telemetry) stop(ctx context.Context, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushBound)
 	defer cancel()

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -14,7 +16,10 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace"
+	logs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	record "go.opentelemetry.io/proto/otlp/logs/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -23,8 +28,26 @@ import (
 type receiver struct {
 	*httptest.Server
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	spans []*span.Span
+	logs  []exportedRecord
+}
+
+// exportedRecord is a record of the log as a receiver has it.
+type exportedRecord struct {
+	*record.LogRecord
+
+	service string
+}
+
+// attributeOf returns the text of an attribute.
+func attributeOf(all []*common.KeyValue, key string) string {
+	for _, a := range all {
+		if a.GetKey() == key {
+			return a.GetValue().GetStringValue()
+		}
+	}
+	return ""
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -32,13 +55,31 @@ func newReceiver(t *testing.T) *receiver {
 	r := &receiver{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
-		var export collector.ExportTraceServiceRequest
-		if err != nil || proto.Unmarshal(body, &export) != nil {
-			http.Error(w, "no spans", http.StatusBadRequest)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		if request.URL.Path == "/v1/logs" {
+			var export logs.ExportLogsServiceRequest
+			if err := proto.Unmarshal(body, &export); err != nil {
+				t.Error(err)
+			}
+			for _, resource := range export.GetResourceLogs() {
+				for _, scope := range resource.GetScopeLogs() {
+					for _, one := range scope.GetLogRecords() {
+						r.logs = append(r.logs, exportedRecord{one, attributeOf(resource.GetResource().GetAttributes(), "service.name")})
+					}
+				}
+			}
+			return
+		}
+		var export collector.ExportTraceServiceRequest
+		if proto.Unmarshal(body, &export) != nil {
+			http.Error(w, "no spans", http.StatusBadRequest)
+			return
+		}
 		for _, resource := range export.GetResourceSpans() {
 			for _, scope := range resource.GetScopeSpans() {
 				r.spans = append(r.spans, scope.GetSpans()...)
@@ -59,6 +100,99 @@ func (r *receiver) find(name string, kind span.Span_SpanKind) *span.Span {
 		}
 	}
 	return nil
+}
+
+// logged returns the first record with a message, or nil.
+func (r *receiver) logged(message string) *exportedRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.logs {
+		if r.logs[i].GetBody().GetStringValue() == message {
+			return &r.logs[i]
+		}
+	}
+	return nil
+}
+
+func TestServe_ExportsItsLogWithTheTracesOfRequests(t *testing.T) {
+	r := newReceiver(t)
+	greeter := newGreeter()
+	works := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return greeter }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil || bytes.Contains(body, []byte(`"prompts/get"`)) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		request.Body = io.NopCloser(bytes.NewReader(body))
+		works.ServeHTTP(w, request)
+	}))
+	t.Cleanup(web.Close)
+	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf("team \"greeters\" {\n  upstream \"web\" { url = %q }\n}\n", web.URL)}),
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_BLRP_SCHEDULE_DELAY=50")
+	eventually(t, "the upstream is listed", func() bool { return p.list(t, "").names() != "" })
+	const trace = "0123456789abcdef0123456789abcdef"
+	meta := modernMeta[:len(modernMeta)-1] + `,"traceparent":"00-` + trace + `-00f067aa0ba902b7-01"}`
+	response := p.postMeta(t, meta, "prompts/get", "web.hello", `{"name":"web.hello","arguments":{"who":"you"}}`, "")
+	_ = response.Body.Close()
+	eventually(t, "record and span at the receiver", func() bool {
+		return r.logged("upstream unavailable") != nil && r.find("prompts/get web.hello", span.Span_SPAN_KIND_SERVER) != nil
+	})
+	failed, request := r.logged("upstream unavailable"), r.find("prompts/get web.hello", span.Span_SPAN_KIND_SERVER)
+	if got := hex.EncodeToString(failed.GetTraceId()); got != trace || !bytes.Equal(failed.GetSpanId(), request.GetSpanId()) {
+		t.Errorf("the record has the trace %s and span %x, want %s and %x", got, failed.GetSpanId(), trace, request.GetSpanId())
+	}
+	if failed.service != "promptweir" || failed.GetSeverityText() != "WARN" || attributeOf(failed.GetAttributes(), "upstream") != "web" ||
+		attributeOf(failed.GetAttributes(), "reason") != "bad_response" {
+		t.Errorf("got %+v", failed)
+	}
+	if local := p.logged(); !strings.Contains(local, `"msg":"upstream unavailable"`) || !strings.Contains(local, `"trace_id":"`+trace+`"`) {
+		t.Errorf("standard error has %s", local)
+	}
+	if exit := p.stop(t); exit != 0 {
+		t.Errorf("exit code %d", exit)
+	}
+	for _, message := range []string{"starting", "listening", "upstream connected", "stopped"} { // the last one as well
+		if one := r.logged(message); one == nil || len(one.GetTraceId()) > 0 {
+			t.Errorf("%s: %+v", message, one)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.logs {
+		if one.GetSeverityNumber() < record.SeverityNumber_SEVERITY_NUMBER_INFO {
+			t.Errorf("a record below --log-level is exported: %+v", one)
+		}
+	}
+}
+
+func TestServe_ExportsNoLogWhereTheVariablesSaySo(t *testing.T) {
+	for _, variable := range []string{"OTEL_LOGS_EXPORTER=none", "OTEL_SDK_DISABLED=true"} {
+		r := newReceiver(t)
+		p := serve(t, configure(t, map[string]string{}), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, variable)
+		if exit := p.stop(t); exit != 0 {
+			t.Errorf("%s: exit code %d", variable, exit)
+		}
+		if len(r.logs) > 0 || !strings.Contains(p.logged(), "stopped") {
+			t.Errorf("%s: %d records are exported", variable, len(r.logs))
+		}
+	}
+}
+
+// A collector that is down is said on standard error. If that were exported as well, it would be said for ever.
+func TestServe_SaysLocallyThatNothingIsExported(t *testing.T) {
+	r := newReceiver(t)
+	r.Close()
+	p := serve(t, configure(t, map[string]string{}), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none",
+		"OTEL_BLRP_SCHEDULE_DELAY=1")
+	eventually(t, "the failure is logged", func() bool { return strings.Contains(p.logged(), "telemetry not exported") })
+	if exit := p.stop(t); exit != 0 {
+		t.Errorf("exit code %d", exit)
+	}
+	records, failures := strings.Count(p.logged(), "\n"), strings.Count(p.logged(), "telemetry not exported")
+	if failures > records-failures {
+		t.Errorf("%d records that nothing is exported, for %d others:\n%s", failures, records-failures, p.logged())
+	}
 }
 
 func TestServe_OneRequestIsOneTrace(t *testing.T) {
