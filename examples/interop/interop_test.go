@@ -6,8 +6,8 @@
 // line and in a browser. (The gateway's own tests use the Go SDK's client at every revision.) A certified OpenID provider from npm
 // issues tokens, and the TypeScript SDK discovers it.
 //
-// The package also runs the official conformance suite against both sides, opens the admin page in a browser, and puts nginx in
-// front of servers. It needs Node 22.19 or later, npm ci in this folder, Chromium and nginx.
+// The package also runs the official conformance suite against both sides, opens the admin page in a browser, puts nginx in front of
+// servers, and sends telemetry to an OpenTelemetry collector. It needs Node 22.19 or later, npm ci in this folder, Chromium and nginx.
 package interop_test
 
 import (
@@ -244,11 +244,17 @@ func configure(t *testing.T, pageSize int, upstreams ...string) string {
 // buildMcpgo builds the client in mcpgo, which is a module of its own, and returns the program's path.
 func buildMcpgo(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "mcpgo")
+	return buildModule(t, "mcpgo")
+}
+
+// buildModule builds the program of the module in a folder, and returns its path.
+func buildModule(t *testing.T, folder string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), folder)
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
-	cmd.Dir = "mcpgo"
+	cmd.Dir = folder
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build in mcpgo: %v\n%s", err, out)
+		t.Fatalf("go build in %s: %v\n%s", folder, err, out)
 	}
 	return program
 }

@@ -123,7 +123,13 @@ func Start(tb testing.TB, dir, name string, args ...string) *Process {
 // Attr returns the value of an attribute in the process's log, in slog's text format, once it is logged.
 func (p *Process) Attr(tb testing.TB, name string) string {
 	tb.Helper()
-	pattern := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `="?([^"\s]+)"?(\s.*)?\n`)
+	return p.Logged(tb, `\b`+regexp.QuoteMeta(name)+`="?([^"\s]+)"?(\s.*)?\n`)
+}
+
+// Logged returns what the first group of a pattern matches in the process's log, once anything matches.
+func (p *Process) Logged(tb testing.TB, expression string) string {
+	tb.Helper()
+	pattern := regexp.MustCompile(expression)
 	timeout := time.After(startup)
 	for {
 		text, grown := p.log.read()
@@ -133,7 +139,7 @@ func (p *Process) Attr(tb testing.TB, name string) string {
 		select {
 		case <-grown:
 		case <-timeout:
-			tb.Fatalf("no %s= in the log after %s:\n%s", name, startup, text)
+			tb.Fatalf("nothing in the log matches %s after %s:\n%s", expression, startup, text)
 		}
 	}
 }
