@@ -39,9 +39,10 @@ matrix: ## print which clients and upstreams, of all revisions and transports, w
 manifests: ## render the manifests of examples/kubernetes, decode them strictly, and run a gateway with what they mount
 	go -C examples/kubernetes test -count=1 ./...
 
-interop: ## test with other clients and servers and the MCP conformance suite; needs Node 22.19 or later, Chromium and nginx
+interop: ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, nginx and promtool
 	cd examples/interop && npm ci --ignore-scripts
 	go test -tags interop -v -count=1 -timeout 5m ./examples/interop/...
+	go test -tags interop -v -count=1 -run PassPromtool ./cmd/promptweir
 
 lint: ## run the linters, with the import rules of .golangci.yml
 	$(TOOL) golangci-lint run

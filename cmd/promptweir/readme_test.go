@@ -133,7 +133,7 @@ func flagCell(f *pflag.Flag) string {
 
 // Some metrics appear with an event only. The second check finds those whose event the test does not cause.
 func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
-	want := eventfulMetrics(t)
+	want := parseMetrics(eventfulPage(t))
 	got := map[string][]string{}
 	for cell, cells := range readTables(t)["Metrics"] {
 		labels := quoted(cells[1])
@@ -147,13 +147,13 @@ func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool {
 			return strings.HasPrefix(name, strings.ReplaceAll(instrument, ".", "_"))
 		}) {
-			t.Errorf("no metric of the instrument %s: let eventfulMetrics cause it", instrument)
+			t.Errorf("no metric of the instrument %s: let eventfulPage cause it", instrument)
 		}
 	}
 }
 
-// eventfulMetrics returns the metrics of a gateway, with their labels, after events that make every instrument record.
-func eventfulMetrics(t *testing.T) map[string][]string {
+// eventfulPage returns the metrics page of a gateway after events that make every instrument record.
+func eventfulPage(t *testing.T) (text string) {
 	t.Helper()
 	greeter := newGreeter()
 	works := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return greeter }, nil)
@@ -204,12 +204,11 @@ team "greeters" {
 	if err := os.WriteFile(filepath.Join(folder, "hide.hcl"), hide, 0o600); err != nil { // a change that the stream is told of
 		t.Fatal(err)
 	}
-	var text string
 	eventually(t, "the change is announced", func() bool {
 		_, text = p.page(t, "/metrics")
 		return strings.Contains(text, "promptweir_notification_duration_seconds_count")
 	})
-	return parseMetrics(text)
+	return text
 }
 
 // parseMetrics returns the labels of each metric of the gateway's own, in Prometheus' text format.

@@ -1,0 +1,18 @@
+//go:build interop
+
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Prometheus' own linter has no objection to the names, units and types of what a gateway serves after all kinds of events.
+func TestMetrics_PassPromtool(t *testing.T) {
+	check := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(eventfulPage(t))
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics: %v (it is in Debian's package prometheus)\n%s", err, out)
+	}
+}
