@@ -36,8 +36,9 @@ matrix: ## print which clients and upstreams, of all revisions and transports, w
 	@go test -count=1 -v -run TestMatrix_AllClientsWithAllUpstreams ./gateway/transport >bin/matrix.txt || { cat bin/matrix.txt; exit 1; }
 	@grep -vE '^ *(===|---|PASS|ok)' bin/matrix.txt
 
-manifests: ## render the manifests of examples/kubernetes, decode them strictly, and run a gateway with what they mount
+manifests: ## test the manifests, dashboard and alert rules in examples, with gateways and Prometheus, which it needs
 	go -C examples/kubernetes test -count=1 ./...
+	go -C examples/grafana test -count=1 ./...
 
 interop: ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, nginx and promtool
 	cd examples/interop && npm ci --ignore-scripts

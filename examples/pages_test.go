@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
@@ -48,6 +49,46 @@ func TestPages_LinksLeadSomewhere(t *testing.T) {
 	}
 	if followed == 0 {
 		t.Error("no page has a relative link")
+	}
+}
+
+// Alertmanager sends its readers to the handbook, where each alert has a section, and no other section claims to be about one.
+func TestAlerts_HaveASectionInTheHandbook(t *testing.T) {
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Labels      map[string]string `yaml:"labels"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.Unmarshal([]byte(text(t, "grafana/rules.yaml")), &rules); err != nil || len(rules.Groups) == 0 {
+		t.Fatalf("rules.yaml: %v, with %d groups", err, len(rules.Groups))
+	}
+	page := filepath.Join("..", "cmd", "promptweir", "ALERTS.md")
+	handbook := text(t, page)
+	var want, got []string
+	for _, rule := range rules.Groups[0].Rules {
+		want = append(want, rule.Alert)
+		target, onHost := strings.CutPrefix(rule.Annotations["runbook_url"], "https://github.com/promptweir/promptweir/blob/main/")
+		file, anchor, _ := strings.Cut(target, "#")
+		if path := filepath.Join("..", filepath.FromSlash(file)); !onHost || path != page || !slices.Contains(anchors(t, page), anchor) {
+			t.Errorf("%s leads to %s, which does not exist", rule.Alert, rule.Annotations["runbook_url"])
+		}
+		if severity := strings.ToUpper(rule.Labels["severity"][:1]) + rule.Labels["severity"][1:]; !strings.Contains(handbook, "\n## "+rule.Alert+"\n\n*"+severity+".* ") {
+			t.Errorf("the section of %s does not begin with its severity, %s", rule.Alert, severity)
+		}
+	}
+	for _, match := range heading.FindAllStringSubmatch(handbook, -1) {
+		if strings.HasPrefix(match[1], "Promptweir") {
+			got = append(got, match[1])
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("alerts (-rules +handbook):\n%s", diff)
 	}
 }
 

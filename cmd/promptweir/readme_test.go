@@ -24,13 +24,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// table is a table of README.md by its rows' first cells.
+// table is a table of a page by its rows' first cells.
 type table map[string][]string
 
 // readTables returns the tables of README.md by their headings. A heading with several tables has them joined.
 func readTables(t *testing.T) map[string]table {
 	t.Helper()
-	content, err := os.ReadFile("README.md")
+	return readTablesOf(t, "README.md")
+}
+
+func readTablesOf(t *testing.T, page string) map[string]table {
+	t.Helper()
+	content, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +46,7 @@ func readTables(t *testing.T) map[string]table {
 		for line := range strings.Lines(text) {
 			if cells := cellsOf(line); len(cells) > 1 && strings.HasPrefix(cells[0], "`") {
 				if rows[cells[0]] != nil {
-					t.Errorf("README, %s: %s has two rows", heading, cells[0])
+					t.Errorf("%s, %s: %s has two rows", page, heading, cells[0])
 				}
 				rows[cells[0]] = cells[1:]
 			}
@@ -291,15 +296,7 @@ func TestReadme_HasEveryReason(t *testing.T) {
 }
 
 func TestReadme_HasEveryErrorInTheLog(t *testing.T) {
-	logged := map[string]bool{}
-	for _, call := range nodes[*ast.CallExpr](t) {
-		for _, arg := range call.Args {
-			message, ok := literal(arg)
-			if method := called(call); ok && slices.Contains([]string{"ErrorContext", "Warn", "WarnContext"}, method) {
-				logged[message] = logged[message] || method == "ErrorContext"
-			}
-		}
-	}
+	logged := loggedMessages(t)
 	messages := readTables(t)["Logs"].names()
 	for _, message := range messages {
 		if _, ok := logged[message]; !ok {
@@ -311,6 +308,35 @@ func TestReadme_HasEveryErrorInTheLog(t *testing.T) {
 			t.Errorf("README lacks the error %q", message)
 		}
 	}
+}
+
+// The page tells which of them are worth an alert; some of these are warnings that need no row in the README.
+func TestAlerts_AreAboutMessagesThatAreLogged(t *testing.T) {
+	logged := loggedMessages(t)
+	messages := readTablesOf(t, "ALERTS.md")["Log messages"].names()
+	for _, message := range messages {
+		if _, ok := logged[message]; !ok {
+			t.Errorf("ALERTS.md has the log message %q, which the code does not log as a warning or an error", message)
+		}
+	}
+	if len(messages) == 0 {
+		t.Error("ALERTS.md has no log messages")
+	}
+}
+
+// loggedMessages returns the warnings and errors that the code logs, and which of them are errors.
+func loggedMessages(t *testing.T) map[string]bool {
+	t.Helper()
+	logged := map[string]bool{}
+	for _, call := range nodes[*ast.CallExpr](t) {
+		for _, arg := range call.Args {
+			message, ok := literal(arg)
+			if method := called(call); ok && slices.Contains([]string{"ErrorContext", "Warn", "WarnContext"}, method) {
+				logged[message] = logged[message] || method == "ErrorContext"
+			}
+		}
+	}
+	return logged
 }
 
 func TestReadme_HasEveryVariable(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -150,5 +152,27 @@ func TestBase_HasWhatEveryGatewayNeeds(t *testing.T) {
 	}
 	if len(objects) != 6 {
 		t.Errorf("the base has %d objects, want these, a Deployment and two Services", len(objects))
+	}
+}
+
+// The page about the alert rules has a command that makes a manifest of them.
+func TestGrafana_RulesAreAPrometheusRule(t *testing.T) {
+	readme, err := os.ReadFile("../grafana/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`(?s)\{ printf .*?rules\.yaml; \}`).Find(readme)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", string(command))
+	cmd.Dir = "../grafana"
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if groups := only[*monitoring.PrometheusRule](t, objects).Spec.Groups; len(groups) != 1 || len(groups[0].Rules) == 0 {
+		t.Errorf("the PrometheusRule has %d groups, want one with rules", len(groups))
 	}
 }
