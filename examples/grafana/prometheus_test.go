@@ -26,6 +26,18 @@ func TestRules_PassPromtool(t *testing.T) {
 	}
 }
 
+// examples/compose mounts the rules beside the configuration.
+func TestCompose_PrometheusTakesItsConfiguration(t *testing.T) {
+	folder := t.TempDir()
+	for to, from := range map[string]string{"prometheus.yml": "../compose/prometheus.yaml", "rules.yaml": "rules.yaml"} {
+		check(t, os.WriteFile(filepath.Join(folder, to), []byte(read(t, from)), 0o600))
+	}
+	cmd := exec.CommandContext(t.Context(), "promtool", "check", "config", filepath.Join(folder, "prometheus.yml"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool check config: %v\n%s", err, out)
+	}
+}
+
 // prometheus is a real one that scrapes twice a second.
 type prometheus struct {
 	url     string
