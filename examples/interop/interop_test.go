@@ -6,8 +6,9 @@
 // line and in a browser. (The gateway's own tests use the Go SDK's client at every revision.) A certified OpenID provider from npm
 // issues tokens, and the TypeScript SDK discovers it.
 //
-// The package also runs the official conformance suite against both sides, opens the admin page in a browser, puts nginx in front of
-// servers, and sends telemetry to an OpenTelemetry collector. It needs Node 22.19 or later, npm ci in this folder, Chromium and nginx.
+// The package also runs the official conformance suite against both sides, opens the admin page in a browser, puts HAProxy and nginx
+// in front of gateways and servers, and sends telemetry to an OpenTelemetry collector. It needs Node 22.19 or later, npm ci in this
+// folder, Chromium, HAProxy and nginx.
 package interop_test
 
 import (

@@ -97,16 +97,12 @@ func TestNginx_RefusalsAreExplained(t *testing.T) {
 // startNginx runs an nginx with the certificate in a folder, and returns the addresses of its three servers.
 func startNginx(t *testing.T, dir string) (secured, mutual, plain string) {
 	t.Helper()
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		program = "/usr/sbin/nginx" // which is not in the PATH of all users
-	}
 	secured, mutual, plain = unused(t), unused(t), unused(t)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, fmt.Appendf(nil, nginxSettings, dir, secured, mutual, plain, unused(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	proxy := exec.CommandContext(t.Context(), program, "-e", filepath.Join(dir, "error.log"), "-c", file)
+	proxy := exec.CommandContext(t.Context(), proxyProgram("nginx"), "-e", filepath.Join(dir, "error.log"), "-c", file)
 	var said strings.Builder
 	proxy.Stdout, proxy.Stderr = &said, &said
 	if err := proxy.Start(); err != nil {
