@@ -114,7 +114,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
 		}
-		handling.Shared, carrying.Replicas = g.cluster, g.cluster
+		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)
 	g.transport = transport.New(g.publisher, g.requests, carrying)

@@ -4,6 +4,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -221,4 +222,147 @@ func TestLogLevel_HoldsAtAllReplicas(t *testing.T) {
 			upstreamtest.Eventually(t, "the level holds", func() bool { return relayed(s) == (level != "error") })
 		}
 	}
+}
+
+// awaitHearing waits until each replica hears what the others send: a subscription is made after the store is here.
+func awaitHearing(t *testing.T, store *clustertest.Store, replicas int) {
+	t.Helper()
+	upstreamtest.Eventually(t, "the replicas listen", func() bool {
+		return strings.Count(store.Command("PUBSUB", "CHANNELS", "promptweir:to:*"), "promptweir:to:") == replicas+1
+	})
+}
+
+func TestReply_FindsItsRequestAtAnotherReplica(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation, gatewaytest.FormElicitation)
+	replicas := serveReplicas(t, store, 3, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
+	awaitHearing(t, store, 3)
+	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
+		c := replicas[0].LegacyWith(revision, "", `{"elicitation":{}}`)
+		stream := c.GetStream("7", gatewaytest.GetParams("up.ask"))
+		at(replicas[1], c).Reply(stream.WantElicitation(revision), `{"action":"accept","content":{"name":"ann"}}`)
+		id := stream.WantElicitation(revision)
+		// Neither another session's reply nor a second one counts.
+		replicas[1].LegacyWith(revision, "", `{"elicitation":{}}`).Reply(id, `{"action":"accept","content":{"name":"eve"}}`)
+		refusal := `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-1,"message":"not now"}}`
+		gatewaytest.Send(t, http.MethodPost, replicas[2].URL, refusal, c.Headers).Want(t, http.StatusAccepted)
+		if data := stream.Next().Data; !strings.Contains(data, "ann") || !strings.Contains(data, "not now") || strings.Contains(data, "eve") {
+			t.Errorf("result %s, want both replies", data)
+		}
+		stream.WantEnd()
+	}
+}
+
+func TestCancel_FindsItsRequestAtAnotherReplica(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
+	awaitHearing(t, store, 2)
+	c := replicas[0].LegacyWith("2025-06-18", "", `{"elicitation":{}}`)
+	stream := c.GetStream("7", gatewaytest.GetParams("up.ask"))
+	stream.WantElicitation("2025-06-18")
+	gatewaytest.Send(t, http.MethodPost, replicas[1].URL,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"enough"}}`, c.Headers).Want(t, http.StatusAccepted)
+	upstreamtest.Eventually(t, "the server's get has ended", func() bool { return p.AbandonedGets() == 1 })
+}
+
+func TestHTTPSSE_PostsReachTheStreamFromAnyReplica(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	replicas := serveReplicas(t, store, 3, "gateway { %CLUSTER% }\nauth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
+		gatewaytest.Team("a", `"user:ann", "user:bob"`, "", p.Peer))
+	awaitHearing(t, store, 3)
+	c := replicas[0].SSE("ann")
+	opened, n := c.Endpoint, 0
+	elsewhere := func() { // the next replica's endpoint
+		n++
+		c.Endpoint = strings.Replace(opened, strings.TrimSuffix(replicas[0].SSEURL(), "/sse"), strings.TrimSuffix(replicas[n%3].SSEURL(), "/sse"), 1)
+	}
+	request := func(id, method, params string) {
+		t.Helper()
+		elsewhere()
+		c.Request(id, method, params)
+	}
+	request("1", "initialize", `"protocolVersion":"2024-11-05","capabilities":{"elicitation":{}},"clientInfo":{"name":"test","version":"1"}`)
+	c.WantMessage(`"id":1`)
+	elsewhere()
+	c.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	request("2", "prompts/get", `"name":"up.ask"`)
+	asked := c.WantMessage(`"elicitation/create"`)
+	_, id, _ := strings.Cut(asked, `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	elsewhere()
+	c.Post(`{"jsonrpc":"2.0","id":"` + id + `","result":{"action":"accept","content":{"name":"x"}}}`)
+	c.WantMessage(`"id":2`, `"messages"`)
+	for i := range 10 { // in order
+		request(strconv.Itoa(i), "ping", "")
+	}
+	for i := range 10 {
+		c.WantMessage(`"id":` + strconv.Itoa(i))
+	}
+	// For another principal, and after its end, the session does not exist, whichever replica is asked.
+	ping := `{"jsonrpc":"2.0","id":9,"method":"ping"}`
+	for range 3 {
+		elsewhere()
+		gatewaytest.Send(t, http.MethodPost, c.Endpoint, ping, gatewaytest.Bearer("bob")).Want(t, http.StatusNotFound, "Session not found")
+	}
+	c.Close()
+	for range 3 {
+		elsewhere()
+		upstreamtest.Eventually(t, "the session is over", func() bool {
+			return gatewaytest.Send(t, http.MethodPost, c.Endpoint, ping, gatewaytest.Bearer("ann")).Status == http.StatusNotFound
+		})
+	}
+}
+
+// resuming returns the params of a get of up.ask that is repeated with a state and replies.
+func resuming(state, replies string) string {
+	return `{"name":"up.ask","requestState":"` + state + `","inputResponses":` + replies + `}`
+}
+
+func TestParked_ResumesFromAnyReplica(t *testing.T) {
+	store := clustertest.Start(t)
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation, gatewaytest.RootsRequest)
+	text := "gateway { %CLUSTER% }\nauth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n" +
+		gatewaytest.Team("a", `"user:ann", "user:bob"`, "", p.Peer)
+	replicas := serveReplicas(t, store, 3, text)
+	awaitHearing(t, store, 3)
+	call := func(i int, who, params string) gatewaytest.Response {
+		return replicas[i].ModernWith(who, `{"elicitation":{},"roots":{}}`)("prompts/get", params)
+	}
+	const accepted = `{"action":"accept","content":{"name":"\u0041"}}`
+	refused := []string{`"code":-32602`, `"reason":"state"`, "repeat the get"}
+	first := call(0, "ann", gatewaytest.GetParams("up.ask"))
+	state, replies := first.RequestState(t), first.InputResponses(t, accepted)
+	call(1, "bob", resuming(state, replies)).Want(t, 200, refused...)
+	call(1, "ann", resuming(state, `{"1":"text"}`)).Want(t, 200, "must be an object")
+	again := call(1, "ann", resuming(state, `{}`)) // without the reply, it is asked for again
+	again.Want(t, 200, `"resultType":"input_required"`, `"method":"elicitation/create"`, `"x":2.50`)
+	call(2, "ann", resuming(state, replies)).Want(t, 200, refused...) // once
+	second := call(2, "ann", resuming(again.RequestState(t), again.InputResponses(t, accepted)))
+	second.Want(t, 200, `"resultType":"input_required"`, `"method":"roots/list"`)
+	last := call(1, "ann", resuming(second.RequestState(t), second.InputResponses(t, `{"roots":[]}`)))
+	last.Want(t, 200, `"resultType":"complete"`, `\\u0041`, `roots`)
+	gatewaytest.CheckSchema(t, gatewaytest.Latest, "prompts/get", last.Body)
+	if n := len(p.Calls("prompts/get")); n != 1 {
+		t.Errorf("the server received %d gets, want one", n)
+	}
+
+	// A replica that has ended has taken its gets with it.
+	first = call(0, "ann", gatewaytest.GetParams("up.ask"))
+	second = call(1, "ann", resuming(first.RequestState(t), first.InputResponses(t, accepted)))
+	replicas[0].Stop()
+	call(1, "ann", resuming(second.RequestState(t), second.InputResponses(t, `{"roots":[]}`))).Want(t, 200, refused...)
+}
+
+// Without the store, a client that comes back to the replica that asked is served, and at another one gets the error of today.
+func TestParked_WithoutTheStore(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
+	call := func(i int, params string) gatewaytest.Response {
+		return replicas[i].ModernWith("", `{"elicitation":{}}`)("prompts/get", params)
+	}
+	first := call(0, gatewaytest.GetParams("up.ask"))
+	store.Kill()
+	awaitStore(t, false, replicas...)
+	retry := resuming(first.RequestState(t), first.InputResponses(t, `{"action":"decline"}`))
+	call(1, retry).Want(t, 200, `"code":-32602`, `"reason":"state"`)
+	call(0, retry).Want(t, 200, `"resultType":"complete"`, "decline")
 }

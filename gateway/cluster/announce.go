@@ -51,7 +51,7 @@ func (s *Store) Hear(topic string, heard func(message []byte)) {
 		s.announced.heard = map[string]func([]byte){}
 	}
 	s.announced.heard[topic] = heard
-	s.keys.Store(newKeys(s.keys.Load().sealer, s.topics()))
+	s.storeKeys(s.keys.Load().sealer)
 }
 
 func (s *Store) topics() (topics []string) {

@@ -3,7 +3,8 @@
 //	requests ── Take: one script ───────────────▶ ┌───────┐ ◀── another replica
 //	        ◀─ counted, or how long to wait ───── │ store │ ──▶ hears what is announced
 //	         ── release, if it held a place ────▶ │       │
-//	transport ── Announce: to all replicas ─────▶ └───────┘
+//	transport ── Announce: to all replicas ─────▶ │       │ ──▶ serves what it is asked
+//	         ── Ask, Tell: one replica ─────────▶ └───────┘
 //
 // The store is any server that speaks the Redis protocol, alone, behind Sentinels or as a Redis Cluster. Replicas are those with
 // the same store and the same cursor keys.
@@ -16,6 +17,7 @@
 //   - While the store is away, each replica does what it would do alone. The log has one line when that begins and one when it
 //     ends.
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it.
+//   - A message to another replica arrives at most once. Whoever asks one that is gone knows within 50 ms.
 //   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most.
 //
 // # Why valkey-go
@@ -24,5 +26,5 @@
 // goroutines ask for over a few connections without waiting for one another, and heeds a context's deadline while it waits for a
 // response. It needs no module beside golang.org/x/sys, where go-redis needs two more and makes a binary 2 MB larger.
 //
-// Reading order: store.go, probe.go, keys.go, limits.go, leases.go, announce.go
+// Reading order: store.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go
 package cluster

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/promptweir/promptweir/config"
@@ -24,13 +25,22 @@ type keys struct {
 	// probe is the key that probes write.
 	probe  string
 	topics map[string]topic
+	// fleet names what is shared by all replicas, by each cursor key; messages seals what they send each other.
+	fleet    []*seal.MAC
+	messages *seal.Box
+
+	// replaced ends when other keys have taken the place of these.
+	replaced context.Context //nolint:containedctx // it is a mark that others wait for
+	replace  context.CancelFunc
 }
 
 func newKeys(sealer *seal.Sealer, topics []string) *keys {
 	k := &keys{
 		sealer: sealer, principal: sealer.MAC(principalPurpose), limits: sealer.MAC(limitPurpose),
 		probe: "promptweir:probe:" + hash(sealer.MAC(fleetPurpose), "probe"), topics: map[string]topic{},
+		fleet: sealer.MACs(fleetPurpose), messages: sealer.For("cluster message"),
 	}
+	k.replaced, k.replace = context.WithCancel(context.Background())
 	for _, name := range topics {
 		k.topics[name] = newTopic(sealer, name)
 	}

@@ -45,6 +45,7 @@ type Store struct {
 
 	leases    leases
 	announced announcements
+	messages  messages
 
 	mu   sync.Mutex    // guards used
 	used chan struct{} // closed when the store is here again
@@ -71,7 +72,7 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 	}
 	s := &Store{
 		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), lost: make(chan struct{}, 1),
-		used: make(chan struct{}),
+		used: make(chan struct{}), messages: newMessages(),
 	}
 	s.state.Store(&State{Since: time.Now()})
 	s.SetKeys(sealer)
@@ -108,7 +109,13 @@ func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
 // SetKeys has the store derive its keys from the cursor keys of a new configuration. It does nothing if they are the same.
 func (s *Store) SetKeys(sealer *seal.Sealer) {
 	if now := s.keys.Load(); now == nil || now.sealer != sealer {
-		s.keys.Store(newKeys(sealer, s.topics()))
+		s.storeKeys(sealer)
+	}
+}
+
+func (s *Store) storeKeys(sealer *seal.Sealer) {
+	if before := s.keys.Swap(newKeys(sealer, s.topics())); before != nil {
+		before.replace()
 	}
 }
 
@@ -121,6 +128,7 @@ func (s *Store) Run(ctx context.Context) error {
 	group.Go(func() error { s.keep(ctx); return nil })
 	group.Go(func() error { s.renewLeases(ctx); return nil })
 	group.Go(func() error { s.hear(ctx); return nil })
+	group.Go(func() error { s.listen(ctx); return nil })
 	return group.Wait()
 }
 

@@ -22,7 +22,7 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	}
 	switch {
 	case c.parked != "": // the client has come back with its replies
-		c.outcome, err = h.parked.resume(ctx, r, c.parked)
+		c.outcome, err = h.resume(ctx, r, c.parked)
 	case !r.Modern(): // a modern upstream may require input, and is then called again with the client's replies
 		relay := r.upstreamRelay(ctx)
 		for round, again := 0, true; again; round++ {

@@ -30,6 +30,8 @@ type Options struct {
 	Audit *audit.Log
 	// Shared counts requests over all replicas; nil where there are none.
 	Shared SharedLimits
+	// Replicas are those of the gateway; nil where it is alone.
+	Replicas Replicas
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -47,6 +49,8 @@ type Handler struct {
 	audit   *audit.Log // nil where nothing is recorded
 	gets    promptGets
 	clients *clientsSeen
+	// replicas is nil where the gateway is alone.
+	replicas Replicas
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
@@ -55,10 +59,16 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 		opts.Memory = memory.New(0)
 	}
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
-	return &Handler{
+	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), memory: opts.Memory, audit: opts.Audit, clients: newClientsSeen(),
+		replicas: opts.Replicas,
 	}
+	if h.replicas != nil {
+		h.parked.replica = h.replicas.Name()
+		h.serveReplicas()
+	}
+	return h
 }
 
 // Close ends the parked gets, waits for them, and parks no more.
@@ -108,7 +118,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 // withhold gives back what a response holds that the client does not get.
 func (h *Handler) withhold(r *Request, out *Response) {
 	out.held.Release()
-	h.parked.abandon(out.parked, r.Caller.Principal.Key()) // the client gets no requestState to come back with
+	h.abandon(out.parked, r.Caller.Principal.Key()) // the client gets no requestState to come back with
 }
 
 // hold counts what the response holds until [Response.Release]. A small one fits into buffers that its connection has anyway.

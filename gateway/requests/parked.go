@@ -23,7 +23,7 @@ import (
 //	       ◀─ result ────────── await ◀── result ─────────
 //
 // The client's sealed requestState names the parked get. It can be used once, and only by the principal that was asked.
-// Another replica does not know the get.
+// Another replica hands the replies to the one that the get's name names (parked_elsewhere.go).
 
 const (
 	// maxParked bounds the gets that wait for their clients, and maxParkedEach those of one principal.
@@ -44,6 +44,8 @@ type outcome struct {
 
 // parked are the gets during which clients of the modern era may be asked for input. The zero value is ready.
 type parked struct {
+	// replica is part of the names; empty where there are no replicas.
+	replica string
 	running sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
@@ -199,6 +201,9 @@ func (g *parkedGet) detach() wire.Object {
 // park keeps a get for its client to come back to, for a time.
 func (p *parked) park(g *parkedGet, requests wire.Object) outcome {
 	name := rand.Text()
+	if p.replica != "" {
+		name += "." + p.replica
+	}
 	p.mu.Lock()
 	p.byName[name] = g
 	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandon(name, g.principal) })
@@ -236,15 +241,20 @@ func (p *parked) len() int {
 	return len(p.byName)
 }
 
-// resume hands the client's replies to the parked get with a name, and waits for it again.
-func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, error) {
-	replies := r.Params.Object(memberResponses)
+// checkReplies refuses replies that are no objects.
+func checkReplies(replies wire.Object) error {
 	for _, reply := range replies {
 		if reply.Value.Kind() != '{' {
-			return outcome{}, wire.NewError(wire.InvalidParams, "Invalid params: each of inputResponses must be an object")
+			return wire.NewError(wire.InvalidParams, "Invalid params: each of inputResponses must be an object")
 		}
 	}
-	g := p.take(name, r.Caller.Principal.Key())
+	return nil
+}
+
+// resume hands a client's replies, which were checked, to the parked get with a name, and waits for it again. What the server relays
+// goes to r.
+func (p *parked) resume(ctx context.Context, r *Request, name, principal string, replies wire.Object) (outcome, error) {
+	g := p.take(name, principal)
 	if g == nil {
 		return outcome{}, errState()
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"encoding/binary"
 	"time"
 )
@@ -11,6 +12,15 @@ type Replicas interface {
 	Announce(topic string, message []byte)
 	// Hear has a function called with what is announced under a topic, maybe more than once.
 	Hear(topic string, heard func(message []byte))
+
+	// Name returns that of this replica.
+	Name() string
+	// Tell sends a message to one replica, or to all others if to is empty. Nobody confirms that it arrives.
+	Tell(to, topic string, message []byte)
+	// Ask sends a message to one replica and returns its answer. An error means that there is none.
+	Ask(ctx context.Context, to, topic string, message []byte) (answer []byte, err error)
+	// Serve has a function called with what another replica sends under a topic, and returns the answer for one that asks.
+	Serve(topic string, f func(ctx context.Context, message []byte) (answer []byte))
 }
 
 // Topics of what replicas announce about sessions of Streamable HTTP. The level of log messages has one of its own, so that clients
@@ -22,9 +32,6 @@ const (
 
 // hearReplicas has this replica do what is done to a session at another one.
 func (t *Transport) hearReplicas() {
-	if t.replicas == nil {
-		return
-	}
 	t.replicas.Hear(topicEnded, func(message []byte) {
 		if id, expires, rest, ok := readSession(message); ok && len(rest) == 0 && expires.After(time.Now()) {
 			t.endHere(id, expires)

@@ -17,10 +17,11 @@
 //     Only its origin is checked before its body is read.
 //   - No state is kept for a client that a replica with the same keys would need. Tied to this process are: streams,
 //     connections, requests in flight and their cancellation, replies that a server request waits for, log levels, messages
-//     that wait for a session's stream, and which sessions have ended. Levels and ended sessions are announced to the replicas.
+//     that wait for a session's stream, and which sessions have ended. Levels and ended sessions are announced to the replicas, and
+//     replies, cancellations and posts passed on to the one that they are for.
 //   - A reply counts once, and only from the session that the server request was sent to.
 //   - After a reload, a stream goes on unless its caller is not accepted any more.
 //   - [Transport.Drain] ends streams in the way that their revision defines. Requests in flight are not affected.
 //
-// Reading order: transport.go, http.go, modern.go, legacy.go, batch.go, stdio.go, httpsse.go, connection.go, session.go, stream.go, stream_counts.go, relay.go, legacy_sessions.go, announced.go, session_slots.go, replies.go, in_flight.go, authenticate.go, expiry.go, cors.go, metadata.go, browser.go, message.go, event_stream.go, hijack.go, write.go
+// Reading order: transport.go, http.go, modern.go, legacy.go, batch.go, stdio.go, httpsse.go, connection.go, session.go, stream.go, stream_counts.go, relay.go, legacy_sessions.go, announced.go, elsewhere.go, session_slots.go, replies.go, in_flight.go, authenticate.go, expiry.go, cors.go, metadata.go, browser.go, message.go, event_stream.go, hijack.go, write.go
 package transport

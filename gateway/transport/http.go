@@ -125,7 +125,7 @@ func (x *exchange) receive() (incoming, bool) {
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
 		return incoming{}, false
 	}
-	in.header = x.r.Header
+	in.raw, in.header = body, x.r.Header
 	in.request.Client = x
 	return in, true
 }

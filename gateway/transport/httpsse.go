@@ -18,7 +18,7 @@ const (
 )
 
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream carries the others. It
-// exists on this replica only, for as long as the stream.
+// exists on this replica, to which others pass on what is posted to them, for as long as the stream.
 type sseSession struct {
 	*connection
 
@@ -35,9 +35,9 @@ type sseSessions struct {
 	all map[string]*sseSession
 }
 
-// add gives a session an id that cannot be guessed.
-func (s *sseSessions) add(session *sseSession) (id string) {
-	id = rand.Text()
+// add gives a session an id that cannot be guessed, and that names its replica if there are any.
+func (s *sseSessions) add(session *sseSession, replica string) (id string) {
+	id = named(rand.Text(), replica)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -92,7 +92,7 @@ func (x *exchange) serveSSEStream() {
 		connection: x.newConnection(caller), owner: caller.Principal.Key(), posts: make(chan incoming), over: make(chan struct{}),
 	}
 	s.legacyOnly, s.client = true, address(x.ClientAddress())
-	id := x.sseSessions.add(s)
+	id := x.sseSessions.add(s, x.replies.replica)
 	defer x.sseSessions.remove(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)
@@ -133,6 +133,17 @@ func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 	}
 }
 
+// take hands a message to the session, and reports whether it has been taken: not once the session is over, or ctx has ended.
+func (s *sseSession) take(ctx context.Context, in incoming) bool {
+	select {
+	case s.posts <- in:
+		return true
+	case <-s.over:
+	case <-ctx.Done():
+	}
+	return false
+}
+
 // writeEvents writes the messages for the client until there are no more. It gives up a client that does not read.
 func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	alive := time.NewTicker(keepAlive)
@@ -167,15 +178,19 @@ func (x *exchange) serveSSEPost() {
 	if !ok {
 		return
 	}
-	if s := x.sseSessions.find(x.r.URL.Query().Get(sseSessionKey)); s != nil && s.owner == caller.Principal.Key() {
-		select {
-		case s.posts <- in:
-			x.w.WriteHeader(http.StatusAccepted)
-			return
-		case <-s.over:
-		case <-x.r.Context().Done():
-			return
-		}
+	session, owner := x.r.URL.Query().Get(sseSessionKey), caller.Principal.Key()
+	var accepted bool
+	if s := x.sseSessions.find(session); s != nil {
+		accepted = s.owner == owner && s.take(x.r.Context(), in)
+	} else {
+		accepted = x.passPost(session, owner, in.raw)
+	}
+	if x.r.Context().Err() != nil {
+		return
+	}
+	if accepted {
+		x.w.WriteHeader(http.StatusAccepted)
+		return
 	}
 	x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: open a new stream"))
 }

@@ -62,12 +62,13 @@ func (c cancellable) end() {
 	delete(c.inFlight.cancels, c.key)
 }
 
-// cancel ends the context of a session's request, if it is in flight, for a reason.
-func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) {
+// cancel ends the context of a session's request, for a reason, and reports whether it is in flight.
+func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) bool {
 	f.mu.Lock()
 	cancel := f.cancels[requestKey{session, string(id)}]
 	f.mu.Unlock()
 	if cancel != nil {
 		cancel(reason)
 	}
+	return cancel != nil
 }

@@ -98,11 +98,15 @@ func errInFlight() *wire.Error {
 
 // session returns the driver's session for a sealed one. It cannot set its log level without [exchange.logLevelSetter].
 func (x *exchange) session(sealed *seal.Session) session {
-	return session{
+	s := session{
 		id: sealed.ID, inFlight: x.inFlight.of(sealed.ID), replies: &x.replies,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
 		logLevel: x.sessions.logLevel(sealed.ID),
 	}
+	if x.replicas != nil {
+		s.passOn = x.Transport
+	}
+	return s
 }
 
 func (x *exchange) logLevelSetter(sealed *seal.Session) func(level string) {

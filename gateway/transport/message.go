@@ -18,6 +18,8 @@ type incoming struct {
 	request *requests.Request
 	// batch holds the messages of a batch, each still to be read; nil for a single message.
 	batch []jsontext.Value
+	// raw is what was posted; nil over stdio.
+	raw []byte
 	// header is that of the HTTP request that brought it; nil over stdio.
 	header http.Header
 }

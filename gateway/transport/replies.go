@@ -15,9 +15,12 @@ import (
 const maxAwaited = 16
 
 // replies are those awaited from clients of the legacy era. A reply counts only from the session that the server request was
-// sent to, and once. Ids are random, so that a reply that reaches another replica matches nothing there. The zero value is
+// sent to, and once. Ids are random, so that a reply that reaches another replica matches nothing there, and is passed on. The zero value is
 // ready.
 type replies struct {
+	// replica is part of the ids, so that a reply can be passed on to it; empty where that cannot be needed.
+	replica string
+
 	mu      sync.Mutex // guards what follows
 	awaited map[sessionID]map[string]chan<- wire.Message
 	closed  bool
@@ -28,7 +31,7 @@ type replies struct {
 func (q *replies) request(
 	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
-	id, reply := rand.Text(), make(chan wire.Message, 1)
+	id, reply := named(rand.Text(), q.replica), make(chan wire.Message, 1)
 	if !q.add(session, id, reply) {
 		return nil, wire.NewError(wire.InternalError, "Too many requests to the client are waiting for a reply")
 	}
@@ -100,15 +103,18 @@ func (q *replies) len() int {
 	return n
 }
 
-// deliver passes a session's reply to whoever awaits it. One that nobody awaits is dropped.
-func (q *replies) deliver(session sessionID, m *wire.Message) {
+// deliver passes a session's reply to whoever awaits it, and reports whether somebody does.
+func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 	id, ok := wire.Text(m.ID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if reply := q.awaited[session][id]; ok && reply != nil {
-		delete(q.awaited[session], id)
-		reply <- *m
+	reply := q.awaited[session][id]
+	if !ok || reply == nil {
+		return false
 	}
+	delete(q.awaited[session], id)
+	reply <- *m
+	return true
 }
 
 // end stops waiting for a session's replies: it has ended.

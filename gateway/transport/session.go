@@ -17,6 +17,9 @@ type session struct {
 	inFlight *inFlight
 	replies  *replies
 
+	// passOn is set if another replica may have what a message is about.
+	passOn *Transport
+
 	// revision is empty before initialize.
 	revision string
 	// capabilities are those by which the client can be asked for input.
@@ -57,12 +60,16 @@ func (s *session) connect(request *requests.Request) {
 	}
 }
 
-// receive handles a notification, or a reply to a server request.
+// receive handles a notification, or a reply to a server request. What is not about this replica is passed on.
 func (s *session) receive(request *requests.Request) {
+	here := true
 	switch {
 	case request.Message.IsResponse():
-		s.replies.deliver(s.id, &request.Message)
+		here = s.replies.deliver(s.id, &request.Message)
 	case request.Message.Method == wire.Cancelled:
-		s.inFlight.cancel(s.id, request.Params.Get("requestId"), wire.ReadCancelled(request.Params))
+		here = s.inFlight.cancel(s.id, request.Params.Get("requestId"), wire.ReadCancelled(request.Params))
+	}
+	if !here && s.passOn != nil {
+		s.passOn.passOn(s.id, request)
 	}
 }

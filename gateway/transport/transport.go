@@ -79,7 +79,11 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 		publisher: publisher, requests: handler, memory: opts.Memory, places: opts.Places, audit: opts.Audit, logger: opts.Logger,
 		refused: refused, notified: notified, closing: make(chan struct{}), replicas: opts.Replicas,
 	}
-	t.hearReplicas()
+	if t.replicas != nil {
+		t.replies.replica = t.replicas.Name()
+		t.hearReplicas()
+		t.serveReplicas()
+	}
 	return t
 }
 

@@ -1,0 +1,341 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/valkey-io/valkey-go"
+)
+
+// Messages go to one replica or to all that are there, by pub/sub: what nobody hears is lost, and nothing is heard twice.
+//
+//	asks ── ask ────────▶ store ──▶ serves
+//	     ◀─ at work ──── (at once, and then every second)
+//	     ◀─ answer ─────
+//
+// A replica that does not say in time that it is at work is taken to be gone.
+
+const (
+	// workInterval is how often a replica says that it is at work, and goneAfter how long it may be silent.
+	workInterval, goneAfter = time.Second, 5 * time.Second
+	// maxServed bounds what a replica does for others at once. Further questions are not answered.
+	maxServed = 1000
+	// maxMessage bounds a message, in bytes: some servers cut off a subscriber for whom 32 MiB wait.
+	maxMessage = 16 << 20
+	// large is the size from which a message may take longer than others.
+	large = 128 << 10
+	// maxSeen bounds the ids that are remembered, so that a message that somebody has recorded is not carried out again.
+	maxSeen = 100_000
+)
+
+// ErrGone means that a replica did not answer, or has ended.
+var ErrGone = errors.New("the replica is gone")
+
+// kind says what a message is.
+type kind byte
+
+const (
+	kindTell   kind = iota // nobody answers
+	kindAsk                // carries a question
+	kindWork               // the question with this id is being worked on
+	kindAnswer             // carries the answer to the question with this id
+	kindCancel             // nobody needs the answer with this id any more
+)
+
+// messageID identifies a message, or the question that it is about.
+type messageID [16]byte
+
+// messages are those that are served and awaited. Make it with newMessages.
+type messages struct {
+	served map[string]func(ctx context.Context, message []byte) []byte // by topic; not written after Run has begun
+	seen   *lru.Cache[messageID, struct{}]
+	slots  chan struct{}
+	work   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	asked   map[messageID]chan envelope
+	working map[messageID]context.CancelFunc
+}
+
+func newMessages() messages {
+	seen, err := lru.New[messageID, struct{}](maxSeen)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return messages{
+		served: map[string]func(context.Context, []byte) []byte{}, seen: seen, slots: make(chan struct{}, maxServed),
+		asked: map[messageID]chan envelope{}, working: map[messageID]context.CancelFunc{},
+	}
+}
+
+// Name returns that of this replica: random, and another one after each start.
+func (s *Store) Name() string { return s.replica }
+
+// Serve has a function called, in a goroutine of its own, with each message that another replica sends under a topic. What it returns is the
+// answer, which is nil where the sender has not asked. Its context ends when nobody needs the answer any more. To be called before
+// [Store.Run].
+func (s *Store) Serve(topic string, f func(ctx context.Context, message []byte) (answer []byte)) {
+	s.messages.served[topic] = f
+}
+
+// Tell sends a message to a replica, or to all others if to is empty. Nobody confirms that it arrives.
+func (s *Store) Tell(to, topic string, message []byte) {
+	_ = s.publish(to, envelope{kind: kindTell, topic: topic, payload: message}) // as good as one that does not arrive
+}
+
+// Ask sends a message to a replica and returns its answer. An error is that of ctx, or means that there will be no answer; the message may
+// have arrived all the same.
+func (s *Store) Ask(ctx context.Context, to, topic string, message []byte) (answer []byte, err error) {
+	question := envelope{kind: kindAsk, id: newMessageID(), topic: topic, payload: message}
+	heard := make(chan envelope, 1)
+	s.messages.await(question.id, heard)
+	defer s.messages.forget(question.id)
+	if err := s.publish(to, question); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(patienceWith(&question))
+	defer timer.Stop()
+	for {
+		select {
+		case e := <-heard:
+			if e.kind == kindAnswer {
+				return e.payload, nil
+			}
+			timer.Reset(goneAfter)
+		case <-timer.C:
+			return nil, ErrGone
+		case <-ctx.Done():
+			_ = s.publish(to, envelope{kind: kindCancel, id: question.id}) // it finds out when it answers
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (m *messages) await(id messageID, heard chan envelope) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked[id] = heard
+}
+
+func (m *messages) forget(id messageID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.asked, id)
+}
+
+// publish sends an envelope to a replica, or to all.
+func (s *Store) publish(to string, e envelope) error {
+	here := s.here.Load()
+	if here == nil {
+		return ErrAway
+	}
+	if len(e.payload) > maxMessage {
+		return errors.New("the message is too large for the store")
+	}
+	e.from, e.to = s.replica, to
+	if e.kind == kindTell {
+		e.id = newMessageID()
+	}
+	keys := s.keys.Load()
+	sealed := keys.messages.Seal(e.encode())
+	ctx, cancel := context.WithTimeout(context.Background(), patienceWith(&e))
+	defer cancel()
+	err := here.client.Do(ctx, here.client.B().Publish().Channel(keys.channels(to)[0]).Message(sealed).Build()).Error()
+	if err == nil {
+		return nil
+	}
+	if len(e.payload) < large { // a large one may just take long
+		s.fail(here, err)
+	}
+	return ErrAway
+}
+
+// patienceWith gives a large message more time: 50 ms, and as much again for each 128 KiB.
+func patienceWith(e *envelope) time.Duration {
+	return patience * time.Duration(1+len(e.payload)/large)
+}
+
+// listen hears messages until ctx ends, and then waits for those that are being served.
+func (s *Store) listen(ctx context.Context) {
+	defer s.messages.work.Wait()
+	for here := s.awaitHere(ctx); here != nil; here = s.awaitHere(ctx) {
+		keys := s.keys.Load()
+		bound, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(keys.replaced, cancel)
+		channels := append(keys.channels(s.replica), keys.channels("")...)
+		err := here.client.Receive(bound, here.client.B().Subscribe().Channel(channels...).Build(), func(m valkey.PubSubMessage) {
+			s.receive(ctx, keys, m.Message)
+		})
+		stop()
+		cancel()
+		if err != nil && !sleep(ctx, minAway) {
+			return
+		}
+	}
+}
+
+// receive handles what was published. It does not block.
+func (s *Store) receive(ctx context.Context, keys *keys, sealed string) {
+	plain, err := keys.messages.Open(sealed)
+	if err != nil {
+		return // not a replica's
+	}
+	e, ok := decode(plain)
+	if !ok || e.from == s.replica || e.to != "" && e.to != s.replica { // one of these, if somebody else has published it again
+		return
+	}
+	switch e.kind {
+	case kindTell, kindAsk:
+		if known, _ := s.messages.seen.ContainsOrAdd(e.id, struct{}{}); !known {
+			s.serve(ctx, e)
+		}
+	case kindWork, kindAnswer:
+		s.messages.hear(e)
+	case kindCancel:
+		s.messages.cancel(e.id)
+	}
+}
+
+// serve has a message served, unless there are too many.
+func (s *Store) serve(ctx context.Context, e envelope) {
+	f := s.messages.served[e.topic]
+	if f == nil {
+		return // a later version's
+	}
+	select {
+	case s.messages.slots <- struct{}{}:
+	default:
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if e.kind == kindAsk {
+		s.messages.begin(e.id, cancel)
+	}
+	s.messages.work.Go(func() {
+		defer func() { <-s.messages.slots }()
+		defer cancel()
+		if e.kind == kindTell {
+			f(ctx, e.payload)
+			return
+		}
+		defer s.messages.end(e.id)
+		stop := s.sayAtWork(ctx, e)
+		answer := f(ctx, e.payload)
+		stop()
+		if ctx.Err() == nil {
+			_ = s.publish(e.from, envelope{kind: kindAnswer, id: e.id, payload: answer}) // whoever asked waits no longer than for a replica that is gone
+		}
+	})
+}
+
+// sayAtWork tells whoever asked, at once and every second until stop is called, that there will be an answer.
+func (s *Store) sayAtWork(ctx context.Context, e envelope) (stop func()) {
+	say := func() { _ = s.publish(e.from, envelope{kind: kindWork, id: e.id}) } // as in serve
+	say()
+	ctx, cancel := context.WithCancel(ctx)
+	var said sync.WaitGroup
+	said.Go(func() {
+		for sleep(ctx, workInterval) {
+			say()
+		}
+	})
+	return func() {
+		cancel()
+		said.Wait()
+	}
+}
+
+func (m *messages) begin(id messageID, cancel context.CancelFunc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.working[id] = cancel
+}
+
+func (m *messages) end(id messageID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.working, id)
+}
+
+func (m *messages) cancel(id messageID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if cancel := m.working[id]; cancel != nil {
+		cancel()
+	}
+}
+
+// hear hands an envelope to whoever has asked. An answer takes the place of a sign of work that was not read yet.
+func (m *messages) hear(e envelope) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	heard := m.asked[e.id]
+	if heard == nil {
+		return
+	}
+	if e.kind == kindAnswer {
+		delete(m.asked, e.id) // nothing comes after it
+		select {
+		case <-heard:
+		default:
+		}
+	}
+	select {
+	case heard <- e:
+	default: // a sign of work waits already
+	}
+}
+
+func newMessageID() (id messageID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
+}
+
+// envelope is a message between replicas.
+type envelope struct {
+	kind    kind
+	id      messageID
+	from    string
+	to      string // empty for all
+	topic   string
+	payload []byte
+}
+
+// encode returns the kind, the id, the replicas and the topic with the length of each in a byte, and the payload.
+func (e *envelope) encode() []byte {
+	b := make([]byte, 0, 1+len(e.id)+3+len(e.from)+len(e.to)+len(e.topic)+len(e.payload))
+	b = append(append(b, byte(e.kind)), e.id[:]...)
+	for _, text := range []string{e.from, e.to, e.topic} {
+		b = append(append(b, byte(len(text))), text...)
+	}
+	return append(b, e.payload...)
+}
+
+func decode(b []byte) (e envelope, ok bool) {
+	if len(b) < 1+len(e.id) {
+		return e, false
+	}
+	e.kind, e.id, b = kind(b[0]), messageID(b[1:]), b[1+len(e.id):]
+	for _, text := range []*string{&e.from, &e.to, &e.topic} {
+		if len(b) == 0 || len(b) < 1+int(b[0]) {
+			return e, false
+		}
+		size := 1 + int(b[0])
+		*text, b = string(b[1:size]), b[size:]
+	}
+	e.payload = b
+	return e, true
+}
+
+// channels returns those of a replica, or of all if the name is empty, by each of the cursor keys: the first is published to, and all are
+// subscribed to.
+func (k *keys) channels(replica string) (channels []string) {
+	for _, mac := range k.fleet {
+		channels = append(channels, "promptweir:to:"+hash(mac, "replica "+replica))
+	}
+	return channels
+}

@@ -1,0 +1,167 @@
+//go:build store
+
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/cluster"
+	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// server is a replica that serves "echo", counts what it is told under "count", and does "long" until nobody needs it.
+type server struct {
+	*cluster.Store
+
+	stop             func()
+	counted, stopped atomic.Int32
+}
+
+func serve(t *testing.T, store config.Store) *server {
+	t.Helper()
+	sealer, err := seal.New([][32]byte{{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{}
+	if s.Store, err = cluster.New(&config.Cluster{Store: store}, sealer, discard); err != nil {
+		t.Fatal(err)
+	}
+	s.Serve("echo", func(_ context.Context, message []byte) []byte { return append([]byte("echo "), message...) })
+	s.Serve("count", func(context.Context, []byte) []byte { s.counted.Add(1); return nil })
+	s.Serve("long", func(ctx context.Context, _ []byte) []byte {
+		select {
+		case <-ctx.Done():
+			s.stopped.Add(1)
+		case <-time.After(7 * time.Second):
+		}
+		return []byte("done")
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	var stopped atomic.Bool
+	s.stop = func() {
+		if stopped.Swap(true) {
+			return
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	t.Cleanup(s.stop)
+	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+	return s
+}
+
+// awaitHearing waits until one replica hears another.
+func awaitHearing(t *testing.T, from, to *server) {
+	t.Helper()
+	upstreamtest.Eventually(t, "the replica hears", func() bool {
+		_, err := from.Ask(t.Context(), to.Name(), "echo", nil)
+		return err == nil
+	})
+}
+
+func TestAsk_IsAnsweredByTheReplica(t *testing.T) {
+	t.Parallel()
+	store := clustertest.Start(t)
+	a, b := serve(t, at(store)), serve(t, at(store))
+	awaitHearing(t, a, b)
+	awaitHearing(t, b, a)
+	for _, message := range []string{"", "one", strings.Repeat("large", 1<<20)} {
+		answer, err := a.Ask(t.Context(), b.Name(), "echo", []byte(message))
+		if err != nil || !bytes.Equal(answer, []byte("echo "+message)) {
+			t.Errorf("answer of %d bytes, %v, want the message of %d", len(answer), err, len(message))
+		}
+	}
+	if _, err := a.Ask(t.Context(), b.Name(), "echo", make([]byte, 17<<20)); err == nil {
+		t.Error("a message of 17 MiB is sent, want an error")
+	}
+	began := time.Now()
+	for _, to := range []string{"nobody", "", a.Name()} {
+		if _, err := a.Ask(t.Context(), to, "no such topic", nil); !errors.Is(err, cluster.ErrGone) {
+			t.Errorf("to %q: %v, want %v", to, err, cluster.ErrGone)
+		}
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("three replicas that are not there took %v, want 50 ms each", took)
+	}
+	// What takes long is waited for as long as the replica says that it is at work, or until nobody needs it.
+	if answer, err := a.Ask(t.Context(), b.Name(), "long", nil); err != nil || string(answer) != "done" {
+		t.Errorf("%s, %v, want done", answer, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := a.Ask(ctx, b.Name(), "long", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want the context's error", err)
+	}
+	upstreamtest.Eventually(t, "the replica has stopped", func() bool { return b.stopped.Load() == 1 })
+	// A replica that ends meanwhile is gone.
+	time.AfterFunc(100*time.Millisecond, b.stop)
+	began = time.Now()
+	if _, err := a.Ask(t.Context(), b.Name(), "long", nil); !errors.Is(err, cluster.ErrGone) || time.Since(began) > 6*time.Second {
+		t.Errorf("%v after %v, want %v after 5 s", err, time.Since(began), cluster.ErrGone)
+	}
+}
+
+func TestTell_ReachesOneOrAllOnce(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b, c := serve(t, at(store)), serve(t, at(store)), serve(t, at(store))
+	for _, from := range []*server{a, b} {
+		for _, to := range []*server{a, b, c} {
+			if from != to {
+				awaitHearing(t, from, to)
+			}
+		}
+	}
+	client, err := valkey.NewClient(valkey.ClientOption{InitAddress: at(store).Addresses, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	recorded := make(chan valkey.PubSubMessage, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_ = client.Receive(ctx, client.B().Psubscribe().Pattern("promptweir:*").Build(), func(m valkey.PubSubMessage) { recorded <- m }) // until the test ends
+	}()
+	upstreamtest.Eventually(t, "the store is watched", func() bool { return strings.Contains(store.Command("PUBSUB", "NUMPAT"), ":1") })
+
+	a.Tell(b.Name(), "count", []byte("hushhush"))
+	upstreamtest.Eventually(t, "b has heard", func() bool { return b.counted.Load() == 1 })
+	a.Tell("", "count", []byte("hushhush"))
+	upstreamtest.Eventually(t, "b and c have heard", func() bool { return b.counted.Load() == 2 && c.counted.Load() == 1 })
+	for range 2 { // what somebody sends again counts for nothing
+		m := <-recorded
+		if strings.Contains(m.Message+m.Channel, "hushhush") || strings.Contains(m.Message+m.Channel, b.Name()) {
+			t.Errorf("the store sees %s on %s", m.Message, m.Channel)
+		}
+		store.Command("PUBLISH", m.Channel, m.Message)
+	}
+	store.Command("PUBLISH", "promptweir:to:x", "nonsense")
+	awaitHearing(t, a, b) // after what was sent again
+	awaitHearing(t, a, c)
+	if a.counted.Load() != 0 || b.counted.Load() != 2 || c.counted.Load() != 1 {
+		t.Errorf("heard %d, %d and %d times, want 0, 2 and 1", a.counted.Load(), b.counted.Load(), c.counted.Load())
+	}
+	store.Kill()
+	a.Tell(b.Name(), "count", nil)
+	if _, err := a.Ask(t.Context(), b.Name(), "echo", nil); err == nil {
+		t.Error("asked without a store")
+	}
+	store.Restart()
+	awaitHearing(t, a, b)
+}
