@@ -26,6 +26,9 @@ func (g *Gateway) setDrained(ctx context.Context, client, name string, drained b
 		}
 	}
 	g.auditResult(line, err)
+	if err == nil {
+		g.shareDrain(name, drained)
+	}
 	if errors.Is(err, snapshot.ErrUnknownUpstream) {
 		return since, fmt.Errorf("%w: %q%s", err, name, config.Suggest(name, known))
 	}

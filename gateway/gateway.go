@@ -82,6 +82,7 @@ type Gateway struct {
 	transport  *transport.Transport
 	// cluster is nil where there are no replicas.
 	cluster *cluster.Store
+	drains  sharedDrains
 
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
@@ -114,6 +115,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
 		}
+		g.cluster.Hear(topicDrain, g.hearDrain)
 		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)

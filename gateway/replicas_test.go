@@ -366,3 +366,31 @@ func TestParked_WithoutTheStore(t *testing.T) {
 	call(1, retry).Want(t, 200, `"code":-32602`, `"reason":"state"`)
 	call(0, retry).Want(t, 200, `"resultType":"complete"`, "decline")
 }
+
+func TestDrain_HoldsAtAllReplicas(t *testing.T) {
+	store, p, q := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "q", "b")
+	text := "gateway { %CLUSTER% }\n" + gatewaytest.Team("eng", "", "", p, q)
+	replicas := serveReplicas(t, store, 2, text)
+	drains := func(s *gatewaytest.Server) bool {
+		return strings.Contains(s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Body, `"draining"`)
+	}
+	want := func(drained bool, replicas ...*gatewaytest.Server) {
+		t.Helper()
+		for _, s := range replicas {
+			upstreamtest.Eventually(t, "the replica has heard", func() bool { return drains(s) == drained })
+		}
+	}
+	drain(t, replicas[0], "p", true)
+	want(true, replicas...)
+	want(true, serveReplicas(t, store, 1, text)...) // which was started later
+	drain(t, replicas[1], "p", false)
+	want(false, replicas...)
+	replicas[0].Modern("").Call("prompts/get", gatewaytest.GetParams("q.b")).Want(t, http.StatusOK, `"from q"`)
+
+	// What the store could not be told is heard when it is back.
+	store.Pause()
+	drain(t, replicas[0], "p", true)
+	store.Resume()
+	awaitStore(t, true, replicas...)
+	want(true, replicas...)
+}
