@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -71,6 +72,19 @@ type Gateway struct {
 	Screens []Screen
 	// Place is the zero value without a block.
 	Place Place
+}
+
+// PublicEndpoint returns the URL of the MCP endpoint by public_url, which may be with the endpoint's path or without; nil where there is
+// no public_url.
+func (g *Gateway) PublicEndpoint() *url.URL {
+	u, err := url.Parse(g.PublicURL)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	if strings.HasSuffix(u.Path, g.Path) {
+		return u
+	}
+	return u.JoinPath(g.Path)
 }
 
 // Conflict says what happens to an exposed name with two definitions.

@@ -17,6 +17,7 @@
 //   - snapshot: what is known at this moment, for one request to use?
 //   - inspect: what would a configuration make of the upstreams' lists, and why?
 //   - admin: what condition is the gateway in, and what may its operators do?
+//   - admin/console: what do operators see in a browser?
 //   - catalog: which prompts exist, under which names, and who owns each?
 //   - policy: who may see a prompt, and which rule says so?
 //   - identity: who is calling?

@@ -15,6 +15,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/admin/console"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/identity"
@@ -83,6 +84,7 @@ type Gateway struct {
 	// cluster is nil where there are no replicas.
 	cluster *cluster.Store
 	drains  sharedDrains
+	history *admin.History
 
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
@@ -99,6 +101,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: opts, logger: opts.Logger, reloads: make(chan chan<- error),
 		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10), reconnects: upstream.NewReconnects(),
+		history: admin.NewHistory(),
 	}
 	g.loaded.Store(g.startedWith(opts.LastGood))
 	var err error
@@ -147,6 +150,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if g.cluster != nil {
 		group.Go(func() error { return g.cluster.Run(ctx) })
 	}
+	group.Go(func() error {
+		g.history.Run(ctx, g.Snapshot, g.requests.PromptGets)
+		return nil
+	})
 	err := group.Wait()
 	g.Drain()
 	g.transport.Wait()
@@ -201,9 +208,11 @@ func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
 
 // Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
+	view := &admin.View{Snapshot: g.Snapshot, Ready: g.Ready, Configuration: g.loaded.Load, History: g.history}
+	operators := admin.NewOperators(g.Snapshot, g.auditOperator)
 	return admin.New(admin.Options{
-		Snapshot: g.Snapshot, Ready: g.Ready, Reload: g.Reload, Configuration: g.loaded.Load, Metrics: metrics, Debug: g.opts.Debug,
-		SetDrained: g.setDrained, Refused: g.auditOperator, Acted: g.auditAct,
+		View: view, Operators: operators, Console: console.New(view, operators, console.Options{Logger: g.logger}),
+		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: g.auditAct, SetDrained: g.setDrained,
 	})
 }
 

@@ -33,15 +33,16 @@ func TestAdminPage_ShowsProblems(t *testing.T) {
 
 	dom := browse(t, admin+"/")
 	for _, want := range []string{
-		"<title>Ready: the last configuration was refused, 1 of 2 upstreams in trouble – promptweir</title>", "<h1>Ready</h1>",
-		"<pre>" + file + ":", "does not exist", "urll",
+		"<title>Ready: the last configuration was refused, 1 of 2 upstreams in trouble – promptweir</title>", "</span>Ready</h1>",
+		"<li><bdi>" + file + ":", "does not exist", "urll",
 	} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
 	var got []string
-	for _, row := range regexp.MustCompile(`<h3><bdi>(\w+)</bdi>: <span class="condition">([^<]+)</span></h3>`).FindAllStringSubmatch(dom, -1) {
+	upstreams := browse(t, admin+"/upstreams")
+	for _, row := range regexp.MustCompile(`<h3><bdi>(\w+)</bdi></h3><span class="condition"><span [^>]*></span>([^<]+)</span>`).FindAllStringSubmatch(upstreams, -1) {
 		got = append(got, row[1]+" "+row[2])
 	}
 	if got, want := strings.Join(got, ", "), "gone down, sessions up"; got != want {

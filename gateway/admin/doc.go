@@ -1,10 +1,14 @@
 // Package admin answers: what condition is the gateway in, and what may its operators do?
 //
-// It serves the admin listener: liveness, readiness, metrics, reloading, and a page for whoever was woken up. What it shows holds
-// nothing secret; causes of trouble may name addresses and quote servers, and are for operators.
+//	program ── /healthz, /readyz, /metrics, /api/…, POST /-/reload ──▶ admin ──▶ View: snapshot, inspect, History
+//	browser ── /, /prompts, … ──▶ Operators: the admin token, a session, or this machine ──▶ console, over the same View
 //
-// Operators are callers on this machine, and those with the admin token. To others, only /healthz, /metrics and the status
-// of /readyz exist.
+// It serves the admin listener: liveness, readiness, metrics, reloading, what is known about upstreams and prompts as JSON, and the
+// console's pages, which are in package console. What it shows holds nothing secret; causes of trouble may name addresses and quote
+// servers, and are for operators.
 //
-// Reading order: admin.go, drain.go, page.go, health.go
+// Operators are callers on this machine or, where an admin token is configured, those who have it. To others, only /healthz,
+// /metrics, the status of /readyz, and the page on which they can sign in exist.
+//
+// Reading order: admin.go, operators.go, sessions.go, drain.go, api.go, view.go, catalog.go, prompt.go, health.go, history.go
 package admin

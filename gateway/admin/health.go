@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -104,24 +105,120 @@ func Health(s *snapshot.Snapshot, running time.Duration) Readiness {
 	}
 	r.Ready = true
 	for i, state := range s.States {
-		u := &s.Upstreams[i]
-		health := UpstreamHealth{
-			Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
-			Prompts: len(s.Definitions(i)), Differences: state.Differences, Trouble: trouble(state.Problem),
-		}
-		if len(state.Endpoints) > 1 {
-			for _, endpoint := range state.Endpoints {
-				health.Endpoints = append(health.Endpoints, EndpointHealth{
-					Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision, Trouble: trouble(endpoint.Problem),
-				})
-			}
-		}
-		r.Upstreams = append(r.Upstreams, health)
+		r.Upstreams = append(r.Upstreams, upstreamHealth(s, i))
 		if !state.Tried && !s.Listed(i) && running < startingBound {
 			r.Ready = false
 		}
 	}
 	return r
+}
+
+// upstreamHealth returns the condition of the upstream at index i of a snapshot.
+func upstreamHealth(s *snapshot.Snapshot, i int) UpstreamHealth {
+	u, state := &s.Upstreams[i], s.States[i]
+	health := UpstreamHealth{
+		Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
+		Prompts: len(s.Definitions(i)), Differences: state.Differences, Trouble: trouble(state.Problem),
+	}
+	if len(state.Endpoints) > 1 {
+		for _, endpoint := range state.Endpoints {
+			health.Endpoints = append(health.Endpoints, EndpointHealth{
+				Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision, Trouble: trouble(endpoint.Problem),
+			})
+		}
+	}
+	return health
+}
+
+// Level is how urgently something needs attention. Its text is a class of the console's style sheet.
+type Level int
+
+// The levels, the most urgent first.
+const (
+	Bad Level = iota
+	Poor
+	Good
+)
+
+func (l Level) String() string { return [...]string{"bad", "poor", "good"}[l] }
+
+// Level returns how urgently the upstream needs attention.
+func (h UpstreamHealth) Level() Level { return h.condition().level() }
+
+// Drained reports whether an operator has taken the upstream out of service.
+func (h UpstreamHealth) Drained() bool { return h.Reason == string(upstream.Draining) }
+
+// Condition describes the upstream in a few words.
+func (h UpstreamHealth) Condition() string { return h.condition().String() }
+
+func (h UpstreamHealth) condition() condition {
+	c := condition{
+		connected: h.Connected, listed: h.Listed, troubled: h.Reason != "", failing: h.Failing, endpoints: len(h.Endpoints),
+		drained: h.Drained(),
+	}
+	for _, endpoint := range h.Endpoints {
+		if endpoint.Reason != "" {
+			c.down++
+		}
+	}
+	return c
+}
+
+// conditionOf returns the condition of an upstream in a state.
+func conditionOf(state *upstream.State) condition {
+	c := condition{connected: state.Connected, listed: state.Listed, endpoints: len(state.Endpoints)}
+	if p := state.Problem; p != nil {
+		c.troubled, c.failing, c.drained = true, p.Failing, p.Reason == upstream.Draining
+	}
+	for i := range state.Endpoints {
+		if c.endpoints > 1 && state.Endpoints[i].Problem != nil {
+			c.down++
+		}
+	}
+	return c
+}
+
+// condition is how an upstream is.
+type condition struct {
+	connected, listed bool
+	// drained is set if an operator has taken it out of service.
+	drained bool
+	// troubled is set if its list is not fresh or its gets fail, failing if it is the latter.
+	troubled, failing bool
+	// down counts the endpoints that are in trouble, if there are several.
+	down, endpoints int
+}
+
+func (c condition) level() Level {
+	switch {
+	case c.drained:
+		return Poor
+	case c.troubled && !c.connected, c.failing:
+		return Bad
+	case c.troubled, !c.listed, c.down > 0, !c.connected:
+		return Poor
+	}
+	return Good
+}
+
+func (c condition) String() string {
+	switch {
+	case c.drained:
+		return "drained by an operator"
+	case c.troubled && !c.connected:
+		return "down"
+	case c.failing:
+		return "connected, but gets fail"
+	case c.troubled:
+		return "connected, but its list is not fresh"
+	case !c.listed:
+		return "starting"
+	case c.down > 0:
+		return fmt.Sprintf("up, but %d of %d replicas in trouble", c.down, c.endpoints)
+	case !c.connected:
+		return "not connected"
+	}
+	return "up"
 }
 
 // trouble returns what operators are shown of a problem.

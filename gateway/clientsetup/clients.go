@@ -73,7 +73,7 @@ func For(endpoint, name string, access Access) []Client {
 	return []Client{
 		{
 			Name: "claude", Title: "Claude Code", Where: "in a shell",
-			Text: "claude mcp add --transport http " + shellWord(name) + " " + shellWord(endpoint) + shellHeader,
+			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) + shellHeader,
 			Then: "In a session, type / and the name of a prompt; /mcp shows the connection, and signs in.",
 		},
 		{
@@ -88,7 +88,7 @@ func For(endpoint, name string, access Access) []Client {
 		},
 		{
 			Name: "inspector", Title: "MCP Inspector", Where: "in a shell",
-			Text: "npx @modelcontextprotocol/inspector --cli " + shellWord(endpoint) + " --transport http --method prompts/list" + shellHeader,
+			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) + " --transport http --method prompts/list" + shellHeader,
 			Then: "It prints the prompts that you may use.",
 		},
 	}
@@ -133,8 +133,8 @@ func indent(file any) string {
 // plainWord matches words that a shell takes as they are.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-]+$`)
 
-// shellWord quotes a word for a POSIX shell, where it has to be.
-func shellWord(word string) string {
+// ShellWord quotes a word for a POSIX shell, where it has to be.
+func ShellWord(word string) string {
 	if plainWord.MatchString(word) {
 		return word
 	}

@@ -37,3 +37,31 @@ func Readers(s *snapshot.Snapshot, name string) (all []Readership) {
 	}
 	return all
 }
+
+// Admission is what the definition of one upstream passes on its way to the catalog.
+type Admission struct {
+	Team, Upstream string
+	// Place is where the upstream is configured, as PATH:LINE, and Own its own name for the prompt.
+	Place, Own string
+	// Steps are its prompt block, the lock file and the screen blocks; one that leaves the prompt out decides.
+	Steps []AnswerStep
+}
+
+// Admissions returns what the definitions of an exposed name pass, for each upstream that lists such a prompt.
+func Admissions(s *snapshot.Snapshot, name string) (all []Admission) {
+	for _, without := range s.NamesWithoutBlock(name) {
+		for _, c := range catalog.Candidates(s.Sources(), s.Config.Gateway.Separator, without) {
+			prompts, _ := listedPrompts(s, &c.Source, c.Own)
+			if len(prompts) == 0 {
+				continue
+			}
+			chain := explainAdmission(s, c, prompts, name)
+			a := Admission{Team: c.Source.Team, Upstream: c.Source.Upstream, Place: c.Source.Place, Own: c.Own}
+			for i, step := range chain.steps {
+				a.Steps = append(a.Steps, AnswerStep{step.Rule, step.Text, i+1 == chain.leftBy})
+			}
+			all = append(all, a)
+		}
+	}
+	return all
+}

@@ -183,6 +183,9 @@ func (s *Snapshot) settled(c *Caller) bool {
 	return !slices.ContainsFunc(s.untried, func(i int) bool { return audience.SeesTeam(s.Upstreams[i].Team) })
 }
 
+// Number is higher than that of every earlier snapshot.
+func (s *Snapshot) Number() uint64 { return s.number }
+
 // AllTried reports whether every upstream has answered or failed once.
 func (s *Snapshot) AllTried() bool { return len(s.untried) == 0 }
 

@@ -58,11 +58,8 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 // which is one of the gateway's.
 func (x *exchange) resource() *url.URL {
 	settings := &x.snapshot.Config.Gateway
-	if u, err := url.Parse(settings.PublicURL); err == nil && u.Host != "" {
-		if strings.HasSuffix(u.Path, settings.Path) { // public_url may be with the endpoint's path or without
-			return u
-		}
-		return u.JoinPath(settings.Path)
+	if endpoint := settings.PublicEndpoint(); endpoint != nil {
+		return endpoint
 	}
 	u := &url.URL{Scheme: "http", Host: x.r.Host, Path: settings.Path}
 	if x.r.TLS != nil {

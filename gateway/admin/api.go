@@ -1,0 +1,64 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+)
+
+// addAPI adds what programs are told: the same as on the pages, as JSON.
+func (h handler) addAPI(mux *http.ServeMux) {
+	mux.HandleFunc("GET /api/catalog", h.answers(func(r *http.Request) (any, error) {
+		query, err := ReadQuery(r)
+		if err != nil {
+			return nil, err
+		}
+		return h.View.Search(query)
+	}))
+	mux.HandleFunc("GET /api/upstreams", h.answers(func(r *http.Request) (any, error) {
+		upstreams, err := h.View.Upstreams(r.FormValue("team"))
+		return struct {
+			Upstreams []UpstreamHealth `json:"upstreams"`
+		}{upstreams}, err
+	}))
+	mux.HandleFunc("GET /api/explain", h.answers(func(r *http.Request) (any, error) {
+		return h.View.Explain(r.FormValue("name"), r.FormValue("as"))
+	}))
+}
+
+// answers serves operators what a function returns.
+func (h handler) answers(answer func(r *http.Request) (any, error)) http.HandlerFunc {
+	return h.operatorsOnly(func(w http.ResponseWriter, r *http.Request) { serveJSON(w, r, answer) })
+}
+
+// ReadQuery reads the query of a request.
+func ReadQuery(r *http.Request) (CatalogQuery, error) {
+	q := CatalogQuery{Text: r.FormValue("q"), Team: r.FormValue("team"), As: r.FormValue("as")}
+	if page := r.FormValue("page"); page != "" {
+		var err error
+		if q.Page, err = strconv.Atoi(page); err != nil || q.Page < 1 {
+			return CatalogQuery{}, &QueryError{"page: write a number from 1 on"}
+		}
+	}
+	return q, nil
+}
+
+// serveJSON answers with a value or with an object that says what is wrong.
+func serveJSON(w http.ResponseWriter, r *http.Request, answer func(r *http.Request) (any, error)) {
+	value, err := answer(r)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if err != nil {
+		status := http.StatusInternalServerError
+		if _, ok := errors.AsType[*QueryError](err); ok {
+			status = http.StatusBadRequest
+		}
+		w.WriteHeader(status)
+		value = struct {
+			Error string `json:"error"`
+		}{err.Error()}
+	}
+	writeIndented(w, value)
+}

@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// PageSize is how many prompts one page of a search has.
+const PageSize = 50
+
+const (
+	// maxWords bounds the words of one search.
+	maxWords = 16
+	// maxSummary bounds the texts of a [PromptSummary], in bytes.
+	maxSummary = 400
+)
+
+// CatalogQuery selects prompts. The zero value selects all.
+type CatalogQuery struct {
+	// Text is words. Each must be in the name, the title or the description of a prompt, whatever its case.
+	Text string
+	Team string
+	// As selects what a principal sees, such as "user:ann,group:payments".
+	As string
+	// Page begins at 1, which 0 is too.
+	Page int
+}
+
+// CatalogPage is a part of the prompts that were found: those whose names match come first, then by name.
+type CatalogPage struct {
+	// Total counts all prompts that were found.
+	Total   int             `json:"total"`
+	Page    int             `json:"page"`
+	Pages   int             `json:"pages"`
+	Prompts []PromptSummary `json:"prompts"`
+}
+
+// PromptSummary is a prompt in a list. Long texts are cut.
+type PromptSummary struct {
+	Name        string   `json:"name"`
+	Title       string   `json:"title,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Team        string   `json:"team"`
+	Upstreams   []string `json:"upstreams"`
+	// Arguments are the names of the arguments.
+	Arguments []string `json:"arguments,omitempty"`
+}
+
+// Search returns the prompts that a query selects.
+func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
+	principal, err := v.Principal(q.As)
+	if err != nil {
+		return CatalogPage{}, err
+	}
+	if err := v.checkTeam(q.Team); err != nil {
+		return CatalogPage{}, err
+	}
+	s := v.Snapshot()
+	found := v.index.of(s.Catalog).search(inspect.Entries(s, principal), q.Team, wordsOf(q.Text))
+	page := CatalogPage{
+		Total: len(found), Page: max(1, q.Page), Pages: max(1, (len(found)+PageSize-1)/PageSize), Prompts: []PromptSummary{},
+	}
+	page.Page = min(page.Page, page.Pages)
+	first := (page.Page - 1) * PageSize
+	for _, entry := range found[first:min(first+PageSize, len(found))] {
+		page.Prompts = append(page.Prompts, summarize(entry))
+	}
+	return page, nil
+}
+
+// wordsOf returns the words of a search in lower case.
+func wordsOf(text string) []string {
+	words := strings.Fields(strings.ToLower(text))
+	return words[:min(len(words), maxWords)]
+}
+
+func summarize(entry *catalog.Entry) PromptSummary {
+	definition := wire.Members(entry.JSON)
+	title, _ := definition.Text("title")
+	description, _ := definition.Text("description")
+	summary := PromptSummary{Name: entry.Name, Title: clip(title), Description: clip(description), Team: entry.Team}
+	for _, owner := range entry.Owners {
+		summary.Upstreams = append(summary.Upstreams, owner.Upstream)
+	}
+	for _, argument := range entry.Arguments {
+		summary.Arguments = append(summary.Arguments, clip(argument.Name))
+	}
+	return summary
+}
+
+// clip cuts a text off after a bound.
+func clip(text string) string {
+	if len(text) <= maxSummary {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSummary], "") + "…"
+}
+
+// searchIndex has the texts of the entries in lower case, which would take long to make for each search. It makes those of new
+// entries when it is asked next.
+type searchIndex struct {
+	mu      sync.Mutex // guards what follows
+	catalog *catalog.Catalog
+	texts   indexed
+}
+
+// indexed is the index of one catalog. It is immutable.
+type indexed map[*catalog.Entry]entryText
+
+// entryText is an entry's name, and all of its texts, in lower case.
+type entryText struct{ name, all string }
+
+// of returns the index of a catalog.
+func (x *searchIndex) of(c *catalog.Catalog) indexed {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.catalog == c {
+		return x.texts
+	}
+	texts := make(indexed, len(c.Entries()))
+	for _, entry := range c.Entries() {
+		text, ok := x.texts[entry]
+		if !ok {
+			text = textOf(entry)
+		}
+		texts[entry] = text
+	}
+	x.catalog, x.texts = c, texts
+	return texts
+}
+
+func textOf(entry *catalog.Entry) entryText {
+	definition := wire.Members(entry.JSON)
+	title, _ := definition.Text("title")
+	description, _ := definition.Text("description")
+	name := strings.ToLower(entry.Name)
+	return entryText{name, name + "\n" + strings.ToLower(title) + "\n" + strings.ToLower(description)}
+}
+
+// The ranks of what is found, the best first.
+const (
+	nameBegins = iota
+	nameMatches
+	textMatches
+	noMatch
+)
+
+// rank says how well an entry matches all words.
+func (t entryText) rank(words []string) int {
+	missing := func(text string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+	}
+	switch {
+	case missing(t.all):
+		return noMatch
+	case missing(t.name):
+		return textMatches
+	case len(words) > 0 && !strings.HasPrefix(t.name, words[0]):
+		return nameMatches
+	}
+	return nameBegins
+}
+
+// search returns the entries of a team, or of all for "", that match all words: the best first, then in their order.
+func (x indexed) search(entries []*catalog.Entry, team string, words []string) []*catalog.Entry {
+	type hit struct {
+		entry *catalog.Entry
+		rank  int
+	}
+	var hits []hit
+	for _, entry := range entries {
+		if team != "" && entry.Team != team {
+			continue
+		}
+		if rank := x[entry].rank(words); rank != noMatch {
+			hits = append(hits, hit{entry, rank})
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.rank, b.rank) })
+	found := make([]*catalog.Entry, len(hits))
+	for i := range hits {
+		found[i] = hits[i].entry
+	}
+	return found
+}

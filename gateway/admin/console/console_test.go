@@ -1,0 +1,122 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+func TestOverview_BeginsWithWhatIsWrong(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", `{"name":"a"}`, `{"name":"a"}`, "b")
+	twin := gatewaytest.NewPeer(t, "twin", `{"name":"b","title":"another"}`)
+	p.Settings, twin.Settings = `prefix = ""`, `prefix = ""`
+	good := gatewaytest.Team("eng", "", "", p, twin, gatewaytest.NewDownPeer(t))
+	r := gatewaytest.ServeReloadable(t, good, gateway.Options{Version: "1.2.3"})
+	if err := r.TryReload(strings.Replace(good, "url", "headers = { Authorization = \"Bearer hunter2\" }\n urll", 1)); err == nil {
+		t.Fatal("a broken configuration is accepted")
+	}
+	a := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/", "", nil)
+	a.Want(t, http.StatusOK, "Needs attention: the last configuration was refused, 1 of 3 upstreams in trouble, 2 reports to fix.",
+		"<title>Ready: the last configuration was refused", "definitions in upstream &#34;up&#34;", "more than once", "urll",
+		"unreachable since <time>20", "connection refused at", "Start the server, or correct host and port in url.", `data-upstream="gone"`,
+		`<tr class="bad" data-team="eng">`, "1 down", "1.2.3")
+	for _, bad := range []string{"hunter2", `data-upstream="up"`} {
+		if strings.Contains(a.Body, bad) {
+			t.Errorf("%q is on the page:\n%s", bad, a.Body)
+		}
+	}
+	order := 0
+	for _, part := range []string{"<h1>", `id="refused"`, `id="troubled"`, `id="reports"`, `id="teams"`, `id="gateway"`} {
+		at := strings.Index(a.Body, part)
+		if at < order {
+			t.Errorf("%q is at %d, before what is less urgent", part, at)
+		}
+		order = at
+	}
+	policy := a.Header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; script-src 'self'; ") || strings.Contains(policy, "unsafe") {
+		t.Errorf("Content-Security-Policy: %s", policy)
+	}
+	if strings.Contains(a.Body, "<style") || strings.Contains(a.Body, " style=") || strings.Contains(a.Body, " onclick") {
+		t.Error("the page has something that its policy forbids")
+	}
+	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/upstreams?team=eng", "", nil).Want(t, http.StatusOK, `data-upstream="up"`, `data-upstream="gone"`, "3 upstreams")
+	r.MustReload(good)
+	if fine := gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/", "", nil); strings.Contains(fine.Body, "urll") {
+		t.Error("a configuration that was corrected is still wrong")
+	}
+}
+
+func TestPrompt_SaysWhoSeesIt(t *testing.T) {
+	s, _, _ := gatewaytest.ServeTwoTeams(t, "auth {\n"+gatewaytest.Token("ann", "payments")+gatewaytest.Token("bob")+"}\n")
+	page := func(query string, status int, parts ...string) {
+		t.Helper()
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?"+query, "", nil).Want(t, status, parts...)
+	}
+	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "gateway.hcl:", "year", "required", "Definition",
+		"promptweir get billing.ledger &#39;year=…&#39; --url http://", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span")
+	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
+		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
+	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")
+	page("name=none.such", http.StatusOK, "Not in the catalog", "Nobody")
+	page("name=x&as=ann", http.StatusBadRequest, "neither a user nor a group", "<title>This cannot be shown")
+	page("", http.StatusBadRequest)
+	body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?as=user:bob", "", nil).Body
+	if !strings.Contains(body, `data-prompt="billing.review_pr"`) || !strings.Contains(body, `data-prompt="find.query"`) || strings.Contains(body, "ledger") {
+		t.Errorf("bob does not see what he may:\n%s", body)
+	}
+}
+
+// Whatever a server writes, it is text.
+func TestPages_EscapeWhatServersSend(t *testing.T) {
+	const evil = `<script>alert(1)</script><img src=x onerror=alert(1)>"'` + "\\u202e\\u2066\\u0007"
+	quoted := strings.ReplaceAll(evil, `"`, `\"`)
+	p := gatewaytest.NewPeer(t, "up", `{"name":"`+"<b>x"+`","title":"`+quoted+`","description":"`+quoted+strings.Repeat("W", 10_000)+
+		`","arguments":[{"name":"`+quoted+`","description":"`+quoted+`","required":true}]}`, `{"name":"`+strings.Repeat("n", 10_000)+`"}`)
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	for _, path := range []string{"/", "/prompts", "/prompts?q=%3Cscript%3E", "/prompt?name=up.%3Cb%3Ex", "/prompt?name=%3Cscript%3E", "/prompts?as=%3Cscript%3E", "/upstreams?team=%3Cscript%3E"} {
+		r := gatewaytest.Send(t, http.MethodGet, s.AdminURL+path, "", nil)
+		for _, bad := range []string{"<script>", "<img", "<b>x", "\u202e", "\u2066", "\u0007", "javascript:"} {
+			if strings.Contains(r.Body, bad) {
+				t.Errorf("%s: %q is on the page:\n%s", path, bad, r.Body)
+			}
+		}
+		if strings.Contains(r.Body, strings.Repeat("n", 1000)) || len(r.Body) > 100_000 {
+			t.Errorf("%s: %d bytes", path, len(r.Body))
+		}
+	}
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=up.%3Cb%3Ex", "", nil).Want(t, http.StatusOK, "&lt;script&gt;alert(1)", "⟨U&#43;202E⟩", "⟨U&#43;2066⟩")
+}
+
+func TestChanges_FollowAnUpstream(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "a")
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
+	version := func() string { return gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/changes", "", nil).Body }
+	before := version()
+	if !strings.Contains(gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Body, strings.Split(before, `"`)[3]) || before != version() {
+		t.Errorf("the page is of another version than %s", before)
+	}
+	p.Stop()
+	s.AwaitTrouble("up")
+	if version() == before {
+		t.Error("an upstream died, and nothing has changed")
+	}
+}
+
+func TestStatic_IsKeptByItsHash(t *testing.T) {
+	s := gatewaytest.Serve(t, "")
+	body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", nil).Body
+	_, rest, _ := strings.Cut(body, `href="/static/console.css?`)
+	hash, _, _ := strings.Cut(rest, `"`)
+	for query, want := range map[string]string{"": "no-cache", "?other": "no-cache", "?" + hash: "max-age=31536000, immutable"} {
+		r := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/static/console.css"+query, "", nil)
+		if r.Want(t, http.StatusOK); r.Header.Get("Cache-Control") != want {
+			t.Errorf("%q: %s, want %s", query, r.Header.Get("Cache-Control"), want)
+		}
+	}
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/static/doc.go", "", nil).Want(t, http.StatusNotFound)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/static/../doc.go", "", nil).Want(t, http.StatusNotFound)
+}

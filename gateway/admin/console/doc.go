@@ -1,0 +1,15 @@
+// Package console answers: what do operators see of the gateway in a browser, and what can they do there?
+//
+//	browser ── GET /, /prompts, /prompt, /upstreams, /configuration ──▶ template ◀── admin.View
+//	   │ ── GET /changes, every two seconds ──▶ has anything changed? then the page is fetched again, and its live parts replaced
+//	   └── GET, POST /sign-in ──▶ admin.Operators
+//
+// Promises:
+//   - The server renders each page whole. Scripts only save a person from reloading it, and each page says the same without.
+//   - All that a server, a team or a client has written is escaped, isolated from the direction of the text around it, cut where it is
+//     long, and shown with characters that cannot be seen in place of themselves. The content security policy allows the console's own
+//     style and scripts, and nothing else.
+//   - A page costs what it shows: 10 000 prompts have 200 pages.
+//
+// Reading order: console.go, overview.go, prompts.go, signin.go, text.go, spark.go
+package console

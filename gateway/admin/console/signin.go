@@ -1,0 +1,61 @@
+package console
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+)
+
+// maxForm bounds what a form sends, in bytes.
+const maxForm = 64 << 10
+
+// entrance is what the page that asks for the token needs.
+type entrance struct {
+	// Next is the path of the page to show afterwards.
+	Next string
+	// Refused is set after a token that is not the right one.
+	Refused bool
+}
+
+// askForToken shows the page that asks for the token.
+func (c *console) askForToken(r *http.Request, p *page) error {
+	next := localPath(r.FormValue("next"))
+	if c.Include(r) { // signed in already, or there is nothing to sign in with
+		return &redirectError{next}
+	}
+	p.Name, p.Title, p.Content = "sign-in", "Sign in", &entrance{Next: next}
+	return nil
+}
+
+// signIn begins a session, or asks again.
+func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	next := localPath(r.PostFormValue("next"))
+	if !c.SignIn(w, r, strings.TrimSpace(r.PostFormValue("token"))) {
+		c.write(w, http.StatusForbidden, &page{
+			Name: "sign-in", Title: "Sign in", Exposed: c.Exposed(r), HasToken: c.HaveToken(), Content: &entrance{Next: next, Refused: true},
+		})
+		return
+	}
+	if c.Exposed(r) {
+		c.Logger.WarnContext(r.Context(), "operator signed in over an unencrypted connection: put a proxy with TLS in front of the admin listener",
+			slog.String("client", r.RemoteAddr))
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+// signOut ends the session.
+func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
+	c.SignOut(w, r)
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+}
+
+// localPath returns a path of the console, "/" in place of all that might lead elsewhere.
+func localPath(path string) string {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return "/"
+	}
+	return path
+}

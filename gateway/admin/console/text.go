@@ -1,0 +1,135 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// maxLine bounds a text in a row or a sentence, maxText one that has a place of its own, in bytes.
+	maxLine = 400
+	maxText = 100_000
+)
+
+// functions are what templates use to write texts.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"line": line, "text": text, "count": count, "sentence": sentence, "when": when, "ago": ago, "number": number,
+		"add":  func(a, b int) int { return a + b },
+		"pair": func(p *page, row any) pair { return pair{p, row} },
+		"pager": func(p *page, path, team string, number, pages int) pager {
+			return pager{p, path, team, number, pages}
+		},
+	}
+}
+
+// pair is a row with the page that it is on.
+type pair struct {
+	Page *page
+	Row  any
+}
+
+// pager is the links to the pages around one, of a list at a path.
+type pager struct {
+	Page          *page
+	Path, Team    string
+	Number, Pages int
+}
+
+// line returns a text of somebody else for a row or a sentence.
+func line(s string) string { return visible(cut(s, maxLine), " ") }
+
+// text returns a text of somebody else with its lines.
+func text(s string) string { return visible(cut(s, maxText), "\n") }
+
+// cut cuts a text off after a bound.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%s more)", count(len(s)-most, "byte"))
+}
+
+// visible replaces characters that cannot be seen, or that change how others are shown, by their code points, and the ends of lines
+// by something else.
+func visible(s, lineEnd string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return config.IsInvisible(r) || r == utf8.RuneError }) {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n':
+			out.WriteString(lineEnd)
+		case r == '\t', r == '\u200d': // a tab, and what joins the parts of an emoji
+			out.WriteRune(r)
+		case r == '\r':
+		case config.IsInvisible(r):
+			if unicode.Is(unicode.Variation_Selector, r) {
+				continue // as in most emoji
+			}
+			fmt.Fprintf(&out, "⟨%U⟩", r)
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// sentence makes a sentence of a clause.
+func sentence(clause string) string {
+	if clause == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(clause)
+	return string(unicode.ToUpper(first)) + clause[size:] + "."
+}
+
+// count returns a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return number(n) + " " + thing + "s"
+}
+
+// number writes a number with narrow spaces between thousands.
+func number(n int) string {
+	digits := strconv.Itoa(n)
+	if len(digits) < 5 { // four digits are read at a glance
+		return digits
+	}
+	var out strings.Builder
+	for i, digit := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			out.WriteRune('\u202f')
+		}
+		out.WriteRune(digit)
+	}
+	return out.String()
+}
+
+// when writes a time.
+func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
+
+// ago says how long before now a time was, as precisely as a reader needs.
+func ago(now, t time.Time) string {
+	const day = 24 * time.Hour
+	switch d := now.Sub(t); {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", max(0, d/time.Second))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%d days", d/day)
+	}
+}

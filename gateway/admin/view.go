@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/inspect"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+)
+
+// View is what operators are shown of a gateway, as JSON and on pages. It contacts nothing. Its methods are safe for concurrent use,
+// and its fields are not to be changed after the first call.
+type View struct {
+	// Snapshot returns the current one, Ready the gateway's health, and Configuration the outcome of the last load.
+	Snapshot      func() *snapshot.Snapshot
+	Ready         func() Readiness
+	Configuration func() *ConfigurationState
+	History       *History
+
+	index searchIndex
+}
+
+// QueryError is a query that cannot be answered. Its text is for whoever wrote it.
+type QueryError struct{ text string }
+
+func (e *QueryError) Error() string { return e.text }
+
+// Principal reads whom a query is for, such as "user:ann,group:payments"; nil for "", which is everybody.
+func (v *View) Principal(as string) (*policy.Principal, error) {
+	if as == "" {
+		return nil, nil //nolint:nilnil // everybody
+	}
+	principal, err := identity.NamedPrincipal(v.Snapshot().Config, as, "")
+	if err != nil {
+		return nil, &QueryError{"as: " + err.Error()}
+	}
+	return &principal, nil
+}
+
+// Explain answers who sees the prompt with an exposed name, and why: everybody for an "as" of "".
+func (v *View) Explain(name, as string) (*inspect.Answer, error) {
+	if name == "" {
+		return nil, &QueryError{"name: write the exposed name of a prompt"}
+	}
+	principal, err := v.Principal(as)
+	if err != nil {
+		return nil, err
+	}
+	return inspect.Ask(v.Snapshot(), principal, name), nil
+}
+
+// Upstreams returns the condition of all upstreams, or of those of a team.
+func (v *View) Upstreams(team string) ([]UpstreamHealth, error) {
+	if err := v.checkTeam(team); err != nil {
+		return nil, err
+	}
+	all := v.Ready().Upstreams
+	if team == "" {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(u UpstreamHealth) bool { return u.Team != team }), nil
+}
+
+// Version changes whenever an upstream, the catalog or the configuration does.
+func (v *View) Version() string {
+	loaded := v.Configuration()
+	version := fmt.Sprintf("%d-%d", v.Snapshot().Number(), loaded.Loaded.UnixNano())
+	if loaded.Refused != nil {
+		version += fmt.Sprintf("-%d", loaded.Refused.UnixNano())
+	}
+	return version
+}
+
+// checkTeam refuses a team that the configuration does not have.
+func (v *View) checkTeam(name string) error {
+	var teams []string
+	for _, team := range v.Snapshot().Config.Teams {
+		teams = append(teams, team.Name)
+	}
+	if name == "" || slices.Contains(teams, name) {
+		return nil
+	}
+	return &QueryError{fmt.Sprintf("team: the configuration has no team %q%s", name, config.Suggest(name, teams))}
+}
+
+// maxKnown bounds the principals that [View.Principals] returns.
+const maxKnown = 1000
+
+// Principals returns the users and groups that the configuration names, for somebody who looks for one to query for.
+func (v *View) Principals() []string {
+	cfg := v.Snapshot().Config
+	known := map[string]bool{}
+	add := func(selector config.Selector) {
+		if (selector.Kind == config.User || selector.Kind == config.Group) && len(known) < maxKnown {
+			known[selector.String()] = true
+		}
+	}
+	if cfg.Auth != nil {
+		for _, token := range cfg.Auth.Tokens {
+			known[token.String()] = true
+		}
+	}
+	for i := range cfg.Teams {
+		team := &cfg.Teams[i]
+		for _, member := range team.Members {
+			add(member)
+		}
+		for j := range team.Exposes {
+			for _, to := range team.Exposes[j].To {
+				add(to)
+			}
+		}
+	}
+	names := make([]string, 0, len(known))
+	for name := range known {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Endpoint returns the URL of the MCP endpoint, for people to give to their clients. Without a public_url it is where the gateway
+// listens, at the host by which an operator called where that is any address.
+func (v *View) Endpoint(r *http.Request) string {
+	gateway := &v.Snapshot().Config.Gateway
+	if endpoint := gateway.PublicEndpoint(); endpoint != nil {
+		return endpoint.String()
+	}
+	u := url.URL{Scheme: "http", Host: gateway.Listen, Path: gateway.Path}
+	if gateway.TLS != nil {
+		u.Scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(gateway.Listen)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		called := (&url.URL{Host: r.Host}).Hostname()
+		u.Host = net.JoinHostPort(called, port)
+	}
+	return u.String()
+}
