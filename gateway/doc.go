@@ -25,6 +25,7 @@
 //   - schema: does a JSON value satisfy a JSON Schema?
 //   - seal: did this gateway, or a replica of it, make a token?
 //   - origin: does a browser's request mean this gateway?
+//   - elicit: what does a server ask a person for?
 //   - audit: who got what, and was it written down before it was given?
 //   - cluster: what do the replicas of a gateway share, and by which store?
 //   - memory: how many bytes do requests and responses hold at once, and for whom?
