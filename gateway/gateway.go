@@ -211,9 +211,22 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	view := &admin.View{Snapshot: g.Snapshot, Ready: g.Ready, Configuration: g.loaded.Load, History: g.history}
 	operators := admin.NewOperators(g.Snapshot, g.auditOperator)
 	return admin.New(admin.Options{
-		View: view, Operators: operators, Console: console.New(view, operators, console.Options{Logger: g.logger}),
+		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
+			Logger: g.logger, Get: g.getAsOperator, Complete: g.completeAsOperator,
+		}),
 		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: g.auditAct, SetDrained: g.setDrained,
 	})
+}
+
+// getAsOperator gets a prompt for an operator, see [requests.Handler.GetAsOperator].
+func (g *Gateway) getAsOperator(
+	ctx context.Context, o console.Operator, params wire.Object, reply console.Reply,
+) (jsontext.Value, error) {
+	return g.requests.GetAsOperator(ctx, g.Snapshot(), requests.Operator{Client: hostOf(o.Client), As: o.As}, params, reply)
+}
+
+func (g *Gateway) completeAsOperator(ctx context.Context, o console.Operator, params wire.Object) (jsontext.Value, error) {
+	return g.requests.CompleteAsOperator(ctx, g.Snapshot(), requests.Operator{Client: hostOf(o.Client), As: o.As}, params)
 }
 
 // Ready returns the gateway's condition. It is ready as [admin.Health] says, and stays ready when a reload adds an upstream.

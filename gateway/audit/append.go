@@ -36,6 +36,8 @@ func (l *Line) append(dst []byte) []byte {
 	e.text("place", l.Place)
 	e.arguments(&l.Arguments)
 	e.text("act", l.Act)
+	e.text("via", l.Via)
+	e.text("as", l.As)
 	e.text("outcome", string(l.Outcome))
 	e.text("reason", l.Reason)
 	if l.Code != 0 {

@@ -65,8 +65,10 @@ type Line struct {
 	// Reason is the gateway's word for an error of its own, Code the JSON-RPC code of any error.
 	Reason string
 	Code   int64
-	// Act is what an operator did.
-	Act      string
+	// Act is what an operator did. Via is "console" for a get or completion that an operator made there, and As whose view was shown
+	// meanwhile.
+	Act, Via, As string
+
 	Duration time.Duration
 	Trace    trace.TraceID
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -14,7 +15,10 @@ import (
 	"path"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 //go:embed pages
@@ -26,6 +30,10 @@ var staticFS embed.FS
 // Options are what a console needs beside what it shows.
 type Options struct {
 	Logger *slog.Logger
+	// Get gets a prompt for an operator, who may be asked meanwhile, and Complete completes an argument. Params are those of the
+	// protocol's requests.
+	Get      func(ctx context.Context, o Operator, params wire.Object, reply Reply) (jsontext.Value, error)
+	Complete func(ctx context.Context, o Operator, params wire.Object) (jsontext.Value, error)
 }
 
 // New returns the pages of the console.
@@ -40,6 +48,9 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"GET /upstreams": c.serve(c.upstreams),
 			"GET /changes":   c.serveChanges,
 			"POST /sign-out": c.signOut,
+			"POST /try":      c.proven(c.try),
+			"POST /try/{id}": c.proven(c.answerRun),
+			"POST /complete": c.proven(c.complete),
 		},
 		Entrance: map[string]http.HandlerFunc{
 			"GET /sign-in":       c.serve(c.askForToken),
@@ -55,6 +66,7 @@ type console struct {
 	Options
 
 	static    staticFiles
+	runs      runs
 	templates map[string]*template.Template
 }
 
@@ -80,8 +92,8 @@ type page struct {
 	Now     time.Time
 	// SignedIn says that there is a session to end, Exposed that it can be read on the way.
 	SignedIn, Exposed bool
-	// HasToken says that an admin token is configured.
-	HasToken bool
+	// HasToken says that an admin token is configured, Proven that the caller has it.
+	HasToken, Proven bool
 	// Known are principals to choose from.
 	Known []string
 	// URI is the path and query of the page.
@@ -123,7 +135,7 @@ func (c *console) serve(fill func(r *http.Request, p *page) error) http.HandlerF
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := &page{
 			Now: time.Now(), SignedIn: c.HasSession(r), Exposed: c.Exposed(r), HasToken: c.HaveToken(),
-			As: r.FormValue("as"), URI: r.URL.RequestURI(),
+			Proven: c.Proven(r), As: r.FormValue("as"), URI: r.URL.RequestURI(),
 		}
 		if c.Include(r) {
 			p.Version = c.Version()

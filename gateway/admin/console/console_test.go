@@ -7,7 +7,13 @@ import (
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	upstreamtest.Eventually(t, what, ok)
+}
 
 func TestOverview_BeginsWithWhatIsWrong(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", `{"name":"a"}`, `{"name":"a"}`, "b")

@@ -2,6 +2,7 @@
 //
 //	browser ── GET /, /prompts, /prompt, /upstreams, /configuration ──▶ template ◀── admin.View
 //	   │ ── GET /changes, every two seconds ──▶ has anything changed? then the page is fetched again, and its live parts replaced
+//	   ├── POST /try, /try/{id}, /complete ──▶ Options.Get, Options.Complete: what an operator does, with the admin token only
 //	   └── GET, POST /sign-in ──▶ admin.Operators
 //
 // Promises:
@@ -11,5 +12,5 @@
 //     style and scripts, and nothing else.
 //   - A page costs what it shows: 10 000 prompts have 200 pages.
 //
-// Reading order: console.go, overview.go, prompts.go, signin.go, text.go, spark.go
+// Reading order: console.go, overview.go, prompts.go, signin.go, try.go, result.go, text.go, spark.go
 package console

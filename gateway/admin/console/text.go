@@ -9,7 +9,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
@@ -22,6 +25,12 @@ const (
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"line": line, "text": text, "count": count, "sentence": sentence, "when": when, "ago": ago, "number": number,
+		"plain": func(value jsontext.Value) string {
+			if text, ok := wire.Text(value); ok {
+				return text
+			}
+			return string(value)
+		},
 		"add":  func(a, b int) int { return a + b },
 		"pair": func(p *page, row any) pair { return pair{p, row} },
 		"pager": func(p *page, path, team string, number, pages int) pager {

@@ -108,3 +108,116 @@ for (const button of document.querySelectorAll('[data-copy]')) {
     setTimeout(() => { button.textContent = 'Copy'; }, 1500);
   });
 }
+
+// Trying a prompt: the response to the form is a stream of events, each a line of JSON.
+const tryIt = document.getElementById('tryit');
+if (tryIt) {
+  const outcome = document.getElementById('outcome');
+  const run = document.getElementById('run');
+  const stop = document.getElementById('stop');
+  const say = (what) => { document.getElementById('announce').textContent = what; };
+  const show = (html) => {
+    outcome.replaceChildren(...new DOMParser().parseFromString(html, 'text/html').body.childNodes);
+    const question = outcome.querySelector('form');
+    if (question) question.addEventListener('submit', answer);
+    (question?.querySelector('input, select, a') ?? outcome).focus();
+  };
+  const fail = (message) => {
+    const card = document.createElement('p');
+    card.className = 'card bad';
+    card.textContent = message;
+    outcome.replaceChildren(card);
+    say(message);
+  };
+  const busy = () => {
+    const text = document.createElement('p');
+    text.className = 'busy';
+    text.textContent = 'Running …';
+    outcome.replaceChildren(text);
+  };
+  let running = null;
+
+  // answer sends what somebody answers to a question, and shows what is wrong with it.
+  async function answer(event) {
+    event.preventDefault();
+    const form = event.target;
+    const data = new URLSearchParams(new FormData(form, event.submitter));
+    for (const problem of form.querySelectorAll('.problem')) problem.textContent = '';
+    const response = await fetch(`/try/${encodeURIComponent(form.dataset.run)}`, { method: 'POST', body: data });
+    if (response.ok) {
+      if (form.isConnected) busy();
+    } else if (response.status === 422) {
+      const { problems } = await response.json();
+      for (const [name, text] of Object.entries(problems)) {
+        const field = form.querySelector(`[data-field="${CSS.escape(name)}"]`);
+        field.querySelector('.problem').textContent = text;
+        field.querySelector('input, select').setAttribute('aria-invalid', 'true');
+      }
+      form.querySelector('[aria-invalid]')?.focus();
+    } else {
+      fail(await response.text());
+    }
+  }
+
+  tryIt.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    running?.abort();
+    const mine = running = new AbortController();
+    run.disabled = true;
+    stop.hidden = false;
+    busy();
+    try {
+      const response = await fetch('/try', { method: 'POST', body: new URLSearchParams(new FormData(tryIt)), signal: mine.signal });
+      if (!response.ok) {
+        fail(await response.text());
+        return;
+      }
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = '';
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        const lines = (rest + value).split('\n');
+        rest = lines.pop();
+        for (const line of lines) {
+          const said = JSON.parse(line);
+          show(said.html);
+          say(said.say);
+        }
+      }
+    } catch (error) {
+      fail(error.name === 'AbortError' ? 'Stopped.' : 'The gateway does not answer.');
+    } finally {
+      run.disabled = false;
+      stop.hidden = true;
+      if (document.activeElement === document.body) run.focus();
+    }
+  });
+  stop.addEventListener('click', () => running?.abort());
+
+  // Completion of arguments while somebody types.
+  for (const input of tryIt.querySelectorAll('[data-argument]')) {
+    let pending;
+    let asked = null;
+    const suggest = async () => {
+      asked?.abort();
+      const mine = asked = new AbortController();
+      const data = new URLSearchParams(new FormData(tryIt));
+      data.set('argument', input.dataset.argument);
+      try {
+        const response = await fetch('/complete', { method: 'POST', body: data, signal: mine.signal });
+        if (!response.ok) return;
+        const { values } = await response.json();
+        input.list.replaceChildren(...values.map((value) => Object.assign(document.createElement('option'), { value })));
+      } catch (error) {
+        if (error.name !== 'AbortError') throw error;
+      }
+    };
+    const soon = () => {
+      clearTimeout(pending);
+      pending = setTimeout(suggest, 200);
+    };
+    input.addEventListener('focus', soon);
+    input.addEventListener('input', soon);
+  }
+}
