@@ -42,7 +42,7 @@ manifests: ## test the manifests, dashboard and alert rules in examples, with ga
 
 interop: ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, HAProxy, nginx and promtool
 	cd examples/interop && npm ci --ignore-scripts
-	go test -tags interop -v -count=1 -timeout 5m ./examples/interop/...
+	go test -tags interop -v -count=1 -timeout 8m ./examples/interop/...
 	go test -tags interop -v -count=1 -run PassPromtool ./cmd/promptweir
 
 lint: ## run the linters, with the import rules of .golangci.yml

@@ -56,6 +56,7 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"GET /sign-in":       c.serve(c.askForToken),
 			"POST /sign-in":      c.signIn,
 			"GET /static/{name}": c.static.serve,
+			"GET /favicon.ico":   c.static.serveIcon, // where browsers look for one without a page
 		},
 	}
 }
@@ -218,7 +219,15 @@ func newStaticFiles() staticFiles {
 func (f staticFiles) address(name string) string { return "/static/" + name + "?" + f[name].hash }
 
 func (f staticFiles) serve(w http.ResponseWriter, r *http.Request) {
-	file, ok := f[r.PathValue("name")]
+	f.serveNamed(w, r, r.PathValue("name"))
+}
+
+func (f staticFiles) serveIcon(w http.ResponseWriter, r *http.Request) {
+	f.serveNamed(w, r, "icon.svg")
+}
+
+func (f staticFiles) serveNamed(w http.ResponseWriter, r *http.Request, name string) {
+	file, ok := f[name]
 	if !ok {
 		http.NotFound(w, r)
 		return

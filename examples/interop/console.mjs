@@ -1,0 +1,269 @@
+// What an operator does in the console, in a browser. Each step checks what it sees, and the script fails on the first that does not
+// see what it should. What happens outside of the browser is asked for on standard output.
+//
+//   node console.mjs CHROMIUM CONSOLE OTHER_ORIGIN
+//
+// With SCREENSHOTS, a folder, it leaves pictures of each state there, in both themes and three widths.
+import assert from 'node:assert/strict';
+import { createInterface } from 'node:readline';
+import { launch } from './launch.mjs';
+
+const [chromium, url, other] = process.argv.slice(2);
+const shots = process.env.SCREENSHOTS;
+const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const browser = await launch(chromium);
+const complaints = [];
+let expected = 0; // complaints of the browser about refusals that a step provokes
+
+// next has something happen outside, and waits until it has.
+async function next(what) {
+  console.log(`NEXT ${what}`);
+  assert.equal((await answers.next()).value, 'done');
+}
+
+async function open(options) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) complaints.push(message.text()); });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('dialog', (dialog) => { complaints.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  page.setDefaultTimeout(15_000);
+  return page;
+}
+
+async function signIn(page, token = 'open sesame') {
+  await page.getByLabel('Admin token').fill(token);
+  await page.keyboard.press('Enter');
+}
+
+// fits checks that nothing scrolls sideways, in both themes and at the widths of phones, and that each control has a name.
+async function fits(page, state) {
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    for (const width of [1280, 390, 320]) {
+      await page.setViewportSize({ width, height: 900 });
+      const seen = await page.evaluate(() => {
+        const { scrollWidth, clientWidth } = document.documentElement;
+        const name = (e) => e.labels?.length || e.ariaLabel || e.textContent.trim() || e.type === 'hidden' || e.ariaHidden;
+        return {
+          sideways: scrollWidth - clientWidth,
+          wide: [...document.querySelectorAll('body *:not(.unseen, .skip, .unseen *)')]
+            .filter((e) => e.getBoundingClientRect().right > clientWidth + 1).map((e) => e.outerHTML.slice(0, 150)),
+          nameless: [...document.querySelectorAll('a, button, input, select, summary')].filter((e) => !name(e)).map((e) => e.outerHTML.slice(0, 150)),
+          landmarks: ['header', 'main', 'footer', 'h1'].filter((tag) => document.querySelectorAll(`body ${tag}`).length !== 1),
+        };
+      });
+      assert.deepEqual(seen, { sideways: 0, wide: [], nameless: [], landmarks: [] }, `${state} at ${width} pixels`);
+      if (shots) await page.screenshot({ path: `${shots}/${state}-${colorScheme}-${width}.png`, fullPage: true });
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
+
+const steps = {
+  async 'signs in'(page) {
+    await page.goto(`${url}/prompts?q=ledger`);
+    assert.equal(await page.title(), 'Sign in – promptweir');
+    await fits(page, 'sign-in');
+    expected++; // a 403
+    await signIn(page, 'wrong');
+    await page.getByRole('alert').filter({ hasText: 'That is not the admin token.' }).waitFor();
+    await signIn(page);
+    await page.waitForURL(`${url}/prompts?q=ledger`);
+    const [cookie] = await page.context().cookies();
+    assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, 'Strict']);
+    assert.equal(await page.evaluate(() => document.cookie), '');
+  },
+
+  async 'searches among 10 000'(page) {
+    await page.goto(`${url}/`);
+    assert.match(await page.locator('h1').innerText(), /Ready/);
+    await page.getByRole('link', { name: 'Prompts', exact: true }).click();
+    await page.locator('#total', { hasText: /^10.00\d prompts$/ }).waitFor();
+    const field = page.getByLabel('Name, title or description');
+    const begun = Date.now();
+    await field.pressSequentially('number 7770', { delay: 20 });
+    await page.locator('#total', { hasText: '1 prompt found' }).waitFor();
+    console.log(`found among 10 000 while somebody typed, ${Date.now() - begun} ms after the first of 11 keys`);
+    assert.deepEqual(await page.locator('[data-prompt]').evaluateAll((hits) => hits.map((hit) => hit.dataset.prompt)), ['library.review_07770']);
+    await fits(page, 'found');
+    await field.fill('calm');
+    await page.locator('#total', { hasText: '10 000 prompts found' }).waitFor();
+    await page.getByRole('link', { name: 'Next' }).click();
+    await page.getByText('Page 2 of 200').waitFor();
+    await fits(page, 'search');
+    await field.fill('no such words');
+    await page.getByText('Nothing is found.').waitFor();
+    await fits(page, 'nothing');
+  },
+
+  async 'opens one, completes an argument and runs it'(page) {
+    await page.goto(`${url}/prompts?q=review_07770`);
+    await page.getByRole('link', { name: /review_07770/ }).click();
+    await page.getByRole('heading', { name: 'Who sees it' }).waitFor();
+    await fits(page, 'prompt');
+    const tone = page.getByLabel('tone');
+    await tone.fill('c');
+    await page.waitForFunction(() => document.querySelector('#values-0').options.length === 2);
+    assert.deepEqual(await page.locator('#values-0 option').evaluateAll((options) => options.map((o) => o.value)), ['calm', 'clear']);
+    await tone.fill('calm');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.locator('.said', { hasText: '<script>pwned = true</script> said' }).waitFor();
+    await page.waitForFunction(() => document.querySelector('.message img')?.naturalWidth === 1);
+    await page.waitForFunction(() => document.querySelector('.message audio')?.readyState > 0);
+    await page.locator('.message .place', { hasText: 'file:///notes.txt' }).waitFor();
+    assert.equal(await page.locator('#announce').innerText(), 'Done.');
+    await fits(page, 'result');
+  },
+
+  async 'answers what a server asks'(page) {
+    await page.goto(`${url}/prompt?name=up.ask`);
+    await page.getByRole('button', { name: 'Run' }).click();
+    const name = page.getByLabel('Your name');
+    await name.waitFor();
+    assert.ok(await name.evaluate((e) => e === document.activeElement), 'the question has the focus');
+    await fits(page, 'question');
+    await name.fill('Ann');
+    expected++; // a 422
+    await page.getByLabel(/^age/).fill('old');
+    await page.getByRole('button', { name: 'Answer' }).click();
+    await page.getByText('"old" is not a number.').waitFor();
+    await page.getByLabel(/^age/).fill('41');
+    await page.getByLabel('size').selectOption('large');
+    await page.getByLabel('y', { exact: true }).check();
+    await page.getByRole('button', { name: 'Answer' }).click();
+    await page.locator('.said', { hasText: '"content":{"name":"Ann","age":41,"size":"large","tags":["y"]}' }).waitFor();
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.getByRole('button', { name: 'Decline' }).click();
+    await page.locator('.said', { hasText: '"action":"decline"' }).waitFor();
+    await page.getByRole('button', { name: 'Run' }).click();
+    await name.waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.locator('#outcome', { hasText: 'Stopped.' }).waitFor();
+  },
+
+  async 'sees an upstream die and return without a reload'(page) {
+    await page.goto(`${url}/`);
+    await page.evaluate(() => { window.sameDocument = true; });
+    await next('desk dies');
+    const card = page.locator('[data-upstream="desk"]');
+    await card.getByText('down', { exact: true }).waitFor();
+    await page.locator('[data-team="support"]', { hasText: '1 down' }).waitFor();
+    assert.match(await card.innerText(), /unreachable since .*connection refused[^]*Start the server/);
+    assert.match(await page.title(), /^Ready: 1 of 4 upstreams in trouble/);
+    assert.match(await page.locator('#announce').innerText(), /1 of 4 upstreams in trouble/);
+    await fits(page, 'overview');
+    await next('desk returns');
+    await card.waitFor({ state: 'detached', timeout: 40_000 });
+    assert.ok(await page.evaluate(() => window.sameDocument), 'the page was not loaded again');
+    await page.goto(`${url}/prompts?q=desk`);
+    await next('change desk');
+    await page.locator('[data-prompt="desk.fresh"]').waitFor();
+    await page.goto(`${url}/upstreams`);
+    await page.locator('[data-upstream="desk"] .spark').waitFor();
+    await fits(page, 'upstreams');
+  },
+
+  async 'views as somebody'(page) {
+    await page.goto(`${url}/prompts`);
+    await page.getByLabel('View as').fill('user:bob,group:ci');
+    await page.keyboard.press('Enter');
+    await page.getByText('You see what user:bob,group:ci sees.').waitFor();
+    await page.locator('#total', { hasText: '1002 prompts' }).waitFor();
+    await page.getByLabel('Name, title or description').fill('desk');
+    await page.locator('#total', { hasText: '2 prompts found' }).waitFor();
+    await page.goto(`${url}/prompt?name=library.ledger_00006&as=user:bob`);
+    await page.getByText('is not a member of team "platform"').first().waitFor();
+    assert.match(await page.locator('.verdict').innerText(), /^\s*No/);
+    await fits(page, 'view-as');
+    await page.getByRole('link', { name: 'See everything' }).click();
+    await page.getByRole('heading', { name: 'Who sees it' }).waitFor();
+    expected++; // a 400
+    await page.goto(`${url}/prompts?as=bob`);
+    await page.getByRole('alert').waitFor();
+    await fits(page, 'problem');
+  },
+
+  async 'meets a hostile definition'(page) {
+    for (const path of ['/prompts?team=strangers', `/prompt?name=${encodeURIComponent('evil.<b>evil')}`, '/']) {
+      await page.goto(url + path);
+      await page.locator('main').waitFor();
+      assert.equal(await page.evaluate(() => [typeof window.pwned, document.querySelectorAll('main img, main script').length].join()), 'undefined,0', path);
+      assert.ok(!/[\u202e\u2066]/.test(await page.content()), path);
+      await fits(page, `hostile-${path.length}`);
+    }
+    await page.goto(`${url}/prompt?name=${encodeURIComponent('evil.<b>evil')}`);
+    await page.getByText('⟨U+202E⟩⟨U+2066⟩').first().waitFor();
+  },
+
+  async 'does all of that by keyboard'(page) {
+    await page.goto(`${url}/`);
+    const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); };
+    const focused = () => page.evaluate(() => (document.activeElement === document.body ? '' : document.activeElement.innerText || document.activeElement.id));
+    await press('Tab');
+    assert.equal(await focused(), 'Skip to the content');
+    const outlined = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+    assert.notEqual(outlined, 'none', 'the focus is visible');
+    await press('Enter', '/');
+    assert.equal(await focused(), 'q');
+    await page.keyboard.type('review_07770');
+    await press('Enter');
+    await page.waitForURL(/\/prompts\?/);
+    await page.locator('[data-prompt="library.review_07770"]').waitFor();
+    const reach = async (what) => {
+      for (let i = 0; i < 60; i++) {
+        if ((await focused()).includes(what)) return;
+        await press('Tab');
+      }
+      assert.fail(`the key Tab does not lead to ${what}`);
+    };
+    await reach('review_07770');
+    await press('Enter');
+    await page.getByRole('heading', { name: 'Try it' }).waitFor();
+    await reach('arg-0');
+    await page.keyboard.type('calm');
+    await reach('Run');
+    await press('Enter');
+    await page.locator('.said', { hasText: '<script>pwned = true</script> said' }).waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'outcome');
+    await press('Tab');
+    assert.notEqual(await page.evaluate(() => document.activeElement.tagName), 'BODY');
+  },
+
+  // Another port of this machine is the same site to a browser, so it sends the cookie along.
+  async 'is not commanded by another port'(page) {
+    await page.goto(other);
+    for (const path of ['/try', '/sign-out', '/-/reload', '/complete', '/sign-in']) {
+      await page.goto(other);
+      expected += 2; // 403s
+      await page.evaluate((to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include' }).catch(() => {}), url + path);
+      const refused = page.waitForNavigation();
+      await page.evaluate((to) => {
+        const form = Object.assign(document.createElement('form'), { method: 'post', action: to });
+        document.body.append(form);
+        form.submit();
+      }, url + path);
+      assert.equal((await refused).status(), 403, path);
+    }
+    await page.goto(`${url}/`);
+    assert.match(await page.locator('h1').innerText(), /Ready/, 'the session goes on');
+  },
+
+  async 'signs out'(page) {
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.waitForURL(`${url}/sign-in`);
+    await page.goto(`${url}/`);
+    assert.equal(await page.title(), 'Sign in – promptweir');
+  },
+};
+
+const page = await open();
+for (const [name, step] of Object.entries(steps)) {
+  console.log(name);
+  await step(page);
+}
+const unexpected = complaints.filter((text) => !/^Failed to load resource: the server responded with a status of (400|403|422)/.test(text));
+assert.deepEqual(unexpected, [], 'what the browser complains about');
+assert.ok(complaints.length <= expected + unexpected.length, `${complaints.length} refusals, ${expected} expected`);
+await browser.close();
+process.exit(0);

@@ -1,0 +1,126 @@
+//go:build interop
+
+package interop_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+// consoleBound is how long the whole session of an operator may take.
+const consoleBound = 3 * time.Minute
+
+// dot is a PNG of one pixel.
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// TestConsole_InABrowser has console.mjs do what an operator does, in Chromium. The script checks what it sees.
+func TestConsole_InABrowser(t *testing.T) {
+	library := gatewaytest.NewPeer(t, "library", manyPrompts(10_000)...)
+	library.Answer("completion/complete", `{"completion":{"values":["calm","clear"]}}`)
+	library.Answer("prompts/get", fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":"<script>pwned = true</script> said"}},
+		{"role":"assistant","content":{"type":"image","mimeType":"image/png","data":%q}},
+		{"role":"user","content":{"type":"audio","mimeType":"audio/wav","data":"UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="}},
+		{"role":"user","content":{"type":"resource","resource":{"uri":"file:///notes.txt","mimeType":"text/plain","text":%q}}}]}`, dot, strings.Repeat("W", 5000)))
+	asker := gatewaytest.NewRequestingPeer(t, `elicitation/create {"message":"Who are you?","requestedSchema":{"type":"object","required":["age"],"properties":{`+
+		`"name":{"type":"string","title":"Your name"},"age":{"type":"integer"},"size":{"type":"string","enum":["small","large"]},"tags":{"type":"array","items":{"enum":["x","y"]}}}}}`)
+	desk := gatewaytest.NewPeer(t, "desk", "greet")
+	const script = `<script>pwned = true</script><img src=x onerror='pwned = true'>`
+	evil := gatewaytest.NewPeer(t, "evil",
+		fmt.Sprintf(`{"name":"<b>evil","title":%q,"description":"\u202e\u2066%s%s","arguments":[{"name":%q,"description":%q}]}`, script, script, strings.Repeat("W", 10_000), script, script),
+		fmt.Sprintf(`{"name":%q,"title":"too long"}`, strings.Repeat("n", 10_000)), fmt.Sprintf(`{"name":%q}`, strings.Repeat("m", 200)))
+
+	log, err := audit.Open(&config.Audit{Path: filepath.Join(t.TempDir(), "audit.jsonl"), Arguments: config.AuditNames}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	s := gatewaytest.StartConfig(t, gatewaytest.Load(t, fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\nauth {\n%s}\n", sha256.Sum256([]byte("open sesame")), gatewaytest.Token("ci", "ci"))+
+		gatewaytest.Team("platform", `"group:platform"`, gatewaytest.Expose("reviews", `"library.review_*"`, `"*"`), library, asker.Peer)+
+		gatewaytest.Team("support", `"user:bob"`, "", desk)+
+		gatewaytest.Team("strangers", `"user:eve"`, "", evil)), gateway.Options{Audit: log, Version: "1.2.3"})
+	s.AwaitUpstreams()
+
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<title>another port</title>") // the browser of the test
+	}))
+	defer other.Close()
+	converse(t, []string{"console.mjs", browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1)},
+		map[string]func(){
+			"desk dies":    desk.Stop,
+			"desk returns": desk.Restart,
+			"change desk":  func() { desk.SetPrompts("greet", "fresh"); desk.Announce() },
+		})
+}
+
+// manyPrompts returns definitions of prompts whose names begin with one of a few words.
+func manyPrompts(n int) []string {
+	words := []string{"review", "incident", "summary", "translate", "refactor", "commit", "ledger", "invoice", "welcome", "postmortem"}
+	all := make([]string, n)
+	for i := range all {
+		word := words[i%len(words)]
+		all[i] = fmt.Sprintf(`{"name":"%s_%05d","title":"The %s number %d","description":"Write it for team %d, in a calm tone.","arguments":[{"name":"tone","description":"How it sounds","required":true}]}`,
+			word, i, word, i, i%13)
+	}
+	return all
+}
+
+// converse runs a script that prints what is to happen next, and waits for a line once it has happened. The script fails on what it
+// does not see.
+func converse(t *testing.T, script []string, happen map[string]func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), consoleBound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", script...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		step, isStep := strings.CutPrefix(lines.Text(), "NEXT ")
+		if !isStep {
+			t.Log(lines.Text())
+			continue
+		}
+		if happen[step] == nil {
+			t.Errorf("the script wants what cannot happen: %q", step)
+		} else {
+			happen[step]()
+		}
+		if _, err := io.WriteString(stdin, "done\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+}
