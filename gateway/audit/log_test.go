@@ -377,6 +377,9 @@ func TestLog_RequiredRefusesWhileAWriteHangs(t *testing.T) {
 				if err := l.Write(get(name)); !errors.Is(err, ErrNotWritten) || time.Since(begun) != within {
 					t.Errorf("%s: %v after %v, want %v after %v", name, err, time.Since(begun), ErrNotWritten, within)
 				}
+				if !l.Refuses() { // the next request may come at once
+					t.Errorf("%s is refused, and the next would not be", name)
+				}
 			})
 			synctest.Wait()
 		}

@@ -190,13 +190,14 @@ func (l *Log) expire(b *batch) {
 		l.mu.Unlock()
 		return
 	}
+	// Under the lock, or it could outlast the end of the write; and before anybody is told, whose next request must be refused.
+	before := l.failing.Swap(&failure{errSlow})
 	if l.required {
 		if b != l.queue { // the writer has it
 			l.settleLocked(b, ErrNotWritten)
 		}
 		l.dropQueueLocked()
 	}
-	before := l.failing.Swap(&failure{errSlow}) // under the lock, or it could outlast the end of the write
 	l.mu.Unlock()
 	l.logFailure(before, errSlow)
 }
