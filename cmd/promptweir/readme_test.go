@@ -290,8 +290,14 @@ func TestReadme_HasEveryReason(t *testing.T) {
 			want[reason] = true
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), readTables(t)["Reasons"].names()); diff != "" {
+	rows := readTables(t)["Reasons"]
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), rows.names()); diff != "" {
 		t.Errorf("reasons (-code +README):\n%s", diff)
+	}
+	for reason, cells := range rows {
+		if len(cells) != 2 || !strings.HasSuffix(cells[0], ".") || !strings.HasSuffix(cells[1], ".") {
+			t.Errorf("README: the reason %s needs a sentence and a remedy, and has %q", reason, cells)
+		}
 	}
 }
 

@@ -47,6 +47,10 @@ func faults(first, second *gateway) []fault {
 			begin:  func(t *testing.T) { first.write(t, "broken.md", "---\nname: [\n") },
 		},
 		{
+			alerts: []string{"PromptweirUpstreamDrained"},
+			begin:  func(t *testing.T) { second.drain(t, "handbook") },
+		},
+		{
 			alerts: []string{"PromptweirConfigurationRefused"},
 			begin:  func(t *testing.T) { first.write(t, "mistake.hcl", "team {") },
 		},
@@ -75,15 +79,16 @@ func faults(first, second *gateway) []fault {
 		},
 		{
 			// The gateway waits for an upstream that hangs before it answers the first list, has less memory than it takes, and
-			// starts with a file of a team that is broken, and no prompts.
+			// starts with a file of a team that is broken, no prompts, and a store that is not there.
 			alerts: []string{
 				"PromptweirListsSlow", "PromptweirTeamFilesLastGood", "PromptweirCatalogEmpty", "PromptweirMemoryNearLimit",
-				"PromptweirManyUpstreamsDown",
+				"PromptweirManyUpstreamsDown", "PromptweirStoreAway",
 			},
 			begin: func(t *testing.T) {
 				second.process.stop()
 				second.hangs.Store(true)
 				second.write(t, "notes.hcl", "team {")
+				second.write(t, "cluster.hcl", fmt.Sprintf("cluster { store = \"redis://%s\" }", strings.TrimPrefix(first.issuer, "http://")))
 				check(t, os.Remove(filepath.Join(second.folder, "hello.md")))
 				for _, list := range []string{"handbook.json", "notes.json"} { // what is kept would be listed
 					check(t, os.RemoveAll(filepath.Join(second.state, list)))
@@ -217,7 +222,7 @@ func (g *gateway) write(t *testing.T, name, text string) {
 // serve starts the gateway, at the addresses that it had before.
 func (g *gateway) serve(t *testing.T, env ...string) {
 	t.Helper()
-	g.write(t, "listen.hcl", fmt.Sprintf("gateway {\n  listen      = %q\n  state_dir   = %q\n  drain_delay = \"0s\"\n}\nadmin { listen = %q }\n",
+	g.write(t, "listen.hcl", fmt.Sprintf("gateway {\n  listen      = %q\n  state_dir   = %q\n  drain_delay = \"0s\"\n  cursor_keys = [\"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\"]\n}\nadmin { listen = %q }\n",
 		g.endpoint, g.state, g.admin))
 	g.process = start(t, env, g.binary, "serve", "--config", g.folder)
 	g.endpoint = g.process.log.find(t, `endpoint=http://([^/\s]+)`)
@@ -235,6 +240,14 @@ func (g *gateway) get(t *testing.T, name string, arguments map[string]string) {
 	t.Helper()
 	for _, token := range []string{"red", "blue"} {
 		g.call(t, "prompts/get", name, map[string]any{"name": name, "arguments": arguments}, token).Close()
+	}
+}
+
+// drain takes an upstream out of service.
+func (g *gateway) drain(t *testing.T, upstream string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), g.binary, "drain", upstream, "--admin", "http://"+g.admin).CombinedOutput(); err != nil {
+		t.Fatalf("drain: %v\n%s", err, out)
 	}
 }
 
