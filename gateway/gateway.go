@@ -55,6 +55,8 @@ type Options struct {
 	StateDir string
 	// LastGood is set where the configuration is not what its files say; see [LoadLastGood].
 	LastGood *LastGood
+	// Warnings are those of the configuration, for operators.
+	Warnings []string
 	// Memory is how many bytes of memory there are, of which max_buffered may be a percentage. If it is 0, a percentage bounds
 	// nothing.
 	Memory int64
@@ -103,7 +105,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10), reconnects: upstream.NewReconnects(),
 		history: admin.NewHistory(),
 	}
-	g.loaded.Store(g.startedWith(opts.LastGood))
+	g.loaded.Store(g.startedWith(opts.LastGood, opts.Warnings))
 	var err error
 	g.publisher, err = snapshot.NewPublisher(cfg, snapshot.Options{
 		Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector,

@@ -38,9 +38,9 @@ func LoadLastGood(path string, opts config.Options, logger *slog.Logger) (*confi
 }
 
 // startedWith says what became of the configuration that the gateway starts with, and logs what is not in use.
-func (g *Gateway) startedWith(lastGood *LastGood) *admin.ConfigurationState {
+func (g *Gateway) startedWith(lastGood *LastGood, warnings []string) *admin.ConfigurationState {
 	now := time.Now()
-	state := &admin.ConfigurationState{Loaded: now}
+	state := admin.Loaded(now, warnings)
 	if lastGood == nil {
 		return state
 	}

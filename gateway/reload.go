@@ -40,23 +40,25 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	}
 }
 
-// load returns the generation that is to replace another one.
-func (g *Gateway) load(before *snapshot.Generation) (*snapshot.Generation, error) {
+// load returns the generation that is to replace another one, and the warnings of its configuration.
+func (g *Gateway) load(before *snapshot.Generation) (next *snapshot.Generation, warnings []string, err error) {
 	if g.opts.Load == nil {
-		return nil, errNoLoad
+		return nil, nil, errNoLoad
 	}
 	cfg, diagnostics := g.opts.Load()
-	for _, warning := range diagnostics.Warnings() {
+	warnings = diagnostics.Warnings()
+	for _, warning := range warnings {
 		g.logger.Warn("configuration", slog.String("warning", warning))
 	}
 	if err := diagnostics.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if names := changedFixed(before.Config, cfg); len(names) > 0 {
-		return nil, fmt.Errorf("%s changed, which needs a restart: restart the gateway, or undo that change",
+		return nil, nil, fmt.Errorf("%s changed, which needs a restart: restart the gateway, or undo that change",
 			strings.Join(names, " and "))
 	}
-	return g.publisher.NewGeneration(cfg)
+	next, err = g.publisher.NewGeneration(cfg)
+	return next, warnings, err
 }
 
 // changedFixed names the settings that differ and that a running gateway cannot change.

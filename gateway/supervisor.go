@@ -61,7 +61,7 @@ func (s *supervisor) run(ctx context.Context) error {
 //	  └───────── errors end here, and nothing has changed ──────────┘
 func (s *supervisor) reload(ctx context.Context) error {
 	g, before := s.gateway, s.gateway.Snapshot().Generation
-	next, err := g.load(before)
+	next, warnings, err := g.load(before)
 	if err != nil {
 		g.logger.ErrorContext(ctx, "configuration refused, the previous one stays in use", slog.Any("error", err))
 		g.loaded.Store(admin.Refused(g.loaded.Load(), time.Now(), err))
@@ -75,7 +75,7 @@ func (s *supervisor) reload(ctx context.Context) error {
 	if g.cluster != nil {
 		g.cluster.SetKeys(next.Sealer)
 	}
-	g.loaded.Store(&admin.ConfigurationState{Loaded: time.Now()})
+	g.loaded.Store(admin.Loaded(time.Now(), warnings))
 	retired := s.retire(ctx, before, next)
 	g.logger.InfoContext(ctx, "configuration reloaded", slog.Int("upstreams", len(next.Upstreams)),
 		slog.Int("kept", len(before.Connectors)-retired), slog.Int("retired", retired))

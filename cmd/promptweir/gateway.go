@@ -30,10 +30,8 @@ const (
 
 // servingOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
 // lists in state_dir and can reload.
-func (a *app) servingOptions(
-	cfg *config.Config, lastGood *gateway.LastGood, files *watch.Watcher, logger *slog.Logger,
-) gateway.Options {
-	before := cfg
+func (a *app) servingOptions(cfg *watchedConfig, files *watch.Watcher, logger *slog.Logger) gateway.Options {
+	before := cfg.Config
 	load := func() (*config.Config, config.Diagnostics) {
 		next, diagnostics := a.readWatched(files, before)
 		if next != nil {
@@ -42,8 +40,8 @@ func (a *app) servingOptions(
 		return next, diagnostics
 	}
 	return gateway.Options{
-		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir, LastGood: lastGood, Memory: availableMemory(logger),
-		Load: load,
+		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir, LastGood: cfg.lastGood, Warnings: cfg.warnings,
+		Memory: availableMemory(logger), Load: load,
 	}
 }
 

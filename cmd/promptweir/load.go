@@ -34,21 +34,34 @@ func (a *app) loadPath(path string, lenient bool) (*config.Config, error) {
 
 // loadWatched is load for a gateway that reloads: it also has the files watched. Where a team's file has a mistake, its last good
 // text may be used; the diagnostics are printed all the same.
-func (a *app) loadWatched(files *watch.Watcher, logger *slog.Logger) (cfg *config.Config, lastGood *gateway.LastGood, err error) {
+func (a *app) loadWatched(files *watch.Watcher, logger *slog.Logger) (*watchedConfig, error) {
 	if a.config == "" {
-		return nil, nil, errNoConfig
+		return nil, errNoConfig
 	}
+	var (
+		cfg      *config.Config
+		lastGood *gateway.LastGood
+	)
 	var diagnostics config.Diagnostics
 	files.Record(func(visit func(path string)) {
 		cfg, lastGood, diagnostics = gateway.LoadLastGood(a.config, config.Options{OnRead: visit}, logger)
 	})
 	if err := a.printDiagnostics(diagnostics); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if cfg == nil {
-		return nil, nil, &reportedError{diagnostics.Err()}
+		return nil, &reportedError{diagnostics.Err()}
 	}
-	return cfg, lastGood, nil
+	return &watchedConfig{cfg, lastGood, diagnostics.Warnings()}, nil
+}
+
+// watchedConfig is the configuration that a gateway starts with.
+type watchedConfig struct {
+	*config.Config
+
+	// lastGood is nil where the configuration is what its files say.
+	lastGood *gateway.LastGood
+	warnings []string
 }
 
 // readWatched loads the configuration again, after before, and has every file and folder that it reads watched, failed reads

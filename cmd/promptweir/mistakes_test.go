@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,19 +44,23 @@ func (m mistake) missing(text string, places ...string) (parts []string) {
 	return parts
 }
 
-// mistakeCommand is for scripts: mistake FILE checks what list prints about the file or, if it is a warning, validate.
+// mistakeCommand is for scripts: mistake FILE checks what list prints about the file and, if it is a warning, validate too. With a
+// warning, list has no lists to go on with.
 func mistakeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	m, err := mistakeIn(ts.ReadFile(args[0]))
 	ts.Check(err)
-	command := "list"
+	commands := [][]string{{"list", "--config", args[0]}}
 	if m.isWarning {
-		command = "validate"
+		ts.Check(os.WriteFile(ts.MkAbs("none.json"), []byte(`{"prompts": []}`), 0o600))
+		commands = [][]string{{"list", "--config", args[0], "--state", "none.json"}, {"validate", "--config", args[0]}}
 	}
-	if err := ts.Exec("promptweir", command, "--config", args[0]); (err == nil) != m.isWarning {
-		ts.Fatalf("%s of %s: %v", command, args[0], err)
-	}
-	if missing := m.missing(ts.ReadFile("stderr"), fmt.Sprintf("on %s line %d,", args[0], m.line)); len(missing) > 0 {
-		ts.Fatalf("%s: not said: %q", args[0], missing)
+	for _, command := range commands {
+		if err := ts.Exec("promptweir", command...); (err == nil) != m.isWarning {
+			ts.Fatalf("%q: %v", command, err)
+		}
+		if missing := m.missing(ts.ReadFile("stderr"), fmt.Sprintf("on %s line %d,", args[0], m.line)); len(missing) > 0 {
+			ts.Fatalf("%q: not said: %q", command, missing)
+		}
 	}
 }
 
@@ -77,28 +80,58 @@ func TestMistakes_AreInTheLogAndReadyz(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.isWarning {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(folder, "team.hcl"), file.Data, 0o600); err != nil {
+		text := strings.ReplaceAll(string(file.Data), "b.example.com", "127.0.0.1:1") // in case it is to be connected to
+		recent := len(p.logged())
+		if err := os.WriteFile(filepath.Join(folder, "team.hcl"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		place := fmt.Sprintf("team.hcl:%d: ", m.line)
-		if missing := m.missing(reloadRefused(t, p), place); len(missing) > 0 {
-			t.Errorf("%s: the response to the reload does not say %q", file.Name, missing)
+		status, response := reload(t, p)
+		switch {
+		case m.isWarning && status != http.StatusOK:
+			t.Errorf("%s: POST /-/reload: status %d\n%s", file.Name, status, response)
+		case m.isWarning:
+		case status != http.StatusUnprocessableEntity:
+			t.Errorf("%s: POST /-/reload: status %d\n%s", file.Name, status, response)
+		case len(m.missing(response, place)) > 0:
+			t.Errorf("%s: the response to the reload does not say %q", file.Name, m.missing(response, place))
 		}
 		status, readiness := p.page(t, "/readyz")
 		if missing := m.missing(unquoted(t, readiness), place); status != http.StatusOK || len(missing) > 0 {
 			t.Errorf("%s: /readyz is %d and does not say %q", file.Name, status, missing)
 		}
 		eventually(t, "the log says it too", func() bool {
-			return len(m.missing(unquoted(t, lastRefusal(p.logged())), place)) == 0
+			for line := range strings.Lines(p.logged()[recent:]) {
+				if len(m.missing(unquoted(t, line), place)) == 0 {
+					return true
+				}
+			}
+			return false
 		})
 	}
 }
 
-// reloadRefused asks for a reload that is refused, and returns the reasons.
-func reloadRefused(t *testing.T, p *gatewayProcess) string {
+// A warning of the configuration that a gateway starts with is in /readyz from the start, and no longer once it is mended.
+func TestMistakes_WarningsOfTheStartAreInReadyzUntilMended(t *testing.T) {
+	const team = "team \"payments\" {\n  upstream \"billing\" { files = [\"*.md\"] }\n  hide \"wip\" { prompts = [\"%s.wip_*\"] }\n}\n"
+	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf(team, "biling")})
+	p := serve(t, folder)
+	if _, readiness := p.page(t, "/readyz"); !strings.Contains(readiness, `"warnings"`) || !strings.Contains(readiness, "team.hcl:3: ") {
+		t.Errorf("/readyz has no warning:\n%s", readiness)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "team.hcl"), fmt.Appendf(nil, team, "billing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, response := reload(t, p); status != http.StatusOK {
+		t.Fatalf("POST /-/reload: status %d\n%s", status, response)
+	}
+	if _, readiness := p.page(t, "/readyz"); strings.Contains(readiness, `"warnings"`) {
+		t.Errorf("/readyz has a warning still:\n%s", readiness)
+	}
+}
+
+// reload asks for a reload, and returns the status and text of the response.
+func reload(t *testing.T, p *gatewayProcess) (status int, text string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.admin+"/-/reload", http.NoBody)
 	if err != nil {
@@ -113,20 +146,7 @@ func reloadRefused(t *testing.T, p *gatewayProcess) string {
 	if _, err := body.ReadFrom(response.Body); err != nil {
 		t.Fatal(err)
 	}
-	if response.StatusCode != http.StatusUnprocessableEntity {
-		t.Errorf("POST /-/reload: status %d\n%s", response.StatusCode, &body)
-	}
-	return unquoted(t, body.String())
-}
-
-// lastRefusal returns the last record of the log about a configuration that was refused.
-func lastRefusal(log string) string {
-	for _, line := range slices.Backward(strings.Split(log, "\n")) {
-		if strings.Contains(line, "configuration refused") {
-			return line
-		}
-	}
-	return "{}"
+	return response.StatusCode, unquoted(t, body.String())
 }
 
 // unquoted returns all texts in a JSON value, or a text that is none as it is.

@@ -47,10 +47,11 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	defer flush()
 	surviveBrokenPipes()
 	files := watch.New()
-	cfg, lastGood, err := a.loadWatched(files, logger)
+	loaded, err := a.loadWatched(files, logger)
 	if err != nil {
 		return err
 	}
+	cfg := loaded.Config
 	// Before gateway.New, whose instruments find out once whether anybody traces.
 	telemetry, err := startTelemetry(ctx, buildVersion(), logger)
 	if err != nil {
@@ -61,7 +62,7 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	logStart(ctx, logger, a.config, cfg)
 	limitMemory(logger)
 	paceCollector()
-	options := a.servingOptions(cfg, lastGood, files, logger)
+	options := a.servingOptions(loaded, files, logger)
 	options.Places = places.New(placesOf(descriptorLimit(), options.Memory, cfg.Upstreams()), logger)
 	if profiled {
 		options.Debug = startProfiling()

@@ -54,10 +54,11 @@ func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the client's terminal has gone
 	defer stop()
 	files := watch.New()
-	cfg, lastGood, err := a.loadWatched(files, logger)
+	loaded, err := a.loadWatched(files, logger)
 	if err != nil {
 		return err
 	}
+	cfg := loaded.Config
 	credential, err := stdioCredential(cfg, as)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (a *app) stdio(ctx context.Context, as string, started *bool) error {
 	if cfg.Audit != nil && cfg.Audit.Path == config.AuditToStdout {
 		return fmt.Errorf("audit.path = %q would write to standard output, which carries MCP messages: record in a file", config.AuditToStdout)
 	}
-	options := a.servingOptions(cfg, lastGood, files, logger)
+	options := a.servingOptions(loaded, files, logger)
 	if options.Audit, err = audit.Open(cfg.Audit, logger); err != nil {
 		return err
 	}

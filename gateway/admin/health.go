@@ -44,6 +44,8 @@ type ConfigurationState struct {
 	// Refused and Problems are set while the configuration that was loaded last is not in use.
 	Refused  *time.Time `json:"refused,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
+	// Warnings are those of the configuration in use, each with place and remedy; see [Loaded].
+	Warnings []string `json:"warnings,omitempty"`
 	// LastGood are the team files whose last good text is in use since the start, because they had a mistake.
 	LastGood []string `json:"last_good,omitempty"`
 }
@@ -85,10 +87,22 @@ type EndpointHealth struct {
 	Trouble
 }
 
+// maxWarnings bounds the warnings that are shown: a team's file may cause any number of them.
+const maxWarnings = 100
+
+// Loaded returns the state after a configuration was loaded. Of more than 100 warnings, the others are counted.
+func Loaded(at time.Time, warnings []string) *ConfigurationState {
+	if more := len(warnings) - maxWarnings; more > 0 {
+		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("%d more; see promptweir validate", more))
+	}
+	return &ConfigurationState{Loaded: at, Warnings: warnings}
+}
+
 // Refused returns the state after a configuration was refused. The error's text must hold nothing sensitive.
 func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationState {
 	return &ConfigurationState{
 		Loaded: inUse.Loaded, Refused: &at, Problems: strings.Split(err.Error(), "\n"), LastGood: inUse.LastGood,
+		Warnings: inUse.Warnings,
 	}
 }
 
