@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
 // many is how many prompts there are: more than a page of the default size has, and more than two.
@@ -24,7 +28,8 @@ type listed struct{ First, All int }
 // that they ever make, against a gateway with more prompts than a page has.
 func TestPages_ClientsGetAThousandInTheirFirstCall(t *testing.T) {
 	server := newServerOfMany(t)
-	endpoint := startGateway(t, defaultPages, fmt.Sprintf("upstream %q { url = %q }", "many", server))
+	page := startInspectorPage(t)
+	endpoint := startGatewayFor(t, page, fmt.Sprintf("upstream %q { url = %q }", "many", server))
 	names := make([]string, many)
 	for i := range names {
 		names[i] = fmt.Sprintf("many.p%04d", i)
@@ -44,6 +49,7 @@ func TestPages_ClientsGetAThousandInTheirFirstCall(t *testing.T) {
 		{"go-sdk", func(t *testing.T) listed { return countGoSDK(t, endpoint) }, listed{1000, many}},
 		{"Inspector, legacy", func(t *testing.T) listed { return countInspector(t, inspector, endpoint, "legacy") }, listed{many, many}},
 		{"Inspector, modern", func(t *testing.T) listed { return countInspector(t, inspector, endpoint, "modern") }, listed{many, many}},
+		{"Inspector 1.0, page", counts("node", "inspector_count.mjs", browser(t), page, endpoint), listed{1000, many}},
 	} {
 		t.Run(client.name, func(t *testing.T) {
 			if got := client.list(t); got != client.want {
@@ -51,6 +57,18 @@ func TestPages_ClientsGetAThousandInTheirFirstCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startGatewayFor runs the gateway with pages of the default size, which web pages of an origin may use, and returns its endpoint.
+func startGatewayFor(t *testing.T, origin, upstream string) string {
+	t.Helper()
+	dir := t.TempDir()
+	proctest.Build(t, dir, "./cmd/promptweir")
+	file := filepath.Join(dir, "gateway.hcl")
+	if err := os.WriteFile(file, fmt.Appendf(nil, settings, fmt.Sprintf("allowed_origins = [%q]", origin), upstream), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return proctest.Start(t, dir, filepath.Join(dir, "promptweir"), "serve", "--config", file).Attr(t, "endpoint")
 }
 
 // newServerOfMany returns the address of an MCP server with many prompts.
