@@ -91,10 +91,13 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 		b.set("transport", quote("sse"))
 	}
 	b.environment(t, "headers", find(server, "headers"), setByGateway)
-	for _, name := range []string{"oauth", "auth", "headersHelper"} {
+	for _, name := range []string{"oauth", "auth"} {
 		if find(server, name) != nil {
 			b.comments = append(b.comments, name+": there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.")
 		}
+	}
+	if find(server, "headersHelper") != nil {
+		b.comments = append(b.comments, "headersHelper: there, a program prints headers. Here they are in headers, or come from an oauth block (client credentials).")
 	}
 }
 

@@ -95,14 +95,16 @@ type translator struct {
 	inEnv bool
 	// inputs are the inputs of VS Code's file, by their ids.
 	inputs map[string]input
-	// used are the variables of the server, and remarks what people should know about its values.
+	// used are the variables that the server needs, and remarks what people should know about its values.
 	used    []string
 	remarks []string
 }
 
 // env returns the call of env for a variable.
 func (t *translator) env(name, note string, fallback *string) string {
-	t.used = append(t.used, name)
+	if fallback == nil { // else it works without
+		t.used = append(t.used, name)
+	}
 	if t.notes[name] == "" {
 		t.notes[name] = note
 	}

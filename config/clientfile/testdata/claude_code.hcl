@@ -1,6 +1,5 @@
 # Made by promptweir import from claude_code.json.
 # It needs these variables in the gateway's environment:
-# - API_BASE_URL
 # - API_KEY
 # - CLAUDE_PLUGIN_ROOT
 # - DB_URL
@@ -17,6 +16,7 @@ team "mine" {
     headers = { Authorization = "Bearer ${env("API_KEY")}" }
   }
 
+  # headersHelper: there, a program prints headers. Here they are in headers, or come from an oauth block (client credentials).
   upstream "asana" {
     url       = "https://mcp.asana.com/sse"
     transport = "sse"

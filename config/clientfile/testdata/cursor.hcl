@@ -2,7 +2,6 @@
 # It needs these variables in the gateway's environment:
 # - LINEAR_API_KEY: written out in the client's file
 # - LINEAR_TEAM
-# - WORKSPACE_FOLDER
 # - HOME
 # - API_KEY
 

@@ -1,7 +1,6 @@
 # Made by promptweir import from vscode.json.
 # It needs these variables in the gateway's environment:
 # - GITHUB_TOKEN: A token of GitHub
-# - REGION: The region
 
 team "mine" {
   # Not taken over: gallery, version.
