@@ -68,10 +68,10 @@ func (s *Store) Announce(topic string, message []byte) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		err := s.add(ctx, here.client, topic, message)
+		s.done(here, err)
 		if err == nil {
 			return
 		}
-		s.fail(here, err)
 	}
 	s.announced.mu.Lock()
 	defer s.announced.mu.Unlock()

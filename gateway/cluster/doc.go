@@ -12,8 +12,8 @@
 // Promises:
 //   - The store sees nothing in clear: principals and limits stand in keys as keyed hashes, and the keys are derived from the
 //     cursor keys; messages are sealed. Gateways with other cursor keys can use the same store without meeting.
-//   - What is on a request's way waits for 50 ms at most. The first operation that fails makes the store away: from then on
-//     nothing on a request's way waits for it, until it has answered a probe in the background.
+//   - What is on a request's way waits for 50 ms at most. An operation that fails, or three in a row that take longer, make the
+//     store away: from then on nothing on a request's way waits for it, until it has answered a probe in the background.
 //   - While the store is away, each replica does what it would do alone. The log has one line when that begins and one when it
 //     ends.
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it.

@@ -79,10 +79,7 @@ func (s *Store) release(one *lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, result := range here.client.DoMulti(ctx, commands...) {
-		if err := result.Error(); err != nil {
-			s.fail(here, err)
-			return
-		}
+		s.done(here, result.Error())
 	}
 }
 

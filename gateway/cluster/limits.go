@@ -81,9 +81,9 @@ func (s *Store) Take(principal string, limits []*config.Limit) (release func(), 
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // a client that goes must not look like a store that is away
 	defer cancel()
 	n, err := takeScript.Exec(ctx, here.client, names, args).AsInt64()
+	s.done(here, err)
 	switch {
 	case err != nil:
-		s.fail(here, err)
 		return nil, 0, ErrAway
 	case n > 0:
 		return nil, time.Duration(n) * time.Microsecond, nil

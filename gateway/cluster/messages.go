@@ -145,13 +145,13 @@ func (s *Store) publish(to string, e envelope) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patienceWith(&e))
 	defer cancel()
 	err := here.client.Do(ctx, here.client.B().Publish().Channel(keys.channels(to)[0]).Message(sealed).Build()).Error()
-	if err == nil {
-		return nil
+	if err == nil || len(e.payload) < large { // a large one may just take long
+		s.done(here, err)
 	}
-	if len(e.payload) < large { // a large one may just take long
-		s.fail(here, err)
+	if err != nil {
+		return ErrAway
 	}
-	return ErrAway
+	return nil
 }
 
 // patienceWith gives a large message more time: 50 ms, and as much again for each 128 KiB.

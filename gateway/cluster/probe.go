@@ -13,7 +13,7 @@ const (
 	probeInterval = time.Second
 	// minAway and maxAway bound how long a store that failed stays away at least: longer each time, until it has been here for
 	// settled.
-	minAway, maxAway = 250 * time.Millisecond, 8 * time.Second
+	minAway, maxAway = 250 * time.Millisecond, 2 * time.Second
 	settled          = time.Minute
 )
 

@@ -21,6 +21,9 @@ import (
 const (
 	// patience bounds what is on a request's way.
 	patience = 50 * time.Millisecond
+	// maxLate is how many operations one after another may take longer than that before the store is away: a single one may be due to a
+	// busy machine, and while the store is away limits do not hold over all replicas.
+	maxLate = 3
 	// dialPatience bounds the making of a connection, and answerPatience what nobody waits for.
 	dialPatience, answerPatience = 2 * time.Second, time.Second
 )
@@ -40,6 +43,8 @@ type Store struct {
 	// here is nil while the store is away.
 	here  atomic.Pointer[connected]
 	state atomic.Pointer[State]
+	// late counts the operations that were late since the last one that was not.
+	late atomic.Int32
 	// lost holds at most one mark: here has become nil.
 	lost chan struct{}
 
@@ -132,6 +137,18 @@ func (s *Store) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// done takes the outcome of an operation on a request's way. The store is away after one that failed, or several that were late.
+func (s *Store) done(c *connected, err error) {
+	switch {
+	case err == nil:
+		if s.late.Load() > 0 { // a load does not disturb other processors
+			s.late.Store(0)
+		}
+	case !errors.Is(err, context.DeadlineExceeded) || s.late.Add(1) >= maxLate:
+		s.fail(c, err)
+	}
+}
+
 // fail makes the store away, because an operation by a client has failed.
 func (s *Store) fail(c *connected, err error) {
 	if !s.here.CompareAndSwap(c, nil) {
@@ -149,6 +166,7 @@ func (s *Store) fail(c *connected, err error) {
 // use makes the store one that is here.
 func (s *Store) use(client valkey.Client) {
 	s.state.Store(&State{Here: true, Since: time.Now()})
+	s.late.Store(0)
 	s.here.Store(&connected{client})
 	s.mu.Lock()
 	close(s.used)
