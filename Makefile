@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload figures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage pgo soak faults faults-short overload cluster cluster-short figures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -131,6 +131,15 @@ overload: build ## offer the gateway more than it can answer, on one core: OVERL
 	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/overload ./examples/bench/reference
 	$(call ABOUT,Overload)
 	@taskset -c 1-$$(($$(nproc) - 1)) bin/overload -core 0 $(OVERLOAD)
+
+CLUSTER ?=
+cluster: build ## run three gateways with a store behind HAProxy, and check what they promise together; needs both: CLUSTER='-only ^store'
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/cluster
+	@bin/cluster $(CLUSTER)
+
+# What a CI machine of two cores has time for, in half a minute.
+cluster-short: CLUSTER = -busy -short -only '^(pages|rate|concurrency|end|replies|posts|cancellation|store is killed)'
+cluster-short: cluster ## the same in half a minute
 
 figures: ## print figures of the code: sizes, references, comments, the path of one get; FIGURES="-orders DIR" for another checkout
 	@go run -modfile=.ci/tools.mod ./.ci/figures $(FIGURES)

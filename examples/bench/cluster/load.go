@@ -1,0 +1,114 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// got is one get: when it began, how long it took, and what became of it.
+type got struct {
+	began time.Time
+	took  time.Duration
+	err   error
+}
+
+// load is gets of one prompt at a constant rate. Stop ends it.
+type load struct {
+	cancel  context.CancelFunc
+	pending sync.WaitGroup
+
+	mu   sync.Mutex // guards gets
+	gets []got
+}
+
+// begin gets a prompt a number of times each second, whether or not earlier gets have been answered, until [load.stop].
+func (w *world) begin(ctx context.Context, prompt string, perSecond int) *load {
+	l := &load{}
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.pending.Go(func() {
+		ticker := time.NewTicker(time.Second / time.Duration(perSecond))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				l.pending.Go(func() { l.get(context.WithoutCancel(ctx), w, prompt) })
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return l
+}
+
+func (l *load) get(ctx context.Context, w *world, prompt string) {
+	g := got{began: time.Now()}
+	g.err = w.get(ctx, prompt)
+	g.took = time.Since(g.began)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gets = append(l.gets, g)
+}
+
+// stop ends the load and returns its gets.
+func (l *load) stop() []got {
+	l.cancel()
+	l.pending.Wait()
+	return l.gets
+}
+
+// between returns the gets that began within a time.
+func between(gets []got, from, to time.Time) (within []got) {
+	for _, g := range gets {
+		if g.began.After(from) && g.began.Before(to) {
+			within = append(within, g)
+		}
+	}
+	return within
+}
+
+// answered counts the gets that were answered.
+func answered(gets []got) (n int) {
+	for _, g := range gets {
+		if g.err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// failures returns the errors of gets that no limit explains.
+func failures(gets []got) (failed []error) {
+	for _, g := range gets {
+		if g.err != nil && !errors.Is(g.err, errLimited) {
+			failed = append(failed, g.err)
+		}
+	}
+	return failed
+}
+
+// quantile returns that of how long gets took, in percent.
+func quantile(gets []got, percent int) time.Duration {
+	if len(gets) == 0 {
+		return 0
+	}
+	all := make([]time.Duration, len(gets))
+	for i, g := range gets {
+		all[i] = g.took
+	}
+	slices.Sort(all)
+	return all[min(len(all)-1, len(all)*percent/100)]
+}
+
+// anyFailure returns an error if gets failed.
+func anyFailure(gets []got) error {
+	if failed := failures(gets); len(failed) > 0 {
+		return fmt.Errorf("%d of %d gets failed, the first with: %w", len(failed), len(gets), failed[0])
+	}
+	return nil
+}

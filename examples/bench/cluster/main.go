@@ -1,0 +1,112 @@
+//go:build unix
+
+// Command cluster runs three gateways with one store behind HAProxy, which sends each request to the next one, and checks what the
+// gateways promise together:
+//
+//		clients ──▶ HAProxy, round robin ──▶ gateway ──▶ servers
+//		                                 └─▶ gateway ──▶   ""
+//		                                 └─▶ gateway ──▶   ""
+//		                                        └──▶ store: valkey-server or redis-server
+//
+//	  - All pages of a list come together, whichever replica has each.
+//	  - A limit of 100 requests a second is one of 100 over all replicas, within 5 %, and one of concurrency holds as well.
+//	  - A session that one replica ends has ended at all of them.
+//	  - Replies, repeated gets, cancellations and posts of HTTP+SSE find their request, whichever replica they reach.
+//	  - While the store is killed or hangs, no get fails, and limits hold at each replica; when it is back they hold over all.
+//	  - When a replica is killed, only what it was doing is lost.
+//
+// The exit code is 1 if a promise was not kept.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	bin   string
+	only  *regexp.Regexp
+	short bool
+	busy  bool
+}
+
+// length returns how long something is watched.
+func (s *settings) length(usual time.Duration) time.Duration {
+	if s.short {
+		return usual / 4
+	}
+	return usual
+}
+
+// check is one promise: run says in a sentence what was seen, or returns an error.
+type check struct {
+	name string
+	run  func(ctx context.Context, w *world, s *settings) (seen string, err error)
+}
+
+func checks() []check {
+	return []check{
+		{"pages", checkPages},
+		{"rate", checkRate},
+		{"concurrency", checkConcurrency},
+		{"end of sessions", checkDelete},
+		{"replies, legacy", checkLegacyReplies},
+		{"replies, modern", checkModernReplies},
+		{"posts of HTTP+SSE", checkPosts},
+		{"cancellation", checkCancel},
+		{"store hangs", checkHungStore},
+		{"store is killed", checkKilledStore},
+		{"cost of limits", checkCost},
+		{"replica is killed", checkKilledReplica}, // last: it does not come back
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &settings{}
+	flag.StringVar(&s.bin, "bin", "bin", "`directory` of the program promptweir")
+	only := flag.String("only", "", "run only the checks whose name matches this regular `expression`")
+	flag.BoolVar(&s.short, "short", false, "watch for a quarter of the time")
+	flag.BoolVar(&s.busy, "busy", false, "do not check how long anything takes, because the machine is busy with other work")
+	flag.Parse()
+	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		return err
+	}
+	w, err := newWorld(ctx, s)
+	defer w.close()
+	if err != nil {
+		return err
+	}
+	var broken []error
+	for _, c := range checks() {
+		if !s.only.MatchString(c.name) || ctx.Err() != nil {
+			continue
+		}
+		began := time.Now()
+		seen, err := c.run(ctx, w, s)
+		mark := "ok  "
+		if err != nil {
+			broken = append(broken, fmt.Errorf("%s: %w", c.name, err))
+			mark, seen = "BAD ", seen+" "+err.Error()
+		}
+		fmt.Printf("%s %-18s %5.1f s  %s\n", mark, c.name, time.Since(began).Seconds(), seen)
+	}
+	return errors.Join(broken...)
+}

@@ -1,0 +1,282 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/lean"
+	"github.com/promptweir/promptweir/examples/bench/internal/process"
+)
+
+const (
+	replicas = 3
+	// prompts is how many there are without a limit, pageSize how many are on a page.
+	prompts, pageSize = 1000, 50
+	// rate and burst are those of the prompt "limited", places those of "places"; "counted" has a limit that nobody reaches.
+	rate, burst, places = 100, 10, 5
+	// token is the caller's credential.
+	token = "caller"
+	// patience bounds the wait for what must happen.
+	patience = 10 * time.Second
+)
+
+// world is all programs of the rig, and the servers that this one runs.
+type world struct {
+	client *http.Client
+	// url is where HAProxy listens.
+	url string
+
+	dir      string
+	plain    *httptest.Server
+	asking   *askingServer
+	gateways []*process.Gateway
+	haproxy  *process.Process
+	store    *store
+}
+
+// newWorld starts everything. Close must be called, also after an error.
+func newWorld(ctx context.Context, s *settings) (*world, error) {
+	w := &world{client: &http.Client{
+		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Minute},
+	}}
+	var err error
+	if w.dir, err = os.MkdirTemp("", "cluster"); err != nil {
+		return w, err
+	}
+	w.startServers()
+	if w.store, err = newStore(ctx, w.dir); err != nil {
+		return w, err
+	}
+	configuration := w.configuration()
+	for range replicas {
+		g, err := process.StartGateway(ctx, configuration, filepath.Join(s.bin, "promptweir"))
+		if err != nil {
+			return w, err
+		}
+		w.gateways = append(w.gateways, g)
+	}
+	for _, g := range w.gateways {
+		if err := awaitLog(g, "store in use", 1); err != nil {
+			return w, err
+		}
+	}
+	return w, w.startHAProxy(ctx)
+}
+
+func (w *world) close() {
+	if w.haproxy != nil {
+		_ = w.haproxy.Kill() // it has nothing to finish
+	}
+	for _, g := range w.gateways {
+		g.Stop()
+	}
+	if w.store != nil {
+		w.store.kill()
+	}
+	w.plain.Close()
+	w.asking.Close()
+	_ = os.RemoveAll(w.dir) // a temporary folder
+}
+
+func (w *world) startServers() {
+	server := &lean.Server{}
+	var definitions []string
+	for i := range prompts {
+		definitions = append(definitions, lean.Prompt(fmt.Sprintf("p%04d", i), "One of many."))
+	}
+	for _, name := range []string{"limited", "places", "counted"} {
+		definitions = append(definitions, lean.Prompt(name, "One with a limit."))
+	}
+	server.Offer(definitions...)
+	server.Answer(`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Hello."}}]}`)
+	w.plain = httptest.NewServer(server)
+	w.asking = newAskingServer()
+}
+
+func (w *world) configuration() string {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails
+	return fmt.Sprintf(`
+gateway {
+  listen      = "127.0.0.1:0"
+  cursor_keys = [%q]
+  page_size   = %d
+  drain_delay = "0s"
+}
+admin { listen = "127.0.0.1:0" }
+cluster { store = "redis://%s" }
+auth {
+  token %q { sha256 = "%x" }
+}
+team "rig" {
+  members = ["user:nobody"]
+  upstream "plain" { url = %q }
+  upstream "ask" { url = %q }
+  expose "limited" {
+    prompts = ["plain.limited"]
+    to      = ["*"]
+    limit {
+      rate  = %d
+      burst = %d
+    }
+  }
+  expose "places" {
+    prompts = ["plain.places"]
+    to      = ["*"]
+    limit { concurrency = %d }
+  }
+  expose "counted" {
+    prompts = ["plain.counted"]
+    to      = ["*"]
+    limit { rate = 1000000 }
+  }
+  expose "rest" {
+    prompts = ["plain.p????", "ask.*"]
+    to      = ["*"]
+  }
+}
+`, base64.StdEncoding.EncodeToString(key[:]), pageSize, w.store.address, token, sha256.Sum256([]byte(token)), w.plain.URL, w.asking.URL, rate, burst, places)
+}
+
+// awaitLog waits until a gateway has logged a message a number of times.
+func awaitLog(g *process.Gateway, message string, times int) error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if strings.Count(g.Log(), message) >= times {
+			return nil
+		}
+	}
+	return fmt.Errorf("the gateway has not logged %q %d times after %v:\n%s", message, times, patience, g.Log())
+}
+
+// haproxyConfiguration sends each request to the next server, and asks each server's readiness. Streams may last. Without http-no-delay,
+// HAProxy keeps an event back for up to 200 ms, in case another one follows.
+const haproxyConfiguration = `defaults
+  mode http
+  balance roundrobin
+  option redispatch 1
+  option http-no-delay
+  retries 3
+  retry-on conn-failure
+  timeout connect 1s
+  timeout client 60s
+  timeout server 60s
+  option httpchk GET /readyz
+frontend front
+  bind 127.0.0.1:%s
+  default_backend back
+backend back
+`
+
+// startHAProxy starts HAProxy in front of the gateways.
+func (w *world) startHAProxy(ctx context.Context) error {
+	port, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, haproxyConfiguration, port)
+	for i, g := range w.gateways {
+		endpoint, err := url.Parse(g.Endpoint)
+		if err != nil {
+			return err
+		}
+		admin, err := url.Parse(g.Admin)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "  server replica%d %s check port %s inter 200ms fall 1 rise 1\n", i+1, endpoint.Host, admin.Port())
+	}
+	path := filepath.Join(w.dir, "haproxy.cfg")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		return err
+	}
+	program := "haproxy"
+	if _, err := exec.LookPath(program); err != nil {
+		program = "/usr/sbin/haproxy" // which not all users have in PATH
+	}
+	if w.haproxy, err = process.Start(ctx, program, "-db", "-f", path); err != nil {
+		return fmt.Errorf("%w: apt-get install haproxy", err)
+	}
+	w.url = "http://127.0.0.1:" + port
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if _, err := w.call(ctx, "prompts/list", `{}`); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("HAProxy does not answer:\n%s", w.haproxy.Log())
+}
+
+func freePort(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// store is a valkey-server or redis-server that keeps nothing on disk.
+type store struct {
+	address string
+
+	ctx context.Context //nolint:containedctx // its processes end with it
+	dir string
+	cmd *exec.Cmd
+}
+
+func newStore(ctx context.Context, dir string) (*store, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{address: "127.0.0.1:" + port, ctx: ctx, dir: dir}
+	return s, s.start()
+}
+
+// start starts the store, empty and at its address.
+func (s *store) start() error {
+	program := "valkey-server"
+	if _, err := exec.LookPath(program); err != nil {
+		program = "redis-server"
+	}
+	_, port, _ := net.SplitHostPort(s.address) // it was made of one
+	s.cmd = exec.CommandContext(s.ctx, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir)
+	if err := s.cmd.Start(); err != nil {
+		return fmt.Errorf("%w: apt-get install redis-server", err)
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		c, err := (&net.Dialer{}).DialContext(s.ctx, "tcp", s.address)
+		if err == nil {
+			return c.Close()
+		}
+	}
+	return errors.New("the store does not answer")
+}
+
+// kill ends the store as kill -9 does.
+func (s *store) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait() // says that it was killed
+}
+
+// hang has the store keep its connections and answer nothing, until resume is called.
+func (s *store) hang() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+func (s *store) resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
