@@ -55,6 +55,7 @@ func allScenarios(revision string) []string {
 // TestConformance_Server runs the official suite against the gateway. Each scenario must pass, or fail as the file of expected
 // failures says, with its reason. Those that are named here must have run and passed.
 func TestConformance_Server(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir", reference)
 	prompts := []string{
@@ -98,6 +99,7 @@ func TestConformance_Server(t *testing.T) {
 
 // TestConformance_Client runs the official suite against the gateway's upstream side, through promptweir probe.
 func TestConformance_Client(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	proctest.Build(t, dir, "./cmd/promptweir")
 	command := "sh " + filepath.Join("conformance", "client.sh") + " " + filepath.Join(dir, "promptweir")

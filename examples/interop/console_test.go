@@ -32,6 +32,7 @@ const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwA
 
 // TestConsole_InABrowser has console.mjs do what an operator does, in Chromium. The script checks what it sees.
 func TestConsole_InABrowser(t *testing.T) {
+	t.Parallel()
 	library := gatewaytest.NewPeer(t, "library", manyPrompts(10_000)...)
 	library.Answer("completion/complete", `{"completion":{"values":["calm","clear"]}}`)
 	library.Answer("prompts/get", fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":"<script>pwned = true</script> said"}},

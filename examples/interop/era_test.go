@@ -17,6 +17,7 @@ import (
 // TestInterop_ServersOfBothEras gets prompts that ask the client, from servers that speak both eras and would answer a client that
 // connects to them directly in the era of their handlers. The Go SDK's server is in the tests of package upstream.
 func TestInterop_ServersOfBothEras(t *testing.T) {
+	t.Parallel()
 	script, err := filepath.Abs("asks.mjs")
 	if err != nil {
 		t.Fatal(err)

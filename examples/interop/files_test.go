@@ -50,6 +50,7 @@ var promptTexts = []string{ //nolint:gochecknoglobals // a constant table
 
 // TestInterop_PromptsFromFiles gets prompts of all formats with clients of the oldest and of the newest revision.
 func TestInterop_PromptsFromFiles(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, content string) {
 		path := filepath.Join(folder, name)

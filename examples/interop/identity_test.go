@@ -138,6 +138,7 @@ func asked(t *testing.T, endpoint, token string) (status int, challenge string) 
 
 // TestIdentity_TokensOfACertifiedProvider authenticates programs with tokens from client credentials.
 func TestIdentity_TokensOfACertifiedProvider(t *testing.T) {
+	t.Parallel()
 	p := startProvider(t)
 	endpoint := startGuarded(t, p)
 	expect := func(what, token string, want int, says string) {
@@ -181,6 +182,7 @@ func TestIdentity_TokensOfACertifiedProvider(t *testing.T) {
 
 // TestIdentity_ClientDiscoversTheProvider lets the TypeScript SDK begin with nothing but the endpoint.
 func TestIdentity_ClientDiscoversTheProvider(t *testing.T) {
+	t.Parallel()
 	p := startProvider(t)
 	endpoint := startGuarded(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

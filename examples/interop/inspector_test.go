@@ -21,6 +21,7 @@ import (
 
 // TestInspector_ListsAndGets runs the Inspector's command line against the gateway, with each of its ways to choose an era.
 func TestInspector_ListsAndGets(t *testing.T) {
+	t.Parallel()
 	names := []string{"sessions.greet", "stateless.greet"}
 	gateway := startGateway(t, 1, newServer(t, false).upstream(), newServer(t, true).upstream())
 	waitUntilListed(t, gateway, names)
@@ -81,6 +82,7 @@ team "eng" {
 // TestInspector_ConnectsDirectlyFromAllowedOrigins opens the Inspector's page in a browser, which holds it to CORS: the page
 // lists, gets and hears of a change where its origin is allowed, and otherwise does not even connect.
 func TestInspector_ConnectsDirectlyFromAllowedOrigins(t *testing.T) {
+	t.Parallel()
 	const token = "token-of-a-page"
 	allowed, other := startInspectorPage(t), startInspectorPage(t)
 	server, dir := newServer(t, false), t.TempDir()

@@ -53,6 +53,7 @@ team "interop" {
 `
 
 func TestInterop_ClientsAndServers(t *testing.T) {
+	t.Parallel()
 	sessions, stateless := newServer(t, false), newServer(t, true)
 	everything := fmt.Sprintf("upstream \"everything\" { command = [%q, \"stdio\"] }", installed(t, "mcp-server-everything"))
 	endpoint := startGateway(t, 2, everything, sessions.upstream(), stateless.upstream())
@@ -123,6 +124,7 @@ func TestInterop_OverStdio(t *testing.T) {
 // TestInterop_EverythingExample runs examples/everything unchanged. npx finds the pinned server that is installed here;
 // elsewhere it would fetch it.
 func TestInterop_EverythingExample(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	proctest.Build(t, filepath.Join(dir, "bin"), "./cmd/promptweir", "./examples/servers/reviews")
 	proctest.CopyExample(t, filepath.Join(dir, "everything"), "everything")

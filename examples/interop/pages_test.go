@@ -27,6 +27,7 @@ type listed struct{ First, All int }
 // TestPages_ClientsGetAThousandInTheirFirstCall runs each client's own call for a list of prompts, which in many clients is all
 // that they ever make, against a gateway with more prompts than a page has.
 func TestPages_ClientsGetAThousandInTheirFirstCall(t *testing.T) {
+	t.Parallel()
 	server := newServerOfMany(t)
 	page := startInspectorPage(t)
 	endpoint := startGatewayFor(t, page, fmt.Sprintf("upstream %q { url = %q }", "many", server))

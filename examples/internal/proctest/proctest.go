@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -34,15 +35,39 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
-// Build builds packages of the module, such as "./cmd/promptweir", into a directory.
+// building lets one call of Build run at a time.
+var building sync.Mutex //nolint:gochecknoglobals // the go command's builds are the process's
+
+// Build builds packages of the module, such as "./cmd/promptweir", and links to them in a directory. They are in bin, in a folder for
+// each package of tests, so that the tests of one package link each program once.
 func Build(tb testing.TB, dir string, packages ...string) {
 	tb.Helper()
-	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}, packages)
+	building.Lock()
+	defer building.Unlock()
+	built := filepath.Join(Root(), "bin", "tests", filepath.Base(os.Args[0]))
+	goCommand(tb, slices.Concat([]string{"build", "-buildvcs=false", "-o", built + string(filepath.Separator)}, packages))
+	names := goCommand(tb, slices.Concat([]string{"list", "-f", "{{.ImportPath}}"}, packages))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	for name := range strings.FieldsSeq(names) {
+		name = path.Base(name)
+		if err := os.Symlink(filepath.Join(built, name), filepath.Join(dir, name)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// goCommand runs the go command in the module and returns what it prints.
+func goCommand(tb testing.TB, args []string) string {
+	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "go", args...)
 	cmd.Dir = Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		tb.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return string(out)
 }
 
 // CopyExample copies an example's configuration to another directory. In the copy, the gateway listens on free ports, and
