@@ -29,9 +29,21 @@ func Sentence(err error) string {
 func nearest(name string, known []string) string {
 	best, limit := "", len(name)/3+1 // one typo in three letters
 	for _, k := range known {
-		if d := levenshtein.Distance(name, k, nil); d <= limit && d < len(k) { // a distance of the whole length has nothing in common
+		if d := distance(name, k); d <= limit && d < len(k) { // a distance of the whole length has nothing in common
 			best, limit = k, d-1
 		}
 	}
 	return best
+}
+
+// distance counts the typos in a name. Two neighbours that are swapped are one of them.
+func distance(name, known string) int {
+	at := 0
+	for at < min(len(name), len(known)) && name[at] == known[at] {
+		at++
+	}
+	if len(name) == len(known) && at+1 < len(name) && name[at] == known[at+1] && name[at+1] == known[at] && name[at+2:] == known[at+2:] {
+		return 1
+	}
+	return levenshtein.Distance(name, known, nil)
 }
