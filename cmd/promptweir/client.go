@@ -40,15 +40,15 @@ func (a *app) clientCommand() *cobra.Command {
 
 // client prints the text to standard output, and where it belongs to standard error.
 func (a *app) client(name string, f clientFlags) error {
+	if names := clientsetup.Names(); !slices.Contains(names, name) {
+		return &usageError{fmt.Sprintf("client %q: use %s", name, orList(names))}
+	}
 	endpoint, access, err := a.endpointForClients(f)
 	if err != nil {
 		return err
 	}
 	all := clientsetup.For(endpoint, f.name, access)
 	i := slices.IndexFunc(all, func(c clientsetup.Client) bool { return c.Name == name })
-	if i < 0 {
-		return &usageError{fmt.Sprintf("client %q is none of %s", name, strings.Join(clientsetup.Names(), ", "))}
-	}
 	fmt.Fprintf(a.err, "%s, %s. %s\n", all[i].Title, all[i].Where, all[i].Then)
 	_, err = fmt.Fprintln(a.out, all[i].Text)
 	return err

@@ -151,10 +151,14 @@ func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 	if rule == "" {
 		rule = "no rule"
 	}
-	if u.Offers == "no" {
+	switch {
+	case u.Offers == "no":
 		fmt.Fprintf(text, "%s is not visible to %s: upstream %s (team %s) does not offer %q\n", a.Name, a.Principal, u.Upstream, u.Team, u.Own)
 		fmt.Fprintf(text, "  if it did, the prompt would be %s, decided by %s: %s\n", u.Verdict, rule, u.Reason)
-	} else {
+	case u.Offers == "unknown" && u.Visible:
+		fmt.Fprintf(text, "%s is %s to %s if upstream %s (team %s) offers %q, which is not known\n", a.Name, u.Verdict, a.Principal, u.Upstream, u.Team, u.Own)
+		fmt.Fprintf(text, "  decided by %s: %s\n", rule, u.Reason)
+	default:
 		fmt.Fprintf(text, "%s is %s to %s, as %q of upstream %s (team %s)\n", a.Name, u.Verdict, a.Principal, u.Own, u.Upstream, u.Team)
 		fmt.Fprintf(text, "  decided by %s: %s\n", rule, u.Reason)
 	}
