@@ -53,6 +53,7 @@ const (
 	CommandNotAllowed Kind = "command_not_executable"
 	CommandForeign    Kind = "command_not_a_program"
 	InterpreterGone   Kind = "interpreter_missing"
+	NoChildren        Kind = "no_child_processes"
 	CommandFailed     Kind = "command_failed"
 	ExitedAtOnce      Kind = "exited_at_once"
 	Exited            Kind = "exited"
@@ -111,6 +112,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	CommandNotAllowed: {"cannot start %s: permission denied", "make the file executable for the gateway's user"},
 	CommandForeign:    {"cannot start %s: not a program for this machine", "install it for this system and processor, or begin a script with #! and its interpreter"},
 	InterpreterGone:   {"cannot start %s: its interpreter does not exist", "install the interpreter, or correct the line of the script that begins with #!"},
+	NoChildren:        {"cannot start %s: the gateway starts no child processes on Windows, where it could not end what they leave behind", "run the gateway under WSL or in a container, or run the server by itself and set url"},
 	CommandFailed:     {"cannot start %s: %s", "run the command by hand as the gateway's user"},
 	ExitedAtOnce:      {"%s exits at once (%s)%s", "run the command by hand, with the arguments and env of its block"},
 	Exited:            {"%s exited (%s)%s", "see its stderr in the log; it is started again"},
@@ -299,6 +301,8 @@ func (d *Dialer) waited(e *stageError) time.Duration {
 // startCause explains why a program could not be started. It is shown as program, and was started as path.
 func startCause(program, path string, err error) Cause {
 	switch {
+	case errors.Is(err, errNoChildren):
+		return newCause(NoChildren, program)
 	case errors.Is(err, exec.ErrNotFound):
 		return newCause(CommandNotFound, program)
 	case errors.Is(err, fs.ErrNotExist):

@@ -24,6 +24,8 @@ var (
 	// ErrExited means that the child process has exited.
 	ErrExited = errors.New("child process exited")
 
+	// errNoChildren means that the gateway starts no child processes on this system.
+	errNoChildren = errors.New("no child processes on Windows")
 	// errProbeFatal means that a child process exited when it got the probe for its era.
 	errProbeFatal  = errors.New("the server did not survive " + wire.Discover)
 	errStreamEnded = errors.New("stream ended without a response")
