@@ -11,8 +11,8 @@ import (
 func (a *app) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
-		Use: "completion SHELL", Short: "Print the script with which a shell completes commands, prompts and arguments",
-		Long: "Print the script with which a shell completes commands, flags, names of prompts, their arguments and values.\n\n" +
+		Use: "completion SHELL", Short: "Print the script that lets a shell complete commands, prompts and arguments",
+		Long: "Print a script that lets a shell complete commands, flags, names of prompts, their arguments and values.\n\n" +
 			"SHELL is " + orList(shells) + ". Prompts are those of --url or, with --config, those that are known without connecting to a " +
 			"server: the ones in files, and the lists in state_dir. Values come from the server, by completion/complete.",
 		Example: "  source <(promptweir completion bash)                                  # in this shell\n" +

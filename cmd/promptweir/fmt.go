@@ -122,7 +122,7 @@ func (f *fmtFlags) formatInput(args []string) error {
 		return err
 	}
 	if len(content) > maxInput {
-		return errors.New("standard input is larger than 1 MiB, and so would be no configuration")
+		return errors.New("standard input is larger than 1 MiB, the limit of a configuration file")
 	}
 	file, diagnostics := config.FormatText("standard input", content)
 	if err := f.printDiagnostics(diagnostics); err != nil {

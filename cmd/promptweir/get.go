@@ -34,8 +34,8 @@ func (a *app) getCommand() *cobra.Command {
 		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
 		Long: "Get one prompt with its arguments, from a running gateway or from the upstreams of a configuration.\n\n" +
 			"ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.\n\n" +
-			"At a terminal, get asks for required arguments that are missing, where Tab completes, and for what the server wants to know " +
-			"besides. Ctrl-D declines, Ctrl-C ends the command.",
+			"At a terminal, get asks for required arguments that are missing, where Tab completes, and for whatever else the server wants " +
+			"to know. Ctrl-D declines, Ctrl-C ends the command.",
 		Example: "  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp\n" +
 			"  promptweir get reviews.code_review code='x := 1' --config promptweir\n" +
 			"  promptweir get billing.invoice lines:='[1, 2]' --config promptweir -o json\n" +

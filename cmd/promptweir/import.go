@@ -17,10 +17,10 @@ func (a *app) importCommand() *cobra.Command {
 	var team string
 	command := &cobra.Command{
 		Use: "import FILE...", Short: "Make a team's file of the MCP servers in a client's configuration", Args: takes(cobra.MinimumNArgs(1)),
-		Long: "Make a team's file of the MCP servers that a client is configured with, and print it.\n\n" +
+		Long: "Print a team's file for the MCP servers that a client is configured with.\n\n" +
 			"FILE is the configuration of Claude Desktop (claude_desktop_config.json), Claude Code (.mcp.json, ~/.claude.json), Cursor " +
 			"(.cursor/mcp.json), VS Code (.vscode/mcp.json, settings.json) or Windsurf (mcp_config.json). Variables such as ${TOKEN} become " +
-			`env("TOKEN"), and so do secrets that the file has. What a team's file cannot say becomes a comment. Nothing is started or contacted.`,
+			`env("TOKEN"), and so do secrets written out in the file. What a team's file cannot say becomes a comment. Nothing is started or contacted.`,
 		Example: "  promptweir import ~/.cursor/mcp.json >teams/mine.hcl\n" +
 			"  promptweir import --team docs .vscode/mcp.json .mcp.json >teams/docs.hcl",
 		RunE: func(_ *cobra.Command, paths []string) error { return a.importFiles(team, paths) },

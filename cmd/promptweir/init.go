@@ -23,8 +23,8 @@ func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "init [FOLDER]", Short: "Write a configuration to begin with", Args: takes(cobra.MaximumNArgs(1)),
 		Long: "Write a configuration to begin with, and print what to do next.\n\n" +
-			"FOLDER, promptweir unless it is given, gets the gateway's file, a commented file of a team, and a prompt. Files that exist " +
-			"are not changed: if there is one of them, nothing is written.",
+			"FOLDER (by default promptweir) gets the gateway's file, a commented team file, and a prompt. If any of these files exists, " +
+			"nothing is written.",
 		Example: "  promptweir init\n  promptweir init /etc/promptweir",
 		RunE: func(_ *cobra.Command, args []string) error {
 			folder := "promptweir"
@@ -79,7 +79,7 @@ func checkNoneExists(files fs.FS, folder string) error {
 		}
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("init: %s exists, so that nothing was written; remove it, or name another folder", path)
+			return fmt.Errorf("init: %s already exists, so nothing was written; remove it, or name another folder", path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("init: %w", err)
 		}

@@ -24,7 +24,7 @@ func (f *listFilter) addTo(command *cobra.Command) {
 // parse takes up the arguments of the command. A running gateway does not tell which team owns a prompt.
 func (f *listFilter) parse(patterns []string, isRunning bool) error {
 	if f.team != "" && isRunning {
-		return &usageError{"--team requires --config: a running gateway does not tell whose its prompts are"}
+		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
 	}
 	for _, text := range patterns {
 		pattern, err := config.ParsePattern(text)

@@ -33,9 +33,9 @@ func (a *app) lockCommand() *cobra.Command {
 	l := &lockFlags{listSource: listSource{app: a}}
 	command := &cobra.Command{
 		Use: "lock", Short: "Approve the definitions that the upstreams list", Args: takes(cobra.NoArgs),
-		Long: "Write " + config.LockFile + " beside the configuration, which approves every definition that the upstreams list.\n\n" +
-			"With --diff, print how the lists differ from the lock file, and write nothing. The approved definitions of an upstream " +
-			"whose list is not known stay.",
+		Long: "Write " + config.LockFile + ", which approves every definition that the upstreams list, beside the configuration.\n\n" +
+			"With --diff, print how the lists differ from the lock file, and write nothing. Where an upstream's list is not known, its " +
+			"approved definitions are kept.",
 		Example: "  promptweir lock --config promptweir --live\n" +
 			"  promptweir lock --config promptweir --live --diff --exit-code",
 		SuggestFor: []string{"approve"},

@@ -32,7 +32,7 @@ func (a *app) probeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "probe URL", Short: "Connect to an MCP server, list its prompts and get each of them",
 		Long: "Connect to an MCP server, list all pages of its prompts, and get each prompt with a placeholder for its required arguments.\n\n" +
-			"Each step prints a line. A prompt that fails does not end the probe, but makes it fail.",
+			"Each step prints a line. After a prompt that fails, the probe goes on, and exits with 1 at the end.",
 		Example: "  promptweir probe http://127.0.0.1:9090/mcp\n" +
 			"  promptweir probe https://mcp.example.com/mcp --client-id weir --private-key key.pem",
 		SuggestFor: []string{"ping", "inspect", "test-server"},

@@ -125,10 +125,10 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NameService:       {"the host name of %s cannot be resolved (%s)", "check this machine's DNS"},
 	AddressNotAllowed: {"%s", "give the server an address that is neither the gateway's own nor one where clouds keep credentials"},
 	ConnectionBroke:   {"the connection to %s broke (%s)", "see the log of the server: it may have stopped, or a proxy closed the connection"},
-	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in url, or open the way there: a firewall may drop the packets"},
+	ConnectTimeout:    {"no connection to %s within %s", "correct host and port in url, or allow the connection: a firewall may drop the packets"},
 	TLSTimeout:        {"%s did not finish the TLS handshake within %s", "check the server, and that the port is one for HTTPS"},
-	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "look why the server hangs, or raise timeout"},
-	EndOfAnswer:       {"%s began to answer %s, and did not finish within %s", "look why the server is slow, or raise timeout"},
+	AnswerTimeout:     {"%s took the request, but did not answer %s within %s", "find out why the server hangs, or raise timeout"},
+	EndOfAnswer:       {"%s began to answer %s, and did not finish within %s", "find out why the server is slow, or raise timeout"},
 	StreamTimeout:     {"%s opened no stream that says where to send messages within %s", "correct the path in url, or remove transport: the server may not speak HTTP+SSE"},
 
 	CertificateName:    {"the certificate of %s is for another name%s", "correct the host in url, or set server_name in a tls block"},
