@@ -13,6 +13,7 @@
 //	  - A session that one replica ends has ended at all of them.
 //	  - Replies, repeated gets, cancellations and posts of HTTP+SSE find their request, whichever replica they reach.
 //	  - While the store is killed or hangs, no get fails, and limits hold at each replica; when it is back they hold over all.
+//	  - Replicas that are restarted one after another lose no request.
 //	  - When a replica is killed, only what it was doing is lost.
 //
 // The exit code is 1 if a promise was not kept.
@@ -65,6 +66,7 @@ func checks() []check {
 		{"store hangs", checkHungStore},
 		{"store is killed", checkKilledStore},
 		{"cost of limits", checkCost},
+		{"rolling restart", checkRollingRestart},
 		{"replica is killed", checkKilledReplica}, // last: it does not come back
 	}
 }

@@ -226,6 +226,41 @@ func checkCancel(ctx context.Context, w *world, _ *settings) (string, error) {
 	return "", fmt.Errorf("%d of %d cancelled gets ended at the server", w.asking.abandoned.Load()-before, attempts)
 }
 
+// checkRollingRestart restarts one gateway after another, at the same addresses, while prompts are got and listed.
+func checkRollingRestart(ctx context.Context, w *world, _ *settings) (string, error) {
+	free, limited := w.begin(ctx, "plain.p0000", 200), w.begin(ctx, "plain.limited", offered)
+	began := time.Now()
+	lists := 0
+	for i, g := range w.gateways {
+		endpoint, admin := strings.TrimSuffix(strings.TrimPrefix(g.Endpoint, "http://"), "/mcp"), strings.TrimPrefix(g.Admin, "http://")
+		stopped := make(chan struct{})
+		go func() {
+			g.Stop()
+			close(stopped)
+		}()
+		for running := true; running; lists += attempts {
+			if _, err := checkPages(ctx, w, nil); err != nil {
+				return "", fmt.Errorf("while replica %d ends: %w", i+1, err)
+			}
+			select {
+			case <-stopped:
+				running = false
+			default:
+			}
+		}
+		next, err := w.startGateway(ctx, endpoint, admin)
+		if err != nil {
+			return "", err
+		}
+		w.gateways[i] = next
+		time.Sleep(time.Second) // HAProxy sends it requests again
+	}
+	took := time.Since(began)
+	all, some := free.stop(), limited.stop()
+	seen := fmt.Sprintf("%d gets and %d lists in %.1f s", len(all)+len(some), lists, took.Seconds())
+	return seen, errors.Join(anyFailure(all), anyFailure(some))
+}
+
 // checkKilledReplica kills one gateway under load.
 func checkKilledReplica(ctx context.Context, w *world, s *settings) (string, error) {
 	free, limited := w.begin(ctx, "plain.p0000", 200), w.begin(ctx, "plain.limited", offered)

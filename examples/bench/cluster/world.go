@@ -42,7 +42,10 @@ type world struct {
 	// url is where HAProxy listens.
 	url string
 
-	dir      string
+	dir string
+	// program is that of the gateways, configuration theirs, without two addresses.
+	program, configuration string
+
 	plain    *httptest.Server
 	asking   *askingServer
 	gateways []*process.Gateway
@@ -63,20 +66,25 @@ func newWorld(ctx context.Context, s *settings) (*world, error) {
 	if w.store, err = newStore(ctx, w.dir); err != nil {
 		return w, err
 	}
-	configuration := w.configuration()
+	w.setConfiguration(s)
 	for range replicas {
-		g, err := process.StartGateway(ctx, configuration, filepath.Join(s.bin, "promptweir"))
+		g, err := w.startGateway(ctx, "127.0.0.1:0", "127.0.0.1:0")
 		if err != nil {
 			return w, err
 		}
 		w.gateways = append(w.gateways, g)
 	}
-	for _, g := range w.gateways {
-		if err := awaitLog(g, "store in use", 1); err != nil {
-			return w, err
-		}
-	}
 	return w, w.startHAProxy(ctx)
+}
+
+// startGateway starts a gateway at two addresses, and waits until it uses the store.
+func (w *world) startGateway(ctx context.Context, listen, admin string) (*process.Gateway, error) {
+	text := fmt.Sprintf(w.configuration, listen, admin)
+	g, err := process.StartGateway(ctx, text, w.program)
+	if err != nil {
+		return nil, err
+	}
+	return g, awaitLog(g, "store in use", 1)
 }
 
 func (w *world) close() {
@@ -109,17 +117,18 @@ func (w *world) startServers() {
 	w.asking = newAskingServer()
 }
 
-func (w *world) configuration() string {
+func (w *world) setConfiguration(s *settings) {
+	w.program = filepath.Join(s.bin, "promptweir")
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
-	return fmt.Sprintf(`
+	w.configuration = fmt.Sprintf(`
 gateway {
-  listen      = "127.0.0.1:0"
+  listen      = %%q
   cursor_keys = [%q]
   page_size   = %d
-  drain_delay = "0s"
+  drain_delay = "1s"
 }
-admin { listen = "127.0.0.1:0" }
+admin { listen = %%q }
 cluster { store = "redis://%s" }
 auth {
   token %q { sha256 = "%x" }
