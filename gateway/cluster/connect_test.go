@@ -3,6 +3,7 @@
 package cluster_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -17,7 +18,9 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
+	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -93,4 +96,35 @@ func writeCertificate(t *testing.T, dir string) string {
 		}
 	}
 	return string(certificate)
+}
+
+func TestRun_EndsWhileTheStoreHangs(t *testing.T) {
+	store := clustertest.Start(t)
+	for _, hangs := range []string{"before it is reached", "later"} {
+		if hangs == "before it is reached" {
+			store.Pause()
+		}
+		sealer, err := seal.New([][32]byte{{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := cluster.New(&config.Cluster{Store: at(store)}, sealer, discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		if hangs == "later" {
+			upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+			store.Pause()
+		}
+		time.Sleep(100 * time.Millisecond) // for a connection to be made, or waited for
+		began := time.Now()
+		cancel()
+		if err := <-ended; err != nil || time.Since(began) > time.Second {
+			t.Errorf("a store that hangs %s: Run returned after %v, %v, want at once", hangs, time.Since(began), err)
+		}
+		store.Resume()
+	}
 }

@@ -26,5 +26,5 @@
 // goroutines ask for over a few connections without waiting for one another, and heeds a context's deadline while it waits for a
 // response. It needs no module beside golang.org/x/sys, where go-redis needs two more and makes a binary 2 MB larger.
 //
-// Reading order: store.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go
+// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go
 package cluster

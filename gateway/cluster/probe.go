@@ -54,6 +54,9 @@ func (s *Store) connect(ctx context.Context) valkey.Client {
 		if err == nil {
 			return client
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
 		s.unreachable(err)
 		if !sleep(ctx, probeInterval) {
 			return nil

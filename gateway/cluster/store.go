@@ -49,6 +49,7 @@ type Store struct {
 	lost chan struct{}
 
 	leases    leases
+	conns     connections
 	announced announcements
 	messages  messages
 
@@ -129,6 +130,8 @@ func (s *Store) State() State { return *s.state.Load() }
 
 // Run keeps the store connected until ctx ends. To be called once.
 func (s *Store) Run(ctx context.Context) error {
+	s.client.DialCtxFn = s.conns.dial(ctx)
+	defer context.AfterFunc(ctx, s.conns.end)()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { s.keep(ctx); return nil })
 	group.Go(func() error { s.renewLeases(ctx); return nil })
@@ -151,8 +154,8 @@ func (s *Store) done(c *connected, err error) {
 
 // fail makes the store away, because an operation by a client has failed.
 func (s *Store) fail(c *connected, err error) {
-	if !s.here.CompareAndSwap(c, nil) {
-		return // another operation was first
+	if !s.here.CompareAndSwap(c, nil) || s.conns.haveEnded() {
+		return // another operation was first, or the gateway ends
 	}
 	err = s.mask.Error(err)
 	s.state.Store(&State{Since: time.Now(), Err: err})
