@@ -17,6 +17,9 @@ type evaluated struct {
 	teams     teamNames
 	allowed   allowed
 	files     map[string]*evaluatedFile
+	// sensitive are the texts of attributes that must not be shown, see [Config.Shown]. Files that are not evaluated again have none,
+	// since they use nothing from outside.
+	sensitive []Secret
 }
 
 // evaluatedFile is what became of one file. It depends on the text, on what evaluated has beside it, and on nothing else.
@@ -144,5 +147,9 @@ func (d *decoder) evaluated(diags Diagnostics) *evaluated {
 			delete(files, diag.Subject.Filename) // so that its warnings come again
 		}
 	}
-	return &evaluated{d.names.separator, d.listeners, d.teams, d.allowed, files}
+	var sensitive []Secret
+	for _, text := range d.Sensitive() {
+		sensitive = append(sensitive, NewSecret(text))
+	}
+	return &evaluated{d.names.separator, d.listeners, d.teams, d.allowed, files, sensitive}
 }

@@ -214,7 +214,12 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	operators := admin.NewOperators(g.Snapshot, g.auditOperator)
 	return admin.New(admin.Options{
 		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
-			Logger: g.logger, Get: g.getAsOperator, Complete: g.completeAsOperator,
+			Logger: g.logger, Get: g.getAsOperator, Complete: g.completeAsOperator, SetDrained: g.setDrained,
+			Reload: func(ctx context.Context, client string) error {
+				err := g.Reload(ctx)
+				g.auditAct(client, "reload", err)
+				return err
+			},
 		}),
 		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: g.auditAct, SetDrained: g.setDrained,
 	})

@@ -164,6 +164,26 @@ const steps = {
     await fits(page, 'upstreams');
   },
 
+  async 'drains an upstream and lets it serve again'(page) {
+    await page.goto(`${url}/upstreams?team=support`);
+    await page.getByRole('button', { name: 'Drain desk' }).click();
+    const card = page.locator('[data-upstream="desk"]');
+    await card.getByText('drained by an operator').waitFor();
+    await fits(page, 'drained');
+    await card.getByRole('button', { name: 'serve again' }).click();
+    await card.getByText('up', { exact: true }).waitFor();
+    assert.equal(page.url(), `${url}/upstreams?team=support`);
+  },
+
+  async 'looks at the configuration'(page) {
+    await page.goto(`${url}/configuration`);
+    await page.getByText('token_sha256 = "(sensitive)"').waitFor();
+    await fits(page, 'configuration');
+    await page.getByRole('link', { name: 'strangers' }).click();
+    await page.getByRole('heading', { name: 'Configuration of strangers' }).waitFor();
+    await fits(page, 'configuration-team');
+  },
+
   async 'views as somebody'(page) {
     await page.goto(`${url}/prompts`);
     await page.getByLabel('View as').fill('user:bob,group:ci');

@@ -24,6 +24,7 @@ func (h handler) addAPI(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/explain", h.answers(func(r *http.Request) (any, error) {
 		return h.View.Explain(r.FormValue("name"), r.FormValue("as"))
 	}))
+	mux.HandleFunc("GET /api/config", h.answers(func(r *http.Request) (any, error) { return h.View.Settings(r.FormValue("team")) }))
 }
 
 // answers serves operators what a function returns.

@@ -89,6 +89,18 @@ func (v *View) checkTeam(name string) error {
 	return &QueryError{fmt.Sprintf("team: the configuration has no team %q%s", name, config.Suggest(name, teams))}
 }
 
+// Settings returns the configuration in use, or the part of it that is of a team, without anything sensitive.
+func (v *View) Settings(team string) (config.Settings, error) {
+	if err := v.checkTeam(team); err != nil {
+		return nil, err
+	}
+	cfg := v.Snapshot().Config
+	if team != "" {
+		return cfg.ShownTeam(team), nil
+	}
+	return cfg.Shown(), nil
+}
+
 // maxKnown bounds the principals that [View.Principals] returns.
 const maxKnown = 1000
 

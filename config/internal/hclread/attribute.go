@@ -93,7 +93,9 @@ func (b *Block) Text(name string) (t Text, ok bool) {
 	if !ok {
 		return Text{}, false
 	}
-	return newText(v, b.ValueRange(name), b.schema.isSecret(name)), true
+	t = newText(v, b.ValueRange(name), b.schema.isSecret(name))
+	b.remember(t)
+	return t, true
 }
 
 // ReadFile returns the content of the file that an attribute names, and the path as it is written. The path is relative to

@@ -53,7 +53,9 @@ func (b *Block) Texts(name string) []Text {
 			b.Error(at, "Invalid "+name, "An element is null; remove it or write a string.")
 			continue
 		}
-		texts = append(texts, newText(e, at, b.schema.isSecret(name) || len(marks) > 0))
+		t := newText(e, at, b.schema.isSecret(name) || len(marks) > 0)
+		b.remember(t)
+		texts = append(texts, t)
 	}
 	return texts
 }

@@ -47,6 +47,7 @@ type Reader struct {
 	names               map[string]hcl.Range // see Unique
 	registered          []Name               // see Unique
 	outside             int                  // see UsedOutside
+	sensitive           []string             // see Sensitive
 	guesses             map[guess]bool       // see Block.Lacks
 	valueFiles          map[string]bool      // see ValueFiles
 }
@@ -122,6 +123,16 @@ func (r *Reader) Paths() []string {
 
 // UsedOutside counts the variables and files that expressions have used so far.
 func (r *Reader) UsedOutside() int { return r.outside }
+
+// Sensitive returns the sensitive texts of the attributes that were evaluated.
+func (r *Reader) Sensitive() []string { return r.sensitive }
+
+// remember remembers a text that must not be shown.
+func (r *Reader) remember(t Text) {
+	if t.Sensitive && t.Value != "" {
+		r.sensitive = append(r.sensitive, t.Value)
+	}
+}
 
 // Root is the folder at the path that was read, or the folder of the file there.
 func (r *Reader) Root() string { return r.root }

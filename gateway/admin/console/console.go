@@ -34,23 +34,30 @@ type Options struct {
 	// protocol's requests.
 	Get      func(ctx context.Context, o Operator, params wire.Object, reply Reply) (jsontext.Value, error)
 	Complete func(ctx context.Context, o Operator, params wire.Object) (jsontext.Value, error)
+	// Reload loads the configuration again, and SetDrained takes an upstream out of service or lets it serve again, for the operator at
+	// a network address.
+	Reload     func(ctx context.Context, client string) error
+	SetDrained func(ctx context.Context, client, upstream string, drained bool) (since time.Time, err error)
 }
 
 // New returns the pages of the console.
 func New(view *admin.View, operators *admin.Operators, opts Options) admin.Console {
 	c := &console{View: view, Operators: operators, Options: opts, static: newStaticFiles()}
-	c.parse("overview", "prompts", "prompt", "upstreams", "sign-in", "problem")
+	c.parse("overview", "prompts", "prompt", "upstreams", "configuration", "sign-in", "problem")
 	return admin.Console{
 		Pages: map[string]http.HandlerFunc{
-			"GET /{$}":       c.serve(c.overview),
-			"GET /prompts":   c.serve(c.prompts),
-			"GET /prompt":    c.serve(c.prompt),
-			"GET /upstreams": c.serve(c.upstreams),
-			"GET /changes":   c.serveChanges,
-			"POST /sign-out": c.signOut,
-			"POST /try":      c.proven(c.try),
-			"POST /try/{id}": c.proven(c.answerRun),
-			"POST /complete": c.proven(c.complete),
+			"GET /{$}":           c.serve(c.overview),
+			"GET /prompts":       c.serve(c.prompts),
+			"GET /prompt":        c.serve(c.prompt),
+			"GET /upstreams":     c.serve(c.upstreams),
+			"GET /configuration": c.serve(c.configuration),
+			"GET /changes":       c.serveChanges,
+			"POST /reload":       c.acts(c.reload),
+			"POST /drain":        c.acts(c.drain),
+			"POST /sign-out":     c.signOut,
+			"POST /try":          c.proven(c.try),
+			"POST /try/{id}":     c.proven(c.answerRun),
+			"POST /complete":     c.proven(c.complete),
 		},
 		Entrance: map[string]http.HandlerFunc{
 			"GET /sign-in":       c.serve(c.askForToken),

@@ -12,5 +12,5 @@
 //     style and scripts, and nothing else.
 //   - A page costs what it shows: 10 000 prompts have 200 pages.
 //
-// Reading order: console.go, overview.go, prompts.go, signin.go, try.go, result.go, text.go, spark.go
+// Reading order: console.go, overview.go, prompts.go, configuration.go, acts.go, signin.go, try.go, result.go, text.go, spark.go
 package console

@@ -28,11 +28,16 @@ type trier struct {
 	log string
 }
 
+// withToken is a configuration with an admin token.
+func withToken(token string) string {
+	return fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\n", sha256.Sum256([]byte(token)))
+}
+
 // serveTriers runs a gateway with an admin token and an audit log.
 func serveTriers(t *testing.T, text string) *trier {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "audit.jsonl")
-	cfg := gatewaytest.Load(t, fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\naudit {\n path = %q\n}\n%s", sha256.Sum256([]byte("operator")), log, text))
+	cfg := gatewaytest.Load(t, fmt.Sprintf("audit {\n path = %q\n}\n%s%s", log, withToken("operator"), text))
 	opened, err := audit.Open(&config.Audit{Path: log, Arguments: config.AuditNames, Required: true}, nil)
 	if err != nil {
 		t.Fatal(err)

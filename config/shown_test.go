@@ -1,0 +1,90 @@
+package config
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestShown_HasEverySettingAndNoSecret(t *testing.T) {
+	t.Setenv("OUTSIDE_URL", "https://outside-hook-7f3a.example.com")
+	t.Setenv("OUTSIDE_TEXT", "text from outside")
+	dir := write(t, "gateway.hcl", `
+gateway {
+  listen       = "127.0.0.1:0"
+  public_url   = "${env("OUTSIDE_URL")}/"
+  instructions = env("OUTSIDE_TEXT")
+  page_size    = 7
+}
+admin { token_sha256 = sha256("hunter2") }
+auth {
+  token "ci" {
+    sha256 = sha256("hunter3")
+    groups = ["ci"]
+  }
+}
+hide "drafts" { prompts = ["*.draft_*"] }
+team "eng" {
+  members = ["group:ci"]
+  upstream "up" {
+    url     = "${env("OUTSIDE_URL")}/mcp"
+    headers = { Authorization = "Bearer hunter4-hunter4" }
+    timeout = "3s"
+  }
+  upstream "sh" {
+    command = ["sh", "-c", "true"]
+    env     = { KEY = "hunter5" }
+  }
+  expose "all" {
+    prompts = ["up.*"]
+    to      = ["*"]
+    when    = prompt.name != "x"
+  }
+  prompt "up.a" {
+    title     = "New title"
+    arguments = { year = 2026 }
+  }
+}
+`)
+	opts := options()
+	opts.LookupEnv = os.LookupEnv
+	cfg, diags := Load(filepath.Join(dir, "gateway.hcl"), opts)
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := json.MarshalIndent(cfg.Shown(), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(shown)
+	for _, part := range []string{
+		`"page_size": 7`, `"separator": "."`, `"public_url": "(sensitive)"`, `"instructions": "(sensitive)"`, `"token_sha256": "(sensitive)"`,
+		`"subject": "ci"`, `"name": "eng"`, `"group:ci"`, `"timeout": "3s"`, `"refresh": "5m0s"`, `"Authorization": "(sensitive)"`, `"KEY": "(sensitive)"`,
+		`"*.draft_*"`, `"title": "New title"`, `"value": "2026"`, `"place": "`, `"sh -c true"`, `"when": "prompt.name != \"x\""`, `"failures": 5`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %s in\n%s", part, text)
+		}
+	}
+	for _, secret := range []string{"hunter", "outside", "OUTSIDE"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is shown in\n%s", secret, text)
+		}
+	}
+	if team := cfg.ShownTeam("eng"); team.Get("name") != "eng" || cfg.ShownTeam("none") != nil {
+		t.Errorf("the team's settings are %v", team)
+	}
+}
+
+func TestSettingName_IsSpelledLikeAnAttribute(t *testing.T) {
+	for field, want := range map[string]string{
+		"URLs": "urls", "TLS": "tls", "PublicURL": "public_url", "TokenSHA256": "token_sha256", "JWKSURL": "jwksurl", "OAuth": "oauth",
+		"MaxBuffered": "max_buffered", "TransportExplicit": "transport_explicit", "ClientCAs": "client_cas", "JWTs": "jwts",
+	} {
+		if got := settingName(field); got != want {
+			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package console
+
+import (
+	"context"
+	"net/http"
+)
+
+// acts lets an operator do something with a button, and shows the page again on which it was, or why it failed.
+func (c *console) acts(act func(ctx context.Context, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next := localPath(r.PostFormValue("next"))
+		if err := act(context.WithoutCancel(r.Context()), r); err != nil {
+			p := &page{
+				Name: "problem", Title: "This failed", Version: c.Version(), SignedIn: c.HasSession(r), Exposed: c.Exposed(r),
+				Content: err.Error(), URI: next,
+			}
+			c.write(w, http.StatusUnprocessableEntity, p)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	}
+}
+
+// reload loads the configuration again. That it is refused is on the page anyway.
+func (c *console) reload(ctx context.Context, r *http.Request) error {
+	_ = c.Reload(ctx, r.RemoteAddr)
+	return nil
+}
+
+// drain takes an upstream out of service, or lets it serve again.
+func (c *console) drain(ctx context.Context, r *http.Request) error {
+	_, err := c.SetDrained(ctx, r.RemoteAddr, r.PostFormValue("upstream"), r.PostFormValue("drained") == "true")
+	return err
+}

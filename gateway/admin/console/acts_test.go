@@ -1,0 +1,81 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+)
+
+func TestConfiguration_ShowsWhatIsInUseAndNoSecret(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "a")
+	p.Settings = `headers = { Authorization = "Bearer hunter2-hunter2" }`
+	text := withToken("hunter3") + gatewaytest.Team("eng", `"user:ann"`, "", p) + "hide \"drafts\" { prompts = [\"*.draft_*\"] }\nauth {\n" + gatewaytest.Token("ann") + "}\n"
+	r := gatewaytest.ServeReloadable(t, text, gateway.Options{})
+	get := func(path string, parts ...string) {
+		t.Helper()
+		page := gatewaytest.Send(t, http.MethodGet, r.AdminURL+path, "", gatewaytest.Bearer("hunter3"))
+		page.Want(t, http.StatusOK, parts...)
+		if strings.Contains(page.Body, "hunter") {
+			t.Errorf("%s has a secret:\n%s", path, page.Body)
+		}
+	}
+	get("/configuration", "gateway {", "page_size = 1000", "token_sha256 = &#34;(sensitive)&#34;", "*.draft_*", `href="/configuration?team=eng"`, "without warnings")
+	get("/configuration?team=eng", "upstream {", "timeout = &#34;5s&#34;", "Authorization = &#34;(sensitive)&#34;", "user:ann")
+	get("/api/config", `"page_size": 1000`, `"Authorization": "(sensitive)"`, `"teams": [`)
+	get("/api/config?team=eng", `"name": "eng"`)
+	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/api/config?team=none", "", gatewaytest.Bearer("hunter3")).Want(t, http.StatusBadRequest, "no team")
+	gatewaytest.Send(t, http.MethodGet, r.AdminURL+"/api/config", "", nil).Want(t, http.StatusForbidden)
+
+	r.MustReload(text + "team \"idle\" {\n hide \"nothing\" { prompts = [\"idle.*\"] }\n}\n")
+	get("/configuration", "1 warning", "Warnings", "idle")
+	get("/", "1 warning")
+	if err := r.TryReload("gateway {"); err == nil {
+		t.Fatal("a broken configuration is accepted")
+	}
+	get("/configuration", "The last configuration was refused", "page_size = 1000")
+}
+
+// What buttons do, they do for operators, and then lead back.
+func TestButtons_DrainAndReload(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "a")
+	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
+	press := func(path, form string, headers gatewaytest.Headers) (status int, location string) {
+		t.Helper()
+		r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, s.AdminURL+path, form, append(headers, "Content-Type", "application/x-www-form-urlencoded"))
+		answer, err := http.DefaultTransport.RoundTrip(r) // follows no redirect
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode, answer.Header.Get("Location")
+	}
+	const drain = "upstream=up&drained=true&next=%2Fupstreams%3Fteam%3Deng"
+	for _, headers := range []gatewaytest.Headers{nil, gatewaytest.Bearer("wrong"), append(gatewaytest.Bearer("operator"), "Sec-Fetch-Site", "same-site")} {
+		for _, path := range []string{"/drain", "/reload"} {
+			if status, _ := press(path, drain, headers); status != http.StatusForbidden || s.Snapshot().Drained("up") {
+				t.Errorf("%s with %v: %d", path, headers, status)
+			}
+		}
+	}
+	status, location := press("/drain", drain, gatewaytest.Bearer("operator"))
+	if status != http.StatusSeeOther || location != "/upstreams?team=eng" || !s.Snapshot().Drained("up") {
+		t.Errorf("%d to %s", status, location)
+	}
+	s.logged(`"act":"drain"`, `"upstream":"up"`, `"outcome":"ok"`)
+	page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/", "", gatewaytest.Bearer("operator"))
+	page.Want(t, http.StatusOK, "drained by an operator", "serve again")
+	_, location = press("/drain", "upstream=up&drained=false&next=//evil.example.com", gatewaytest.Bearer("operator"))
+	if location != "/" || s.Snapshot().Drained("up") {
+		t.Errorf("leads to %s", location)
+	}
+	if status, _ := press("/drain", "upstream=other&drained=true", gatewaytest.Bearer("operator")); status != http.StatusUnprocessableEntity {
+		t.Errorf("an unknown upstream: %d", status)
+	}
+	if status, location := press("/reload", "next=/configuration", gatewaytest.Bearer("operator")); location != "/configuration" {
+		t.Errorf("reload: %d", status)
+	}
+	s.logged(`"act":"reload"`, `"outcome":"failed"`) // this gateway was started without a way to load its configuration
+}
