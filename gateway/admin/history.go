@@ -18,14 +18,15 @@ const (
 )
 
 // History is what happened within the last hour, minute by minute: how the upstreams were, and how many gets there were. It is in
-// memory, some KB for each upstream and each prompt that was got. Its methods are safe for concurrent use.
+// memory: some 100 bytes for each upstream, and 500 for each of those and of the prompts that were used. Its methods are safe for
+// concurrent use.
 type History struct {
-	mu        sync.Mutex // guards what follows
-	upstreams map[string]*Hour
-	prompts   map[string]*Hour
-	all       Hour
-	// counted are the totals at the last record.
-	counted map[string]totals
+	mu sync.Mutex // guards what follows
+	// levels are those of upstreams; gets are theirs, and those of prompts, as far as there were any.
+	levels             map[string]*levels
+	upstreams, prompts map[string]*tally
+	all                tally
+	counted            map[string]totals // at the last record, by prompt
 }
 
 // Hour is the last minutes, the present one last.
@@ -38,16 +39,71 @@ type Minute struct {
 	Level Level
 	// Gets counts all gets, Errors those that failed or were refused.
 	Gets, Errors int
+}
 
-	minute int64 // since 1970
+// clock is the last minute, since 1970, of something that is kept in a ring.
+type clock struct{ last int64 }
+
+// advance moves on to a minute, never back, and calls begin for the place of each one that begins. It returns the place of the last.
+func (c *clock) advance(minute int64, begin func(place int)) int {
+	for m := max(c.last+1, minute-historyLength+1); m <= minute; m++ {
+		begin(int(m % historyLength))
+	}
+	c.last = max(c.last, minute)
+	return int(c.last % historyLength)
+}
+
+// each calls use with the places of the hour that ends with a minute, in order, as far as they are known.
+func (c *clock) each(minute int64, use func(i, place int)) {
+	for i := range historyLength {
+		if m := minute - historyLength + 1 + int64(i); m <= c.last && m > c.last-historyLength {
+			use(i, int(m%historyLength))
+		}
+	}
+}
+
+// levels are how an upstream was: 0 where that is not known, else one more than the worst level.
+type levels struct {
+	clock
+
+	worst [historyLength]uint8
+}
+
+func (l *levels) record(minute int64, level Level) {
+	at := &l.worst[l.advance(minute, func(place int) { l.worst[place] = 0 })]
+	if known := uint8(level) + 1; *at == 0 || known < *at { //nolint:gosec // there are three levels
+		*at = known
+	}
+}
+
+// tally counts gets.
+type tally struct {
+	clock
+
+	gets, errors [historyLength]uint32
+}
+
+func (t *tally) add(minute int64, n totals) {
+	at := t.advance(minute, func(place int) { t.gets[place], t.errors[place] = 0, 0 })
+	t.gets[at] += n.gets
+	t.errors[at] += n.errors
+}
+
+// addTo adds the counts to the hour that ends with a minute. A nil tally has none.
+func (t *tally) addTo(hour *Hour, minute int64) {
+	if t != nil {
+		t.each(minute, func(i, place int) { hour[i].Gets, hour[i].Errors = int(t.gets[place]), int(t.errors[place]) })
+	}
 }
 
 // totals are counts since the start.
-type totals struct{ gets, errors int }
+type totals struct{ gets, errors uint32 }
 
 // NewHistory returns an empty history.
 func NewHistory() *History {
-	return &History{upstreams: map[string]*Hour{}, prompts: map[string]*Hour{}, counted: map[string]totals{}}
+	return &History{
+		levels: map[string]*levels{}, upstreams: map[string]*tally{}, prompts: map[string]*tally{}, counted: map[string]totals{},
+	}
 }
 
 // GetCounts calls observe with how many gets of each prompt had each outcome since the start.
@@ -71,39 +127,51 @@ func (h *History) Run(ctx context.Context, current func() *snapshot.Snapshot, ge
 func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	minute := now.Unix() / int64(time.Minute/time.Second)
+	minute := minuteOf(now)
 	for i, state := range s.States {
-		if !state.Tried { // it is starting, which is no trouble
-			continue
-		}
-		at := hourOf(h.upstreams, s.Upstreams[i].Name).at(minute)
-		if level := conditionOf(state).level(); !at.Known || level < at.Level {
-			at.Known, at.Level = true, level
+		if state.Tried { // else it is starting, which is no trouble
+			of(h.levels, s.Upstreams[i].Name).record(minute, conditionOf(state).level())
 		}
 	}
-	if len(h.upstreams) > len(s.Upstreams) {
+	if len(h.levels) > len(s.Upstreams) {
 		h.forgetLocked(s)
 	}
 	sums := map[string]totals{}
 	gets(func(prompt, outcome string, n int64) {
 		sum := sums[prompt]
-		sum.gets += int(n)
+		sum.gets += uint32(n) //nolint:gosec // differences are right even after an overflow
 		switch audit.Outcome(outcome) {
 		case audit.UpstreamError, audit.Failed, audit.Refused:
-			sum.errors += int(n)
+			sum.errors += uint32(n) //nolint:gosec // as above
 		}
 		sums[prompt] = sum
 	})
 	for prompt, sum := range sums {
-		h.countLocked(minute, s, prompt, totals{sum.gets - h.counted[prompt].gets, sum.errors - h.counted[prompt].errors})
+		before := h.counted[prompt]
 		h.counted[prompt] = sum
+		if sum != before {
+			h.countLocked(minute, s, prompt, totals{sum.gets - before.gets, sum.errors - before.errors})
+		}
 	}
+}
+
+func minuteOf(now time.Time) int64 { return now.Unix() / int64(time.Minute/time.Second) }
+
+// of returns what is kept under a name.
+func of[T any](all map[string]*T, name string) *T {
+	one := all[name]
+	if one == nil {
+		one = new(T)
+		all[name] = one
+	}
+	return one
 }
 
 // forgetLocked forgets upstreams that there are no more.
 func (h *History) forgetLocked(s *snapshot.Snapshot) {
-	for name := range h.upstreams {
+	for name := range h.levels {
 		if s.Connector(name) == nil {
+			delete(h.levels, name)
 			delete(h.upstreams, name)
 		}
 	}
@@ -111,72 +179,53 @@ func (h *History) forgetLocked(s *snapshot.Snapshot) {
 
 // countLocked counts new gets of a prompt, for the prompt and the first upstream that owns it.
 func (h *History) countLocked(minute int64, s *snapshot.Snapshot, prompt string, n totals) {
-	if n.gets == 0 {
+	h.all.add(minute, n)
+	if prompt == "" { // the caller saw no prompt of that name
 		return
 	}
-	hours := []*Hour{&h.all}
-	if prompt != "" { // else the caller saw no prompt of that name
-		hours = append(hours, hourOf(h.prompts, prompt))
-	}
+	of(h.prompts, prompt).add(minute, n)
 	if entry := s.Catalog.Lookup(prompt); entry != nil {
-		hours = append(hours, hourOf(h.upstreams, entry.Owners[0].Upstream))
-	}
-	for _, hour := range hours {
-		at := hour.at(minute)
-		at.Gets, at.Errors = at.Gets+n.gets, at.Errors+n.errors
+		of(h.upstreams, entry.Owners[0].Upstream).add(minute, n)
 	}
 }
 
-func hourOf(hours map[string]*Hour, name string) *Hour {
-	hour := hours[name]
-	if hour == nil {
-		hour = &Hour{}
-		hours[name] = hour
-	}
-	return hour
-}
-
-// at returns the place of a minute in an hour that is used as a ring, empty if it was that of an earlier hour.
-func (h *Hour) at(minute int64) *Minute {
-	m := &h[minute%historyLength]
-	if m.minute != minute {
-		*m = Minute{minute: minute}
-	}
-	return m
-}
-
-// until returns the hour that ends with a minute, in order; nil for nil.
-func (h *Hour) until(minute int64) *Hour {
-	if h == nil {
-		return nil
-	}
-	var ordered Hour
-	for i := range ordered {
-		ordered[i].minute = minute - historyLength + 1 + int64(i)
-		if m := h[(ordered[i].minute%historyLength+historyLength)%historyLength]; m.minute == ordered[i].minute {
-			ordered[i] = m
-		}
-	}
-	return &ordered
-}
-
-// Upstream returns the last hour of an upstream, Prompt that of a prompt, nil where nothing is known. All is about all prompts.
-func (h *History) Upstream(name string, now time.Time) *Hour { return h.hour(h.upstreams, name, now) }
-
-// Prompt returns the last hour of a prompt. It is nil for one that was never got, or is not among the first thousand.
-func (h *History) Prompt(name string, now time.Time) *Hour { return h.hour(h.prompts, name, now) }
-
-func (h *History) hour(hours map[string]*Hour, name string, now time.Time) *Hour {
+// Upstream returns the last hour of an upstream, nil for one that is not known.
+func (h *History) Upstream(name string, now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return hours[name].until(now.Unix() / int64(time.Minute/time.Second))
+	known := h.levels[name]
+	if known == nil {
+		return nil
+	}
+	var hour Hour
+	known.each(minuteOf(now), func(i, place int) {
+		if worst := known.worst[place]; worst > 0 {
+			hour[i].Known, hour[i].Level = true, Level(worst-1)
+		}
+	})
+	h.upstreams[name].addTo(&hour, minuteOf(now))
+	return &hour
+}
+
+// Prompt returns the last hour of a prompt. It is nil for one that was never got, or is not among the first thousand.
+func (h *History) Prompt(name string, now time.Time) *Hour {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.prompts[name] == nil {
+		return nil
+	}
+	var hour Hour
+	h.prompts[name].addTo(&hour, minuteOf(now))
+	return &hour
 }
 
 // All returns the last hour of all prompts together.
 func (h *History) All(now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.all.until(now.Unix() / int64(time.Minute/time.Second))
+	var hour Hour
+	h.all.addTo(&hour, minuteOf(now))
+	return &hour
 }
 
 // Gets returns how many gets there were, and Errors how many of them failed or were refused.
