@@ -126,3 +126,20 @@ func TestStatic_IsKeptByItsHash(t *testing.T) {
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/static/doc.go", "", nil).Want(t, http.StatusNotFound)
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/static/../doc.go", "", nil).Want(t, http.StatusNotFound)
 }
+
+func TestPrompt_ShowsHowItDiffersFromTheLock(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", `{"name":"a","title":"approved"}`, "same")
+	text := gatewaytest.Team("eng", "", "", p)
+	lock := gatewaytest.Serve(t, text).Lock()
+	p.SetPrompts(`{"name":"a","title":"another"}`, "same", "new")
+	for mode, want := range map[string]string{"warn": "listed all the same", "enforce": "left out"} {
+		s := gatewaytest.ServeLocked(t, "gateway {\n lock = \""+mode+"\"\n}\n"+text, lock)
+		page := func(name string, parts ...string) {
+			t.Helper()
+			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name="+name, "", nil).Want(t, http.StatusOK, parts...)
+		}
+		page("up.a", "its definition differs from that in promptweir.lock.hcl, so it is "+want, "gateway.hcl:1")
+		page("up.new", "it is not in promptweir.lock.hcl, so it is "+want)
+		page("up.same", "its definition is the one in promptweir.lock.hcl")
+	}
+}
