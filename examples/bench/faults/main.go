@@ -9,7 +9,7 @@
 //
 //	  - Neighbours are served as before: every get, with a 99th percentile within 1.5 times of before, or 30 ms.
 //	  - A get of the ill server fails with the code and reason that say why, within its timeout.
-//	  - The fault is marked in /readyz, on the page, in the metric and in lists, 3 seconds after its first sign or, while nobody calls
+//	  - The fault is marked in /readyz, on the console, in the metric and in lists, 3 seconds after its first sign or, while nobody calls
 //	    the server, 35 seconds after it began.
 //	  - 10 seconds after the fault has ended, all is well again.
 //	  - Memory stays bounded, and nothing is left in use afterwards.

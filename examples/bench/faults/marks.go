@@ -18,7 +18,7 @@ import (
 // Places where the gateway shows that an upstream is ill.
 const (
 	readyzPlace = "/readyz"
-	pagePlace   = "page"
+	pagePlace   = "console"
 	metricPlace = "metric"
 	listPlace   = "list"
 )
@@ -54,12 +54,12 @@ func (w *ward) observe(ctx context.Context) (o observation, err error) {
 			o.marked = append(o.marked, readyzPlace)
 		}
 	}
-	if text, err = w.operate(ctx, "/"); err != nil {
+	if text, err = w.operate(ctx, "/upstreams"); err != nil {
 		return o, err
 	}
 	row := pageRow.FindSubmatch(text)
 	if row == nil {
-		return o, fmt.Errorf("the page has no upstream %s", illName)
+		return o, fmt.Errorf("the console has no upstream %s", illName)
 	}
 	if string(row[1]) != "good" {
 		o.marked = append(o.marked, pagePlace)
