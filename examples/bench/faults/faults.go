@@ -198,10 +198,12 @@ func childFaults() []fault {
 		return nil
 	}
 	stoppedIdle.end = stopped.end
+	noise := child("noisy", becomes(noisy), timedOut, badResponse)
+	noise.unmarked = true // a gateway that has the time reads past it
 	return []fault{
 		killed, stopped, stoppedIdle,
 		child("wedged", becomes(wedged), timedOut),
-		child("noisy", becomes(noisy), timedOut, badResponse),
+		noise,
 		child("deaf", becomes(deaf), timedOut),
 		child("crashing", becomes(crashing), unreachable),
 	}
