@@ -96,18 +96,28 @@ func await(t *testing.T, what string, check func() bool) {
 	}
 }
 
-func TestFullDisk_KeepsLinesUntilThereIsRoomAgain(t *testing.T) {
+// startOnSmallDisk starts a log on a disk that has room for a hundred lines. Empty makes room for all. The log is nil where there can
+// be no such disk, as smallDisk says.
+func startOnSmallDisk(t *testing.T, required bool) (l *Log, path string, empty func()) {
+	t.Helper()
 	disk := smallDisk(t, 256<<10)
 	if disk == "" {
-		return
+		return nil, "", nil
 	}
-	path := filepath.Join(disk, "audit.jsonl")
-	empty := filler(t, disk, 3*4096)
+	path = filepath.Join(disk, "audit.jsonl")
+	empty = filler(t, disk, 3*4096)
 	out, err := openFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := start(out, false, quiet())
+	return start(out, required, quiet()), path, empty
+}
+
+func TestFullDisk_KeepsLinesUntilThereIsRoomAgain(t *testing.T) {
+	l, path, empty := startOnSmallDisk(t, false)
+	if l == nil {
+		return
+	}
 	var want []string
 	for i := range 1000 { // ten times what fits
 		want = append(want, fmt.Sprintf("p%04d", i))
@@ -129,17 +139,10 @@ func TestFullDisk_KeepsLinesUntilThereIsRoomAgain(t *testing.T) {
 }
 
 func TestFullDisk_RequiredRefusesAndLeavesNothingOfWhatItRefused(t *testing.T) {
-	disk := smallDisk(t, 256<<10)
-	if disk == "" {
+	l, path, empty := startOnSmallDisk(t, true)
+	if l == nil {
 		return
 	}
-	path := filepath.Join(disk, "audit.jsonl")
-	empty := filler(t, disk, 3*4096)
-	out, err := openFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := start(out, true, quiet())
 	var want []string
 	lost := 0
 	for i := range 1000 {
