@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/audit"
@@ -86,12 +88,9 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 		return err
 	}
 	defer admin.Close()
-	server, scheme := newServer(g.Handler(), logger), "http://"
-	if server.TLSConfig, err = serverTLS(cfg, logger); err != nil {
+	server, scheme, err := newEndpointServer(cfg, g.Handler(), logger)
+	if err != nil {
 		return err
-	}
-	if server.TLSConfig != nil {
-		scheme = "https://"
 	}
 	logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
@@ -100,6 +99,18 @@ func (a *app) serve(ctx context.Context, profiled bool) error {
 	return serveUntilDone(ctx, logger, g, files, entrance, options.Places,
 		bind(server, entrance.Listen(options.Places.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder), gateway.AddressHolder)),
 		bind(adminServer, places.New(adminPlaces, logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)))
+}
+
+// newEndpointServer returns the server for clients, and how its URL begins.
+func newEndpointServer(cfg *config.Config, handler http.Handler, logger *slog.Logger) (server *http.Server, scheme string, err error) {
+	server = newServer(handler, logger)
+	if server.TLSConfig, err = serverTLS(cfg, logger); err != nil {
+		return nil, "", err
+	}
+	if server.TLSConfig != nil {
+		return server, "https://", nil
+	}
+	return server, "http://", nil
 }
 
 // isTermination reports whether the cause of the end is SIGTERM, by which load balancers are to be given notice.
