@@ -308,6 +308,19 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 	}
 }
 
+// An operation that has to make its connection first waits longer than it may for a store that hangs.
+func TestStore_KeepsOneConnection(t *testing.T) {
+	store := clustertest.Start(t)
+	s := replica(t, at(store))
+	for range 200 {
+		take(t, s, "ann", true, &config.Limit{Rate: 1000, Burst: 1000, Block: "gateway"})
+	}
+	clients := store.Command("CLIENT", "LIST")
+	if n := strings.Count(clients, "name=promptweir"); n != 1 {
+		t.Errorf("%d connections, want 1:\n%s", n, clients)
+	}
+}
+
 func TestStore_IsAwayUntilItIsThere(t *testing.T) {
 	store := clustertest.Start(t, "--requirepass", "correct-password")
 	log := &record{Handler: slog.DiscardHandler}

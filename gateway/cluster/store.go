@@ -91,6 +91,9 @@ func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
 		ClientName: "promptweir",
 		// A request does not wait for another one's, and a deadline does not cost the connection.
 		AlwaysPipelining: true, DisableRetry: true, DisableCache: true,
+		// One connection, which is there once the store has answered: of several, each would be made when an operation first needs it, and
+		// that one would wait for a store that hangs.
+		PipelineMultiplex:  -1,
 		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
 		ConnWriteTimeout: 5 * time.Second,
 	}
