@@ -129,7 +129,7 @@ func (x *exchange) ClientAddress() string {
 		return x.r.RemoteAddr
 	}
 	var hops []string
-	for _, header := range x.r.Header.Values("X-Forwarded-For") {
+	for _, header := range x.r.Header["X-Forwarded-For"] {
 		hops = append(hops, strings.Split(header, ",")...)
 	}
 	for _, hop := range slices.Backward(hops) {
