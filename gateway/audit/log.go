@@ -36,8 +36,9 @@ type Log struct {
 	// failing is why the file cannot be written, nil while it can. It changes under mu only.
 	failing atomic.Pointer[failure]
 
-	// wake is signalled when there are lines, urgent when the file is to be opened again or the log to be closed.
-	wake, urgent chan struct{}
+	// wake is signalled when the first line of a batch comes, full when there are enough for a write, urgent when the file is to be
+	// opened again or the log to be closed.
+	wake, full, urgent chan struct{}
 	// done is closed when the writer has ended.
 	done chan struct{}
 
@@ -83,7 +84,7 @@ func Open(cfg *config.Audit, logger *slog.Logger) (*Log, error) {
 func start(out output, required bool, logger *slog.Logger) *Log {
 	l := &Log{
 		out: out, required: required, logger: logger, queue: &batch{},
-		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgent: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go l.run()
 	return l
@@ -124,9 +125,13 @@ func (l *Log) enqueue(line []byte) *batch {
 	if b.count == 0 {
 		b.settled = make(chan struct{})
 		b.expiry = time.AfterFunc(writeBound, func() { l.expire(b) })
+		signal(l.wake)
 	}
+	before := len(b.lines)
 	b.lines, b.count = append(b.lines, line...), b.count+1
-	signal(l.wake)
+	if before < gatherBytes && len(b.lines) >= gatherBytes {
+		signal(l.full)
+	}
 	return b
 }
 
