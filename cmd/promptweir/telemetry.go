@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -83,6 +84,9 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 		return fmt.Errorf("metrics: %w", err)
 	}
 	options := []metric.Option{metric.WithResource(described), metric.WithReader(reader)}
+	if !exported("TRACES") && os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER") == "" { // no measurement belongs to a trace: do not look at each
+		options = append(options, metric.WithExemplarFilter(exemplar.AlwaysOffFilter))
+	}
 	if exported("METRICS") {
 		exporter, err := autoexport.NewMetricReader(ctx)
 		if err != nil {

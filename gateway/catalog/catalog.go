@@ -22,6 +22,9 @@ type Catalog struct {
 	entries []*Entry // by name
 	folded  []*Entry // by folded name, then name
 	reports []Report
+
+	// decided is the visibility of the entry that was made last. It is used while the catalog is made.
+	decided *policy.Visibility
 }
 
 // Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not modify it.
@@ -45,8 +48,8 @@ type Entry struct {
 	JSON jsontext.Value
 	// Arguments are those that the definition declares, in its order.
 	Arguments []Argument
-	// Overrides are the arguments that the gateway adds to a get.
-	Overrides ArgumentOverrides
+	// Overrides are the arguments that the gateway adds to a get; nil without any.
+	Overrides *ArgumentOverrides
 	// Fingerprint covers the name and the meaning of the definition. Member order, white space and escapes do not
 	// count, so a server that shuffles members from list to list does not look like one whose prompts change.
 	Fingerprint Fingerprint
@@ -150,6 +153,10 @@ func (c *Catalog) decide(e *Entry) {
 		return
 	}
 	e.visibility = c.opts.Visibility(e, &e.Owners[0])
+	if c.decided.Equal(e.visibility) {
+		e.visibility = c.decided // most entries of a team are visible alike, and one is kept for all of them
+	}
+	c.decided = e.visibility
 	if len(e.Owners) == 1 || c.opts.PerOwner == nil || !c.opts.PerOwner(e) {
 		return
 	}

@@ -25,7 +25,7 @@ type Override struct {
 }
 
 // ArgumentOverrides are arguments that the gateway sends: the fixed ones always, the defaults where the client sends
-// none.
+// none. Nil is none of them.
 type ArgumentOverrides struct{ Fixed, Defaults []ArgumentValue }
 
 // ArgumentValue is an argument with its value as JSON.
@@ -35,13 +35,18 @@ type ArgumentValue struct {
 }
 
 // Empty reports whether there are none.
-func (o ArgumentOverrides) Empty() bool { return len(o.Fixed)+len(o.Defaults) == 0 }
+func (o *ArgumentOverrides) Empty() bool { return o == nil || len(o.Fixed)+len(o.Defaults) == 0 }
 
 // Fixes reports whether an argument is fixed, so that a client may not send it.
-func (o ArgumentOverrides) Fixes(argument string) bool { return contains(o.Fixed, argument) }
+func (o *ArgumentOverrides) Fixes(argument string) bool {
+	return o != nil && contains(o.Fixed, argument)
+}
 
 // Equal reports whether both add the same values.
-func (o ArgumentOverrides) Equal(other ArgumentOverrides) bool {
+func (o *ArgumentOverrides) Equal(other *ArgumentOverrides) bool {
+	if o.Empty() || other.Empty() {
+		return o.Empty() && other.Empty()
+	}
 	equal := func(a, b ArgumentValue) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) }
 	return slices.EqualFunc(o.Fixed, other.Fixed, equal) && slices.EqualFunc(o.Defaults, other.Defaults, equal)
 }
@@ -69,7 +74,7 @@ func (p *Prompt) Override(ctx context.Context, o *Override) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, err
 	}
-	if !overrides.Empty() {
+	if overrides != nil {
 		arguments, err := overrides.declare(object.Get("arguments"))
 		if err != nil {
 			return Prompt{}, err
@@ -88,13 +93,17 @@ func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
 	return changed, err
 }
 
-// fit returns the overrides with each value as the definition declares the argument.
-func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (fitting ArgumentOverrides, err error) {
-	if fitting.Fixed, err = p.fitValues(ctx, wanted.Fixed); err != nil {
-		return ArgumentOverrides{}, err
+// fit returns the overrides with each value as the definition declares the argument; nil without any.
+func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOverrides, error) {
+	if wanted.Empty() {
+		return nil, nil
 	}
-	fitting.Defaults, err = p.fitValues(ctx, wanted.Defaults)
-	return fitting, err
+	fixed, err := p.fitValues(ctx, wanted.Fixed)
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := p.fitValues(ctx, wanted.Defaults)
+	return &ArgumentOverrides{Fixed: fixed, Defaults: defaults}, err
 }
 
 // fitValues converts values of arguments without a schema to strings: the protocol knows no other type for them.
@@ -136,7 +145,7 @@ func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) e
 }
 
 // declare returns a definition's arguments without the fixed ones, and with those that have a default made optional.
-func (o ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, error) {
+func (o *ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, error) {
 	declared, err := wire.ParseArray(arguments)
 	if err != nil {
 		return nil, err

@@ -48,6 +48,9 @@ func TestPromptOverride_ChangesOnlyWhatItNames(t *testing.T) {
 		if diff := cmp.Diff(compact(t, test.want), compact(t, string(got.Definition))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.what, diff)
 		}
+		if got.Overrides == nil {
+			got.Overrides = &catalog.ArgumentOverrides{}
+		}
 		if diff := cmp.Diff(test.fixed, got.Overrides.Fixed); diff != "" {
 			t.Errorf("%s list (-want +got):\n%s", test.what, diff)
 		}

@@ -26,14 +26,14 @@ type Prompt struct {
 
 	// Exposed is the exposed name that an override gives; if it is empty, the name follows from the upstream's prefix.
 	Exposed string
-	// Overrides are the arguments that the gateway adds to a get.
-	Overrides ArgumentOverrides
+	// Overrides are the arguments that the gateway adds to a get; nil without any.
+	Overrides *ArgumentOverrides
 	// Endpoints are those of the upstream's endpoints that may serve the prompt, a bit for each in configuration order; 0
 	// is all of them.
 	Endpoints uint64
 
 	// The name's value is Definition[nameStart:nameEnd].
-	nameStart, nameEnd int
+	nameStart, nameEnd uint32
 }
 
 // Argument is the part of an argument's declaration that decides what a get may send.
@@ -86,8 +86,8 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		Hash:       hash,
 		Arguments:  arguments,
 		Nulls:      nulls,
-		nameStart:  start,
-		nameEnd:    end,
+		nameStart:  uint32(start), //nolint:gosec // a definition is much shorter
+		nameEnd:    uint32(end),   //nolint:gosec // like start
 	}, nil
 }
 
@@ -131,7 +131,7 @@ func (p *Prompt) under(name string) jsontext.Value {
 		return p.Definition
 	}
 	quoted := wire.Quote(name)
-	renamed := make(jsontext.Value, 0, len(p.Definition)-(p.nameEnd-p.nameStart)+len(quoted))
+	renamed := make(jsontext.Value, 0, len(p.Definition)-int(p.nameEnd-p.nameStart)+len(quoted))
 	renamed = append(renamed, p.Definition[:p.nameStart]...)
 	renamed = append(renamed, quoted...)
 	return append(renamed, p.Definition[p.nameEnd:]...)

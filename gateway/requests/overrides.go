@@ -28,6 +28,9 @@ func addOverrides(entry *catalog.Entry, arguments wire.Object) wire.Object {
 
 // checkFixed refuses arguments that the configuration fixes.
 func checkFixed(entry *catalog.Entry, sent func(name string) bool) error {
+	if entry.Overrides.Empty() {
+		return nil
+	}
 	for _, fixed := range entry.Overrides.Fixed {
 		if sent(fixed.Name) {
 			return argumentIsFixed(fixed.Name)

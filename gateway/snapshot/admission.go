@@ -145,7 +145,7 @@ func (a *admission) judge(
 func parse(definition jsontext.Value) *judged {
 	prompt, err := catalog.ParsePrompt(definition)
 	if err != nil {
-		return &judged{unreadable: err}
+		return &judged{found: &findings{unreadable: err}}
 	}
 	return &judged{sent: &prompt}
 }
@@ -182,7 +182,9 @@ func (a *admission) apply(ctx context.Context, source *catalog.Source, j *judged
 		a.checkLock, a.override, a.checkName, a.screen,
 	} {
 		next, found := check(ctx, source, prompt, j.rules)
-		j.reports = append(j.reports, found...)
+		if len(found) > 0 {
+			j.found = &findings{reports: append(j.findings().reports, found...)}
+		}
 		if prompt = next; prompt == nil {
 			return
 		}

@@ -50,12 +50,25 @@ type promptRules struct {
 
 // judged is what became of one definition. It is immutable.
 type judged struct {
-	sent       *catalog.Prompt // nil if the definition is not a prompt
-	unreadable error           // why it is not
+	sent *catalog.Prompt // nil if the definition is not a prompt
 	// listed is the prompt as clients are to see it; nil if it is left out. It follows from sent, listRules and rules.
-	listed  *catalog.Prompt
-	rules   promptRules
-	reports []catalog.Report
+	listed *catalog.Prompt
+	rules  promptRules
+	// found is nil for nearly all definitions.
+	found *findings
+}
+
+// findings are what is wrong with one definition.
+type findings struct {
+	unreadable error // why it is not a prompt
+	reports    []catalog.Report
+}
+
+func (j *judged) findings() findings {
+	if j.found == nil {
+		return findings{}
+	}
+	return *j.found
 }
 
 // admits reports whether the list is what the admission makes of the offer.
@@ -65,13 +78,13 @@ func (l *admitted) admits(o offer) bool { return l != nil && l.offer.same(o) }
 func (l *admitted) add(i int, j *judged, source *catalog.Source) {
 	l.judged[i] = j
 	if j.sent == nil {
-		l.reports = append(l.reports, unreadable(source, i, j.unreadable))
+		l.reports = append(l.reports, unreadable(source, i, j.findings().unreadable))
 		return
 	}
 	if j.rules.block != nil {
 		l.overridden[j.rules.block.Prompt] = true
 	}
-	l.reports = append(l.reports, j.reports...)
+	l.reports = append(l.reports, j.findings().reports...)
 	if j.listed != nil {
 		l.prompts = append(l.prompts, j.listed)
 	}
