@@ -127,7 +127,12 @@ func (a *admission) judge(
 		return nil, err
 	}
 	if known == nil {
-		known, sameRules = parse(definition), false
+		j := parse(definition)
+		if j.sent != nil {
+			j.rules = a.rulesFor(source, j.sent)
+			a.apply(ctx, source, j)
+		}
+		return j, ctx.Err()
 	}
 	if known.sent == nil {
 		return known, nil

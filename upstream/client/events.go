@@ -38,7 +38,7 @@ func (e event) isMessage() bool {
 }
 
 var (
-	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }} //nolint:gochecknoglobals // a buffer pool
+	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 1<<10) }} //nolint:gochecknoglobals // a buffer pool
 	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}               //nolint:gochecknoglobals // a buffer pool
 )
 
