@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +13,7 @@ import (
 func TestConnection_ReopensByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	u := config.Upstream{Breaker: config.Breaker{Failures: 1, Cooldown: time.Minute}}
-	opts := Options{Logger: slog.New(slog.DiscardHandler)}
-	e := newEndpoints(u, opts, new(balance), func() *instruments { return newInstruments(&u) }, func() {})[0]
+	e := New(u, Options{}, func() {}).endpoints[0]
 	c := newConnection(nil, u, e.health, e.breakerChanged)
 	c.silent.Store(true) // otherwise failures of one caller alone do not open the breaker
 	done, err := c.breaker.Allow()

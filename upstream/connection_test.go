@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +70,25 @@ func TestReconnect_AnOutageThatGoesOnIsNoChange(t *testing.T) {
 			t.Errorf("%d changes in %d attempts, want 1", changes, len(at))
 		}
 	})
+}
+
+// There may be ten thousand that wait for their next attempt. An attempt needs a stack of 16 KiB, which stays with its goroutine.
+func TestReconnect_WaitsWithASmallStack(t *testing.T) {
+	t.Parallel()
+	var waiting, attempting atomic.Int32
+	stack := make([]byte, 64<<10) // attempts come one after another
+	opts := upstream.Options{DialGuard: func(string) error {
+		attempting.Add(1)
+		if strings.Contains(string(stack[:runtime.Stack(stack, false)]), "(*endpoint).run(") {
+			waiting.Add(1)
+		}
+		return errors.New("not today")
+	}}
+	run(t, upstream.New(upstreamtest.HTTP("away", "http://127.0.0.1"), opts, func() {}))
+	upstreamtest.Eventually(t, "several attempts", func() bool { return attempting.Load() > 3 })
+	if n := waiting.Load(); n > 0 {
+		t.Errorf("%d attempts are made by the goroutine that waits for the next one", n)
+	}
 }
 
 func TestReconnect_ResetsBackoffAfterGoodSession(t *testing.T) {

@@ -70,7 +70,7 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 		c.state.Store(c.folder.starting())
 		return c
 	}
-	c.endpoints = newEndpoints(u, opts, &c.balance, c.metrics, c.mergeStatuses)
+	c.endpoints = newEndpoints(c, opts)
 	c.state.Store(summarize(&State{}, c.statuses()))
 	return c
 }

@@ -104,6 +104,11 @@ func (e *callerGoneError) Error() string { return e.cause.Error() }
 
 func (e *callerGoneError) Unwrap() error { return e.cause }
 
+// unchangedError is the failure of an attempt to connect, which is the same as that of the attempt before.
+type unchangedError struct{ error }
+
+func (e *unchangedError) Unwrap() error { return e.error }
+
 // hurriedError is the timeout of an attempt that had too little time for it to mean anything.
 type hurriedError struct{ error }
 

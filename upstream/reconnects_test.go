@@ -13,7 +13,7 @@ import (
 func (r *Reconnects) add(team string, n int) []*endpoint {
 	endpoints := make([]*endpoint, n)
 	for i := range endpoints {
-		endpoints[i] = &endpoint{upstream: config.Upstream{Team: team}}
+		endpoints[i] = &endpoint{upstream: &config.Upstream{Team: team}}
 		r.failed(endpoints[i])
 	}
 	return endpoints
@@ -64,6 +64,24 @@ func TestReconnects_ATeamWaitsBecauseOfItsOwn(t *testing.T) {
 	if len(r.down) > 0 {
 		t.Errorf("%d teams are still known", len(r.down))
 	}
+}
+
+// Those that are due at nearly the same time are made one after another, and the process sleeps in between.
+func TestReconnects_AreMadeInSteps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := NewReconnects()
+		all := r.add("one", 5_000)
+		moments := map[time.Duration]bool{}
+		begun := time.Now()
+		for _, e := range all {
+			moments[time.Since(begun)+r.failed(e)] = true
+			time.Sleep(time.Microsecond)
+		}
+		if most := int(10 * time.Second / reconnectTick); len(moments) > most {
+			t.Errorf("5 000 attempts in ten seconds are made at %d moments, want %d at most", len(moments), most)
+		}
+	})
 }
 
 func TestReconnects_SpreadFirstAttempts(t *testing.T) {

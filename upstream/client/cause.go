@@ -238,9 +238,15 @@ func (d *Dialer) explain(err error) Cause {
 // place returns host and port of the server, as far as they may be shown.
 func (d *Dialer) place() string {
 	u := d.visibleURL()
-	switch {
-	case u == nil:
+	if u == nil {
 		return "the address in url"
+	}
+	return hostPort(u)
+}
+
+// hostPort returns host and port of a URL.
+func hostPort(u *url.URL) string {
+	switch {
 	case u.Port() != "":
 		return u.Host
 	case u.Scheme == "https":

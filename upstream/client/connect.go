@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -46,7 +48,7 @@ type Dialer struct {
 	// mask hides the server's secrets in errors; the logger has it too.
 	mask   config.Mask
 	logger *slog.Logger
-	// stderr is the logger of what children write to their stderr. A child that is started again and again says the same each time.
+	// stderr is the logger of what children write to their stderr; nil without a child. A child that is started again and again says the same each time.
 	stderr *slog.Logger
 	// output is what the child that was started last has printed; nil before the first.
 	output atomic.Pointer[childOutput]
@@ -72,10 +74,12 @@ func NewDialers(server config.Upstream, opts Options) []*Dialer {
 		masked := slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask})
 		d := &Dialer{
 			server: single[i], address: address, implementation: opts.implementation(), mask: mask,
-			logger: loglimit.New(masked, maxLogged), stderr: loglimit.New(loglimit.New(masked, 1, "line"), maxLogged),
+			logger: loglimit.New(masked, maxLogged),
 		}
-		if server.Transport != config.Stdio {
-			d.http = newHTTPClient(&single[i], opts, tokens)
+		if server.Transport == config.Stdio {
+			d.stderr = loglimit.New(loglimit.New(masked, 1, "line"), maxLogged)
+		} else {
+			d.http = newHTTPClient(&d.server, opts, tokens)
 		}
 		dialers[i] = d
 	}
@@ -120,6 +124,26 @@ func (d *Dialer) SlowStart(after time.Duration) error {
 	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, waited: after})
 }
 
+// Reach makes a connection to a server over HTTP, and closes it. It takes a third of the processor's time that [Dialer.Connect] takes
+// to find out that there is none to be had. Nil says nothing of other servers, nor of any in a test's network.
+func (d *Dialer) Reach(ctx context.Context) error {
+	if d.http == nil || d.http.dial == nil {
+		return nil
+	}
+	isForeign := func(r rune) bool { return r > unicode.MaxASCII }
+	u, err := url.Parse(d.http.url)
+	switch {
+	case err != nil:
+		return d.failure(withoutURL(err))
+	case strings.ContainsFunc(u.Host, isForeign): // net/http dials the ASCII form of a foreign name
+		return nil
+	}
+	if err := d.http.dial(ctx, hostPort(u)); err != nil {
+		return d.failure(err)
+	}
+	return nil
+}
+
 // Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport unless that is
 // configured, and agrees on a revision.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
@@ -153,7 +177,7 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	if err := s.open(ctx); err != nil {
 		s.Close()
-		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		if NotReached(err) {
 			d.renewConnections() // there are none, and those of 10 000 servers that are down take 30 MB
 		}
 		return nil, d.failure(err)

@@ -17,8 +17,8 @@ const (
 	idleTimeout = 90 * time.Second
 )
 
-// newNetwork returns a transport that keeps as many connections as are used at once.
-func newNetwork(connections int, block *config.TLS, dialGuard func(address string) error) *http.Transport {
+// newDialer returns what makes the connections to a server.
+func newDialer(dialGuard func(address string) error) *net.Dialer {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive()}
 	dialer.Control = func(_, address string, connection syscall.RawConn) error {
 		// Checked after resolution, on the address that is really dialed, so that no DNS name gets around it.
@@ -29,8 +29,13 @@ func newNetwork(connections int, block *config.TLS, dialGuard func(address strin
 		}
 		return setUserTimeout(connection)
 	}
+	return dialer
+}
+
+// newNetwork returns a transport that keeps as many connections as are used at once.
+func newNetwork(connections int, block *config.TLS, dialGuard func(address string) error) *http.Transport {
 	return &http.Transport{
-		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, HTTP2: keepAliveHTTP2(),
+		DialContext: newDialer(dialGuard).DialContext, ForceAttemptHTTP2: true, HTTP2: keepAliveHTTP2(),
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleTimeout,
 		TLSClientConfig: tlsConfig(block), TLSHandshakeTimeout: dialTimeout,
 		DisableCompression: true, // so that max_message bounds both what comes over the wire and what is read

@@ -21,7 +21,7 @@ const (
 // the others, with how many more there were as "more", which is the first of the next ten seconds. Records are of one kind if they have the same message and the same values of the
 // attributes named keys. Loggers derived from the returned one count together with it.
 func New(logger *slog.Logger, burst int, keys ...string) *slog.Logger {
-	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys, kinds: map[string]*kind{}}})
+	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys}})
 }
 
 // handler counts records, and passes on some of them.
@@ -36,8 +36,8 @@ type counts struct {
 	burst int
 	keys  []string
 
-	mu    sync.Mutex // guards kinds and what is in them
-	kinds map[string]*kind
+	mu    sync.Mutex       // guards kinds and what is in them
+	kinds map[string]*kind // nil before the first
 }
 
 // kind counts the records of a kind since its window began.
@@ -80,7 +80,10 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	defer c.mu.Unlock()
 	k := c.kinds[name]
 	if k == nil || k.handler == nil && time.Since(k.began) >= window { // else report begins the next window
-		if len(c.kinds) >= maxKinds {
+		switch {
+		case c.kinds == nil:
+			c.kinds = map[string]*kind{}
+		case len(c.kinds) >= maxKinds:
 			c.forgetLocked()
 		}
 		k = &kind{began: time.Now()}
