@@ -51,14 +51,18 @@ func reloadOnChange(
 	ctx context.Context, g *gateway.Gateway, files *watch.Watcher, signals <-chan os.Signal, manager serviceManager,
 ) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return files.Run(ctx, func() { _ = g.Reload(ctx) }) })
+	reload := func() {
+		_ = g.Reload(ctx)
+		releaseMemory()
+	}
+	group.Go(func() error { return files.Run(ctx, reload) })
 	group.Go(func() error {
 		for {
 			select {
 			case <-signals:
 				manager.reloading()
 				g.ReopenAudit()
-				_ = g.Reload(ctx)
+				reload()
 				manager.ready()
 			case <-ctx.Done():
 				return nil

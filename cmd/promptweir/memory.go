@@ -56,6 +56,9 @@ const (
 	// minGarbage is the garbage in bytes that accumulates between two collections in any case. A larger value pushes the
 	// working set of the gateway and its neighbours out of the processor's caches: with 32 MiB a list of 10 took 4 % longer.
 	minGarbage = 12 << 20
+	// easyGarbage bounds the garbage in bytes that twice the memory in use may be while the budget does not ask for more. A process with
+	// much in use and little to do, such as one with 10 000 servers that are down, then keeps 60 MB less.
+	easyGarbage = 64 << 20
 	// maxGarbage bounds the garbage in bytes, except for that which minPercent allows.
 	maxGarbage = 128 << 20
 	// minPercent is the least GOGC. It decides with a large catalog, where memory matters more than the time of a rare collection.
@@ -131,7 +134,7 @@ func (c collection) nextBudget(last collection) uint64 {
 // gcPercent returns the GOGC that lets the budget accumulate. It is one of few values, each a fifth above the one before,
 // because each change of GOGC stops the world for a moment.
 func gcPercent(live, budget uint64) int {
-	garbage := min(max(2*live, minGarbage, budget), maxGarbage)
+	garbage := min(max(min(2*live, easyGarbage), minGarbage, budget), maxGarbage)
 	percent := minPercent
 	for next := percent; uint64(next)*max(live, minHeap)/100 <= garbage; next += next / 5 {
 		percent = next
@@ -139,6 +142,7 @@ func gcPercent(live, budget uint64) int {
 	return percent
 }
 
-// releaseStartupMemory returns memory that was only needed until the gateway was ready to the operating system: with 1 000
-// upstreams of 100 prompts it holds 268 MiB then instead of 340 to 560.
-func releaseStartupMemory() { debug.FreeOSMemory() }
+// releaseMemory returns memory that was only needed until the gateway was ready, or while two configurations were there at once, to the
+// operating system. With 1 000 upstreams of 100 prompts it holds 268 MiB when it is ready instead of 340 to 560, and with 10 000 servers
+// that are down 240 MB after some reloads instead of 420.
+func releaseMemory() { debug.FreeOSMemory() }

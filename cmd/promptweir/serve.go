@@ -157,7 +157,7 @@ func serveUntilDone(
 	group.Go(func() error {
 		if awaitReady(ctx, func() bool { return g.Ready().Ready }) {
 			manager.ready()
-			releaseStartupMemory()
+			releaseMemory()
 		}
 		return nil
 	})
