@@ -197,7 +197,7 @@ func (g *Gateway) Complete(ctx context.Context, principal *policy.Principal, par
 }
 
 // AddressHolder returns for whom a client's address holds a connection: itself or, with IPv6, its network.
-func AddressHolder(address string) string { return requests.AddressHolder(address) }
+func AddressHolder(address string) string { return identity.AddressHolder(address) }
 
 // AnnounceEnd makes the gateway unready, so that load balancers send no further clients.
 func (g *Gateway) AnnounceEnd() { g.ending.Store(true) }

@@ -21,5 +21,5 @@
 //   - An Authenticator is safe for concurrent use. All that changes in it is what it knows of issuers' keys: nothing is
 //     fetched before the first JWT arrives, and no goroutine outlives a call.
 //
-// Reading order: credential.go, authenticator.go, jwt.go, keyring.go, certificate.go, parse_principal.go, named.go, subject.go, errors.go
+// Reading order: credential.go, authenticator.go, jwt.go, keyring.go, certificate.go, parse_principal.go, named.go, subject.go, address.go, errors.go
 package identity

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -80,22 +79,7 @@ func HolderOf(principal *policy.Principal, client Client) string {
 	if !principal.Anonymous || client == nil {
 		return principal.Key()
 	}
-	return AddressHolder(client.ClientAddress())
-}
-
-// AddressHolder returns the holder at a network address: the address itself, which is unlike any key of a principal, or its
-// network.
-func AddressHolder(address string) string {
-	const network = 64 // bits, which one client can have to itself
-	ip, err := netip.ParseAddr(address)
-	if err != nil || !ip.Unmap().Is6() {
-		return address
-	}
-	prefix, err := ip.WithZone("").Prefix(network)
-	if err != nil {
-		return address
-	}
-	return prefix.String()
+	return identity.AddressHolder(client.ClientAddress())
 }
 
 // free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short list.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -121,30 +118,7 @@ func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Princi
 	return a.FromHeader(ctx, "")
 }
 
-// ClientAddress returns where the request comes from, for logs, spans, and bounds on callers without a credential. It follows
-// X-Forwarded-For from hop to hop, for as long as the hop that added an address is a trusted proxy.
+// ClientAddress implements [requests.Client], see [identity.ClientAddress].
 func (x *exchange) ClientAddress() string {
-	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
-	if err != nil {
-		return x.r.RemoteAddr
-	}
-	var hops []string
-	for _, header := range x.r.Header["X-Forwarded-For"] {
-		hops = append(hops, strings.Split(header, ",")...)
-	}
-	for _, hop := range slices.Backward(hops) {
-		hop = strings.TrimSpace(hop)
-		if _, err := netip.ParseAddr(hop); err != nil || !trusts(x.snapshot.Config.Gateway.TrustedProxies, host) {
-			break
-		}
-		host = hop
-	}
-	return host
-}
-
-func trusts(proxies []netip.Prefix, host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && slices.ContainsFunc(proxies, func(p netip.Prefix) bool {
-		return p.Contains(ip.Unmap().WithZone(""))
-	})
+	return identity.ClientAddress(x.r, x.snapshot.Config.Gateway.TrustedProxies)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/clientsetup"
+	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -146,7 +147,7 @@ var errNoMemory = errors.New("too much is held")
 // address: who the caller is will be found out from the message.
 func (x *exchange) readLargeBody() ([]byte, error) {
 	source := http.MaxBytesReader(x.w, x.r.Body, maxRequest)
-	share, client := x.snapshot.Config.Gateway.MaxBuffered, requests.AddressHolder(x.ClientAddress())
+	share, client := x.snapshot.Config.Gateway.MaxBuffered, identity.AddressHolder(x.ClientAddress())
 	hold, ok := x.memory.Acquire(share, client, "", maxPrealloc)
 	if !ok {
 		return nil, errNoMemory

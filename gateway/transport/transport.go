@@ -11,6 +11,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/places"
 	"github.com/promptweir/promptweir/gateway/requests"
@@ -182,7 +183,7 @@ const requestMemory = 32 << 10
 // holdRequest counts the memory of a request of HTTP/2 for the client's address. Of HTTP/1.1, each takes a connection, and those have
 // a bound; of HTTP/2, a client may have 250 on each.
 func (x *exchange) holdRequest() (ok bool) {
-	hold, ok := x.memory.Acquire(x.snapshot.Config.Gateway.MaxBuffered, requests.AddressHolder(x.ClientAddress()), "", requestMemory)
+	hold, ok := x.memory.Acquire(x.snapshot.Config.Gateway.MaxBuffered, identity.AddressHolder(x.ClientAddress()), "", requestMemory)
 	if ok {
 		x.request = &hold
 	}
