@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/audit"
@@ -12,14 +11,17 @@ func (g *Gateway) auditReload(err error) { g.auditResult(audit.Line{Event: audit
 
 // auditAct records what an operator did at the admin listener.
 func (g *Gateway) auditAct(client, act string, err error) {
-	g.auditResult(audit.Line{Event: audit.Operator, Client: hostOf(client), Act: act}, err)
+	g.auditResult(audit.Line{Event: audit.Operator, Client: client, Act: act}, err)
 }
 
-// auditOperator records a token that the admin listener refused.
-func (g *Gateway) auditOperator(client string) {
-	_ = g.opts.Audit.Write(&audit.Line{
-		Time: time.Now(), Event: audit.Credential, Client: hostOf(client), Act: "admin", Outcome: audit.Refused, Reason: "bad",
-	})
+// refusedOperator counts a token that the admin listener refused, and records it if it is more than one of many.
+func (g *Gateway) refusedOperator(client, reason string, news bool) {
+	g.transport.CountRefused(reason)
+	if news {
+		_ = g.opts.Audit.Write(&audit.Line{
+			Time: time.Now(), Event: audit.Credential, Client: client, Act: "admin", Outcome: audit.Refused, Reason: reason,
+		})
+	}
 }
 
 // auditResult records a line with the outcome of what it is about. That it cannot be written holds up no operator, least of all
@@ -30,13 +32,4 @@ func (g *Gateway) auditResult(line audit.Line, err error) {
 		line.Outcome = audit.Failed
 	}
 	_ = g.opts.Audit.Write(&line)
-}
-
-// hostOf returns the host of a network address.
-func hostOf(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return host
 }

@@ -15,7 +15,7 @@ import (
 // [snapshot.Publisher.SetDrained]. The error's text suggests the name that was most likely meant.
 func (g *Gateway) setDrained(ctx context.Context, client, name string, drained bool) (since time.Time, err error) {
 	since, err = g.publisher.SetDrained(ctx, name, drained)
-	line := audit.Line{Event: audit.Operator, Client: hostOf(client), Act: "undrain", Upstream: name}
+	line := audit.Line{Event: audit.Operator, Client: client, Act: "undrain", Upstream: name}
 	if drained {
 		line.Act = "drain"
 	}

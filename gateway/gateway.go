@@ -211,7 +211,7 @@ func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
 // Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	view := &admin.View{Snapshot: g.Snapshot, Ready: g.Ready, Configuration: g.loaded.Load, History: g.history}
-	operators := admin.NewOperators(g.Snapshot, g.auditOperator)
+	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: g.auditAct, Refused: g.refusedOperator})
 	return admin.New(admin.Options{
 		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
 			Logger: g.logger, Get: g.getAsOperator, Complete: g.completeAsOperator, SetDrained: g.setDrained,
@@ -229,11 +229,11 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 func (g *Gateway) getAsOperator(
 	ctx context.Context, o console.Operator, params wire.Object, reply console.Reply,
 ) (jsontext.Value, error) {
-	return g.requests.GetAsOperator(ctx, g.Snapshot(), requests.Operator{Client: hostOf(o.Client), As: o.As}, params, reply)
+	return g.requests.GetAsOperator(ctx, g.Snapshot(), requests.Operator{Client: o.Client, As: o.As}, params, reply)
 }
 
 func (g *Gateway) completeAsOperator(ctx context.Context, o console.Operator, params wire.Object) (jsontext.Value, error) {
-	return g.requests.CompleteAsOperator(ctx, g.Snapshot(), requests.Operator{Client: hostOf(o.Client), As: o.As}, params)
+	return g.requests.CompleteAsOperator(ctx, g.Snapshot(), requests.Operator{Client: o.Client, As: o.As}, params)
 }
 
 // Ready returns the gateway's condition. It is ready as [admin.Health] says, and stays ready when a reload adds an upstream.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -57,6 +59,7 @@ func New(opts Options) http.Handler {
 	// A page on another port of this machine is on the same site: the origin check lets it pass, this does not.
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = opts.Operators.meet(r)
 		if isPlainCheck(r) {
 			mux.ServeHTTP(w, r)
 			return
@@ -86,16 +89,21 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case h.Operators.Include(r):
 			next(w, r)
+		case h.Operators.presented(r).wait > 0:
+			AskToWait(w, h.Operators.presented(r).wait)
+			http.Error(w, "too many requests: too many wrong tokens came from here, try again later", http.StatusTooManyRequests)
 		case h.Operators.askToSignIn(w, r):
 		case h.Operators.HaveToken():
-			if r.Header.Get("Authorization") != "" {
-				h.Operators.refused(r.RemoteAddr)
-			}
 			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
 		default:
 			http.Error(w, "forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
 		}
 	}
+}
+
+// AskToWait tells a caller how long to wait before another try.
+func AskToWait(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 }
 
 // sameOriginOnly refuses requests by pages of other origins, GETs included: a profile costs time and memory. Programs
@@ -126,7 +134,7 @@ func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
 // serveReload reloads, even if the caller does not wait for the end, and answers with the outcome.
 func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 	err := h.Reload(context.WithoutCancel(r.Context()))
-	h.Acted(r.RemoteAddr, "reload", err)
+	h.Acted(h.Operators.Client(r), "reload", err)
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case errors.Is(err, snapshot.ErrStopped):

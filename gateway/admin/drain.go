@@ -32,7 +32,7 @@ func (h handler) serveDrain(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errNoDrain.Error(), http.StatusBadRequest)
 		return
 	}
-	since, err := h.SetDrained(r.Context(), r.RemoteAddr, drain.Upstream, *drain.Drained)
+	since, err := h.SetDrained(r.Context(), h.Operators.Client(r), drain.Upstream, *drain.Drained)
 	switch {
 	case errors.Is(err, snapshot.ErrUnknownUpstream):
 		http.Error(w, err.Error(), http.StatusNotFound)

@@ -1,16 +1,18 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
@@ -24,14 +26,73 @@ const (
 // from this machine. Its methods are safe for concurrent use.
 type Operators struct {
 	snapshot func() *snapshot.Snapshot
-	// refused is called with the address of a caller whose token was refused.
-	refused  func(client string)
+	records  Records
+	attempts *attempts
 	sessions sessions
 }
 
-// NewOperators returns the operators of a gateway. Refused is called with the address of a caller whose token was refused.
-func NewOperators(current func() *snapshot.Snapshot, refused func(client string)) *Operators {
-	return &Operators{snapshot: current, refused: refused}
+// Records is told what operators do to become operators, with the network address that they call from.
+type Records struct {
+	// Acted is called when somebody has signed in or out.
+	Acted func(client, act string, err error)
+	// Refused is called when a token was refused: "bad", or "rate_limited" where it was not compared because others were wrong. News
+	// says that this is not only one more of many.
+	Refused func(client, reason string, news bool)
+}
+
+// NewOperators returns the operators of a gateway.
+func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators {
+	return &Operators{snapshot: current, records: records, attempts: newAttempts()}
+}
+
+// presented is the token in the Authorization header of one request. It is looked at once, when somebody wants to know.
+type presented struct {
+	once sync.Once
+	verdict
+}
+
+// presentedKey is that of the *presented in a request's context.
+type presentedKey struct{}
+
+// meet prepares a request for the other methods.
+func (o *Operators) meet(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), presentedKey{}, new(presented)))
+}
+
+// presented returns what became of the token that a request has in its Authorization header. The zero verdict is that of a request
+// without one.
+func (o *Operators) presented(r *http.Request) verdict {
+	authorization := r.Header.Get("Authorization")
+	if authorization == "" || !o.HaveToken() {
+		return verdict{}
+	}
+	p, _ := r.Context().Value(presentedKey{}).(*presented) // from meet
+	p.once.Do(func() {
+		scheme, token, _ := strings.Cut(authorization, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			token = ""
+		}
+		p.verdict = o.try(r, token)
+	})
+	return p.verdict
+}
+
+// try compares a token of a request with the admin token.
+func (o *Operators) try(r *http.Request, token string) verdict {
+	client := o.Client(r)
+	v := o.attempts.try(identity.AddressHolder(client), sha256.Sum256([]byte(token)), o.tokenHash(), time.Now())
+	switch {
+	case v.wait > 0:
+		o.records.Refused(client, "rate_limited", v.news)
+	case !v.ok:
+		o.records.Refused(client, "bad", v.news)
+	}
+	return v
+}
+
+// Client returns the network address that a request comes from: the one that a trusted proxy says, see [identity.ClientAddress].
+func (o *Operators) Client(r *http.Request) string {
+	return identity.ClientAddress(r, o.snapshot().Config.Gateway.TrustedProxies)
 }
 
 // Include reports whether a request comes from an operator.
@@ -45,14 +106,7 @@ func (o *Operators) Include(r *http.Request) bool {
 // Proven reports whether a request comes from somebody who has the admin token, by the token or by a session. Being on this machine
 // is not enough.
 func (o *Operators) Proven(r *http.Request) bool {
-	if !o.HaveToken() {
-		return false
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") && o.isToken(token) {
-		return true
-	}
-	return o.session(r) != ""
+	return o.HaveToken() && (o.session(r) != "" || o.presented(r).ok)
 }
 
 // HaveToken reports whether an admin token is configured.
@@ -60,11 +114,6 @@ func (o *Operators) HaveToken() bool { return o.tokenHash() != [sha256.Size]byte
 
 func (o *Operators) tokenHash() [sha256.Size]byte {
 	return o.snapshot().Config.Admin.TokenSHA256.Reveal()
-}
-
-func (o *Operators) isToken(token string) bool {
-	sum, want := sha256.Sum256([]byte(token)), o.tokenHash()
-	return o.HaveToken() && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
 }
 
 // session returns the value of the request's cookie if it is that of a session that lasts, else "".
@@ -81,19 +130,26 @@ func (o *Operators) session(r *http.Request) string {
 // HasSession reports whether a request is one of somebody who signed in, and may sign out.
 func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != "" }
 
-// SignIn begins a session for a caller who gives the admin token, and reports whether it is the right one.
-func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token string) bool {
-	if !o.isToken(token) {
-		o.refused(r.RemoteAddr)
-		return false
+// SignIn begins a session for a caller who gives the admin token, and reports whether it is the right one. Wait is how long until the
+// caller may try another one, where it was not looked at because too many were wrong.
+func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token string) (ok bool, wait time.Duration) {
+	if !o.HaveToken() {
+		return false, 0
 	}
-	o.setCookie(w, r, o.sessions.begin(o.tokenHash(), time.Now()), int(sessionBound/time.Second))
-	return true
+	v := o.try(r, token)
+	if v.ok {
+		o.setCookie(w, r, o.sessions.begin(o.tokenHash(), time.Now()), int(sessionBound/time.Second))
+		o.records.Acted(o.Client(r), "sign-in", nil)
+	}
+	return v.ok, v.wait
 }
 
 // SignOut ends the caller's session.
 func (o *Operators) SignOut(w http.ResponseWriter, r *http.Request) {
-	o.sessions.end(o.session(r))
+	if session := o.session(r); session != "" {
+		o.sessions.end(session)
+		o.records.Acted(o.Client(r), "sign-out", nil)
+	}
 	o.setCookie(w, r, "", -1)
 }
 

@@ -6,10 +6,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -180,5 +184,105 @@ func TestSignIn_RefusesOtherOrigins(t *testing.T) {
 		if r := signIn(t, handler, "operator", "127.0.0.1:1", headers); r.status != http.StatusForbidden || r.cookie != nil {
 			t.Errorf("%v: %+v", headers, r)
 		}
+	}
+}
+
+// A flood of wrong tokens finds nothing out, does not fill the audit log, and keeps out nobody else.
+func TestOperators_BoundWrongTokens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	log, err := audit.Open(&config.Audit{Path: path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	cfg := gatewaytest.Load(t, withToken("operator")+"gateway {\n trusted_proxies = [\"192.0.2.7\"]\n}\n")
+	s := gatewaytest.StartConfig(t, cfg, gateway.Options{Audit: log})
+	handler := s.Admin(http.NotFoundHandler())
+	session := signIn(t, handler, "operator", "192.0.2.1:1", nil).cookie
+
+	call := func(method, path, from string, headers ...string) *httptest.ResponseRecorder {
+		r := gatewaytest.NewRequest(t.Context(), t, method, "http://localhost"+path, "", headers)
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w
+	}
+	statuses := map[int]int{}
+	for i := range 1000 {
+		wrong := fmt.Sprint("wrong", i)
+		statuses[signIn(t, handler, wrong, "192.0.2.1:1", nil).status]++
+		statuses[call(http.MethodGet, "/api/config", "192.0.2.1:1", gatewaytest.Bearer(wrong)...).Code]++
+	}
+	if statuses[http.StatusForbidden] > 20 || statuses[http.StatusForbidden]+statuses[http.StatusTooManyRequests] != 2000 {
+		t.Errorf("answers: %v", statuses)
+	}
+	for _, path := range []string{"/api/config", "/readyz", "/"} {
+		w := call(http.MethodGet, path, "192.0.2.1:1", gatewaytest.Bearer("operator")...)
+		if strings.Contains(w.Body.String(), "listen") || strings.Contains(w.Body.String(), "reports") {
+			t.Errorf("%s says whether a token is the right one that is not to be looked at: %d %s", path, w.Code, w.Body)
+		}
+		if path != "/readyz" && (w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "") {
+			t.Errorf("%s: %d, retry after %q", path, w.Code, w.Header().Get("Retry-After"))
+		}
+	}
+	r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/sign-in", "token=operator",
+		gatewaytest.Headers{"Content-Type", "application/x-www-form-urlencoded"})
+	r.RemoteAddr = "192.0.2.1:1"
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "Too many wrong tokens came from here") {
+		t.Errorf("the page: %d\n%s", w.Code, w.Body)
+	}
+
+	if w := call(http.MethodGet, "/api/config", "192.0.2.1:1", "Cookie", session.Name+"="+session.Value); w.Code != http.StatusOK {
+		t.Errorf("the operator who is signed in: %d", w.Code)
+	}
+	if w := call(http.MethodGet, "/api/config", "192.0.2.2:1", gatewaytest.Bearer("operator")...); w.Code != http.StatusOK {
+		t.Errorf("an operator elsewhere: %d", w.Code)
+	}
+	if w := call(http.MethodGet, "/metrics", "192.0.2.1:1", gatewaytest.Bearer("wrong")...); w.Code != http.StatusNotFound { // the handler of the test
+		t.Errorf("metrics: %d", w.Code)
+	}
+	// Behind a proxy, each client is one.
+	proxied := func(client, token string) int {
+		return call(http.MethodGet, "/api/config", "192.0.2.7:1", append(gatewaytest.Bearer(token), "X-Forwarded-For", client)...).Code
+	}
+	for i := range 20 {
+		proxied("198.51.100.1", fmt.Sprint("guess", i))
+	}
+	if code := proxied("198.51.100.1", "operator"); code != http.StatusTooManyRequests {
+		t.Errorf("who guesses behind a proxy: %d", code)
+	}
+	if code := proxied("198.51.100.2", "operator"); code != http.StatusOK {
+		t.Errorf("an operator behind the same proxy: %d", code)
+	}
+
+	log.Close()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := string(content)
+	for line, most := range map[string]int{`"outcome":"refused","reason":"bad"`: 30, `"outcome":"refused","reason":"rate_limited"`: 10} {
+		if n := strings.Count(recorded, line); n == 0 || n > most {
+			t.Errorf("%d lines with %s, want up to %d", n, line, most)
+		}
+	}
+	for _, line := range []string{`"client":"192.0.2.1","act":"sign-in","outcome":"ok"`, `"client":"198.51.100.1","act":"admin","outcome":"refused"`} {
+		if !strings.Contains(recorded, line) {
+			t.Errorf("no line with %s in\n%s", line, recorded)
+		}
+	}
+}
+
+// Without an admin token, there is nothing to sign in with.
+func TestSignIn_SaysThatThereIsNoToken(t *testing.T) {
+	s := gatewaytest.Serve(t, "")
+	r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/sign-in", "", nil)
+	r.RemoteAddr = "192.0.2.1:1"
+	w := httptest.NewRecorder()
+	s.Admin(http.NotFoundHandler()).ServeHTTP(w, r)
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "No admin token is configured") || strings.Contains(w.Body.String(), "<form") {
+		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
 }

@@ -81,6 +81,11 @@ func (x *exchange) countRefused(err error, reason string) {
 	x.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.ClientAddress()))
 }
 
+// CountRefused counts a credential that was not accepted elsewhere, for a reason.
+func (t *Transport) CountRefused(reason string) {
+	t.refused.Add(context.Background(), 1, metric.WithAttributes(attrReason.String(reason)))
+}
+
 // auditRefused records a credential that was not accepted.
 func (x *exchange) auditRefused(reason string) {
 	if x.audit == nil {

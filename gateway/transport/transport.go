@@ -66,7 +66,7 @@ type Options struct {
 // New returns a transport that hands requests to a handler.
 func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options) *Transport {
 	refused, err := otel.Meter(requests.Scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
-		metric.WithDescription("Credentials that were refused, by reason: bad, scope or unavailable."))
+		metric.WithDescription("Credentials that were refused, by reason: bad, scope, unavailable, or rate_limited."))
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}

@@ -25,12 +25,12 @@ func (c *console) acts(act func(ctx context.Context, r *http.Request) error) htt
 
 // reload loads the configuration again. That it is refused is on the page anyway.
 func (c *console) reload(ctx context.Context, r *http.Request) error {
-	_ = c.Reload(ctx, r.RemoteAddr)
+	_ = c.Reload(ctx, c.Client(r))
 	return nil
 }
 
 // drain takes an upstream out of service, or lets it serve again.
 func (c *console) drain(ctx context.Context, r *http.Request) error {
-	_, err := c.SetDrained(ctx, r.RemoteAddr, r.PostFormValue("upstream"), r.PostFormValue("drained") == "true")
+	_, err := c.SetDrained(ctx, c.Client(r), r.PostFormValue("upstream"), r.PostFormValue("drained") == "true")
 	return err
 }

@@ -2,8 +2,11 @@ package console
 
 import (
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
+
+	"github.com/promptweir/promptweir/gateway/admin"
 )
 
 // maxForm bounds what a form sends, in bytes.
@@ -13,8 +16,9 @@ const maxForm = 64 << 10
 type entrance struct {
 	// Next is the path of the page to show afterwards.
 	Next string
-	// Refused is set after a token that is not the right one.
+	// Refused is set after a token that is not the right one. Wait is how many seconds to wait after one that was not looked at.
 	Refused bool
+	Wait    int
 }
 
 // askForToken shows the page that asks for the token.
@@ -31,15 +35,21 @@ func (c *console) askForToken(r *http.Request, p *page) error {
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := localPath(r.PostFormValue("next"))
-	if !c.SignIn(w, r, strings.TrimSpace(r.PostFormValue("token"))) {
-		c.write(w, http.StatusForbidden, &page{
-			Name: "sign-in", Title: "Sign in", Exposed: c.Exposed(r), HasToken: c.HaveToken(), Content: &entrance{Next: next, Refused: true},
+	if ok, wait := c.SignIn(w, r, strings.TrimSpace(r.PostFormValue("token"))); !ok {
+		status := http.StatusForbidden
+		if wait > 0 {
+			status = http.StatusTooManyRequests
+			admin.AskToWait(w, wait)
+		}
+		c.write(w, status, &page{
+			Name: "sign-in", Title: "Sign in", Exposed: c.Exposed(r), HasToken: c.HaveToken(),
+			Content: &entrance{Next: next, Refused: wait == 0, Wait: int(math.Ceil(wait.Seconds()))},
 		})
 		return
 	}
 	if c.Exposed(r) {
 		c.Logger.WarnContext(r.Context(), "operator signed in over an unencrypted connection: put a proxy with TLS in front of the admin listener",
-			slog.String("client", r.RemoteAddr))
+			slog.String("client", c.Client(r)))
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, next, http.StatusSeeOther)

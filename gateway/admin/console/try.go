@@ -193,7 +193,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 			send(event{State: "asking", HTML: c.fragment("question", questionView{Run: begun.id, Request: question}), Say: "The server asks something."})
 		})
 	}
-	result, err := c.Get(ctx, operator(r), triedParams(r), reply)
+	result, err := c.Get(ctx, c.operator(r), triedParams(r), reply)
 	if err != nil {
 		send(event{State: "failed", HTML: c.fragment("failed", failure(err)), Say: "It failed."})
 		return
@@ -201,8 +201,8 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	send(event{State: "done", HTML: c.fragment("result", readResult(result)), Say: "Done."})
 }
 
-func operator(r *http.Request) Operator {
-	return Operator{Client: r.RemoteAddr, As: r.PostForm.Get("as")}
+func (c *console) operator(r *http.Request) Operator {
+	return Operator{Client: c.Client(r), As: r.PostForm.Get("as")}
 }
 
 // fieldPrefix is what the names of a form's fields begin with that are arguments, or fields of a question.
@@ -264,7 +264,7 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), completionBound)
 	defer cancel()
 	values := []string{}
-	result, err := c.Complete(ctx, operator(r), params)
+	result, err := c.Complete(ctx, c.operator(r), params)
 	if err == nil {
 		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values")) // none, if it is malformed
 		for _, element := range elements[:min(len(elements), maxCompletions)] {
