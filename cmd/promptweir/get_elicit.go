@@ -126,6 +126,9 @@ func question(f *elicit.Field) string {
 	case f.Type == "number" || f.Type == "integer":
 		hints = append(hints, f.Type)
 	}
+	if limits := f.Limits(); limits != "" {
+		hints = append(hints, limits)
+	}
 	switch {
 	case f.Default != nil:
 		hints = append(hints, "Enter for "+string(f.Default))

@@ -8,9 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/mail"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -63,7 +67,9 @@ func Read(params jsontext.Value) (*Request, error) {
 			return nil, wire.NewError(wire.InvalidParams, "Invalid params: the schema of "+property.Name+" cannot be read")
 		}
 		f.Type, f.Title, f.Description, f.Format = f.schema.Type, f.schema.Title, f.schema.Description, f.schema.Format
-		f.Default = jsontext.Value(f.schema.Default)
+		if f.Default = jsontext.Value(f.schema.Default); f.Default.Kind() == 'n' {
+			f.Default = nil
+		}
 		f.Choices = f.schema.choices()
 		r.Fields = append(r.Fields, f)
 	}
@@ -114,6 +120,8 @@ type fieldSchema struct {
 	choiceSchema
 
 	Items choiceSchema // of a field with several values
+
+	MinLength, MaxLength, Minimum, Maximum, MinItems, MaxItems *float64
 }
 
 // choiceSchema is the ways to write down choices.
@@ -165,39 +173,125 @@ func (f *Field) Value(answers ...string) (value jsontext.Value, problem string) 
 		}
 		return nil, "Write yes or no."
 	case "integer", "number":
-		return readNumber(f.Type, text)
+		return f.number(text)
 	case "array":
 		return f.several(answers)
 	}
 	if len(f.Choices) == 0 {
-		return wire.Quote(text), ""
+		return f.text(text)
 	}
 	return f.choice(text)
 }
 
-func readNumber(kind, text string) (jsontext.Value, string) {
+func (f *Field) number(text string) (jsontext.Value, string) {
 	number, err := strconv.ParseFloat(text, 64)
 	value := jsontext.Value(text)
 	switch {
 	case err != nil || !value.IsValid(): // such as 0x10 or NaN
 		return nil, fmt.Sprintf("%q is not a number.", text)
-	case kind == "integer" && number != math.Trunc(number):
+	case f.Type == "integer" && number != math.Trunc(number):
 		return nil, fmt.Sprintf("%q is not a whole number.", text)
+	case !within(number, f.schema.Minimum, f.schema.Maximum):
+		return nil, fmt.Sprintf("Write a number: %s.", f.Limits())
 	}
 	return value, ""
 }
 
-// choice reads a choice by its value or what people call it.
-func (f *Field) choice(text string) (jsontext.Value, string) {
-	for _, c := range f.Choices {
-		if text == c.Value || c.Title != "" && strings.EqualFold(text, c.Title) {
-			return wire.Quote(c.Value), ""
-		}
+// text reads what may be any text, as far as its format and length allow.
+func (f *Field) text(text string) (jsontext.Value, string) {
+	if format := formats[f.Format]; format.fits != nil && !format.fits(text) {
+		return nil, fmt.Sprintf("Write %s.", format.example)
 	}
-	return nil, fmt.Sprintf("%q is none of the choices.", text)
+	if !within(float64(utf8.RuneCountInString(text)), f.schema.MinLength, f.schema.MaxLength) {
+		return nil, fmt.Sprintf("Write %s.", span(f.schema.MinLength, f.schema.MaxLength, "character"))
+	}
+	return wire.Quote(text), ""
+}
+
+// formats are those that a text may have to have (2025-11-25, Elicitation, "Requested Schema"). Others are not checked.
+var formats = map[string]struct { //nolint:gochecknoglobals // a constant table
+	example string
+	fits    func(text string) bool
+}{
+	"email": {"an e-mail address such as ann@example.com", func(text string) bool {
+		address, err := mail.ParseAddress(text)
+		return err == nil && address.Address == text
+	}},
+	"uri": {"a whole address such as https://example.com/", func(text string) bool {
+		u, err := url.Parse(text)
+		return err == nil && u.IsAbs()
+	}},
+	"date": {"a date such as 2026-11-22", func(text string) bool {
+		_, err := time.Parse(time.DateOnly, text)
+		return err == nil
+	}},
+	"date-time": {"a date and time such as 2026-11-22T15:04:05Z", func(text string) bool {
+		_, err := time.Parse(time.RFC3339, text)
+		return err == nil
+	}},
+}
+
+// Limits says what an answer has to be like, beside its type and choices, such as "3 to 50 characters"; empty for one that may be
+// anything.
+func (f *Field) Limits() string {
+	switch {
+	case f.Type == "array":
+		return span(f.schema.MinItems, f.schema.MaxItems, "choice")
+	case f.Type == "integer" || f.Type == "number":
+		return span(f.schema.Minimum, f.schema.Maximum, "")
+	case f.Type != "string" || len(f.Choices) > 0:
+		return ""
+	}
+	limits := []string{formats[f.Format].example, span(f.schema.MinLength, f.schema.MaxLength, "character")}
+	return strings.Join(slices.DeleteFunc(limits, func(limit string) bool { return limit == "" }), ", ")
+}
+
+// within reports whether a number is one between two bounds, each of which may be nil.
+func within(number float64, least, most *float64) bool {
+	return (least == nil || number >= *least) && (most == nil || number <= *most)
+}
+
+// span says between which bounds a number of things is to be.
+func span(least, most *float64, thing string) string {
+	number := func(bound *float64) string { return strconv.FormatFloat(*bound, 'f', -1, 64) }
+	things := func(bound *float64) string {
+		switch {
+		case thing == "":
+			return number(bound)
+		case *bound == 1:
+			return "1 " + thing
+		}
+		return number(bound) + " " + thing + "s"
+	}
+	switch {
+	case least == nil && most == nil:
+		return ""
+	case most == nil:
+		return "at least " + things(least)
+	case least == nil:
+		return "at most " + things(most)
+	case *least == *most:
+		return things(most)
+	}
+	return number(least) + " to " + things(most)
+}
+
+// choice reads a choice by its value or, where none has that, by what people call it.
+func (f *Field) choice(text string) (jsontext.Value, string) {
+	i := slices.IndexFunc(f.Choices, func(c Choice) bool { return c.Value == text })
+	if i < 0 {
+		i = slices.IndexFunc(f.Choices, func(c Choice) bool { return c.Title != "" && strings.EqualFold(c.Title, text) })
+	}
+	if i < 0 {
+		return nil, fmt.Sprintf("%q is none of the choices.", text)
+	}
+	return wire.Quote(f.Choices[i].Value), ""
 }
 
 func (f *Field) several(answers []string) (jsontext.Value, string) {
+	if !within(float64(len(answers)), f.schema.MinItems, f.schema.MaxItems) {
+		return nil, fmt.Sprintf("Choose %s.", f.Limits())
+	}
 	list := []byte{'['}
 	for i, one := range answers {
 		value, problem := f.choice(one)

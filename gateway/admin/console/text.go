@@ -24,7 +24,7 @@ const (
 // functions are what templates use to write texts.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"line": line, "text": text, "count": count, "sentence": sentence, "when": when, "ago": ago, "number": number,
+		"inputType": inputType, "line": line, "text": text, "count": count, "sentence": sentence, "when": when, "ago": ago, "number": number,
 		"plain": func(value jsontext.Value) string {
 			if text, ok := wire.Text(value); ok {
 				return text

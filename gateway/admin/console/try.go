@@ -289,6 +289,20 @@ func (q questionView) Opens() bool {
 	return strings.HasPrefix(q.URL, "https://") || strings.HasPrefix(q.URL, "http://")
 }
 
+// inputType returns the kind of input that a browser has for a field's format. None has one for a time with its zone.
+func inputType(f elicit.Field) string {
+	if f.Type != "string" {
+		return "text"
+	}
+	switch f.Format {
+	case "email", "date":
+		return f.Format
+	case "uri":
+		return "url"
+	}
+	return "text"
+}
+
 // failed is why a get failed.
 type failed struct {
 	Message string

@@ -115,7 +115,7 @@ func (s *trier) logged(parts ...string) {
 }
 
 const forms = `elicitation/create {"message":"<b>Who?</b>","requestedSchema":{"type":"object","required":["age"],"properties":{` +
-	`"name":{"type":"string","title":"Your name"},"age":{"type":"integer","description":"In years"},"kind":{"type":"string","enum":["a","b"],"enumNames":["Apple","Bee"],"default":"b"},` +
+	`"name":{"type":"string","title":"Your name"},"age":{"type":"integer","description":"In years","minimum":18},"mail":{"type":"string","format":"email"},"kind":{"type":"string","enum":["a","b"],"enumNames":["Apple","Bee"],"default":"b"},` +
 	`"many":{"type":"array","items":{"enum":["x","y","z"]}},"sure":{"type":"boolean"}}}}`
 
 func TestTry_AnswersWhatAServerAsks(t *testing.T) {
@@ -131,12 +131,14 @@ func TestTry_AnswersWhatAServerAsks(t *testing.T) {
 			s.answers(path, http.StatusOK, url.Values{"action": {"accept"}})
 			return
 		}
-		for _, part := range []string{"&lt;b&gt;Who?&lt;/b&gt;", "Your name", "In years", `<option value="a">Apple</option>`, `type="checkbox" name="a:many" value="z"`} {
+		for _, part := range []string{"&lt;b&gt;Who?&lt;/b&gt;", "Your name", "In years", "At least 18.", `type="email"`, `<option value="a">Apple</option>`, `type="checkbox" name="a:many" value="z"`} {
 			if !strings.Contains(question, part) {
 				t.Errorf("no %s in %s", part, question)
 			}
 		}
 		s.answers(path, http.StatusUnprocessableEntity, url.Values{"action": {"accept"}, "a:age": {"old"}})
+		s.answers(path, http.StatusUnprocessableEntity, url.Values{"action": {"accept"}, "a:age": {"17"}})
+		s.answers(path, http.StatusUnprocessableEntity, url.Values{"action": {"accept"}, "a:age": {"41"}, "a:mail": {"nobody"}})
 		s.answers(path, http.StatusBadRequest, url.Values{"action": {"else"}})
 		s.answers(path, http.StatusOK, url.Values{"action": {"accept"}, "a:name": {"Ann"}, "a:age": {"41"}, "a:many": {"x", "z"}, "a:sure": {"true"}})
 	})

@@ -143,6 +143,7 @@ if (tryIt) {
     const form = event.target;
     const data = new URLSearchParams(new FormData(form, event.submitter));
     for (const problem of form.querySelectorAll('.problem')) problem.textContent = '';
+    for (const field of form.querySelectorAll('[aria-invalid]')) field.removeAttribute('aria-invalid');
     const response = await fetch(`/try/${encodeURIComponent(form.dataset.run)}`, { method: 'POST', body: data });
     if (response.ok) {
       if (form.isConnected) busy();
