@@ -119,6 +119,10 @@ func isTermination(cause error) bool {
 	return ok && signal.Signal == syscall.SIGTERM
 }
 
+// unusedBound is for how long no client must have been connected for the gateway to end without notice. With a shorter one, a load
+// balancer could send a client in the moment of the end; without any, everybody would wait for the end of a gateway that nobody uses.
+const unusedBound = time.Minute
+
 // readyInterval is how often awaitReady asks.
 const readyInterval = 100 * time.Millisecond
 
@@ -134,8 +138,8 @@ func awaitReady(ctx context.Context, ready func() bool) bool {
 	return true
 }
 
-// serveUntilDone serves until ctx ends or a server fails, and then as long as the configuration gives clients to leave. The admin listener outlives the endpoint, and the upstreams outlive
-// both: requests in flight need them, and operators watch the drain.
+// serveUntilDone serves until ctx ends or a server fails, and then as long as the configuration gives clients to leave. The admin
+// listener outlives the endpoint, and the upstreams outlive both: requests in flight need them, and operators watch the drain.
 func serveUntilDone(
 	ctx context.Context, logger *slog.Logger, g *gateway.Gateway, files *watch.Watcher,
 	entrance *gate.Gate, clients *places.Places, endpoint, admin boundServer,
@@ -169,7 +173,7 @@ func serveUntilDone(
 		manager.stopping()
 		g.AnnounceEnd()
 		cfg := g.Snapshot().Config.Gateway
-		if isTermination(context.Cause(ctx)) && clients.Taken() > 0 && cfg.DrainDelay > 0 {
+		if isTermination(context.Cause(ctx)) && clients.UsedWithin(unusedBound) && cfg.DrainDelay > 0 {
 			logger.InfoContext(ctx, "no longer ready, stopping soon", slog.Duration("drain_delay", cfg.DrainDelay))
 			time.Sleep(cfg.DrainDelay)
 		}

@@ -25,7 +25,7 @@ import (
 // errEnded is the error of a command that ended successfully: it should have kept running.
 var errEnded = errors.New("exit status 0")
 
-// grace bounds how long a command may take to end after SIGTERM before it is killed.
+// grace bounds how long a command may take to end after SIGINT before it is killed.
 const grace = 15 * time.Second
 
 func main() {
@@ -67,7 +67,7 @@ func run(ctx context.Context, commands [][]string) error {
 		together.Go(func() error {
 			cmd := exec.CommandContext(running, args[0], args[1:]...)
 			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // after SIGTERM, a gateway waits for load balancers
 			cmd.WaitDelay = grace
 			err := cmd.Run()
 			if running.Err() == nil { // it was not stopped

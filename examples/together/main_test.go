@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 func TestTogether_SignalStopsAll(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
-			const script = `trap 'echo asked; exit 0' TERM; echo ready; i=0; while [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done`
+			const script = `trap 'echo asked; exit 0' INT; echo ready; i=0; while [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done`
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "sh", "-c", script, "+", "sh", "-c", script)
 			cmd.Env = append(os.Environ(), asMain+"=1")
 			stdout, err := cmd.StdoutPipe()

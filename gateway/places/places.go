@@ -25,7 +25,8 @@ type Places struct {
 	holders map[string]map[*place]struct{}
 	byConn  map[*httpconn.Conn]*place
 	count   int
-	taken   uint64 // places taken since the start
+	emptied time.Time // when the last place was left; zero before that
+	taken   uint64    // places taken since the start
 	leaving int
 	left    *sync.Cond // on mu: fewer are leaving
 }
@@ -55,11 +56,11 @@ func New(most int, logger *slog.Logger) *Places {
 	return p
 }
 
-// Taken returns how many places are taken.
-func (p *Places) Taken() int {
+// UsedWithin reports whether a place is taken, or was so within a time.
+func (p *Places) UsedWithin(recent time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count
+	return p.count > 0 || !p.emptied.IsZero() && time.Since(p.emptied) < recent
 }
 
 // Stream gives a place to a stream that a principal or an address holds. A stream of HTTP/1.1 has its connection to itself and
@@ -156,7 +157,9 @@ func (p *Places) insertLocked(of *place) {
 }
 
 func (p *Places) removeLocked(of *place) {
-	p.count--
+	if p.count--; p.count == 0 {
+		p.emptied = time.Now()
+	}
 	held := p.holders[of.holder]
 	if delete(held, of); len(held) == 0 {
 		delete(p.holders, of.holder)

@@ -1,7 +1,7 @@
 // Package proctest answers: how does a test build this module's programs and run them as a user would?
 //
-// When the test ends, each process that it started gets SIGTERM and must exit with code 0 in time, or it is killed and the
-// test fails. If the test failed, the logs of its processes are printed.
+// When the test ends, each process that it started gets SIGINT, after which a gateway waits for no load balancer, and must exit with
+// code 0 in time, or it is killed and the test fails. If the test failed, the logs of its processes are printed.
 package proctest
 
 import (
@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -25,7 +24,7 @@ import (
 const (
 	// startup bounds how long a process may take to log where it listens.
 	startup = 30 * time.Second
-	// shutdown bounds how long a process may take to exit after SIGTERM.
+	// shutdown bounds how long a process may take to exit after SIGINT.
 	shutdown = 20 * time.Second
 )
 
@@ -129,12 +128,12 @@ func Start(tb testing.TB, dir, name string, args ...string) *Process {
 		tb.Fatalf("start %s: %v", name, err)
 	}
 	tb.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			tb.Errorf("stop %s: %v", name, err)
 		}
 		overdue := time.AfterFunc(shutdown, func() { _ = cmd.Process.Kill() })
 		if err := cmd.Wait(); err != nil {
-			tb.Errorf("%s after SIGTERM: %v", name, err)
+			tb.Errorf("%s after SIGINT: %v", name, err)
 		}
 		overdue.Stop()
 		if tb.Failed() {

@@ -10,14 +10,13 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 )
 
 const (
 	// startup bounds how long a process may take to log where it listens.
 	startup = 30 * time.Second
-	// shutdown bounds how long a process may take to exit after SIGTERM.
+	// shutdown bounds how long a process may take to exit after SIGINT.
 	shutdown = 20 * time.Second
 	// quiet is how long the memory of a process must stay the same to count as settled, and settling how long to wait for that.
 	quiet    = 3 * time.Second
@@ -107,9 +106,9 @@ func (p *Process) Usage() (cpu time.Duration, memory int64, err error) {
 	return cpu, memory, err
 }
 
-// Stop sends SIGTERM and waits until the program has exited. It kills a program that takes too long.
+// Stop sends SIGINT, after which a gateway waits for no load balancer, and waits until the program has exited. It kills a program that takes too long.
 func (p *Process) Stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err
 	}
 	overdue := time.AfterFunc(shutdown, func() { _ = p.cmd.Process.Kill() })
