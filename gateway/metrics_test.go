@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"slices"
@@ -163,6 +164,38 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	since := collect(t, reader, "promptweir.upstream.problem.since")
 	if at := time.Unix(since["reason=unreachable team=eng upstream=gone"], 0); len(since) != 1 || time.Since(at) > gatewaytest.Patience {
 		t.Errorf("in trouble: %v", since)
+	}
+}
+
+// What an operator tries is no client's get, or alerts and the use of a prompt would be those of the people who look after it. The
+// server is asked all the same.
+func TestMetrics_CountWhatOperatorsTryAtTheUpstreamOnly(t *testing.T) {
+	_, reader := gatewaytest.RecordTelemetry(t)
+	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\n", sha256.Sum256([]byte("operator")))+
+		gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a")))
+	headers := append(gatewaytest.Bearer("operator"), "Content-Type", "application/x-www-form-urlencoded")
+	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/try", "name=up.a", headers).Want(t, http.StatusOK, `"state":"done"`)
+	if gets := collect(t, reader, "promptweir.prompt.gets"); len(gets) > 0 {
+		t.Errorf("gets: %v", gets)
+	}
+	if served := collect(t, reader, "mcp.server.operation.duration"); has(served, "name=prompts/get") {
+		t.Errorf("requests: %v", served)
+	}
+	if called := collect(t, reader, "mcp.client.operation.duration"); !has(called, "name=prompts/get", "upstream=up") {
+		t.Errorf("calls: %v", called)
+	}
+}
+
+// A token that the admin listener refuses counts like that of a client.
+func TestMetrics_CountRefusedOperators(t *testing.T) {
+	_, reader := gatewaytest.RecordTelemetry(t)
+	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\n", sha256.Sum256([]byte("operator"))))
+	for i := range 30 {
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/api/config", "", gatewaytest.Bearer(fmt.Sprint("wrong", i)))
+	}
+	refused := collect(t, reader, "promptweir.identity.refused")
+	if bad, limited := refused["reason=bad"], refused["reason=rate_limited"]; bad < 10 || limited == 0 || bad+limited != 30 {
+		t.Errorf("refused: %v", refused)
 	}
 }
 
