@@ -6,6 +6,7 @@
 // With SCREENSHOTS, a folder, it leaves pictures of each state there, in both themes and three widths.
 import assert from 'node:assert/strict';
 import { createInterface } from 'node:readline';
+import axe from 'axe-core';
 import { launch } from './launch.mjs';
 
 const [chromium, url, other] = process.argv.slice(2);
@@ -56,8 +57,45 @@ async function fits(page, state) {
       assert.deepEqual(seen, { sideways: 0, wide: [], nameless: [], landmarks: [] }, `${state} at ${width} pixels`);
       if (shots) await page.screenshot({ path: `${shots}/${state}-${colorScheme}-${width}.png`, fullPage: true });
     }
+    await isAccessible(page, `${state} in ${colorScheme}`, colorScheme === 'dark' ? { runOnly: ['color-contrast'] } : {});
   }
   await page.setViewportSize({ width: 1280, height: 900 });
+  await isSpoken(page, state);
+}
+
+// isAccessible checks a page with the rules of axe-core: those of WCAG 2.2, levels A and AA, and its best practices, or some of them.
+async function isAccessible(page, state, which) {
+  if (!await page.evaluate(() => 'axe' in window)) await page.evaluate(axe.source);
+  const { violations } = await page.evaluate((rules) => window.axe.run(document, { resultTypes: ['violations'], ...rules }), which);
+  const found = violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(' ')}`);
+  assert.deepEqual(found, [], `${state}: what axe-core finds`);
+}
+
+// The roles of what people operate, as assistive technology is told.
+const controls = new Set(['button', 'link', 'textbox', 'searchbox', 'combobox', 'checkbox', 'radio', 'listbox', 'slider', 'DisclosureTriangle']);
+
+// spoken returns what assistive technology is told of a page: the nodes of Chromium's accessibility tree that are not ignored.
+async function spoken(page) {
+  const session = await page.context().newCDPSession(page);
+  const { nodes } = await session.send('Accessibility.getFullAXTree');
+  await session.detach();
+  return nodes.filter((node) => !node.ignored).map((node) => ({
+    id: node.nodeId, children: node.childIds ?? [],
+    role: node.role?.value, name: (node.name?.value ?? '').trim(), description: (node.description?.value ?? '').trim(),
+    properties: Object.fromEntries((node.properties ?? []).map(({ name, value }) => [name, value.value])),
+  }));
+}
+
+// isSpoken checks that each control has a role and a name, that there is one place for what changes, and that the page can be walked by
+// its landmarks and headings.
+async function isSpoken(page, state) {
+  const nodes = await spoken(page);
+  assert.deepEqual(nodes.filter(({ role, name }) => controls.has(role) && !name), [], `${state}: controls without a name`);
+  const of = (role) => nodes.filter((node) => node.role === role);
+  for (const role of ['banner', 'main', 'contentinfo']) assert.equal(of(role).length, 1, `${state}: landmarks ${role}`);
+  assert.equal(of('heading').filter(({ properties }) => properties.level === 1).length, 1, `${state}: headings of level 1`);
+  const announcements = of('status').filter(({ properties }) => properties.live === 'polite');
+  assert.equal(announcements.length, 1, `${state}: places that are read aloud when they change`);
 }
 
 const steps = {
@@ -128,6 +166,13 @@ const steps = {
     await page.getByLabel(/^age/).fill('old');
     await page.getByRole('button', { name: 'Answer' }).click();
     await page.getByText('"old" is not a number.').waitFor();
+    const age = (await spoken(page)).find(({ role, name }) => role === 'textbox' && name.startsWith('age'));
+    assert.deepEqual([age.properties.invalid, age.properties.required, age.description], ['true', true, 'At least 18. "old" is not a number.']);
+    await fits(page, 'question-refused');
+    expected++; // another one
+    await page.getByLabel(/^age/).fill('17');
+    await page.getByRole('button', { name: 'Answer' }).click();
+    await page.getByText('Write a number: at least 18.').waitFor();
     await page.getByLabel(/^age/).fill('41');
     await page.getByLabel('size').selectOption('large');
     await page.getByLabel('y', { exact: true }).check();
@@ -153,6 +198,9 @@ const steps = {
     assert.match(await page.title(), /^Ready: 1 of 4 upstreams in trouble/);
     assert.match(await page.locator('#announce').innerText(), /1 of 4 upstreams in trouble/);
     await fits(page, 'overview');
+    const nodes = await spoken(page);
+    const { children } = nodes.find(({ role, properties }) => role === 'status' && properties.live === 'polite');
+    assert.match(nodes.find(({ id }) => id === children[0]).name, /1 of 4 upstreams in trouble/, 'what is read aloud');
     await next('desk returns');
     await card.waitFor({ state: 'detached', timeout: 40_000 });
     assert.ok(await page.evaluate(() => window.sameDocument), 'the page was not loaded again');
@@ -173,6 +221,47 @@ const steps = {
     await card.getByRole('button', { name: 'serve again' }).click();
     await card.getByText('up', { exact: true }).waitFor();
     assert.equal(page.url(), `${url}/upstreams?team=support`);
+  },
+
+  async 'loads a configuration with a mistake'(page) {
+    await page.goto(`${url}/configuration`);
+    await next('a mistake is made');
+    await page.getByRole('button', { name: 'Load it again' }).click();
+    await page.getByRole('heading', { name: 'The last configuration was refused' }).waitFor();
+    assert.equal(page.url(), `${url}/configuration#configuration`);
+    assert.match(await page.locator('.problems').first().innerText(), /<b>broken/);
+    await fits(page, 'refused');
+    await page.goto(`${url}/`);
+    await page.getByRole('heading', { name: 'The last configuration was refused' }).waitFor();
+    await fits(page, 'overview-refused');
+    await next('it is corrected');
+    await page.goto(`${url}/configuration`);
+    await page.getByRole('button', { name: 'Load it again' }).click();
+    await page.getByText(/In use since/).waitFor();
+    assert.equal(page.url(), `${url}/configuration`);
+  },
+
+  async 'sees that nothing can be recorded'(page) {
+    await next('the disk is full');
+    await page.goto(`${url}/prompt?name=desk.nothing`);
+    await fits(page, 'unlisted');
+    await page.goto(`${url}/prompt?name=desk.greet`);
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.locator('#announce', { hasText: 'Done.' }).waitFor();
+    await page.goto(`${url}/`);
+    await page.getByRole('heading', { name: 'The audit log cannot be written' }).waitFor();
+    await fits(page, 'overview-audit');
+    await next('there is room');
+    await page.getByRole('heading', { name: 'The audit log cannot be written' }).waitFor({ state: 'detached', timeout: 40_000 });
+  },
+
+  async 'is told why a get failed'(page) {
+    await page.goto(`${url}/prompt?name=library.review_00000`);
+    await page.getByLabel('tone').fill(' ');
+    await page.evaluate(() => { document.querySelector('#tryit [name=name]').value = 'library.gone'; });
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.getByRole('heading', { name: 'It failed' }).waitFor();
+    await fits(page, 'failed');
   },
 
   async 'looks at the configuration'(page) {
@@ -275,6 +364,16 @@ const steps = {
     await page.goto(`${url}/`);
     assert.equal(await page.title(), 'Sign in – promptweir');
   },
+
+  async 'cannot guess the token'(page) {
+    for (let i = 0; i < 12; i++) {
+      expected++; // a 403, or a 429
+      await signIn(page, `guess ${i}`);
+      await page.getByRole('alert').waitFor();
+    }
+    await page.getByText('Too many wrong tokens came from here').waitFor();
+    await fits(page, 'sign-in-bounded');
+  },
 };
 
 const page = await open();
@@ -282,7 +381,7 @@ for (const [name, step] of Object.entries(steps)) {
   console.log(name);
   await step(page);
 }
-const unexpected = complaints.filter((text) => !/^Failed to load resource: the server responded with a status of (400|403|422)/.test(text));
+const unexpected = complaints.filter((text) => !/^Failed to load resource: the server responded with a status of (400|403|422|429)/.test(text));
 assert.deepEqual(unexpected, [], 'what the browser complains about');
 assert.ok(complaints.length <= expected + unexpected.length, `${complaints.length} refusals, ${expected} expected`);
 await browser.close();

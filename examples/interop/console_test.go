@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,7 +28,7 @@ import (
 )
 
 // consoleBound is how long the whole session of an operator may take.
-const consoleBound = 3 * time.Minute
+const consoleBound = 5 * time.Minute
 
 // dot is a PNG of one pixel.
 const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -40,23 +43,24 @@ func TestConsole_InABrowser(t *testing.T) {
 		{"role":"user","content":{"type":"audio","mimeType":"audio/wav","data":"UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="}},
 		{"role":"user","content":{"type":"resource","resource":{"uri":"file:///notes.txt","mimeType":"text/plain","text":%q}}}]}`, dot, strings.Repeat("W", 5000)))
 	asker := gatewaytest.NewRequestingPeer(t, `elicitation/create {"message":"Who are you?","requestedSchema":{"type":"object","required":["age"],"properties":{`+
-		`"name":{"type":"string","title":"Your name"},"age":{"type":"integer"},"size":{"type":"string","enum":["small","large"]},"tags":{"type":"array","items":{"enum":["x","y"]}}}}}`)
+		`"name":{"type":"string","title":"Your name"},"age":{"type":"integer","minimum":18},"size":{"type":"string","enum":["small","large"]},"tags":{"type":"array","items":{"enum":["x","y"]}}}}}`)
 	desk := gatewaytest.NewPeer(t, "desk", "greet")
 	const script = `<script>pwned = true</script><img src=x onerror='pwned = true'>`
 	evil := gatewaytest.NewPeer(t, "evil",
 		fmt.Sprintf(`{"name":"<b>evil","title":%q,"description":"\u202e\u2066%s%s","arguments":[{"name":%q,"description":%q}]}`, script, script, strings.Repeat("W", 10_000), script, script),
 		fmt.Sprintf(`{"name":%q,"title":"too long"}`, strings.Repeat("n", 10_000)), fmt.Sprintf(`{"name":%q}`, strings.Repeat("m", 200)))
 
-	log, err := audit.Open(&config.Audit{Path: filepath.Join(t.TempDir(), "audit.jsonl"), Arguments: config.AuditNames}, nil)
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	log, err := audit.Open(&config.Audit{Path: path, Arguments: config.AuditNames}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(log.Close)
-	s := gatewaytest.StartConfig(t, gatewaytest.Load(t, fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\nauth {\n%s}\n", sha256.Sum256([]byte("open sesame")), gatewaytest.Token("ci", "ci"))+
-		gatewaytest.Team("platform", `"group:platform"`, gatewaytest.Expose("reviews", `"library.review_*"`, `"*"`), library, asker.Peer)+
-		gatewaytest.Team("support", `"user:bob"`, "", desk)+
-		gatewaytest.Team("strangers", `"user:eve"`, "", evil)), gateway.Options{Audit: log, Version: "1.2.3"})
-	s.AwaitUpstreams()
+	text := fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\nauth {\n%s}\n", sha256.Sum256([]byte("open sesame")), gatewaytest.Token("ci", "ci")) +
+		gatewaytest.Team("platform", `"group:platform"`, gatewaytest.Expose("reviews", `"library.review_*"`, `"*"`), library, asker.Peer) +
+		gatewaytest.Team("support", `"user:bob"`, "", desk) +
+		gatewaytest.Team("strangers", `"user:eve"`, "", evil)
+	s := gatewaytest.ServeReloadable(t, text, gateway.Options{Audit: log, Version: "1.2.3"})
 
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -65,10 +69,22 @@ func TestConsole_InABrowser(t *testing.T) {
 	defer other.Close()
 	converse(t, []string{"console.mjs", browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1)},
 		map[string]func(){
-			"desk dies":    desk.Stop,
-			"desk returns": desk.Restart,
-			"change desk":  func() { desk.SetPrompts("greet", "fresh"); desk.Announce() },
+			"desk dies":         desk.Stop,
+			"desk returns":      desk.Restart,
+			"change desk":       func() { desk.SetPrompts("greet", "fresh"); desk.Announce() },
+			"a mistake is made": func() { write(t, s.Path, text+"team \"<b>broken\" {\n}\n") },
+			"it is corrected":   func() { write(t, s.Path, text) },
+			"the disk is full":  func() { lead(t, path, "/dev/full"); s.ReopenAudit() },
+			"there is room":     func() { lead(t, path, path+".1"); s.ReopenAudit() },
 		})
+}
+
+// lead puts a link in the place of a file.
+func lead(t *testing.T, path, to string) {
+	t.Helper()
+	if err := errors.Join(os.Remove(path), os.Symlink(to, path)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // manyPrompts returns definitions of prompts whose names begin with one of a few words.

@@ -5,12 +5,14 @@ import (
 	"net/http"
 )
 
-// acts lets an operator do something with a button, and shows the page again on which it was, or why it failed.
-func (c *console) acts(act func(ctx context.Context, r *http.Request) error) http.HandlerFunc {
+// acts lets an operator do something with a button, and shows the page again on which it was, or why it failed. Act may lead to a place
+// on that page.
+func (c *console) acts(act func(ctx context.Context, r *http.Request) (place string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next := localPath(r.PostFormValue("next"))
-		if err := act(context.WithoutCancel(r.Context()), r); err != nil {
+		place, err := act(context.WithoutCancel(r.Context()), r)
+		if err != nil {
 			p := &page{
 				Name: "problem", Title: "This failed", Version: c.Version(), SignedIn: c.HasSession(r), Exposed: c.Exposed(r),
 				Content: err.Error(), URI: next,
@@ -19,18 +21,21 @@ func (c *console) acts(act func(ctx context.Context, r *http.Request) error) htt
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, next, http.StatusSeeOther)
+		http.Redirect(w, r, next+place, http.StatusSeeOther)
 	}
 }
 
-// reload loads the configuration again. That it is refused is on the page anyway.
-func (c *console) reload(ctx context.Context, r *http.Request) error {
-	_ = c.Reload(ctx, c.Client(r))
-	return nil
+// reload loads the configuration again. Why it was refused is on the page, which scrolls there.
+func (c *console) reload(ctx context.Context, r *http.Request) (place string, err error) {
+	err = c.Reload(ctx, c.Client(r))
+	if err != nil && c.Configuration().Refused != nil {
+		return "#configuration", nil
+	}
+	return "", err
 }
 
 // drain takes an upstream out of service, or lets it serve again.
-func (c *console) drain(ctx context.Context, r *http.Request) error {
-	_, err := c.SetDrained(ctx, c.Client(r), r.PostFormValue("upstream"), r.PostFormValue("drained") == "true")
-	return err
+func (c *console) drain(ctx context.Context, r *http.Request) (place string, err error) {
+	_, err = c.SetDrained(ctx, c.Client(r), r.PostFormValue("upstream"), r.PostFormValue("drained") == "true")
+	return "", err
 }

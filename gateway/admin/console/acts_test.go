@@ -74,8 +74,9 @@ func TestButtons_DrainAndReload(t *testing.T) {
 	if status, _ := press("/drain", "upstream=other&drained=true", gatewaytest.Bearer("operator")); status != http.StatusUnprocessableEntity {
 		t.Errorf("an unknown upstream: %d", status)
 	}
-	if status, location := press("/reload", "next=/configuration", gatewaytest.Bearer("operator")); location != "/configuration" {
-		t.Errorf("reload: %d", status)
+	if status, location := press("/reload", "next=/configuration", gatewaytest.Bearer("operator")); location != "/configuration#configuration" {
+		t.Errorf("a reload that is refused: %d to %s", status, location)
 	}
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/configuration", "", gatewaytest.Bearer("operator")).Want(t, http.StatusOK, `id="configuration"`, "The last configuration was refused")
 	s.logged(`"act":"reload"`, `"outcome":"failed"`) // this gateway was started without a way to load its configuration
 }
