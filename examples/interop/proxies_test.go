@@ -26,7 +26,7 @@ import (
 	"github.com/promptweir/promptweir/examples/internal/proctest"
 )
 
-// front is a proxy that ends TLS in front of two gateways, or of the first one.
+// front is a proxy that ends TLS in front of two gateways.
 type front struct {
 	address  string // HOST:PORT
 	client   *http.Client
@@ -52,17 +52,17 @@ func TestHAProxy_InFrontOfTwoGateways(t *testing.T) {
 	passes(t, proxyProgram("haproxy"), "-c", "-f", config)
 	f.start(t, proxyProgram("haproxy"), "-db", "-f", config)
 	f.serves(t)
-	f.survivesARestart(t)
+	f.survivesARestart(t, true)
 }
 
-func TestNginx_InFrontOfAGateway(t *testing.T) {
+func TestNginx_InFrontOfTwoGateways(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	certificate, key := f.certificate(t)
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "crt"), certificate)
 	write(t, filepath.Join(folder, "key"), key)
-	config := exampleOf(t, "nginx.conf", "0.0.0.0:443", f.address, "127.0.0.1:8080", f.gateways[0].endpoint,
+	config := exampleOf(t, "nginx.conf", "0.0.0.0:443", f.address, "10.0.0.11:8080", f.gateways[0].endpoint, "10.0.0.12:8080", f.gateways[1].endpoint,
 		"/etc/nginx/prompts.example.com.crt", filepath.Join(folder, "crt"), "/etc/nginx/prompts.example.com.key", filepath.Join(folder, "key"),
 		// What the distribution's own file has where this one is included.
 		"events {}", fmt.Sprintf("daemon off; pid %s/pid; error_log %s/log; events {}", folder, folder),
@@ -71,6 +71,7 @@ func TestNginx_InFrontOfAGateway(t *testing.T) {
 	passes(t, proxyProgram("nginx"), "-t", "-p", folder, "-c", config)
 	f.start(t, proxyProgram("nginx"), "-p", folder, "-c", config)
 	f.serves(t)
+	f.survivesARestart(t, false)
 }
 
 // newFront starts two gateways with the same cursor keys, which know the address at which their proxy will listen.
@@ -90,7 +91,7 @@ gateway {
   public_url      = "https://prompts.example.com"
   trusted_proxies = ["127.0.0.1"]
   cursor_keys     = ["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="]
-  drain_delay     = "5s"
+  drain_delay     = "15s"
 }
 admin { listen = "127.0.0.1:0" }
 audit {
@@ -236,9 +237,11 @@ func (f *front) serves(t *testing.T) {
 	}
 }
 
-// survivesARestart checks that nobody notices when one of the gateways is stopped, as in a deployment.
-func (f *front) survivesARestart(t *testing.T) {
+// survivesARestart checks that nobody notices when one of the gateways is stopped, as in a deployment. If the proxy asks /readyz, it
+// takes the gateway out while that still serves, so that nobody's connection is refused; otherwise both have answered until then.
+func (f *front) survivesARestart(t *testing.T, asksReadiness bool) {
 	t.Helper()
+	ending, other := f.gateways[0], f.gateways[1]
 	var failed, answered atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -256,21 +259,64 @@ func (f *front) survivesARestart(t *testing.T) {
 			answered.Add(1)
 		}
 	}()
-	if err := f.gateways[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	awaitMore := func(n int64) {
+		for before := answered.Load(); answered.Load() < before+n; {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	awaitMore(100)
+	if ending.requests(t) == 0 || other.requests(t) == 0 {
+		t.Errorf("of 100 requests the gateways have answered %d and %d, want turns", ending.requests(t), other.requests(t))
+	}
+	if err := ending.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.gateways[0].cmd.Wait(); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- ending.cmd.Wait() }()
+	takenOut := -1 // how many requests it had then
+	for takenOut < 0 && len(ended) == 0 {
+		before := ending.requests(t)
+		if awaitMore(100); ending.requests(t) == before && ending.listens(t) {
+			takenOut = before
+		}
+	}
+	if err := <-ended; err != nil {
 		t.Errorf("the gateway ended with %v", err)
 	}
-	before := answered.Load()
-	for answered.Load() < before+20 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	awaitMore(20)
 	close(stop)
 	<-stopped
-	if failed.Load() != 0 || answered.Load() < 100 {
+	switch last := ending.requests(t); {
+	case asksReadiness && takenOut != last:
+		t.Errorf("a gateway whose /readyz says 503 has answered %d requests when it was taken out (-1 is never), and %d in the end, want the same",
+			takenOut, last)
+	case !asksReadiness && takenOut >= 0:
+		t.Errorf("the gateway was taken out after %d requests while it served: say so in the example", takenOut)
+	}
+	if failed.Load() != 0 {
 		t.Errorf("of %d requests while a gateway was stopped, %d failed", answered.Load(), failed.Load())
 	}
+}
+
+// requests returns how many requests the gateway has recorded.
+func (r *replica) requests(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile(r.audit)
+	if err != nil {
+		t.Error(err)
+	}
+	return strings.Count(string(text), "\n")
+}
+
+// listens reports whether the gateway accepts connections.
+func (r *replica) listens(t *testing.T) bool {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.endpoint)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // proxyProgram returns where a proxy is installed, which is not in the PATH of all users.
