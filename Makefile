@@ -36,9 +36,10 @@ matrix: ## print which clients and upstreams, of all revisions and transports, w
 	@go test -count=1 -v -run TestMatrix_AllClientsWithAllUpstreams ./gateway/transport >bin/matrix.txt || { cat bin/matrix.txt; exit 1; }
 	@grep -vE '^ *(===|---|PASS|ok)' bin/matrix.txt
 
-manifests: ## test the manifests, dashboard and alert rules in examples, with gateways and Prometheus, which it needs
+manifests: ## test the manifests, dashboard, alert rules and the configuration of Envoy in examples, with gateways and Prometheus, which it needs
 	go -C examples/kubernetes test -count=1 ./...
 	go -C examples/grafana test -count=1 ./...
+	go -C examples/proxies test -count=1 ./...
 
 interop: ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, HAProxy, nginx and promtool
 	cd examples/interop && npm ci --ignore-scripts
