@@ -14,7 +14,7 @@ import (
 // setDrained takes an upstream out of service for the operator at an address, or lets it serve again, see
 // [snapshot.Publisher.SetDrained]. The error's text suggests the name that was most likely meant.
 func (g *Gateway) setDrained(ctx context.Context, client, name string, drained bool) (since time.Time, err error) {
-	since, err = g.publisher.SetDrained(ctx, name, drained)
+	since, err = g.drainEverywhere(ctx, name, drained)
 	line := audit.Line{Event: audit.Operator, Client: client, Act: "undrain", Upstream: name}
 	if drained {
 		line.Act = "drain"
@@ -26,9 +26,6 @@ func (g *Gateway) setDrained(ctx context.Context, client, name string, drained b
 		}
 	}
 	g.auditResult(line, err)
-	if err == nil {
-		g.shareDrain(name, drained)
-	}
 	if errors.Is(err, snapshot.ErrUnknownUpstream) {
 		return since, fmt.Errorf("%w: %q%s", err, name, config.Suggest(name, known))
 	}

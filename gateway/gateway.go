@@ -120,7 +120,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
 		}
-		g.cluster.Hear(topicDrain, g.hearDrain)
+		g.cluster.HearFor(topicDrains, drainLasts, g.hearDrains)
 		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)
@@ -151,6 +151,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.publisher.Run(ctx) })
 	if g.cluster != nil {
 		group.Go(func() error { return g.cluster.Run(ctx) })
+		group.Go(func() error { g.renewDrains(ctx); return nil })
 	}
 	group.Go(func() error {
 		g.history.Run(ctx, g.Snapshot, g.requests.PromptGets)

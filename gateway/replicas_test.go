@@ -371,20 +371,11 @@ func TestDrain_HoldsAtAllReplicas(t *testing.T) {
 	store, p, q := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "q", "b")
 	text := "gateway { %CLUSTER% }\n" + gatewaytest.Team("eng", "", "", p, q)
 	replicas := serveReplicas(t, store, 2, text)
-	drains := func(s *gatewaytest.Server) bool {
-		return strings.Contains(s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Body, `"draining"`)
-	}
-	want := func(drained bool, replicas ...*gatewaytest.Server) {
-		t.Helper()
-		for _, s := range replicas {
-			upstreamtest.Eventually(t, "the replica has heard", func() bool { return drains(s) == drained })
-		}
-	}
 	drain(t, replicas[0], "p", true)
-	want(true, replicas...)
-	want(true, serveReplicas(t, store, 1, text)...) // which was started later
+	wantDrained(t, true, replicas...)
+	wantDrained(t, true, serveReplicas(t, store, 1, text)...) // which was started later
 	drain(t, replicas[1], "p", false)
-	want(false, replicas...)
+	wantDrained(t, false, replicas...)
 	replicas[0].Modern("").Call("prompts/get", gatewaytest.GetParams("q.b")).Want(t, http.StatusOK, `"from q"`)
 
 	// What the store could not be told is heard when it is back.
@@ -392,5 +383,57 @@ func TestDrain_HoldsAtAllReplicas(t *testing.T) {
 	drain(t, replicas[0], "p", true)
 	store.Resume()
 	awaitStore(t, true, replicas...)
-	want(true, replicas...)
+	wantDrained(t, true, replicas...)
+}
+
+// wantDrained waits until the upstream p is drained at replicas, or is not.
+func wantDrained(t *testing.T, drained bool, replicas ...*gatewaytest.Server) {
+	t.Helper()
+	for _, s := range replicas {
+		upstreamtest.Eventually(t, "the replica has heard", func() bool {
+			return strings.Contains(s.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Body, `"draining"`) == drained
+		})
+	}
+}
+
+// A drain holds as long as any replica lives that knows it, whatever becomes of the store; the last one's end is its end.
+func TestDrain_LastsAsLongAsAReplicaThatKnowsIt(t *testing.T) {
+	t.Parallel()
+	store, p, q := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "q", "b")
+	text := "gateway { %CLUSTER% }\n" + gatewaytest.Team("eng", "", "", p, q)
+	start := func() *gatewaytest.Server { return serveReplicas(t, store, 1, text)[0] }
+	first, second := start(), start()
+	drain(t, first, "p", true)
+	drain(t, first, "q", true)
+	drain(t, second, "q", false)
+	wantDrained(t, true, second)
+	first.Stop()
+	store.Command("FLUSHALL") // what the store had is of no use
+	third := start()
+	wantDrained(t, true, third)
+	third.Modern("").Call("prompts/get", gatewaytest.GetParams("q.b")).Want(t, http.StatusOK, `"from q"`)
+	second.Stop()
+	fourth := start()
+	wantDrained(t, true, fourth)
+
+	// It knows, beside what it was told, when that was done: what somebody has missed meanwhile counts as well.
+	drain(t, third, "p", false)
+	wantDrained(t, false, fourth)
+	drain(t, fourth, "p", true)
+	wantDrained(t, true, third)
+	third.Stop()
+	fourth.Stop()
+	kept := func() bool { return strings.Contains(store.Command("KEYS", "*announced*"), "promptweir:") }
+	if !kept() {
+		t.Error("the store has nothing for a replica that is started at once, want the drain")
+	}
+	began := time.Now()
+	upstreamtest.Eventually(t, "the store has forgotten", func() bool { return !kept() })
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("the drain was kept for %v after the last replica's end, want 10 s", took)
+	}
+	fresh := start()
+	fresh.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
+	drain(t, fresh, "p", true) // and nothing is in the way of another one
+	wantDrained(t, true, fresh, start())
 }

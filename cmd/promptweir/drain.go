@@ -35,7 +35,7 @@ func (a *app) drainCommand() *cobra.Command {
 		Long: "Take an upstream of a running gateway out of service.\n\n" +
 			"It gets no new gets and completions: they go to the other owners of the prompt, or are answered with the reason draining. Gets\n" +
 			"in flight are finished. Its prompts stay listed unless its when_down says otherwise. That lasts until promptweir undrain, or until\n" +
-			"the gateway is restarted; a reload does not end it.",
+			"the gateway is restarted, or all of its replicas at once; a reload does not end it.",
 		Example: "  promptweir drain billing --config promptweir\n" +
 			"  promptweir drain billing --admin http://127.0.0.1:8081",
 	})

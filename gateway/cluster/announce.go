@@ -16,8 +16,8 @@ import (
 const (
 	// remembered is how long the store keeps what was announced last, for replicas that are started later.
 	remembered = 25 * time.Hour
-	// maxAnnounced bounds what it keeps of each topic, about.
-	maxAnnounced = 100_000
+	// maxAnnounced bounds what it keeps of each topic, about, and maxRenewed of one whose messages are announced again and again.
+	maxAnnounced, maxRenewed = 100_000, 100
 	// maxWaiting bounds the announcements that wait for a store that is away. Beyond it the oldest is lost.
 	maxWaiting = 10_000
 	// overlap is how much is heard again after the store was away, since another server may have taken its place, whose clock is
@@ -32,10 +32,17 @@ const (
 
 // announcements are what is announced and heard. The zero value is ready.
 type announcements struct {
-	heard map[string]func(message []byte) // by topic; not written after Run has begun
+	heard map[string]hearing // by topic; not written after Run has begun
 
 	mu      sync.Mutex // guards waiting
 	waiting []announcement
+}
+
+// hearing is what becomes of a topic's messages.
+type hearing struct {
+	heard func(message []byte)
+	// lasts is for how long a message reaches replicas that are started after it.
+	lasts time.Duration
 }
 
 // announcement is a message that could not be sent yet.
@@ -46,22 +53,19 @@ type announcement struct {
 
 // Hear has a function called with each message that any replica announces under a topic, itself included, and maybe more than once.
 // The calls come from one goroutine, and must not block. To be called before [Store.Run].
-func (s *Store) Hear(topic string, heard func(message []byte)) {
+func (s *Store) Hear(topic string, heard func(message []byte)) { s.HearFor(topic, remembered, heard) }
+
+// HearFor is [Store.Hear] for a topic whose messages reach replicas only that are started at most a time after them, by the store's
+// clock, or were away for less. What is to hold for longer has to be announced again, often enough.
+func (s *Store) HearFor(topic string, lasts time.Duration, heard func(message []byte)) {
 	if s.announced.heard == nil {
-		s.announced.heard = map[string]func([]byte){}
+		s.announced.heard = map[string]hearing{}
 	}
-	s.announced.heard[topic] = heard
+	s.announced.heard[topic] = hearing{heard, lasts}
 	s.storeKeys(s.keys.Load().sealer)
 }
 
-func (s *Store) topics() (topics []string) {
-	for topic := range s.announced.heard {
-		topics = append(topics, topic)
-	}
-	return topics
-}
-
-// Announce tells all replicas of a message, those too that are started within a day. When it returns, the store has it; or the store
+// Announce tells all replicas of a message, those too that are started while it lasts: for a day, unless [Store.HearFor] says otherwise. When it returns, the store has it; or the store
 // is away, and gets it when it is here again.
 func (s *Store) Announce(topic string, message []byte) {
 	if here := s.here.Load(); here != nil {
@@ -84,10 +88,14 @@ func (s *Store) Announce(topic string, message []byte) {
 // add appends a message to the stream of its topic.
 func (s *Store) add(ctx context.Context, client valkey.Client, topic string, message []byte) error {
 	t := s.keys.Load().topics[topic]
+	most := maxAnnounced
+	if t.lasts < remembered {
+		most = maxRenewed
+	}
 	for _, result := range client.DoMulti(ctx,
-		client.B().Xadd().Key(t.streams[0]).Maxlen().Almost().Threshold(strconv.Itoa(maxAnnounced)).Id("*").
+		client.B().Xadd().Key(t.streams[0]).Maxlen().Almost().Threshold(strconv.Itoa(most)).Id("*").
 			FieldValue().FieldValue("m", t.box.Seal(message)).Build(),
-		client.B().Pexpire().Key(t.streams[0]).Milliseconds(remembered.Milliseconds()).Build(),
+		client.B().Pexpire().Key(t.streams[0]).Milliseconds(t.lasts.Milliseconds()).Build(),
 	) {
 		if err := result.Error(); err != nil {
 			return err
@@ -126,7 +134,7 @@ func (s *Store) hear(ctx context.Context) {
 		if err := s.read(ctx, here.client, positions); err != nil && ctx.Err() == nil {
 			s.fail(here, fmt.Errorf("read announcements: %w", err))
 			for stream, position := range positions {
-				positions[stream] = earlier(position)
+				positions[stream] = earlier(position, overlap)
 			}
 		}
 	}
@@ -137,11 +145,11 @@ func (s *Store) read(ctx context.Context, client valkey.Client, positions map[st
 	topics := map[string]string{} // by stream
 	var streams, from []string
 	keys := s.keys.Load()
+	if err := keys.begin(ctx, client, positions); err != nil {
+		return err
+	}
 	for topic, t := range keys.topics {
 		for _, stream := range t.streams {
-			if positions[stream] == "" {
-				positions[stream] = "0"
-			}
 			topics[stream] = topic
 			streams, from = append(streams, stream), append(from, positions[stream])
 		}
@@ -157,33 +165,57 @@ func (s *Store) read(ctx context.Context, client valkey.Client, positions map[st
 		for _, entry := range all {
 			positions[stream] = entry.ID
 			if message, err := keys.topics[topic].box.Open(entry.FieldValues["m"]); err == nil { // others cannot be a replica's
-				s.announced.heard[topic](message)
+				s.announced.heard[topic].heard(message)
 			}
 		}
 	}
 	return nil
 }
 
-// earlier returns the position before an entry of a stream by the overlap.
-func earlier(id string) string {
+// begin sets the position of each stream that has none: before what lasts still. An entry's id begins with the store's time.
+func (k *keys) begin(ctx context.Context, client valkey.Client, positions map[string]string) error {
+	var now string
+	for _, t := range k.topics {
+		for _, stream := range t.streams {
+			if positions[stream] != "" {
+				continue
+			}
+			if now == "" {
+				bound, cancel := context.WithTimeout(ctx, answerPatience)
+				parts, err := client.Do(bound, client.B().Time().Build()).AsStrSlice()
+				cancel()
+				if err != nil {
+					return err
+				}
+				now = parts[0] + "000" // it has seconds, and microseconds of the current one
+			}
+			positions[stream] = earlier(now, t.lasts)
+		}
+	}
+	return nil
+}
+
+// earlier returns the position before an entry of a stream by a time.
+func earlier(id string, by time.Duration) string {
 	ms, _, _ := strings.Cut(id, "-")
 	at, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
 		return "0"
 	}
-	return strconv.FormatInt(max(0, at-overlap.Milliseconds()), 10)
+	return strconv.FormatInt(max(0, at-by.Milliseconds()), 10)
 }
 
 // topic is what a topic is in the store: streams, of which the first is written, and what seals its messages.
 type topic struct {
 	streams []string
 	box     *seal.Box
+	lasts   time.Duration
 }
 
 // newTopic names a topic's streams by each of the cursor keys: while these are being replaced, replicas have different first ones. All
 // streams have one hash tag, so that they are read together.
-func newTopic(sealer *seal.Sealer, name string) topic {
-	t := topic{box: sealer.For("cluster " + name)}
+func newTopic(sealer *seal.Sealer, name string, lasts time.Duration) topic {
+	t := topic{box: sealer.For("cluster " + name), lasts: lasts}
 	for _, mac := range sealer.MACs(fleetPurpose) {
 		t.streams = append(t.streams, "promptweir:{announced}:"+hash(mac, name))
 	}

@@ -16,7 +16,8 @@
 //     store away: from then on nothing on a request's way waits for it, until it has answered a probe in the background.
 //   - While the store is away, each replica does what it would do alone. The log has one line when that begins and one when it
 //     ends.
-//   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it.
+//   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it;
+//     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
 //   - A message to another replica arrives at most once. Whoever asks one that is gone knows within 50 ms.
 //   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most.
 //

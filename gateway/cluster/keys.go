@@ -34,15 +34,15 @@ type keys struct {
 	replace  context.CancelFunc
 }
 
-func newKeys(sealer *seal.Sealer, topics []string) *keys {
+func newKeys(sealer *seal.Sealer, heard map[string]hearing) *keys {
 	k := &keys{
 		sealer: sealer, principal: sealer.MAC(principalPurpose), limits: sealer.MAC(limitPurpose),
 		probe: "promptweir:probe:" + hash(sealer.MAC(fleetPurpose), "probe"), topics: map[string]topic{},
 		fleet: sealer.MACs(fleetPurpose), messages: sealer.For("cluster message"),
 	}
 	k.replaced, k.replace = context.WithCancel(context.Background())
-	for _, name := range topics {
-		k.topics[name] = newTopic(sealer, name)
+	for name, h := range heard {
+		k.topics[name] = newTopic(sealer, name, h.lasts)
 	}
 	return k
 }

@@ -123,7 +123,7 @@ func (s *Store) SetKeys(sealer *seal.Sealer) {
 }
 
 func (s *Store) storeKeys(sealer *seal.Sealer) {
-	if before := s.keys.Swap(newKeys(sealer, s.topics())); before != nil {
+	if before := s.keys.Swap(newKeys(sealer, s.announced.heard)); before != nil {
 		before.replace()
 	}
 }

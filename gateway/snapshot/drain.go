@@ -28,8 +28,8 @@ func (s *Snapshot) Drained(label string) bool {
 // [ErrUnknownUpstream], [ErrStopped] or the context's.
 //
 // A drain is of a name: it outlasts a reload, also one that gives the name to another server, but not one that removes the name. The
-// end of the process is its end, too. Whatever is to be drained comes in here, whoever decides it: what replicas share would call it
-// on each of them.
+// end of the process is its end, too. Whatever is to be drained comes in here, whoever decides it: replicas call it for what is done at
+// one of them.
 func (p *Publisher) SetDrained(ctx context.Context, label string, drained bool) (since time.Time, err error) {
 	change := drainChange{label: label, drained: drained, done: make(chan drainResult, 1)}
 	select {
