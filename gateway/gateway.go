@@ -120,12 +120,22 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
 		}
+		g.cluster.SetMaxMessage(maxForwarded(cfg))
 		g.cluster.HearFor(topicDrains, drainLasts, g.hearDrains)
 		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)
 	g.transport = transport.New(g.publisher, g.requests, carrying)
 	return g, nil
+}
+
+// maxForwarded returns the size of the largest message that replicas pass on, in bytes: a client's, or a server's result.
+func maxForwarded(cfg *config.Config) int {
+	largest := transport.MaxRequest
+	for _, u := range cfg.Upstreams() {
+		largest = max(largest, u.MaxMessage)
+	}
+	return largest
 }
 
 func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Connector {

@@ -352,6 +352,26 @@ func TestParked_ResumesFromAnyReplica(t *testing.T) {
 	call(1, "ann", resuming(second.RequestState(t), second.InputResponses(t, `{"roots":[]}`))).Want(t, 200, refused...)
 }
 
+// What replicas pass on is bounded by the largest max_message, which a reload may change.
+func TestParked_PassesOnAsMuchAsAServerMaySend(t *testing.T) {
+	store := clustertest.Start(t)
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation, gatewaytest.FormElicitation)
+	p.Settings = "max_message = 8388608"
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
+	awaitHearing(t, store, 2)
+	call := func(i int, params string) gatewaytest.Response {
+		return replicas[i].ModernWith("", `{"elicitation":{}}`)("prompts/get", params)
+	}
+	reply := `{"action":"accept","content":{"name":"` + strings.Repeat("x", 7<<19) + `"}}` // 3.5 MiB of the 4 that a client may send
+	r := call(0, gatewaytest.GetParams("up.ask"))
+	for range 2 {
+		r = call(1, resuming(r.RequestState(t), r.InputResponses(t, reply)))
+	}
+	if r.Want(t, 200, `"resultType":"complete"`); len(r.Body) < 7<<20 {
+		t.Errorf("result of %d bytes, want both replies", len(r.Body))
+	}
+}
+
 // Without the store, a client that comes back to the replica that asked is served, and at another one gets the error of today.
 func TestParked_WithoutTheStore(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)

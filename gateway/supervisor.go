@@ -74,6 +74,7 @@ func (s *supervisor) reload(ctx context.Context) error {
 	}
 	if g.cluster != nil {
 		g.cluster.SetKeys(next.Sealer)
+		g.cluster.SetMaxMessage(maxForwarded(next.Config))
 	}
 	g.loaded.Store(admin.Loaded(time.Now(), warnings))
 	retired := s.retire(ctx, before, next)

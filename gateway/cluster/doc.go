@@ -18,7 +18,7 @@
 //     ends.
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it;
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
-//   - A message to another replica arrives at most once. Whoever asks one that is gone knows within 50 ms.
+//   - A message to another replica is bounded, and arrives at most once. Whoever asks one that is gone knows within 50 ms.
 //   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most.
 //
 // # Why valkey-go
@@ -29,5 +29,5 @@
 // is the binary: with html/template in it, which keeps the methods that nobody calls, 10 MB are the client's (8 MB with go-redis); they
 // are code that is never read into memory.
 //
-// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go
+// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go, pieces.go
 package cluster

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -24,16 +26,18 @@ const (
 	workInterval, goneAfter = time.Second, 5 * time.Second
 	// maxServed bounds what a replica does for others at once. Further questions are not answered.
 	maxServed = 1000
-	// maxMessage bounds a message, in bytes: some servers cut off a subscriber for whom 32 MiB wait.
-	maxMessage = 16 << 20
-	// large is the size from which a message may take longer than others.
-	large = 128 << 10
+	// maxBeside bounds what a message has beside that which is passed on, such as names.
+	maxBeside = 64 << 10
 	// maxSeen bounds the ids that are remembered, so that a message that somebody has recorded is not carried out again.
 	maxSeen = 100_000
 )
 
-// ErrGone means that a replica did not answer, or has ended.
-var ErrGone = errors.New("the replica is gone")
+var (
+	// ErrGone means that a replica did not answer, or has ended.
+	ErrGone = errors.New("the replica is gone")
+
+	errMessageTooLarge = errors.New("the message is too large for replicas")
+)
 
 // kind says what a message is.
 type kind byte
@@ -44,6 +48,7 @@ const (
 	kindWork               // the question with this id is being worked on
 	kindAnswer             // carries the answer to the question with this id
 	kindCancel             // nobody needs the answer with this id any more
+	kindNone               // there will be no answer to the question with this id
 )
 
 // messageID identifies a message, or the question that it is about.
@@ -55,6 +60,7 @@ type messages struct {
 	seen   *lru.Cache[messageID, struct{}]
 	slots  chan struct{}
 	work   sync.WaitGroup
+	max    atomic.Int64 // bounds a message, in bytes
 
 	mu      sync.Mutex // guards what follows
 	asked   map[messageID]chan envelope
@@ -74,6 +80,10 @@ func newMessages() messages {
 
 // Name returns that of this replica: random, and another one after each start.
 func (s *Store) Name() string { return s.replica }
+
+// SetMaxMessage bounds each message to another replica, in bytes, beside 64 KiB for what goes with it. Those that come are bounded
+// by the replica that sends them. The default is [config.DefaultMaxMessage].
+func (s *Store) SetMaxMessage(size int) { s.messages.max.Store(int64(size) + maxBeside) }
 
 // Serve has a function called, in a goroutine of its own, with each message that another replica sends under a topic. What it returns is the
 // answer, which is nil where the sender has not asked. Its context ends when nobody needs the answer any more. To be called before
@@ -97,12 +107,17 @@ func (s *Store) Ask(ctx context.Context, to, topic string, message []byte) (answ
 	if err := s.publish(to, question); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(patienceWith(&question))
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		select {
 		case e := <-heard:
-			if e.kind == kindAnswer {
+			switch {
+			case e.kind == kindNone:
+				return nil, ErrGone
+			case e.kind == kindAnswer && e.pieces > 0:
+				return s.takePieces(ctx, s.keys.Load(), &e)
+			case e.kind == kindAnswer:
 				return e.payload, nil
 			}
 			timer.Reset(goneAfter)
@@ -133,30 +148,30 @@ func (s *Store) publish(to string, e envelope) error {
 	if here == nil {
 		return ErrAway
 	}
-	if len(e.payload) > maxMessage {
-		return errors.New("the message is too large for the store")
+	if int64(len(e.payload)) > s.messages.max.Load() {
+		return errMessageTooLarge
 	}
 	e.from, e.to = s.replica, to
 	if e.kind == kindTell {
 		e.id = newMessageID()
 	}
 	keys := s.keys.Load()
+	if len(e.payload) > pieceSize {
+		n, err := s.putPieces(here.client, keys, e.id, e.payload)
+		if err != nil {
+			return err
+		}
+		e.pieces, e.payload = uint32(n), nil
+	}
 	sealed := keys.messages.Seal(e.encode())
-	ctx, cancel := context.WithTimeout(context.Background(), patienceWith(&e))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := here.client.Do(ctx, here.client.B().Publish().Channel(keys.channels(to)[0]).Message(sealed).Build()).Error()
-	if err == nil || len(e.payload) < large { // a large one may just take long
-		s.done(here, err)
-	}
+	s.done(here, err)
 	if err != nil {
 		return ErrAway
 	}
 	return nil
-}
-
-// patienceWith gives a large message more time: 50 ms, and as much again for each 128 KiB.
-func patienceWith(e *envelope) time.Duration {
-	return patience * time.Duration(1+len(e.payload)/large)
 }
 
 // listen hears messages until ctx ends, and then waits for those that are being served.
@@ -191,9 +206,9 @@ func (s *Store) receive(ctx context.Context, keys *keys, sealed string) {
 	switch e.kind {
 	case kindTell, kindAsk:
 		if known, _ := s.messages.seen.ContainsOrAdd(e.id, struct{}{}); !known {
-			s.serve(ctx, e)
+			s.serve(ctx, keys, e)
 		}
-	case kindWork, kindAnswer:
+	case kindWork, kindAnswer, kindNone:
 		s.messages.hear(e)
 	case kindCancel:
 		s.messages.cancel(e.id)
@@ -201,7 +216,7 @@ func (s *Store) receive(ctx context.Context, keys *keys, sealed string) {
 }
 
 // serve has a message served, unless there are too many.
-func (s *Store) serve(ctx context.Context, e envelope) {
+func (s *Store) serve(ctx context.Context, keys *keys, e envelope) {
 	f := s.messages.served[e.topic]
 	if f == nil {
 		return // a later version's
@@ -219,17 +234,39 @@ func (s *Store) serve(ctx context.Context, e envelope) {
 		defer func() { <-s.messages.slots }()
 		defer cancel()
 		if e.kind == kindTell {
-			f(ctx, e.payload)
+			if s.complete(ctx, keys, &e) {
+				f(ctx, e.payload)
+			}
 			return
 		}
 		defer s.messages.end(e.id)
 		stop := s.sayAtWork(ctx, e)
-		answer := f(ctx, e.payload)
+		answer := envelope{kind: kindNone, id: e.id}
+		if s.complete(ctx, keys, &e) {
+			answer.kind, answer.payload = kindAnswer, f(ctx, e.payload)
+		}
 		stop()
 		if ctx.Err() == nil {
-			_ = s.publish(e.from, envelope{kind: kindAnswer, id: e.id, payload: answer}) // whoever asked waits no longer than for a replica that is gone
+			s.sendAnswer(e.from, answer)
 		}
 	})
+}
+
+// complete takes the payload of an envelope out of the store, if it is there. It reports whether the envelope has it.
+func (s *Store) complete(ctx context.Context, keys *keys, e *envelope) bool {
+	if e.pieces == 0 {
+		return true
+	}
+	var err error
+	e.payload, err = s.takePieces(ctx, keys, e)
+	return err == nil
+}
+
+// sendAnswer sends an answer. Where that fails, whoever asked waits no longer than for a replica that is gone.
+func (s *Store) sendAnswer(to string, answer envelope) {
+	if err := s.publish(to, answer); errors.Is(err, errMessageTooLarge) {
+		_ = s.publish(to, envelope{kind: kindNone, id: answer.id})
+	}
 }
 
 // sayAtWork tells whoever asked, at once and every second until stop is called, that there will be an answer.
@@ -277,7 +314,7 @@ func (m *messages) hear(e envelope) {
 	if heard == nil {
 		return
 	}
-	if e.kind == kindAnswer {
+	if e.kind != kindWork {
 		delete(m.asked, e.id) // nothing comes after it
 		select {
 		case <-heard:
@@ -297,18 +334,21 @@ func newMessageID() (id messageID) {
 
 // envelope is a message between replicas.
 type envelope struct {
-	kind    kind
-	id      messageID
-	from    string
-	to      string // empty for all
-	topic   string
+	kind  kind
+	id    messageID
+	from  string
+	to    string // empty for all
+	topic string
+	// pieces is in how many pieces the payload is in the store; 0 if it is here.
+	pieces  uint32
 	payload []byte
 }
 
-// encode returns the kind, the id, the replicas and the topic with the length of each in a byte, and the payload.
+// encode returns the kind, the id, the number of pieces, the replicas and the topic with the length of each in a byte, and the payload.
 func (e *envelope) encode() []byte {
-	b := make([]byte, 0, 1+len(e.id)+3+len(e.from)+len(e.to)+len(e.topic)+len(e.payload))
+	b := make([]byte, 0, 1+len(e.id)+4+3+len(e.from)+len(e.to)+len(e.topic)+len(e.payload))
 	b = append(append(b, byte(e.kind)), e.id[:]...)
+	b = binary.BigEndian.AppendUint32(b, e.pieces)
 	for _, text := range []string{e.from, e.to, e.topic} {
 		b = append(append(b, byte(len(text))), text...)
 	}
@@ -316,10 +356,11 @@ func (e *envelope) encode() []byte {
 }
 
 func decode(b []byte) (e envelope, ok bool) {
-	if len(b) < 1+len(e.id) {
+	const head = 1 + len(e.id)
+	if len(b) < head+4 {
 		return e, false
 	}
-	e.kind, e.id, b = kind(b[0]), messageID(b[1:]), b[1+len(e.id):]
+	e.kind, e.id, e.pieces, b = kind(b[0]), messageID(b[1:]), binary.BigEndian.Uint32(b[head:]), b[head+4:]
 	for _, text := range []*string{&e.from, &e.to, &e.topic} {
 		if len(b) == 0 || len(b) < 1+int(b[0]) {
 			return e, false

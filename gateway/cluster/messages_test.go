@@ -92,16 +92,27 @@ func TestAsk_IsAnsweredByTheReplica(t *testing.T) {
 	a, b := serve(t, at(store)), serve(t, at(store))
 	awaitHearing(t, a, b)
 	awaitHearing(t, b, a)
-	for _, message := range []string{"", "one", strings.Repeat("large", 1<<20)} {
+	a.SetMaxMessage(20 << 20)
+	b.SetMaxMessage(20 << 20)
+	for _, message := range []string{"", "one", strings.Repeat("large", 1<<15), strings.Repeat("large", 4<<20)} {
 		answer, err := ask(t, a, b, "echo", message)
 		if err != nil || !bytes.Equal(answer, []byte("echo "+message)) {
 			t.Errorf("answer of %d bytes, %v, want the message of %d", len(answer), err, len(message))
 		}
 	}
-	if _, err := a.Ask(t.Context(), b.Name(), "echo", make([]byte, 17<<20)); err == nil {
-		t.Error("a message of 17 MiB is sent, want an error")
+	if left := store.Command("KEYS", "promptweir:piece:*"); !strings.HasPrefix(left, "*0") {
+		t.Errorf("the store still has %s, want what is read to be gone", left)
 	}
+	if _, err := a.Ask(t.Context(), b.Name(), "echo", make([]byte, 21<<20)); err == nil {
+		t.Error("a message of 21 MiB is sent, want an error")
+	}
+	// What b may not send as an answer, it says at once that it does not.
+	b.SetMaxMessage(1 << 20)
 	began := time.Now()
+	if _, err := a.Ask(t.Context(), b.Name(), "echo", make([]byte, 2<<20)); !errors.Is(err, cluster.ErrGone) || time.Since(began) > 4*time.Second {
+		t.Errorf("%v after %v, want %v at once", err, time.Since(began), cluster.ErrGone)
+	}
+	began = time.Now()
 	for _, to := range []string{"nobody", "", a.Name()} {
 		if _, err := a.Ask(t.Context(), to, "no such topic", nil); !errors.Is(err, cluster.ErrGone) {
 			t.Errorf("to %q: %v, want %v", to, err, cluster.ErrGone)

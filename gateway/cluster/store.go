@@ -81,6 +81,7 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 		used: make(chan struct{}), messages: newMessages(),
 	}
 	s.state.Store(&State{Since: time.Now()})
+	s.SetMaxMessage(config.DefaultMaxMessage)
 	s.SetKeys(sealer)
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -31,29 +32,36 @@ const (
 type resumption struct {
 	// Name is that of the get, Principal that of its caller.
 	Name, Principal string
-	// Replies is an object of JSON.
-	Replies []byte
 }
 
-// resumed is the answer. JSON is as bytes, so that it arrives as it is.
+// resumed is the answer.
 type resumed struct {
-	// Error is a JSON-RPC error, FromServer says that it is the server's own; the rest is the outcome of a get that has none.
-	Error      []byte
-	FromServer bool
-
+	// Failed says that there is an error instead of a result, and FromServer that it is the server's own.
+	Failed, FromServer bool
+	// Owner, Revision and Parked are of the outcome of a get that has not failed.
 	Owner, Revision, Parked string
-	Result                  []byte
+}
+
+// pack returns a line of JSON with what is said about a payload, and the payload, which arrives as it is.
+func pack[T resumption | resumed](about T, payload []byte) []byte {
+	line, _ := json.Marshal(about) // strings and truth values
+	return append(append(line, '\n'), payload...)
+}
+
+// unpack reads what pack has written.
+func unpack[T resumption | resumed](message []byte, about *T) (payload []byte, err error) {
+	line, payload, _ := bytes.Cut(message, []byte{'\n'})
+	return payload, json.Unmarshal(line, about)
 }
 
 // serveReplicas has this replica resume gets that are parked here for clients that have come back to another one.
 func (h *Handler) serveReplicas() {
 	h.replicas.Serve(topicResume, func(ctx context.Context, message []byte) []byte {
-		answer, _ := json.Marshal(h.resumeHere(ctx, message)) // bytes and strings
-		return answer
+		return pack(h.resumeHere(ctx, message))
 	})
 	h.replicas.Serve(topicAbandon, func(_ context.Context, message []byte) []byte {
 		var asked resumption
-		if json.Unmarshal(message, &asked) == nil {
+		if _, err := unpack(message, &asked); err == nil {
 			h.parked.abandon(asked.Name, asked.Principal)
 		}
 		return nil
@@ -61,18 +69,18 @@ func (h *Handler) serveReplicas() {
 }
 
 // resumeHere resumes a get that is parked here. What the server relays meanwhile is lost.
-func (h *Handler) resumeHere(ctx context.Context, message []byte) resumed {
+func (h *Handler) resumeHere(ctx context.Context, message []byte) (answer resumed, resultOrError []byte) {
 	var asked resumption
-	err := json.Unmarshal(message, &asked)
+	replies, err := unpack(message, &asked)
 	var out outcome
 	if err == nil {
-		out, err = h.parked.resume(ctx, &Request{}, asked.Name, asked.Principal, wire.Members(asked.Replies))
+		out, err = h.parked.resume(ctx, &Request{}, asked.Name, asked.Principal, wire.Members(replies))
 	}
 	if err != nil {
 		refusal := wireError(ctx, h.logger, err)
-		return resumed{Error: refusal.JSON(), FromServer: refusal.FromPeer()}
+		return resumed{Failed: true, FromServer: refusal.FromPeer()}, refusal.JSON()
 	}
-	return resumed{Owner: out.owner, Revision: out.result.Revision, Parked: out.parked, Result: out.result.JSON}
+	return resumed{Owner: out.owner, Revision: out.result.Revision, Parked: out.parked}, out.result.JSON
 }
 
 // resume hands the client's replies to a parked get, wherever it is, and waits for it.
@@ -85,28 +93,31 @@ func (h *Handler) resume(ctx context.Context, r *Request, name string) (outcome,
 	if replica == "" {
 		return h.parked.resume(ctx, r, name, principal, replies)
 	}
-	message, _ := json.Marshal(resumption{Name: name, Principal: principal, Replies: replies.JSON()}) // bytes and strings
-	answer, err := h.replicas.Ask(ctx, replica, topicResume, message)
+	answer, err := h.replicas.Ask(ctx, replica, topicResume, pack(resumption{Name: name, Principal: principal}, replies.JSON()))
 	if ctx.Err() != nil {
 		return outcome{}, ctx.Err()
 	}
 	var got resumed
-	if err != nil || json.Unmarshal(answer, &got) != nil { // the replica is gone, and the get with it
+	var payload []byte
+	if err == nil {
+		payload, err = unpack(answer, &got)
+	}
+	if err != nil { // the replica is gone, and the get with it
 		return outcome{}, errState()
 	}
-	if got.Error != nil {
-		return outcome{}, got.error()
+	if got.Failed {
+		return outcome{}, readError(payload, got.FromServer)
 	}
-	return outcome{owner: got.Owner, parked: got.Parked, result: upstream.Result{JSON: got.Result, Revision: got.Revision}}, nil
+	return outcome{owner: got.Owner, parked: got.Parked, result: upstream.Result{JSON: payload, Revision: got.Revision}}, nil
 }
 
-// error returns the error in an answer.
-func (a *resumed) error() error {
-	refusal, err := wire.ReadError(a.Error)
+// readError returns the error in an answer, which may be the server's own.
+func readError(payload []byte, fromServer bool) error {
+	refusal, err := wire.ReadError(payload)
 	if err != nil {
 		return err
 	}
-	if a.FromServer {
+	if fromServer {
 		return refusal
 	}
 	return wire.NewError(refusal.Code, refusal.Message).WithData(refusal.Data)
@@ -119,8 +130,7 @@ func (h *Handler) abandon(name, principal string) {
 		h.parked.abandon(name, principal)
 		return
 	}
-	message, _ := json.Marshal(resumption{Name: name, Principal: principal}) // strings
-	h.replicas.Tell(replica, topicAbandon, message)
+	h.replicas.Tell(replica, topicAbandon, pack(resumption{Name: name, Principal: principal}, nil))
 }
 
 // elsewhere returns the other replica that the name of a parked get has in it; empty where there is none.

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxRequest bounds one message or batch of a client, in bytes.
-	maxRequest = 4 << 20
+	// MaxRequest bounds one message or batch of a client, in bytes.
+	MaxRequest = 4 << 20
 	// maxPrealloc bounds the memory that a Content-Length alone can claim, in bytes.
 	maxPrealloc = 64 << 10
 )
@@ -146,7 +146,7 @@ var errNoMemory = errors.New("too much is held")
 // readLargeBody reads a body that is large or may be. Its memory grows with what has arrived, and counts for the client's
 // address: who the caller is will be found out from the message.
 func (x *exchange) readLargeBody() ([]byte, error) {
-	source := http.MaxBytesReader(x.w, x.r.Body, maxRequest)
+	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
 	share, client := x.snapshot.Config.Gateway.MaxBuffered, identity.AddressHolder(x.ClientAddress())
 	hold, ok := x.memory.Acquire(share, client, "", maxPrealloc)
 	if !ok {

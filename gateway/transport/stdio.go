@@ -67,7 +67,7 @@ func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credenti
 func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	reader := bufio.NewReaderSize(in, 64<<10)
 	for {
-		line, err := wire.ReadLine(reader, maxRequest)
+		line, err := wire.ReadLine(reader, MaxRequest)
 		if errors.Is(err, wire.ErrLineTooLong) {
 			line = nil
 		}

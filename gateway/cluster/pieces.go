@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// A server of pub/sub cuts off a subscriber for whom much waits, and whoever else uses the connection waits for a large message. What
+// is larger than a piece is put into the store in pieces, one after another, and the message says how many there are. The receiver
+// takes them out.
+
+const (
+	// pieceSize bounds a message as it is published, and a piece, in bytes.
+	pieceSize = 128 << 10
+	// pieceLife is how long the store keeps a piece that nobody takes.
+	pieceLife = 30 * time.Second
+)
+
+// putPieces puts a payload into the store, sealed, and returns the number of pieces.
+func (s *Store) putPieces(client valkey.Client, keys *keys, id messageID, payload []byte) (n int, err error) {
+	sealed := keys.messages.Seal(append(id[:], payload...)) // with the id, so that none stands for another one
+	for ; len(sealed) > 0; n++ {
+		piece := sealed[:min(len(sealed), pieceSize)]
+		sealed = sealed[len(piece):]
+		ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+		err = client.Do(ctx, client.B().Set().Key(pieceKey(id, n)).Value(piece).Px(pieceLife).Build()).Error()
+		cancel()
+		if err != nil {
+			return n, ErrAway
+		}
+	}
+	return n, nil
+}
+
+// takePieces takes the payload of an envelope out of the store.
+func (s *Store) takePieces(ctx context.Context, keys *keys, e *envelope) ([]byte, error) {
+	here := s.here.Load()
+	if here == nil {
+		return nil, ErrAway
+	}
+	var sealed strings.Builder
+	for n := range e.pieces {
+		bound, cancel := context.WithTimeout(ctx, answerPatience)
+		piece, err := here.client.Do(bound, here.client.B().Getdel().Key(pieceKey(e.id, int(n))).Build()).ToString()
+		cancel()
+		if err != nil {
+			return nil, ErrGone
+		}
+		sealed.WriteString(piece)
+	}
+	plain, err := keys.messages.Open(sealed.String())
+	if err != nil || len(plain) < len(e.id) || messageID(plain) != e.id {
+		return nil, ErrGone
+	}
+	return plain[len(e.id):], nil
+}
+
+func pieceKey(id messageID, n int) string {
+	return "promptweir:piece:" + hex.EncodeToString(id[:]) + ":" + strconv.Itoa(n)
+}
