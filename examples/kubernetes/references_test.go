@@ -108,8 +108,18 @@ func TestProduction_PortsHaveTheirNames(t *testing.T) {
 }
 
 // What is mounted exists, all of it is mounted, and a team has one file with blocks and no way to add another.
-func TestProduction_MountsWhatExists(t *testing.T) {
-	objects := render(t, production)
+func TestOverlays_MountWhatExists(t *testing.T) {
+	t.Run("production", func(t *testing.T) { mountsWhatExists(t, render(t, production)) })
+	t.Run("store", func(t *testing.T) {
+		objects := render(t, withStore)
+		mountsWhatExists(t, slices.DeleteFunc(objects, func(o object) bool {
+			return o.GetName() == "promptweir-store-users" || o.GetName() == "promptweir-store" && kindOf(o) == "ConfigMap"
+		}))
+	})
+}
+
+func mountsWhatExists(t *testing.T, objects []object) {
+	t.Helper()
 	pod := only[*apps.Deployment](t, objects).Spec.Template.Spec
 	configured, held := all[*core.ConfigMap](objects), all[*core.Secret](objects)
 	mounted := map[string]string{} // by volume
@@ -139,7 +149,7 @@ func TestProduction_MountsWhatExists(t *testing.T) {
 			blocks := 0
 			for _, item := range volume.ConfigMap.Items {
 				keys = append(keys, item.Key)
-				if path.Ext(item.Path) == ".hcl" {
+				if path.Ext(item.Path) == ".hcl" && item.Path != "cluster.hcl" {
 					blocks++
 				}
 			}

@@ -26,7 +26,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-const production = "overlays/production"
+// The overlays. The second one adds a store to the first.
+const (
+	production = "overlays/production"
+	withStore  = "overlays/store"
+)
 
 // object is any Kubernetes object, such as *apps.Deployment.
 type object interface {
@@ -34,12 +38,19 @@ type object interface {
 	meta.Object
 }
 
-// secrets are the files that the README has people make.
-func secrets() map[string]string {
-	return map[string]string{
-		"promptweir/cursor-keys":        "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n",
-		"promptweir/admin-token-sha256": "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n", // of "secret"
-		"team-payments/token":           "secret\n",
+// secrets are the files that the README has people make, by overlay.
+func secrets() map[string]map[string]string {
+	const sha256OfSecret = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+	return map[string]map[string]string{
+		production: {
+			"promptweir/cursor-keys":        "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n",
+			"promptweir/admin-token-sha256": sha256OfSecret + "\n",
+			"team-payments/token":           "secret\n",
+		},
+		withStore: {
+			"store/password":  "secret",
+			"store/users.acl": "user default on #" + sha256OfSecret + " ~promptweir:* &promptweir:* +@all -@admin -@dangerous\n",
+		},
 	}
 }
 
@@ -52,13 +63,11 @@ func render(t *testing.T, kustomization string) []object {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range secrets() {
-		file := filepath.Join(folder, production, "secrets", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	for overlay, files := range secrets() {
+		for name, text := range files {
+			file := filepath.Join(folder, overlay, "secrets", name)
+			check(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			check(t, os.WriteFile(file, []byte(text), 0o600))
 		}
 	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(folder, kustomization))

@@ -24,15 +24,11 @@ import (
 func TestProduction_RunsWithWhatIsMounted(t *testing.T) {
 	objects := render(t, production)
 	root := t.TempDir()
-	mounted := mount(t, root, objects, "..2026_11_22_05_00_00.123")
-	promptweir := filepath.Join(root, "bin", "promptweir")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", promptweir, "./cmd/promptweir")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	pod := only[*apps.Deployment](t, objects).Spec.Template.Spec
+	mounted := mount(t, root, objects, pod, "..2026_11_22_05_00_00.123", gatewayHere(root))
+	promptweir := buildCommand(t)
 
-	args := only[*apps.Deployment](t, objects).Spec.Template.Spec.Containers[0].Args
+	args := pod.Containers[0].Args
 	config := filepath.Join(root, args[2])
 	out, err := exec.CommandContext(t.Context(), promptweir, "validate", "--strict", "--config", config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "is valid: 2 teams, 2 upstreams") {
@@ -52,7 +48,7 @@ func TestProduction_RunsWithWhatIsMounted(t *testing.T) {
 	docs := all[*core.ConfigMap](objects)["team-docs"]
 	docs.Data["incident_report.md"] = strings.ReplaceAll(docs.Data["incident_report.md"], "title: Write an incident report", "name: [")
 	docs.Data["docs.hcl"] = strings.Replace(docs.Data["docs.hcl"], `["*.md"]`, `["shift*.md"]`, 1)
-	mount(t, root, objects, "..2026_11_22_06_00_00.456")
+	mount(t, root, objects, pod, "..2026_11_22_06_00_00.456", gatewayHere(root))
 	await(t, "the changed ConfigMap", func() bool {
 		return strings.Contains(page(t, admin+"/metrics"), "\npromptweir_catalog_entries 1\n")
 	})
@@ -62,12 +58,30 @@ func TestProduction_RunsWithWhatIsMounted(t *testing.T) {
 	stop()
 }
 
-// mount lays out the volumes of the pod beneath root, in a new version, and returns the folders of the ConfigMaps. The state is beneath
-// root, too, and the ports are free ones.
-func mount(t *testing.T, root string, objects []object, version string) (configMaps []string) {
+// buildCommand builds the command.
+func buildCommand(t *testing.T) (promptweir string) {
 	t.Helper()
-	pod := only[*apps.Deployment](t, objects).Spec.Template.Spec
-	local := strings.NewReplacer("/var/lib/promptweir", root+"/var/lib/promptweir", "0.0.0.0:8080", "127.0.0.1:0", "0.0.0.0:8081", "127.0.0.1:0")
+	promptweir = filepath.Join(t.TempDir(), "promptweir")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", promptweir, "./cmd/promptweir")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return promptweir
+}
+
+// gatewayHere are the changes to the configuration with which a gateway runs on this machine: its state is beneath root, and the ports
+// are free ones.
+func gatewayHere(root string, more ...string) *strings.Replacer {
+	return strings.NewReplacer(append(more,
+		"/var/lib/promptweir", root+"/var/lib/promptweir", "0.0.0.0:8080", "127.0.0.1:0", "0.0.0.0:8081", "127.0.0.1:0")...)
+}
+
+// mount lays out the volumes of a pod beneath root, in a new version, with changes to the ConfigMaps, and returns their folders.
+func mount(
+	t *testing.T, root string, objects []object, pod core.PodSpec, version string, local *strings.Replacer,
+) (configMaps []string) {
+	t.Helper()
 	folders := map[string]string{}
 	for _, m := range pod.Containers[0].VolumeMounts {
 		folders[m.Name] = filepath.Join(root, m.MountPath)
@@ -178,9 +192,11 @@ func check(t *testing.T, err error) {
 func TestReadme_MakesTheSecrets(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	check(t, err)
-	for name := range secrets() {
-		if !regexp.MustCompile(`>secrets/` + regexp.QuoteMeta(name) + `\b`).Match(readme) {
-			t.Errorf("the README does not make secrets/%s", name)
+	for _, files := range secrets() {
+		for name := range files {
+			if !regexp.MustCompile(`>secrets/` + regexp.QuoteMeta(name) + `\b`).Match(readme) {
+				t.Errorf("the README does not make secrets/%s", name)
+			}
 		}
 	}
 }
