@@ -211,12 +211,12 @@ func (x *exchange) serveLegacyStream() {
 		ctx, mail, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
 		ids, view := eventIDs{stream: randomID()}, sub.View()
-		if s.Revision >= wire.Rev20251125 { // clients of that revision know events without data
-			out.event(ids.next(view), nil)
-		}
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
-		if last != "" && !isAbout(last, view) {
+		switch {
+		case last != "" && !isAbout(last, view): // not after an event with only this id, from which the client would go on without the change
 			out.event(ids.next(view), changed)
+		case s.Revision >= wire.Rev20251125: // clients of that revision know events without data
+			out.event(ids.next(view), nil)
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
