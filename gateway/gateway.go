@@ -107,9 +107,11 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g.loaded.Store(g.startedWith(opts.LastGood, opts.Warnings))
 	var err error
-	g.publisher, err = snapshot.NewPublisher(cfg, snapshot.Options{
-		Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector,
-	})
+	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
+	if cfg.Cluster != nil {
+		publishing.TellReplicas = g.tellLists
+	}
+	g.publisher, err = snapshot.NewPublisher(cfg, publishing)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +124,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		}
 		g.cluster.SetMaxMessage(maxForwarded(cfg))
 		g.cluster.HearFor(topicDrains, drainLasts, g.hearDrains)
+		g.cluster.Serve(topicLists, g.hearLists)
 		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)

@@ -4,6 +4,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -456,4 +457,61 @@ func TestDrain_LastsAsLongAsAReplicaThatKnowsIt(t *testing.T) {
 	fresh.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, `"from p"`)
 	drain(t, fresh, "p", true) // and nothing is in the way of another one
 	wantDrained(t, true, fresh, start())
+}
+
+// Clients that one replica tells of a change may list at another one, which may have it later.
+func TestSubscription_IsWokenAgainOnceAllReplicasHaveTheChange(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "", p))
+	awaitHearing(t, store, 2)
+	for _, s := range replicas {
+		upstreamtest.Eventually(t, "the replica is ready", func() bool { return s.Ready().Ready })
+	}
+	upstreamtest.Eventually(t, "both replicas have a stream", func() bool { return p.Streams() == 2 })
+	clients := []*gatewaytest.Client{replicas[0].Modern(""), replicas[1].Modern("")}
+	streams := []*gatewaytest.Stream{clients[0].Listen("1"), clients[1].Listen("1")}
+	lists, late := make(chan struct{}, 2), make(chan struct{})
+	lists <- struct{}{}
+	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method != "prompts/list" {
+			return false
+		}
+		select {
+		case <-lists: // the first replica's
+		default:
+			<-late
+		}
+		p.Respond(w, call, p.Result(call.Method))
+		return true
+	})
+	p.Offer("b")
+	first := 0
+	select {
+	case <-streams[0].Events:
+	case <-streams[1].Events:
+		first = 1
+	case <-time.After(gatewaytest.Patience):
+		t.Fatal("nobody is told of the change")
+	}
+	second := 1 - first
+	if got := at(replicas[second], clients[first]).List(); !slices.Equal(got, []string{"p.a"}) {
+		t.Fatalf("the slower replica lists %q, want the old list", got)
+	}
+	close(late)
+	streams[first].WantChange() // again
+	streams[second].WantChange()
+	for _, s := range replicas {
+		if got := at(s, clients[first]).List(); !slices.Equal(got, []string{"p.b"}) {
+			t.Errorf("a replica lists %q after its clients were told", got)
+		}
+	}
+	// Where both have it in time, each client is told once.
+	p.Intercept(nil)
+	p.Offer("c")
+	for i, stream := range streams {
+		upstreamtest.Eventually(t, "the client is told of the new list", func() bool {
+			stream.WantChange()
+			return slices.Equal(clients[i].List(), []string{"p.c"})
+		})
+	}
 }

@@ -3,7 +3,6 @@ package catalog
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"slices"
 	"strings"
 
@@ -132,7 +131,6 @@ type Owner struct {
 // newEntry returns the entry of claims that agree.
 func (c *Catalog) newEntry(claims []claim) *Entry {
 	name, prompt := claims[0].name, claims[0].prompt
-	sum := sha256.Sum256(append(prompt.Hash[:], name...))
 	e := &Entry{
 		Name:        name,
 		Team:        c.sources[claims[0].source].Team,
@@ -140,7 +138,7 @@ func (c *Catalog) newEntry(claims []claim) *Entry {
 		JSON:        prompt.under(name),
 		Arguments:   prompt.Arguments,
 		Overrides:   prompt.Overrides,
-		Fingerprint: Fingerprint(sum[:len(Fingerprint{})]),
+		Fingerprint: prompt.fingerprint(name),
 		fold:        fold(name),
 	}
 	c.decide(e)

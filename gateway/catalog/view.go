@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"crypto/sha256"
 	"crypto/subtle"
 	"slices"
 	"sync"
@@ -12,6 +13,20 @@ type Fingerprint [16]byte
 
 // toggle adds an element to the fingerprint of a set, or takes it out again.
 func (f *Fingerprint) toggle(element Fingerprint) { subtle.XORBytes(f[:], f[:], element[:]) }
+
+// fingerprint returns that of the prompt under a name.
+func (p *Prompt) fingerprint(name string) Fingerprint {
+	sum := sha256.Sum256(append(p.Hash[:], name...))
+	return Fingerprint(sum[:len(Fingerprint{})])
+}
+
+// Content returns the fingerprint of a list of prompts under their own names, in whatever order.
+func Content(prompts []*Prompt) (content Fingerprint) {
+	for _, p := range prompts {
+		content.toggle(p.fingerprint(p.Name))
+	}
+	return content
+}
 
 // View is the part of a catalog that one audience sees. It is immutable; the zero value is empty.
 type View struct {

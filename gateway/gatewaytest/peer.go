@@ -174,14 +174,15 @@ func (p *Peer) Synchronize() {
 // AwaitStream waits until the gateway has a stream on which it would be told of a change.
 func (p *Peer) AwaitStream() *Peer {
 	p.TB.Helper()
-	upstreamtest.Eventually(p.TB, p.Name+" has a stream", func() bool { return p.openStreams() > 0 })
+	upstreamtest.Eventually(p.TB, p.Name+" has a stream", func() bool { return p.Streams() > 0 })
 	return p
 }
 
 // Unwatched reports whether the gateway has no stream any more.
-func (p *Peer) Unwatched() bool { return p.openStreams() == 0 }
+func (p *Peer) Unwatched() bool { return p.Streams() == 0 }
 
-func (p *Peer) openStreams() int {
+// Streams returns how many streams are open.
+func (p *Peer) Streams() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.streams)

@@ -20,10 +20,11 @@
 //     by one configuration's rules is published by another's.
 //   - A subscription wakes once the changed snapshot can be read, and only if the view of its own principal
 //     changed. A slow subscriber costs nothing: at most one bit is pending for it.
+//   - With replicas it wakes a little later, when all of them have the change, and again if one of them has it later than that.
 //   - A change of an upstream's state costs the same however many upstreams there are, but for a copy of two lists of pointers.
 //   - A new configuration costs what it changes. Definitions stay admitted unless their list, lock, override or screens
 //     changed; entries and views stay unless the policy or a name changed.
 //   - With a state_dir, the last good list of each upstream survives a restart.
 //
-// Reading order: publisher.go, changes.go, drain.go, caller.go, subscription.go, evaluate.go, files.go, snapshot.go, view.go, trouble.go, generation.go, admission.go, admitted.go, unmatched.go, replicas.go, pace.go, lists.go, state_dir.go, team_files.go
+// Reading order: publisher.go, changes.go, drain.go, caller.go, subscription.go, elsewhere.go, evaluate.go, files.go, snapshot.go, view.go, trouble.go, generation.go, admission.go, admitted.go, unmatched.go, replicas.go, pace.go, lists.go, state_dir.go, team_files.go
 package snapshot

@@ -31,6 +31,9 @@ type Options struct {
 	Logger *slog.Logger
 	// StateDir is the folder where the last good lists are kept; empty keeps nothing.
 	StateDir string
+	// TellReplicas tells the other replicas of the gateway which lists this one serves from now on, and must not take long; nil where
+	// there are none. What they tell is for [Publisher.HearReplica].
+	TellReplicas func([]ListChange)
 	// NewConnector returns the connector of an upstream that was not there before. Changed must be called, and never
 	// blocks, when the connector's state changes.
 	NewConnector func(u config.Upstream, changed func()) *upstream.Connector
@@ -57,7 +60,8 @@ type Publisher struct {
 	// changed are the upstreams whose states, or lists, are not in the current snapshot yet.
 	changed *changes
 	// swapped passes the snapshots that were swapped in to announceChanges.
-	swapped swapped
+	swapped   swapped
+	elsewhere elsewhere
 	// replacements passes a new generation to Run, drainChanges what an operator wants.
 	replacements chan replacement
 	drainChanges chan drainChange
@@ -95,7 +99,7 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
 		started: time.Now(), reported: map[string]bool{}, changed: newChanges(), replacements: make(chan replacement),
 		drainChanges: make(chan drainChange), drains: drains{},
-		swapped: swapped{wake: make(chan struct{}, 1)},
+		swapped: swapped{wake: make(chan struct{}, 1)}, elsewhere: elsewhere{tell: opts.TellReplicas, lists: map[string]servedList{}},
 		stopped: make(chan struct{}),
 	}
 	var err error
@@ -316,9 +320,10 @@ func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	}
 	next.complete(before, touched)
 	next.published = time.Now()
+	p.elsewhere.start(before)
 	close(p.current.Swap(next).superseded)
 	if next.Catalog != before.Catalog || g != before.Generation {
-		p.swapped.add(next)
+		p.swapped.add(next, p.listChanges(before.Generation, g, stale))
 	}
 	if isOther := func(i int) bool { return next.lists[i] != before.lists[i] }; g != before.Generation || slices.ContainsFunc(touched, isOther) {
 		p.stateDir.signal()

@@ -19,8 +19,8 @@ type Subscription struct {
 	principal *policy.Principal
 	audience  *policy.Audience // the principal's, by the policy of the current snapshot
 	view      catalog.Fingerprint
-	// seen is the number of the snapshot of the view.
-	seen uint64
+	// seen is the number of the snapshot of the view, and changedIn that of the one in which it became what it is.
+	seen, changedIn uint64
 	// changed is when the first change was published that wake is about; zero where it is about none.
 	changed time.Time
 }
@@ -36,11 +36,11 @@ type subscriptions struct {
 func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
 	sub := &Subscription{publisher: p, principal: &principal, wake: make(chan struct{}, 1)}
 	for {
-		s := p.Current()
+		s := p.known()
 		sub.audience = s.Policy.Audience(principal)
-		sub.view, sub.seen = s.View(sub.audience).Fingerprint(), s.number
+		sub.view, sub.seen, sub.changedIn = s.View(sub.audience).Fingerprint(), s.number, s.number
 		// A snapshot that is swapped in after this wakes the subscription: announceChanges looks for subscriptions after the swap.
-		if p.subscriptions.add(sub, func() bool { return p.Current() == s }) {
+		if p.subscriptions.add(sub, func() bool { return p.known() == s }) {
 			return sub
 		}
 	}
@@ -82,9 +82,9 @@ func (sub *Subscription) Retain(ctx context.Context, c *Caller) error {
 func (sub *Subscription) setPrincipal(principal policy.Principal) {
 	p := sub.publisher
 	for {
-		s := p.Current()
+		s := p.known()
 		audience := s.Policy.Audience(principal)
-		if p.subscriptions.exchange(sub, &principal, audience, s, func() bool { return p.Current() == s }) {
+		if p.subscriptions.exchange(sub, &principal, audience, s, func() bool { return p.known() == s }) {
 			return
 		}
 	}
@@ -132,7 +132,7 @@ func (s *subscriptions) exchange(
 		return false
 	}
 	s.removeLocked(sub)
-	sub.principal, sub.audience, sub.view, sub.seen = principal, audience, view, snapshot.number
+	sub.principal, sub.audience, sub.view, sub.seen, sub.changedIn = principal, audience, view, snapshot.number, snapshot.number
 	s.addLocked(sub)
 	sub.signal()
 	return true
@@ -165,21 +165,43 @@ type swapped struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting []*Snapshot
-	overrun bool // some were left out
+	overrun bool         // some were left out
+	lists   []ListChange // that other replicas have not been told of
 }
 
-// add adds a snapshot. If too many wait, it takes the place of all.
-func (s *swapped) add(next *Snapshot) {
+// add adds a snapshot, with the lists that it changes. If too many wait, it takes the place of all.
+func (s *swapped) add(next *Snapshot, lists []ListChange) {
 	s.mu.Lock()
 	if len(s.waiting) == maxSwapped {
 		s.waiting, s.overrun = s.waiting[:0], true
 	}
-	s.waiting = append(s.waiting, next)
+	s.waiting, s.lists = append(s.waiting, next), append(s.lists, lists...)
 	s.mu.Unlock()
+	s.signal()
+}
+
+// signal wakes announceChanges. It never blocks.
+func (s *swapped) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// isHalfFull reports whether the snapshots that wait should be announced before there are too many.
+func (s *swapped) isHalfFull() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting) >= maxSwapped/2
+}
+
+// takeLists returns the lists that other replicas have not been told of.
+func (s *swapped) takeLists() []ListChange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lists := s.lists
+	s.lists = nil
+	return lists
 }
 
 // take returns the snapshots that wait, and whether some were left out before them.
@@ -201,8 +223,10 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		p.awaitReplicas(ctx.Done())
 		waiting, overrun := p.swapped.take()
 		for _, s := range waiting {
+			p.elsewhere.announce(s)
 			if s.Generation != generation || overrun {
 				p.moveSubscriptions(s, overrun)
 				generation, overrun = s.Generation, false
@@ -215,6 +239,7 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 				p.subscriptions.show(audience, s.View(audience).Fingerprint(), s) // the view is built outside of the lock
 			}
 		}
+		p.announceAgain(waiting)
 	}
 }
 
@@ -245,7 +270,7 @@ func (sub *Subscription) showLocked(view catalog.Fingerprint, snapshot *Snapshot
 	}
 	sub.seen = snapshot.number
 	if sub.view != view {
-		sub.view = view
+		sub.view, sub.changedIn = view, snapshot.number
 		if sub.changed.IsZero() {
 			sub.changed = snapshot.published
 		}
