@@ -59,6 +59,15 @@ func (w *world) send(ctx context.Context, method, target, body string, headers .
 
 // call makes a request of the modern era with params, an object of JSON.
 func (w *world) call(ctx context.Context, method, params string) (json.RawMessage, error) {
+	response, err := w.request(ctx, method, params)
+	if err != nil {
+		return nil, err
+	}
+	return readAnswer(response)
+}
+
+// request is call for one whose response is not read yet.
+func (w *world) request(ctx context.Context, method, params string) (*http.Response, error) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"rig","version":"1"}}`
 	params = strings.TrimSuffix(params, "}")
@@ -74,11 +83,40 @@ func (w *world) call(ctx context.Context, method, params string) (json.RawMessag
 		}
 		headers = append(headers, "Mcp-Name", named.Name)
 	}
-	response, err := w.send(ctx, http.MethodPost, w.url+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params), headers...)
-	if err != nil {
-		return nil, err
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
+	return w.send(ctx, http.MethodPost, w.url+"/mcp", body, headers...)
+}
+
+// walk lists all pages in the modern era, each by the next replica, and returns the names. If again, a page that fails is asked for once
+// more, at the next replica.
+func (w *world) walk(ctx context.Context, again bool) (map[string]bool, error) {
+	names, cursor := map[string]bool{}, ""
+	for {
+		result, err := w.call(ctx, "prompts/list", "{"+cursor+"}")
+		if err != nil && again {
+			result, err = w.call(ctx, "prompts/list", "{"+cursor+"}")
+		}
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Prompts    []struct{ Name string }
+			NextCursor string
+		}
+		if err := json.Unmarshal(result, &page); err != nil {
+			return nil, err
+		}
+		for _, p := range page.Prompts {
+			if names[p.Name] {
+				return nil, fmt.Errorf("%s is on two pages", p.Name)
+			}
+			names[p.Name] = true
+		}
+		if page.NextCursor == "" {
+			return names, nil
+		}
+		cursor = fmt.Sprintf(`"cursor":%q`, page.NextCursor)
 	}
-	return readAnswer(response)
 }
 
 // get gets a prompt in the modern era.
@@ -91,7 +129,7 @@ func (w *world) get(ctx context.Context, name string) error {
 func readAnswer(response *http.Response) (json.RawMessage, error) {
 	defer response.Body.Close()
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		s := &stream{lines: bufio.NewReader(response.Body)}
+		s := readStream(response)
 		for {
 			m, err := s.next()
 			if err != nil {
@@ -116,35 +154,46 @@ func readAnswer(response *http.Response) (json.RawMessage, error) {
 // stream reads events whose data are messages.
 type stream struct {
 	lines *bufio.Reader
-	// event is the type of the last event.
-	event string
+	// id is that of the last event.
+	id string
 }
 
-// data returns that of the next event that has any.
+func readStream(response *http.Response) *stream {
+	return &stream{lines: bufio.NewReader(response.Body)}
+}
+
+// data returns that of the next event, which may be empty.
 func (s *stream) data() (string, error) {
-	s.event = ""
+	id := s.id
 	for {
 		line, err := s.lines.ReadString('\n')
 		if err != nil {
 			return "", err
 		}
 		line = strings.TrimRight(line, "\r\n")
-		if event, ok := strings.CutPrefix(line, "event: "); ok {
-			s.event = event
+		if next, ok := strings.CutPrefix(line, "id: "); ok {
+			id = next
 		}
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			s.id = id
 			return data, nil
 		}
 	}
 }
 
+// next returns the next message.
 func (s *stream) next() (*message, error) {
-	data, err := s.data()
-	if err != nil {
-		return nil, err
+	for {
+		data, err := s.data()
+		if err != nil {
+			return nil, err
+		}
+		if data == "" {
+			continue // the event only has an id
+		}
+		var m message
+		return &m, json.Unmarshal([]byte(data), &m)
 	}
-	var m message
-	return &m, json.Unmarshal([]byte(data), &m)
 }
 
 // session is a client of 2025-11-25 over Streamable HTTP.
@@ -189,7 +238,7 @@ func (s *session) getAsking(ctx context.Context, id int) (*http.Response, *strea
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	events := &stream{lines: bufio.NewReader(response.Body)}
+	events := readStream(response)
 	m, err := events.next()
 	if err == nil && m.Method != "elicitation/create" {
 		err = fmt.Errorf("the first message of a get is no elicitation: %+v", m)

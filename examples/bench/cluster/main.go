@@ -63,6 +63,8 @@ func checks() []check {
 		{"replies, modern", checkModernReplies},
 		{"posts of HTTP+SSE", checkPosts},
 		{"cancellation", checkCancel},
+		{"streams", checkStreams},
+		{"streams resumed", checkResume},
 		{"store hangs", checkHungStore},
 		{"store is killed", checkKilledStore},
 		{"cost of limits", checkCost},

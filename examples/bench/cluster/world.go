@@ -16,7 +16,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +48,9 @@ type world struct {
 	// program is that of the gateways, configuration theirs, without two addresses.
 	program, configuration string
 
+	// lists is what plain serves, and changes counts its changes.
+	lists    *lean.Server
+	changes  atomic.Int64
 	plain    *httptest.Server
 	asking   *askingServer
 	gateways []*process.Gateway
@@ -87,6 +92,11 @@ func (w *world) startGateway(ctx context.Context, listen, admin string) (*proces
 	return g, awaitLog(g, "store in use", 1)
 }
 
+// at returns the world as seen by a client of one replica.
+func (w *world) at(replica int) *world {
+	return &world{client: w.client, url: strings.TrimSuffix(w.gateways[replica].Endpoint, "/mcp")}
+}
+
 func (w *world) close() {
 	if w.haproxy != nil {
 		_ = w.haproxy.Kill() // it has nothing to finish
@@ -103,18 +113,37 @@ func (w *world) close() {
 }
 
 func (w *world) startServers() {
-	server := &lean.Server{}
-	var definitions []string
+	w.lists = &lean.Server{}
+	w.offer(0)
+	w.lists.Answer(`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Hello."}}]}`)
+	w.plain = httptest.NewServer(w.lists)
+	w.asking = newAskingServer()
+}
+
+// offer has the server's list change: its mark is the last one that was offered.
+func (w *world) offer(mark int) {
+	w.lists.Offer(append(definitions(), lean.Prompt(fmt.Sprintf("mark%05d", mark), "The newest."))...)
+}
+
+// definitions returns the prompts that are always there.
+func definitions() (all []string) {
 	for i := range prompts {
-		definitions = append(definitions, lean.Prompt(fmt.Sprintf("p%04d", i), "One of many."))
+		all = append(all, lean.Prompt(fmt.Sprintf("p%04d", i), "One of many."))
 	}
 	for _, name := range []string{"limited", "places", "counted"} {
-		definitions = append(definitions, lean.Prompt(name, "One with a limit."))
+		all = append(all, lean.Prompt(name, "One with a limit."))
 	}
-	server.Offer(definitions...)
-	server.Answer(`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Hello."}}]}`)
-	w.plain = httptest.NewServer(server)
-	w.asking = newAskingServer()
+	return all
+}
+
+// markOf returns the mark of a prompt that is one.
+func markOf(name string) (mark int, ok bool) {
+	_, digits, ok := strings.Cut(name, "plain.mark")
+	if !ok {
+		return 0, false
+	}
+	mark, err := strconv.Atoi(digits)
+	return mark, err == nil
 }
 
 func (w *world) setConfiguration(s *settings) {
@@ -156,7 +185,7 @@ team "rig" {
     limit { rate = 1000000 }
   }
   expose "rest" {
-    prompts = ["plain.p????", "ask.*"]
+    prompts = ["plain.p????", "plain.mark*", "ask.*"]
     to      = ["*"]
   }
 }
@@ -174,7 +203,7 @@ func awaitLog(g *process.Gateway, message string, times int) error {
 }
 
 // haproxyConfiguration sends each request to the next server, and asks each server's readiness. Streams may last. Without http-no-delay,
-// HAProxy keeps an event back for up to 200 ms, in case another one follows.
+// HAProxy keeps an event back for up to 200 ms, in case another one follows. Responses say which server they are of.
 const haproxyConfiguration = `defaults
   mode http
   balance roundrobin
@@ -190,6 +219,7 @@ frontend front
   bind 127.0.0.1:%s
   default_backend back
 backend back
+  http-response set-header X-Replica %%s
 `
 
 // startHAProxy starts HAProxy in front of the gateways.
