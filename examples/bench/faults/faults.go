@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/toxiproxy"
 )
 
 // Reasons that gets fail for, as in data.reason of their errors.
@@ -118,42 +120,42 @@ func becomes(m mode) func(context.Context, *patient) error {
 // networkFaults are those of Toxiproxy, between the gateway and a server.
 func networkFaults() []fault {
 	const toServer, fromServer = "upstream", "downstream"
-	vanish := func(stream string) toxic {
-		return toxic{Type: "timeout", Stream: stream, Attributes: map[string]int{"timeout": 0}}
+	vanish := func(stream string) toxiproxy.Toxic {
+		return toxiproxy.Toxic{Type: "timeout", Stream: stream, Attributes: map[string]int{"timeout": 0}}
 	}
-	late := func(milliseconds int) toxic {
-		return toxic{Type: "latency", Stream: fromServer, Attributes: map[string]int{"latency": milliseconds}}
+	late := func(milliseconds int) toxiproxy.Toxic {
+		return toxiproxy.Toxic{Type: "latency", Stream: fromServer, Attributes: map[string]int{"latency": milliseconds}}
 	}
-	network := func(f fault, toxics ...toxic) fault {
+	network := func(f fault, toxics ...toxiproxy.Toxic) fault {
 		f.reach = overToxiproxy
 		begun := f.begin
 		f.begin = func(ctx context.Context, p *patient) error {
-			if err := p.toxiproxy.add(ctx, p.proxy, toxics...); err != nil || begun == nil {
+			if err := p.toxiproxy.Add(ctx, p.proxy, toxics...); err != nil || begun == nil {
 				return err
 			}
 			return begun(ctx, p)
 		}
-		f.end = func(ctx context.Context, p *patient) error { return p.toxiproxy.remove(ctx, p.proxy, toxics...) }
+		f.end = func(ctx context.Context, p *patient) error { return p.toxiproxy.Remove(ctx, p.proxy, toxics...) }
 		return f
 	}
 	lost := []string{timedOut}
 	return []fault{
 		{
 			name: "connection refused", reach: overToxiproxy, reasons: []string{unreachable},
-			begin: func(ctx context.Context, p *patient) error { return p.toxiproxy.enable(ctx, p.proxy, false) },
-			end:   func(ctx context.Context, p *patient) error { return p.toxiproxy.enable(ctx, p.proxy, true) },
+			begin: func(ctx context.Context, p *patient) error { return p.toxiproxy.Enable(ctx, p.proxy, false) },
+			end:   func(ctx context.Context, p *patient) error { return p.toxiproxy.Enable(ctx, p.proxy, true) },
 		},
 		network(fault{name: "connections reset", reasons: []string{unreachable}},
-			toxic{Type: "reset_peer", Stream: fromServer, Attributes: map[string]int{"timeout": 0}}),
+			toxiproxy.Toxic{Type: "reset_peer", Stream: fromServer, Attributes: map[string]int{"timeout": 0}}),
 		network(fault{name: "half-open towards the server", reasons: lost}, vanish(toServer)),
 		network(fault{name: "half-open from the server", reasons: lost}, vanish(fromServer)),
 		network(fault{name: "half-open both ways, idle", reasons: lost, idle: true}, vanish(toServer), vanish(fromServer)),
 		network(fault{name: "list changes while half-open, idle", reasons: lost, idle: true, relisted: true, begin: becomes(otherList)}, vanish(fromServer)),
 		network(fault{name: "latency of 2 s", unmarked: true}, late(2000)),
 		network(fault{name: "latency of 30 s", reasons: lost}, late(30_000)),
-		network(fault{name: "1 KB/s", reasons: lost, size: 20_000}, toxic{Type: "bandwidth", Stream: fromServer, Attributes: map[string]int{"rate": 1}}),
+		network(fault{name: "1 KB/s", reasons: lost, size: 20_000}, toxiproxy.Toxic{Type: "bandwidth", Stream: fromServer, Attributes: map[string]int{"rate": 1}}),
 		network(fault{name: "drip of a byte in 20 ms", reasons: lost},
-			toxic{Type: "slicer", Stream: fromServer, Attributes: map[string]int{"average_size": 1, "size_variation": 0, "delay": 20_000}}),
+			toxiproxy.Toxic{Type: "slicer", Stream: fromServer, Attributes: map[string]int{"average_size": 1, "size_variation": 0, "delay": 20_000}}),
 	}
 }
 

@@ -30,6 +30,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/toxiproxy"
 )
 
 // settings are the flags.
@@ -73,11 +75,11 @@ func run() error {
 
 // watchAll runs all faults, prints what was seen, and returns an error if a promise was not kept.
 func watchAll(ctx context.Context, s settings) error {
-	t, err := startToxiproxy(ctx, s.bin)
+	t, err := toxiproxy.Start(ctx, s.bin)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.process.Kill() }() // it has nothing to finish
+	defer t.Stop()
 	control, stop, err := watchNothing(ctx, s)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/process"
+	"github.com/promptweir/promptweir/examples/bench/internal/toxiproxy"
 )
 
 // serverName is the name of the ill server in a faked hosts file.
@@ -26,7 +27,7 @@ type patient struct {
 	dir   string
 	fault *fault
 	// toxiproxy is set where the gateway reaches the server through it, with the name of the proxy.
-	toxiproxy *toxiproxy
+	toxiproxy *toxiproxy.Server
 	proxy     string
 
 	server  *process.Process // nil for a child of the gateway, and while it is killed
@@ -39,7 +40,7 @@ type patient struct {
 }
 
 // admit starts the server of a fault, and what the gateway reaches it through. Close must be called, also after an error.
-func admit(ctx context.Context, t *toxiproxy, dir string, f *fault, id int) (*patient, error) {
+func admit(ctx context.Context, t *toxiproxy.Server, dir string, f *fault, id int) (*patient, error) {
 	p := &patient{dir: dir, fault: f, toxiproxy: t, ip: "127.0.0.1", proxy: fmt.Sprint("ward", id)}
 	if err := p.set(healthy); err != nil {
 		return p, err
@@ -68,7 +69,7 @@ func (p *patient) arrange(ctx context.Context) error {
 	var err error
 	switch p.fault.reach {
 	case overToxiproxy:
-		address, err = p.toxiproxy.proxy(ctx, p.proxy, p.address)
+		address, err = p.toxiproxy.Proxy(ctx, p.proxy, p.address)
 	case overHAProxy:
 		address, err = p.startHAProxy(ctx)
 	case byName:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/process"
+	"github.com/promptweir/promptweir/examples/bench/internal/toxiproxy"
 )
 
 const (
@@ -82,7 +83,7 @@ type ward struct {
 }
 
 // watch runs one fault from beginning to end.
-func watch(ctx context.Context, s settings, t *toxiproxy, control *ward, f *fault, id int) *outcome {
+func watch(ctx context.Context, s settings, t *toxiproxy.Server, control *ward, f *fault, id int) *outcome {
 	o := &outcome{fault: f, seen: map[string]time.Duration{}, healed: -1}
 	dir, err := os.MkdirTemp("", "ward")
 	if err != nil {
@@ -133,7 +134,7 @@ func watchNothing(ctx context.Context, s settings) (control *ward, stop func(), 
 	return w, stop, nil
 }
 
-func (w *ward) open(ctx context.Context, s settings, t *toxiproxy, dir string, f *fault, id int) error {
+func (w *ward) open(ctx context.Context, s settings, t *toxiproxy.Server, dir string, f *fault, id int) error {
 	var err error
 	if w.patient, err = admit(ctx, t, dir, f, id); err != nil {
 		return err

@@ -1,6 +1,8 @@
 //go:build unix
 
-package main
+// Package toxiproxy runs Toxiproxy, https://github.com/Shopify/toxiproxy, which stands between the gateway and servers and does with their
+// connections what bad networks do.
+package toxiproxy
 
 import (
 	"bytes"
@@ -17,15 +19,14 @@ import (
 	"github.com/promptweir/promptweir/examples/bench/internal/process"
 )
 
-// toxiproxy is a running Toxiproxy: https://github.com/Shopify/toxiproxy. It stands between the gateway and servers, and does with
-// their connections what bad networks do.
-type toxiproxy struct {
+// Server is a running Toxiproxy.
+type Server struct {
 	process *process.Process
 	api     string
 }
 
-// startToxiproxy starts the program in a directory. Stop must be called.
-func startToxiproxy(ctx context.Context, bin string) (*toxiproxy, error) {
+// Start starts the program in a directory. [Server.Stop] must be called.
+func Start(ctx context.Context, bin string) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func startToxiproxy(ctx context.Context, bin string) (*toxiproxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &toxiproxy{p, "http://" + address}
+	t := &Server{p, "http://" + address}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if err = t.call(ctx, http.MethodGet, "/version", nil, nil); err == nil {
 			return t, nil
@@ -51,27 +52,31 @@ func startToxiproxy(ctx context.Context, bin string) (*toxiproxy, error) {
 	}
 }
 
-// proxy makes a proxy in front of an address and returns its own address.
-func (t *toxiproxy) proxy(ctx context.Context, name, to string) (address string, err error) {
+// Stop ends the program.
+func (t *Server) Stop() { _ = t.process.Kill() } // it has nothing to finish
+
+// Proxy makes a proxy in front of an address and returns its own address.
+func (t *Server) Proxy(ctx context.Context, name, to string) (address string, err error) {
 	var made struct{ Listen string }
 	err = t.call(ctx, http.MethodPost, "/proxies", map[string]string{"name": name, "listen": "127.0.0.1:0", "upstream": to}, &made)
 	return made.Listen, err
 }
 
-// enable lets a proxy accept connections or not. It closes those that are open.
-func (t *toxiproxy) enable(ctx context.Context, name string, enabled bool) error {
+// Enable lets a proxy accept connections or not. It closes those that are open.
+func (t *Server) Enable(ctx context.Context, name string, enabled bool) error {
 	return t.call(ctx, http.MethodPost, "/proxies/"+name, map[string]bool{"enabled": enabled}, nil)
 }
 
-// toxic is something bad that a proxy does to one direction of its connections: "upstream" is towards the server.
-type toxic struct {
+// Toxic is something bad that a proxy does to one direction of its connections: "upstream" is towards the server.
+type Toxic struct {
 	Name       string         `json:"name"`
 	Type       string         `json:"type"`
 	Stream     string         `json:"stream"`
 	Attributes map[string]int `json:"attributes"`
 }
 
-func (t *toxiproxy) add(ctx context.Context, proxy string, toxics ...toxic) error {
+// Add has a proxy do these things.
+func (t *Server) Add(ctx context.Context, proxy string, toxics ...Toxic) error {
 	for i, bad := range toxics {
 		bad.Name = fmt.Sprint("toxic", i)
 		if err := t.call(ctx, http.MethodPost, "/proxies/"+proxy+"/toxics", bad, nil); err != nil {
@@ -81,7 +86,8 @@ func (t *toxiproxy) add(ctx context.Context, proxy string, toxics ...toxic) erro
 	return nil
 }
 
-func (t *toxiproxy) remove(ctx context.Context, proxy string, toxics ...toxic) error {
+// Remove ends what [Server.Add] has begun with as many.
+func (t *Server) Remove(ctx context.Context, proxy string, toxics ...Toxic) error {
 	for i := range toxics {
 		if err := t.call(ctx, http.MethodDelete, fmt.Sprintf("/proxies/%s/toxics/toxic%d", proxy, i), nil, nil); err != nil {
 			return err
@@ -90,7 +96,7 @@ func (t *toxiproxy) remove(ctx context.Context, proxy string, toxics ...toxic) e
 	return nil
 }
 
-func (t *toxiproxy) call(ctx context.Context, method, path string, body, result any) error {
+func (t *Server) call(ctx context.Context, method, path string, body, result any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
