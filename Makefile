@@ -134,12 +134,12 @@ overload: build ## offer the gateway more than it can answer, on one core: OVERL
 	@taskset -c 1-$$(($$(nproc) - 1)) bin/overload -core 0 $(OVERLOAD)
 
 CLUSTER ?=
-cluster: build ## run three gateways with a store behind HAProxy, and check what they promise together; needs both: CLUSTER='-only ^store'
+cluster: build bin/toxiproxy-server ## run three gateways with a store behind HAProxy, and check what they promise together, in a quarter of an hour; needs both: CLUSTER='-only ^store'
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/cluster
 	@bin/cluster $(CLUSTER)
 
 # What a CI machine of two cores has time for, in half a minute.
-cluster-short: CLUSTER = -busy -short -only '^(pages|rate|concurrency|end|replies|posts|cancellation|store is killed)'
+cluster-short: CLUSTER = -busy -short -only '^(pages|rate|concurrency|end|replies|posts|cancellation|streams|store is killed)'
 cluster-short: cluster ## the same in half a minute
 
 figures: ## print figures of the code: sizes, references, comments, the path of one get; FIGURES="-orders DIR" for another checkout

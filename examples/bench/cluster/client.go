@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // message is one of JSON-RPC.
@@ -87,13 +88,14 @@ func (w *world) request(ctx context.Context, method, params string) (*http.Respo
 	return w.send(ctx, http.MethodPost, w.url+"/mcp", body, headers...)
 }
 
-// walk lists all pages in the modern era, each by the next replica, and returns the names. If again, a page that fails is asked for once
-// more, at the next replica.
+// walk lists all pages in the modern era, each by the next replica, and returns the names. If again, a page that fails is asked for again,
+// at the next replica, a few times.
 func (w *world) walk(ctx context.Context, again bool) (map[string]bool, error) {
 	names, cursor := map[string]bool{}, ""
 	for {
 		result, err := w.call(ctx, "prompts/list", "{"+cursor+"}")
-		if err != nil && again {
+		for tries := 0; err != nil && again && tries < 3; tries++ {
+			time.Sleep(pauseRefused)
 			result, err = w.call(ctx, "prompts/list", "{"+cursor+"}")
 		}
 		if err != nil {

@@ -85,68 +85,6 @@ func checkConcurrency(ctx context.Context, w *world, s *settings) (string, error
 	return fmt.Sprintf("%d gets over %d connections, none refused; over %d, %d of %d refused", few, places, 10*places, refused, many+refused), nil
 }
 
-func checkHungStore(ctx context.Context, w *world, s *settings) (string, error) {
-	return checkOutage(ctx, w, s, w.store.hang, func() error { w.store.resume(); return nil })
-}
-
-func checkKilledStore(ctx context.Context, w *world, s *settings) (string, error) {
-	return checkOutage(ctx, w, s, w.store.kill, w.store.start)
-}
-
-// checkOutage has the store fail under load: gets with and without limits go on, limits hold at each replica, and over all of them again
-// when the store is back.
-func checkOutage(ctx context.Context, w *world, s *settings, begin func(), end func() error) (string, error) {
-	free, limited := w.begin(ctx, "plain.p0000", 200), w.begin(ctx, "plain.limited", offered)
-	length := s.length(12 * time.Second)
-	time.Sleep(length)
-	broke := time.Now()
-	begin()
-	time.Sleep(time.Second) // it is noticed, and full buckets are emptied
-	away := time.Now()
-	time.Sleep(length)
-	mended := time.Now()
-	err := end()
-	back := w.awaitStore()
-	here := time.Now()
-	time.Sleep(time.Second)
-	again := time.Now()
-	time.Sleep(length)
-	until := time.Now()
-	all, some := free.stop(), limited.stop()
-	if err := errors.Join(err, back, anyFailure(all), anyFailure(some)); err != nil {
-		return "", err
-	}
-	seenAway, err := rateWithin(some, away, mended, replicas*rate, toleranceAlone)
-	seenAgain, errAgain := rateWithin(some, again, until, rate, tolerance)
-	before, during := between(all, broke.Add(-length), broke), between(all, broke, mended)
-	p99Before, p99 := quantile(before, 99), quantile(during, 99)
-	seen := fmt.Sprintf("away: %s; %.1f s after it is back: %s; p99 without limits %v before, %v while away",
-		seenAway, here.Sub(mended).Seconds(), seenAgain, p99Before.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
-	if err := errors.Join(err, errAgain); err != nil {
-		return seen, err
-	}
-	if !s.busy && p99 > max(p99Before*3/2, 30*time.Millisecond) {
-		return seen, errors.New("the p99 is more than 1.5 times of before")
-	}
-	return seen, nil
-}
-
-// awaitStore waits until each replica uses the store again.
-func (w *world) awaitStore() error {
-	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		here := 0
-		for _, g := range w.gateways {
-			if inUse(g.Log()) {
-				here++
-			}
-		}
-		if here == len(w.gateways) {
-			return nil
-		}
-	}
-	return errors.New("the store is not in use again after 20 s")
-}
-
 // checkCost compares gets with a limit that is counted at the store with gets without any.
 func checkCost(ctx context.Context, w *world, s *settings) (string, error) {
 	const bound = 300 * time.Microsecond

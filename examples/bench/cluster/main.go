@@ -12,9 +12,12 @@
 //	  - A limit of 100 requests a second is one of 100 over all replicas, within 5 %, and one of concurrency holds as well.
 //	  - A session that one replica ends has ended at all of them.
 //	  - Replies, repeated gets, cancellations and posts of HTTP+SSE find their request, whichever replica they reach.
-//	  - While the store is killed or hangs, no get fails, and limits hold at each replica; when it is back they hold over all.
-//	  - Replicas that are restarted one after another lose no request.
-//	  - When a replica is killed, only what it was doing is lost.
+//	  - Clients of both eras that follow changes list each of them, and go on with an event id at another replica.
+//	  - While the store is killed, hangs, is slow or emptied, no get fails or waits, and limits hold at each replica; when it is back
+//	    they hold over all.
+//	  - Replicas that are restarted, or change their configuration, one after another lose no request, and end no stream without its
+//	    closing result. No list crosses from one configuration to the other.
+//	  - When replicas are killed, only what they were doing is lost: no list, no change, no limit.
 //
 // The exit code is 1 if a promise was not kept.
 package main
@@ -42,7 +45,7 @@ type settings struct {
 // length returns how long something is watched.
 func (s *settings) length(usual time.Duration) time.Duration {
 	if s.short {
-		return usual / 4
+		return min(usual/4, 4*time.Second)
 	}
 	return usual
 }
@@ -65,11 +68,15 @@ func checks() []check {
 		{"cancellation", checkCancel},
 		{"streams", checkStreams},
 		{"streams resumed", checkResume},
-		{"store hangs", checkHungStore},
 		{"store is killed", checkKilledStore},
+		{"store hangs", checkHungStore},
+		{"store is slow", checkSlowStore},
+		{"store is late", checkLateStore},
+		{"store is emptied", checkEmptiedStore},
 		{"cost of limits", checkCost},
 		{"rolling restart", checkRollingRestart},
-		{"replica is killed", checkKilledReplica}, // last: it does not come back
+		{"rolling change", checkRollingChange},
+		{"replicas are killed", checkKilledReplicas},
 	}
 }
 
@@ -93,7 +100,7 @@ func run() error {
 	if s.only, err = regexp.Compile(*only); err != nil {
 		return err
 	}
-	w, err := newWorld(ctx, s)
+	w, err := newWorld(ctx, s, design{replicas: replicas})
 	defer w.close()
 	if err != nil {
 		return err

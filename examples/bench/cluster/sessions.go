@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,7 +35,7 @@ func checkPages(ctx context.Context, w *world, _ *settings) (string, error) {
 // complete returns an error if a list lacks one of the prompts that are always there.
 func complete(names map[string]bool) error {
 	for name := range names {
-		if _, ok := markOf(name); ok {
+		if _, _, ok := markOf(name); ok {
 			delete(names, name)
 		}
 	}
@@ -216,70 +215,6 @@ func checkCancel(ctx context.Context, w *world, _ *settings) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%d of %d cancelled gets ended at the server", w.asking.abandoned.Load()-before, attempts)
-}
-
-// checkRollingRestart restarts one gateway after another, at the same addresses, while prompts are got and listed.
-func checkRollingRestart(ctx context.Context, w *world, _ *settings) (string, error) {
-	free, limited := w.begin(ctx, "plain.p0000", 200), w.begin(ctx, "plain.limited", offered)
-	began := time.Now()
-	lists := 0
-	for i, g := range w.gateways {
-		endpoint, admin := strings.TrimSuffix(strings.TrimPrefix(g.Endpoint, "http://"), "/mcp"), strings.TrimPrefix(g.Admin, "http://")
-		stopped := make(chan struct{})
-		go func() {
-			g.Stop()
-			close(stopped)
-		}()
-		for running := true; running; lists += attempts {
-			if _, err := checkPages(ctx, w, nil); err != nil {
-				return "", fmt.Errorf("while replica %d ends: %w", i+1, err)
-			}
-			select {
-			case <-stopped:
-				running = false
-			default:
-			}
-		}
-		next, err := w.startGateway(ctx, endpoint, admin)
-		if err != nil {
-			return "", err
-		}
-		w.gateways[i] = next
-		time.Sleep(time.Second) // HAProxy sends it requests again
-	}
-	took := time.Since(began)
-	all, some := free.stop(), limited.stop()
-	seen := fmt.Sprintf("%d gets and %d lists in %.1f s", len(all)+len(some), lists, took.Seconds())
-	return seen, errors.Join(anyFailure(all), anyFailure(some))
-}
-
-// checkKilledReplica kills one gateway under load.
-func checkKilledReplica(ctx context.Context, w *world, s *settings) (string, error) {
-	free, limited := w.begin(ctx, "plain.p0000", 200), w.begin(ctx, "plain.limited", offered)
-	length := s.length(8 * time.Second)
-	time.Sleep(length)
-	last := len(w.gateways) - 1
-	if err := w.gateways[last].Kill(); err != nil {
-		return "", err
-	}
-	w.gateways = w.gateways[:last]
-	killed := time.Now()
-	time.Sleep(time.Second)
-	from := time.Now()
-	time.Sleep(length)
-	to := time.Now()
-	all, some := free.stop(), limited.stop()
-	lost := len(failures(all)) + len(failures(some))
-	if err := errors.Join(anyFailure(between(all, killed.Add(time.Second), to)), anyFailure(between(some, killed.Add(time.Second), to))); err != nil {
-		return "", fmt.Errorf("later than a second after that: %w", err)
-	}
-	seen, err := rateWithin(some, from, to, rate, tolerance)
-	seen = fmt.Sprintf("%d of %d gets lost; then %s", lost, len(all)+len(some), seen)
-	const inFlight = 50 // gets that take a few milliseconds
-	if err == nil && lost > inFlight {
-		err = errors.New("more than were in flight at the replica")
-	}
-	return seen, err
 }
 
 // inUse reports whether the last line of a log about the store says that it is in use.

@@ -17,14 +17,15 @@ import (
 type follower struct {
 	w      *world
 	modern bool
+	// again says that a stream may fail to open, because replicas are killed: it is tried again.
+	again bool
 
 	mu sync.Mutex // guards what follows
 	// mark is the newest that it has listed.
 	mark int
-	// told counts the changes that it was told of, ended the streams that ended in the way of their revision, cut the others, and refused
-	// those that were not opened.
-	told, ended, cut, refused int
-	err                       error
+	// told counts the changes that it was told of, ended the streams that ended in the way of their revision, and cut the others.
+	told, ended, cut int
+	err              error
 }
 
 // followers are clients of both eras. Stop ends them.
@@ -35,11 +36,11 @@ type followers struct {
 }
 
 // follow begins a number of followers of each era.
-func (w *world) follow(ctx context.Context, n int) *followers {
+func (w *world) follow(ctx context.Context, n int, again bool) *followers {
 	all := &followers{}
 	ctx, all.cancel = context.WithCancel(ctx)
 	for i := range 2 * n {
-		f := &follower{w: w, modern: i%2 == 0}
+		f := &follower{w: w, modern: i%2 == 0, again: again}
 		all.all = append(all.all, f)
 		all.pending.Go(func() { f.run(ctx) })
 	}
@@ -132,8 +133,10 @@ func (f *follower) note(o outcome, err error) {
 		f.ended++
 	case o == cut:
 		f.cut++
+	case f.again:
+		f.cut++
+		time.Sleep(pauseRefused)
 	default:
-		f.refused++
 		f.err = errors.Join(f.err, err)
 		time.Sleep(pauseRefused)
 	}
@@ -228,7 +231,7 @@ func (f *follower) list(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name := range names {
-		if mark, ok := markOf(name); ok {
+		if mark, _, ok := markOf(name); ok {
 			f.mark = max(f.mark, mark)
 		}
 	}
@@ -264,7 +267,7 @@ func (w *world) awaitEverywhere(ctx context.Context, mark int) error {
 // checkStreams changes the list while clients of both eras follow it.
 func checkStreams(ctx context.Context, w *world, s *settings) (string, error) {
 	const each, changes = 12, 16
-	all, n := w.follow(ctx, each), changes
+	all, n := w.follow(ctx, each, false), changes
 	if s.short {
 		n /= 4
 	}

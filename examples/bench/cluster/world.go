@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -16,7 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/promptweir/promptweir/examples/bench/internal/lean"
 	"github.com/promptweir/promptweir/examples/bench/internal/process"
+	"github.com/promptweir/promptweir/examples/bench/internal/toxiproxy"
 )
 
 const (
@@ -45,21 +47,30 @@ type world struct {
 	url string
 
 	dir string
-	// program is that of the gateways, configuration theirs, without two addresses.
+	// program is that of the gateways, configuration theirs, without two addresses and the upstream "plain".
 	program, configuration string
 
-	// lists is what plain serves, and changes counts its changes.
-	lists    *lean.Server
-	changes  atomic.Int64
-	plain    *httptest.Server
+	// plain is the server of the configuration, and other the one that it is changed to. Changes counts those of both lists.
+	plain, other offering
+	changes      atomic.Int64
+
 	asking   *askingServer
 	gateways []*process.Gateway
 	haproxy  *process.Process
 	store    *store
+	// toxiproxy is nil where there is none.
+	toxiproxy *toxiproxy.Server
+}
+
+// design is what a world may have more or less of.
+type design struct {
+	replicas int
+	// toxiproxy is between the gateways and the store, under the name "store".
+	toxiproxy bool
 }
 
 // newWorld starts everything. Close must be called, also after an error.
-func newWorld(ctx context.Context, s *settings) (*world, error) {
+func newWorld(ctx context.Context, s *settings, d design) (*world, error) {
 	w := &world{client: &http.Client{
 		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Minute},
 	}}
@@ -71,9 +82,18 @@ func newWorld(ctx context.Context, s *settings) (*world, error) {
 	if w.store, err = newStore(ctx, w.dir); err != nil {
 		return w, err
 	}
-	w.setConfiguration(s)
-	for range replicas {
-		g, err := w.startGateway(ctx, "127.0.0.1:0", "127.0.0.1:0")
+	address := w.store.address
+	if d.toxiproxy {
+		if w.toxiproxy, err = toxiproxy.Start(ctx, s.bin); err != nil {
+			return w, err
+		}
+		if address, err = w.toxiproxy.Proxy(ctx, "store", address); err != nil {
+			return w, err
+		}
+	}
+	w.setConfiguration(s, address)
+	for range d.replicas {
+		g, err := w.startGateway(ctx, "127.0.0.1:0", "127.0.0.1:0", w.plain.block())
 		if err != nil {
 			return w, err
 		}
@@ -82,10 +102,20 @@ func newWorld(ctx context.Context, s *settings) (*world, error) {
 	return w, w.startHAProxy(ctx)
 }
 
+// configurationOf returns that of a replica with another upstream.
+func (w *world) configurationOf(g *process.Gateway, upstream string) string {
+	listen, admin := addresses(g)
+	return fmt.Sprintf(w.configuration, listen, admin, upstream)
+}
+
+// addresses returns where a gateway listens.
+func addresses(g *process.Gateway) (listen, admin string) {
+	return strings.TrimSuffix(strings.TrimPrefix(g.Endpoint, "http://"), "/mcp"), strings.TrimPrefix(g.Admin, "http://")
+}
+
 // startGateway starts a gateway at two addresses, and waits until it uses the store.
-func (w *world) startGateway(ctx context.Context, listen, admin string) (*process.Gateway, error) {
-	text := fmt.Sprintf(w.configuration, listen, admin)
-	g, err := process.StartGateway(ctx, text, w.program)
+func (w *world) startGateway(ctx context.Context, listen, admin, upstream string) (*process.Gateway, error) {
+	g, err := process.StartGateway(ctx, fmt.Sprintf(w.configuration, listen, admin, upstream), w.program)
 	if err != nil {
 		return nil, err
 	}
@@ -104,25 +134,61 @@ func (w *world) close() {
 	for _, g := range w.gateways {
 		g.Stop()
 	}
+	if w.toxiproxy != nil {
+		w.toxiproxy.Stop()
+	}
 	if w.store != nil {
 		w.store.kill()
 	}
-	w.plain.Close()
+	w.plain.http.Close()
+	w.other.http.Close()
 	w.asking.Close()
 	_ = os.RemoveAll(w.dir) // a temporary folder
 }
 
 func (w *world) startServers() {
-	w.lists = &lean.Server{}
+	for _, o := range []*offering{&w.plain, &w.other} {
+		o.Answer(`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Hello."}}]}`)
+	}
+	w.other.wants = "other"
 	w.offer(0)
-	w.lists.Answer(`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Hello."}}]}`)
-	w.plain = httptest.NewServer(w.lists)
+	w.plain.http, w.other.http = httptest.NewServer(&w.plain), httptest.NewServer(&w.other)
 	w.asking = newAskingServer()
 }
 
-// offer has the server's list change: its mark is the last one that was offered.
+// offering is a server that offers the prompts of the rig.
+type offering struct {
+	lean.Server
+
+	http *httptest.Server
+	// wants is the value of the header X-Rig that requests must have, and strangers counts those that have another.
+	wants     string
+	strangers atomic.Int64
+}
+
+// ServeHTTP implements [http.Handler].
+func (o *offering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("X-Rig") != o.wants {
+		o.strangers.Add(1)
+	}
+	o.Server.ServeHTTP(w, r)
+}
+
+// block returns the upstream of a configuration that has this server.
+func (o *offering) block() string {
+	headers := ""
+	if o.wants != "" {
+		headers = fmt.Sprintf("headers = { X-Rig = %q }", o.wants)
+	}
+	return fmt.Sprintf("upstream \"plain\" {\n url = %q\n %s\n }", o.http.URL, headers)
+}
+
+// offer has the servers' lists change: they end in a mark, which says which change it was, and at which of the servers.
 func (w *world) offer(mark int) {
-	w.lists.Offer(append(definitions(), lean.Prompt(fmt.Sprintf("mark%05d", mark), "The newest."))...)
+	all := definitions()
+	for o, server := range map[*offering]string{&w.plain: "plain", &w.other: "other"} {
+		o.Offer(append(slices.Clip(all), lean.Prompt(fmt.Sprintf("mark%05d%s", mark, server), "The newest."))...)
+	}
 }
 
 // definitions returns the prompts that are always there.
@@ -136,17 +202,17 @@ func definitions() (all []string) {
 	return all
 }
 
-// markOf returns the mark of a prompt that is one.
-func markOf(name string) (mark int, ok bool) {
-	_, digits, ok := strings.Cut(name, "plain.mark")
+// markOf returns the mark of a prompt that is one, and its server.
+func markOf(name string) (mark int, server string, ok bool) {
+	_, text, ok := strings.Cut(name, "plain.mark")
 	if !ok {
-		return 0, false
+		return 0, "", false
 	}
-	mark, err := strconv.Atoi(digits)
-	return mark, err == nil
+	_, err := fmt.Sscanf(text, "%05d%s", &mark, &server)
+	return mark, server, err == nil
 }
 
-func (w *world) setConfiguration(s *settings) {
+func (w *world) setConfiguration(s *settings, store string) {
 	w.program = filepath.Join(s.bin, "promptweir")
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
@@ -164,7 +230,7 @@ auth {
 }
 team "rig" {
   members = ["user:nobody"]
-  upstream "plain" { url = %q }
+  %%s
   upstream "ask" { url = %q }
   expose "limited" {
     prompts = ["plain.limited"]
@@ -189,7 +255,7 @@ team "rig" {
     to      = ["*"]
   }
 }
-`, base64.StdEncoding.EncodeToString(key[:]), pageSize, w.store.address, token, sha256.Sum256([]byte(token)), w.plain.URL, w.asking.URL, rate, burst, places)
+`, base64.StdEncoding.EncodeToString(key[:]), pageSize, store, token, sha256.Sum256([]byte(token)), w.asking.URL, rate, burst, places)
 }
 
 // awaitLog waits until a gateway has logged a message a number of times.
@@ -313,6 +379,23 @@ func (s *store) start() error {
 func (s *store) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait() // says that it was killed
+}
+
+// command has the store carry out a command without a result.
+func (s *store) command(text string) error {
+	c, err := (&net.Dialer{Timeout: patience}).DialContext(s.ctx, "tcp", s.address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := fmt.Fprintf(c, "%s\r\n", text); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(c).ReadString('\n')
+	if err == nil && answer != "+OK\r\n" {
+		err = fmt.Errorf("%s: %s", text, answer)
+	}
+	return err
 }
 
 // hang has the store keep its connections and answer nothing, until resume is called.

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -78,6 +79,31 @@ func ready(ctx context.Context, admin string) bool {
 	}
 	defer response.Body.Close()
 	return response.StatusCode == http.StatusOK
+}
+
+// Reload replaces the configuration, and waits until the gateway has loaded the new one.
+func (g *Gateway) Reload(ctx context.Context, configuration string) error {
+	path := filepath.Join(g.dir, "gateway.hcl")
+	if err := os.WriteFile(path+".next", []byte(configuration), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".next", path); err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Admin+"/-/reload", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("reload: %s: %s", response.Status, answer)
+	}
+	return err
 }
 
 // Stop ends the gateway and removes its configuration.
