@@ -21,6 +21,8 @@ const (
 // Cluster is the cluster block: the store by which several gateways are one.
 type Cluster struct {
 	Store Store
+	// SharedWatch says that one replica at a time watches and lists each server, for all of them.
+	SharedWatch bool
 	// TLS is nil without a tls block: rediss is verified with the system's certificates.
 	TLS *TLS
 }

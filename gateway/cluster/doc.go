@@ -29,5 +29,5 @@
 // is the binary: with html/template in it, which keeps the methods that nobody calls, 10 MB are the client's (8 MB with go-redis); they
 // are code that is never read into memory.
 //
-// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go, pieces.go
+// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go, pieces.go, watches.go, lists.go
 package cluster

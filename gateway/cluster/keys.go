@@ -13,6 +13,9 @@ const (
 	principalPurpose = "cluster principal"
 	limitPurpose     = "cluster limit"
 	fleetPurpose     = "cluster fleet"
+	watchPurpose     = "cluster watch"
+	// listPurpose seals lists. Its number is that of how they are packed.
+	listPurpose = "cluster list 1"
 )
 
 // hashSize is how much of a hash stands in a key, in hexadecimal digits: 128 bits.
@@ -28,6 +31,9 @@ type keys struct {
 	// fleet names what is shared by all replicas, by each cursor key; messages seals what they send each other.
 	fleet    []*seal.MAC
 	messages *seal.Box
+	// watched names what is watched together; lists seals what was listed.
+	watched *seal.MAC
+	lists   *seal.Values
 
 	// replaced ends when other keys have taken the place of these.
 	replaced context.Context //nolint:containedctx // it is a mark that others wait for
@@ -39,6 +45,7 @@ func newKeys(sealer *seal.Sealer, heard map[string]hearing) *keys {
 		sealer: sealer, principal: sealer.MAC(principalPurpose), limits: sealer.MAC(limitPurpose),
 		probe: "promptweir:probe:" + hash(sealer.MAC(fleetPurpose), "probe"), topics: map[string]topic{},
 		fleet: sealer.MACs(fleetPurpose), messages: sealer.For("cluster message"),
+		watched: sealer.MAC(watchPurpose), lists: sealer.Values(listPurpose),
 	}
 	k.replaced, k.replace = context.WithCancel(context.Background())
 	for name, h := range heard {

@@ -151,10 +151,7 @@ func (s *Store) publish(to string, e envelope) error {
 	if int64(len(e.payload)) > s.messages.max.Load() {
 		return errMessageTooLarge
 	}
-	e.from, e.to = s.replica, to
-	if e.kind == kindTell {
-		e.id = newMessageID()
-	}
+	s.address(&e, to)
 	keys := s.keys.Load()
 	if len(e.payload) > pieceSize {
 		n, err := s.putPieces(here.client, keys, e.id, e.payload)
@@ -163,15 +160,28 @@ func (s *Store) publish(to string, e envelope) error {
 		}
 		e.pieces, e.payload = uint32(n), nil
 	}
-	sealed := keys.messages.Seal(e.encode())
+	channel, message := keys.sealed(to, &e)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := here.client.Do(ctx, here.client.B().Publish().Channel(keys.channels(to)[0]).Message(sealed).Build()).Error()
+	err := here.client.Do(ctx, here.client.B().Publish().Channel(channel).Message(message).Build()).Error()
 	s.done(here, err)
 	if err != nil {
 		return ErrAway
 	}
 	return nil
+}
+
+// address completes an envelope to a replica, or to all.
+func (s *Store) address(e *envelope, to string) {
+	e.from, e.to = s.replica, to
+	if e.kind == kindTell {
+		e.id = newMessageID()
+	}
+}
+
+// sealed returns an envelope as it is published.
+func (k *keys) sealed(to string, e *envelope) (channel, message string) {
+	return k.channels(to)[0], k.messages.Seal(e.encode())
 }
 
 // listen hears messages until ctx ends, and then waits for those that are being served.

@@ -29,10 +29,17 @@ func (s *Store) keep(ctx context.Context) {
 		return
 	}
 	defer client.Close()
+	store := &connected{client: client}
+	if s.sharesWatch {
+		if store.beside = s.connect(ctx); store.beside == nil {
+			return
+		}
+		defer store.beside.Close()
+	}
 	pause := minAway
 	for s.awaitAnswer(ctx, client) {
 		began := time.Now()
-		s.use(client)
+		s.use(store)
 		s.probeWhileHere(ctx, client)
 		if ctx.Err() != nil {
 			return
@@ -69,6 +76,7 @@ func (s *Store) unreachable(err error) {
 	err = s.mask.Error(err)
 	before := s.state.Load()
 	s.state.Store(&State{Since: before.Since, Err: err})
+	s.answer()
 	if before.Err == nil {
 		s.logger.Warn("store away: each replica works alone", slog.Any("error", err))
 	}

@@ -1,0 +1,235 @@
+package cluster
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/valkey-io/valkey-go"
+)
+
+const (
+	// listTime bounds the sending and the receiving of a list.
+	listTime = 10 * time.Second
+	// maxList bounds a list as the store has it, compressed and sealed, in bytes.
+	maxList = 8 << 20
+	// maxPlain bounds what is made of it: more than the client of a server accepts as a list.
+	maxPlain = 80 << 20
+	// piece is how much of a list is sent or received at once, so that the store answers others in between.
+	piece = 256 << 10
+	// stagedLife is how long the store keeps a list that was not sent in full, in milliseconds.
+	stagedLife = 60_000
+	// maxMoving bounds the lists that a replica sends and receives at once.
+	maxMoving = 4
+)
+
+// ErrTooLarge means that a list is not shared, because it has more than 8 MiB.
+var ErrTooLarge = errors.New("the list is too large for the store: it has more than 8 MiB")
+
+// errListGone means that a list is not, or no longer, the one that was looked for.
+var errListGone = errors.New("the list is not in the store, or not the one that it should be")
+
+// putScript makes what was staged the list, and describes it. It returns 0 if the lease is another one, and 2 if the list is not there.
+//
+//	KEYS  the lease, the list, what was staged
+//	ARGV  the watch, its number, for how many milliseconds all is kept, the description;
+//	      the size of what was staged, or else how the present description has to begin
+//
+//nolint:gochecknoglobals // a constant
+var putScript = valkey.NewLuaScript(`
+local l = redis.call('HMGET', KEYS[1], 'holder', 'number', 'list')
+if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then
+	redis.call('DEL', KEYS[3])
+	return 0
+end
+if ARGV[5] ~= '' then
+	if redis.call('STRLEN', KEYS[3]) ~= tonumber(ARGV[5]) then return 2 end
+	redis.call('RENAME', KEYS[3], KEYS[2])
+	redis.call('PEXPIRE', KEYS[2], ARGV[3])
+elseif ARGV[6] ~= '' then
+	if string.sub(l[3] or '', 1, #ARGV[6]) ~= ARGV[6] or redis.call('EXISTS', KEYS[2]) == 0 then return 2 end
+end
+redis.call('HSET', KEYS[1], 'list', ARGV[4])
+return 1`)
+
+// Put gives all replicas a list under the number of a lease. Unchanged says that it is the one of the last call that succeeded. Held is
+// false, and the list was not put, if the lease has another number. An error means that it may have been put, or not; [ErrTooLarge]
+// that it was not. The version identifies it together with the number.
+func (w *Watch) Put(
+	ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration,
+) (version uint64, held bool, err error) {
+	list := Turn{ListNumber: number, Version: w.version, Answers: answers, TTL: ttl}
+	if unchanged && w.version > 0 {
+		if there, held, err := w.describe(ctx, list, fmt.Sprint(number, w.version)+" ", ""); there || !held || err != nil {
+			return w.version, held, err
+		}
+	}
+	w.version++
+	list.Version = w.version
+	plain, err := packed(definitions)
+	if err != nil {
+		return 0, true, err
+	}
+	wanted := w.want()
+	value := wanted.values().Seal(plain, wanted.about(number, list.Version))
+	if list.Size = len(value); list.Size > maxList {
+		return 0, true, ErrTooLarge
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	if err := w.stage(ctx, wanted, value); err != nil {
+		return 0, true, err
+	}
+	there, held, err := w.describe(ctx, list, "", strconv.Itoa(list.Size))
+	if err == nil && held && !there {
+		err = errListGone
+	}
+	return list.Version, held, err
+}
+
+// PutAlone tells all replicas, under the number of a lease, that they have to watch for themselves. Held is as for Put.
+func (w *Watch) PutAlone(ctx context.Context, number, answers uint64) (held bool, err error) {
+	w.version++
+	_, held, err = w.describe(ctx, Turn{ListNumber: number, Version: w.version, Answers: answers, Alone: true}, "", "")
+	return held, err
+}
+
+// describe has the store describe a list, and wakes the others. There is false if the list itself is not in the store.
+func (w *Watch) describe(ctx context.Context, list Turn, begin, size string) (there, held bool, err error) {
+	here := w.store.here.Load()
+	if here == nil {
+		return false, true, ErrAway
+	}
+	wanted := w.want()
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	n, err := putScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list, wanted.staged},
+		[]string{w.name, strconv.FormatUint(list.ListNumber, 10), watchLife, list.description(), size, begin}).AsInt64()
+	if err != nil {
+		return false, true, fmt.Errorf("put the list: %w", w.store.mask.Error(err))
+	}
+	if n == 1 {
+		w.wakeOthers("", here, wanted)
+	}
+	return n == 1, n != 0, nil
+}
+
+// stage sends a list to where nobody reads it.
+func (w *Watch) stage(ctx context.Context, wanted *wanted, value []byte) error {
+	here, done, err := w.store.move(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	client := here.beside
+	commands := valkey.Commands{client.B().Del().Key(wanted.staged).Build()}
+	for len(value) > 0 {
+		next := value[:min(len(value), piece)]
+		value = value[len(next):]
+		commands = append(commands,
+			client.B().Append().Key(wanted.staged).Value(valkey.BinaryString(next)).Build(),
+			client.B().Pexpire().Key(wanted.staged).Milliseconds(stagedLife).Build())
+		for _, result := range client.DoMulti(ctx, commands...) {
+			if err := result.Error(); err != nil {
+				return fmt.Errorf("send the list: %w", w.store.mask.Error(err))
+			}
+		}
+		commands = commands[:0]
+	}
+	return nil
+}
+
+// Take returns the list that a turn describes. An error means that the store cannot be asked, or has another list or none.
+func (w *Watch) Take(ctx context.Context, turn Turn) ([]jsontext.Value, error) {
+	wanted := w.want()
+	if wanted.name != turn.Lease || turn.Size > maxList {
+		return nil, errListGone
+	}
+	value, err := w.receive(ctx, wanted, turn.Size)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := wanted.values().Open(value, wanted.about(turn.ListNumber, turn.Version))
+	if err != nil {
+		return nil, errListGone
+	}
+	return unpacked(plain)
+}
+
+func (w *Watch) receive(ctx context.Context, wanted *wanted, size int) ([]byte, error) {
+	here, done, err := w.store.move(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	client, value := here.beside, make([]byte, 0, size)
+	for len(value) < size {
+		next, err := client.Do(ctx, client.B().Getrange().Key(wanted.list).Start(int64(len(value))).End(int64(min(size, len(value)+piece)-1)).Build()).ToString()
+		if err != nil {
+			return nil, fmt.Errorf("receive the list: %w", w.store.mask.Error(err))
+		}
+		if next == "" {
+			return nil, errListGone
+		}
+		value = append(value, next...)
+	}
+	return value, nil
+}
+
+// move waits until the replica may send or receive one more list. Done must be called.
+func (s *Store) move(ctx context.Context) (here *connected, done func(), err error) {
+	if here = s.here.Load(); here == nil {
+		return nil, nil, ErrAway
+	}
+	select {
+	case s.moving <- struct{}{}:
+		return here, func() { <-s.moving }, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}
+
+// packed returns definitions in compressed form.
+func packed(definitions []jsontext.Value) ([]byte, error) {
+	var b bytes.Buffer
+	compressor, err := flate.NewWriter(&b, flate.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	var size [binary.MaxVarintLen64]byte
+	for _, definition := range definitions {
+		_, _ = compressor.Write(size[:binary.PutUvarint(size[:], uint64(len(definition)))]) // into memory
+		_, _ = compressor.Write(definition)
+		if b.Len() > maxList {
+			return nil, ErrTooLarge
+		}
+	}
+	_ = compressor.Close()
+	return b.Bytes(), nil
+}
+
+// unpacked returns the definitions that were packed. They share memory.
+func unpacked(b []byte) (definitions []jsontext.Value, err error) {
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(b)), maxPlain))
+	if err != nil {
+		return nil, errListGone
+	}
+	for len(plain) > 0 {
+		size, n := binary.Uvarint(plain)
+		if n <= 0 || size > uint64(len(plain)-n) {
+			return nil, errListGone
+		}
+		definitions = append(definitions, plain[n:][:size:size])
+		plain = plain[n+int(size):]
+	}
+	return definitions, nil
+}

@@ -1,0 +1,350 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/promptweir/promptweir/gateway/seal"
+)
+
+// Replicas with the same connection to a server let one of them watch it: the one that holds a lease, whose number is greater for each
+// holder. What it lists it puts into the store, and the others take it from there.
+//
+//	attends, holds ── Put: refused unless the number is the lease's ──▶ ┌───────┐ ──▶ is woken, attends, Take
+//	      ▲                                                             │ store │
+//	      └────────────────────── is woken, attends ◀────────────────── └───────┘ ◀── Ask: list again, please
+//
+// Nothing of this is on a request's way: it has a connection of its own.
+
+const (
+	// watchTime is how long a lease lasts without being renewed. Whoever waits for it has it within that time after its holder died.
+	watchTime = 6 * time.Second
+	// watchLife is how long the store keeps what nobody renews, in milliseconds.
+	watchLife = "3600000"
+	// firstAnswer bounds how long watches wait at the start for the store's first answer.
+	firstAnswer = time.Second
+	// watchTopic is that of the messages that wake watches.
+	watchTopic = "watch"
+)
+
+// watches are those of this replica. The zero value is ready.
+type watches struct {
+	count atomic.Uint64 // of all, for their names
+
+	mu     sync.Mutex // guards byName
+	byName map[string]map[*Watch]struct{}
+}
+
+// Watch is the part that one connection of this replica to a server takes in watching that server. Make it with [Store.Join]. Its methods are
+// safe for concurrent use, but for Put, of which there must be one call at a time.
+type Watch struct {
+	store *Store
+	// connection is the hash of what the connection is made of.
+	connection [sha256.Size]byte
+	// name is this watch's among those of all replicas.
+	name  string
+	woken chan struct{}
+	// held is set while the lease may be this watch's.
+	held atomic.Bool
+	// version counts the lists that were put.
+	version uint64
+
+	mu     sync.Mutex // guards what follows
+	wanted *wanted
+	// seen is the greatest number of the lease that is known: a store whose number is smaller has forgotten something.
+	seen uint64
+}
+
+// wanted is what is watched, as the store knows it by the present keys.
+type wanted struct {
+	keys *keys
+	// name is a keyed hash of the connection. The keys lease, list and staged contain it.
+	name, lease, list, staged string
+}
+
+// Turn is what the store says to a watch that attends.
+type Turn struct {
+	// Lease names the lease. It changes with the cursor keys; what has another name cannot be compared.
+	Lease string
+	// Held says that the watch holds the lease, and Number which one it is. Left is how long it lasts, since the watch began to attend.
+	Held   bool
+	Number uint64
+	Left   time.Duration
+	// Asked grows whenever a watch asks for a list: a list that answers it was requested after that.
+	Asked uint64
+	// ListNumber and Version identify what was put last, both 0 for nothing: the holder's number, and a version that grows while it holds.
+	ListNumber, Version uint64
+	// Answers is the Asked that the holder knew when it began to list.
+	Answers uint64
+	// TTL is for how long the list is good although nobody would report a change; 0 where that is unknown.
+	TTL time.Duration
+	// Alone says that the holder has no list to share, so that each replica has to watch for itself.
+	Alone bool
+	// Size is that of the sealed list, in bytes.
+	Size int
+}
+
+// Join takes part in watching the server at the other end of a connection, with those watches of all replicas whose connection is made of
+// the same. [Watch.Leave] must be called in the end.
+func (s *Store) Join(connection []byte) *Watch {
+	w := &Watch{
+		store: s, connection: sha256.Sum256(connection), woken: make(chan struct{}, 1),
+		name: s.replica + "." + strconv.FormatUint(s.watches.count.Add(1), 36),
+	}
+	w.want()
+	return w
+}
+
+// Woken has a mark when it is worth to attend at once.
+func (w *Watch) Woken() <-chan struct{} { return w.woken }
+
+// want returns what is watched, by the present keys.
+func (w *Watch) want() *wanted {
+	keys := w.store.keys.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wanted != nil && w.wanted.keys == keys {
+		return w.wanted
+	}
+	name := hash(keys.watched, string(w.connection[:]))
+	next := &wanted{keys: keys, name: name, lease: "promptweir:{" + name + "}:watch"}
+	next.list, next.staged = next.lease+":list", next.lease+":staged:"+w.name
+	w.store.watches.move(w, w.wanted, next)
+	w.wanted, w.seen = next, 0
+	return next
+}
+
+// move makes a watch one that is woken by another name; from and to may be nil.
+func (all *watches) move(w *Watch, from, to *wanted) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if from != nil {
+		delete(all.byName[from.name], w)
+		if len(all.byName[from.name]) == 0 {
+			delete(all.byName, from.name)
+		}
+	}
+	if to == nil {
+		return
+	}
+	if all.byName == nil {
+		all.byName = map[string]map[*Watch]struct{}{}
+	}
+	if all.byName[to.name] == nil {
+		all.byName[to.name] = map[*Watch]struct{}{}
+	}
+	all.byName[to.name][w] = struct{}{}
+}
+
+// wake wakes the watches of a name, but for one, which may be nil.
+func (all *watches) wake(name string, but *Watch) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for w := range all.byName[name] {
+		if w == but {
+			continue
+		}
+		select {
+		case w.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wakeOthers wakes the other watches of the same, at a replica or, if it is empty, at all. That is not sure to arrive: who waits attends
+// from time to time.
+func (w *Watch) wakeOthers(replica string, here *connected, wanted *wanted) {
+	s := w.store
+	if replica == "" || replica == s.replica {
+		s.watches.wake(wanted.name, w)
+	}
+	if replica == s.replica {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+	defer cancel()
+	told := envelope{kind: kindTell, topic: watchTopic, payload: []byte(wanted.name)}
+	s.address(&told, replica)
+	channel, message := wanted.keys.sealed(replica, &told)
+	_ = here.beside.Do(ctx, here.beside.B().Publish().Channel(channel).Message(message).Build()).Error() // see above
+}
+
+// attendScript renews the lease, or takes it if nobody holds it. The time is the store's clock, in microseconds.
+//
+//	KEYS  the lease, the list
+//	ARGV  the watch, the time of a lease, the greatest number known, for how many milliseconds all is kept
+//
+// A number is never smaller than the clock, so that it grows even if the store was emptied. If the store has a smaller one than is
+// known, it has lost something, and the lease is nobody's. A clock that was set back does not make a lease longer.
+//
+//nolint:gochecknoglobals // a constant
+var attendScript = valkey.NewLuaScript(`
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local l = redis.call('HMGET', KEYS[1], 'holder', 'until', 'number', 'asked', 'list')
+local time, seen, number, left = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(l[3] or 0), tonumber(l[2] or 0) - now
+local held = 0
+if l[1] == ARGV[1] and number >= seen then
+	held = 1
+elseif left <= 0 or number < seen then
+	held = 1
+	number = math.max(number, seen, now) + 1
+elseif left > time then
+	left = time
+	redis.call('HSET', KEYS[1], 'until', string.format('%.0f', now + time))
+end
+if held == 1 then
+	left = time
+	redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', now + time), 'number', string.format('%.0f', number))
+	redis.call('PEXPIRE', KEYS[1], ARGV[4])
+	redis.call('PEXPIRE', KEYS[2], ARGV[4])
+end
+return {tostring(held), string.format('%.0f', number), string.format('%.0f', left), l[4] or '0', l[5] or ''}`)
+
+// Attend renews the lease, or takes it if nobody holds it, and returns how things are. To be called again before what is left of the
+// lease is over: by the holder to keep it, by the others to take it if the holder did not. An error means that the store cannot be asked,
+// or ctx has ended.
+func (w *Watch) Attend(ctx context.Context) (Turn, error) {
+	s := w.store
+	s.awaitFirst(ctx)
+	here := s.here.Load()
+	if here == nil {
+		return Turn{}, ErrAway
+	}
+	wanted := w.want()
+	w.mu.Lock()
+	seen := w.seen
+	w.mu.Unlock()
+	w.held.Store(true) // it may be, also without an answer
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	answer, err := attendScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list},
+		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife}).AsStrSlice()
+	if err != nil {
+		return Turn{}, fmt.Errorf("attend the lease: %w", s.mask.Error(err))
+	}
+	turn, err := readTurn(answer)
+	if err != nil {
+		return Turn{}, err
+	}
+	turn.Lease = wanted.name
+	w.held.Store(turn.Held)
+	w.mu.Lock()
+	if w.wanted == wanted {
+		w.seen = max(w.seen, turn.Number)
+	}
+	w.mu.Unlock()
+	return turn, nil
+}
+
+var errNoTurn = errors.New("the lease in the store is not one of this version")
+
+func readTurn(answer []string) (turn Turn, err error) {
+	if len(answer) != 5 {
+		return turn, errNoTurn
+	}
+	var left, ttl, alone int64
+	_, err = fmt.Sscan(strings.Join(answer[1:4], " "), &turn.Number, &left, &turn.Asked)
+	if err == nil && answer[4] != "" {
+		_, err = fmt.Sscan(answer[4], &turn.ListNumber, &turn.Version, &turn.Answers, &ttl, &turn.Size, &alone)
+	}
+	if err != nil {
+		return turn, errNoTurn
+	}
+	turn.Held, turn.Left = answer[0] == "1", time.Duration(left)*time.Microsecond
+	turn.TTL, turn.Alone = time.Duration(ttl)*time.Millisecond, alone == 1
+	return turn, nil
+}
+
+// description returns what the store has of a list beside the list itself, as readTurn reads it.
+func (t *Turn) description() string {
+	alone := 0
+	if t.Alone {
+		alone = 1
+	}
+	return fmt.Sprint(t.ListNumber, t.Version, t.Answers, t.TTL.Milliseconds(), t.Size, alone)
+}
+
+// askScript counts one question for a list in KEYS[1], which is kept for the milliseconds in ARGV[1]. It returns the count, which is never
+// smaller than the clock, and who holds the lease.
+//
+//nolint:gochecknoglobals // a constant
+var askScript = valkey.NewLuaScript(`
+local t = redis.call('TIME')
+local asked = string.format('%.0f', math.max(tonumber(redis.call('HGET', KEYS[1], 'asked') or 0), t[1] * 1000000 + t[2]) + 1)
+redis.call('HSET', KEYS[1], 'asked', asked)
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return {asked, redis.call('HGET', KEYS[1], 'holder') or ''}`)
+
+// Ask has the holder list again. The list that answers has an Answers of at least the number that is returned, unless the store forgets:
+// then its Asked is smaller.
+func (w *Watch) Ask(ctx context.Context) (asked uint64, err error) {
+	here := w.store.here.Load()
+	if here == nil {
+		return 0, ErrAway
+	}
+	wanted := w.want()
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	answer, err := askScript.Exec(ctx, here.beside, []string{wanted.lease}, []string{watchLife}).AsStrSlice()
+	if err != nil {
+		return 0, fmt.Errorf("ask the holder of the lease: %w", w.store.mask.Error(err))
+	}
+	if len(answer) == 2 {
+		asked, err = strconv.ParseUint(answer[0], 10, 64)
+	}
+	if err != nil || asked == 0 {
+		return 0, errNoTurn
+	}
+	if holder, _, _ := strings.Cut(answer[1], "."); holder != "" {
+		w.wakeOthers(holder, here, wanted)
+	}
+	return asked, nil
+}
+
+// releaseScript ends the lease in KEYS[1] if the watch in ARGV[1] holds it.
+//
+//nolint:gochecknoglobals // a constant
+var releaseScript = valkey.NewLuaScript(`
+if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'holder', '', 'until', '0')
+return 1`)
+
+// Release ends the lease if this watch holds it, so that another one takes it at once. It waits for that for a moment at most.
+func (w *Watch) Release() {
+	here := w.store.here.Load()
+	if here == nil || !w.held.Swap(false) {
+		return
+	}
+	wanted := w.want()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	defer cancel()
+	if n, err := releaseScript.Exec(ctx, here.beside, []string{wanted.lease}, []string{w.name}).AsInt64(); err == nil && n == 1 {
+		w.wakeOthers("", here, wanted)
+	}
+}
+
+// Leave ends the part that the watch takes. Nothing may be called after it.
+func (w *Watch) Leave() {
+	w.Release()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.store.watches.move(w, w.wanted, nil)
+}
+
+// about is what a list is bound to: where it lies, what it is, who put it.
+func (w *wanted) about(number, version uint64) []byte {
+	return fmt.Appendf(nil, "%s\nlist of a server\n%d.%d", w.list, number, version)
+}
+
+// values seals and opens lists.
+func (w *wanted) values() *seal.Values { return w.keys.lists }

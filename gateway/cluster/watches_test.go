@@ -1,0 +1,323 @@
+//go:build store
+
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/cluster"
+	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
+	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// watching returns a replica that shares watches, once the store is here.
+func watching(t *testing.T, store *clustertest.Store, key byte) *cluster.Store {
+	t.Helper()
+	s := start(t, &config.Cluster{Store: at(store), SharedWatch: true}, [32]byte{key}, discard)
+	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+	return s
+}
+
+func join(t *testing.T, s *cluster.Store, connection string) *cluster.Watch {
+	t.Helper()
+	w := s.Join([]byte(connection))
+	t.Cleanup(w.Leave)
+	return w
+}
+
+// attend attends a lease, which must be held, or not.
+func attend(t *testing.T, w *cluster.Watch, held bool) cluster.Turn {
+	t.Helper()
+	turn, err := w.Attend(t.Context())
+	for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); { // on a busy machine
+		turn, err = w.Attend(t.Context())
+	}
+	if err != nil || turn.Held != held || turn.Number == 0 || turn.Left <= 0 || turn.Left > 6*time.Second {
+		t.Errorf("turn %+v, %v, want held: %t", turn, err, held)
+	}
+	return turn
+}
+
+// put puts a list, which must be accepted or refused.
+func put(t *testing.T, w *cluster.Watch, number uint64, accepted bool, definitions ...string) {
+	t.Helper()
+	if _, held, err := w.Put(t.Context(), number, values(definitions), false, 0, time.Minute); err != nil || held != accepted {
+		t.Errorf("put under %d: %t, %v, want %t", number, held, err, accepted)
+	}
+}
+
+func values(texts []string) (values []jsontext.Value) {
+	for _, text := range texts {
+		values = append(values, jsontext.Value(text))
+	}
+	return values
+}
+
+// wantList waits until a watch finds a list in the store.
+func wantList(t *testing.T, w *cluster.Watch, want ...string) {
+	t.Helper()
+	turn := attend(t, w, false)
+	got, err := w.Take(t.Context(), turn)
+	if err != nil || !slices.EqualFunc(values(want), got, func(a, b jsontext.Value) bool { return bytes.Equal(a, b) }) {
+		t.Errorf("the list of %+v: %d definitions, %v, want %.200q", turn, len(got), err, want)
+	}
+}
+
+func TestWatch_IsHeldByOneReplicaAtATime(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	first := attend(t, a, true)
+	if second := attend(t, b, false); second.Number != first.Number || second.Lease != first.Lease || second.Version != 0 {
+		t.Errorf("the other one's turn %+v, the holder's %+v", second, first)
+	}
+	if again := attend(t, a, true); again.Number != first.Number {
+		t.Errorf("number %d after it was renewed, want %d", again.Number, first.Number)
+	}
+	a.Release()
+	select {
+	case <-b.Woken():
+	case <-time.After(5 * time.Second):
+		t.Error("nobody is woken by the end of a lease")
+	}
+	if next := attend(t, b, true); next.Number <= first.Number {
+		t.Errorf("number %d after %d, want a greater one", next.Number, first.Number)
+	}
+	attend(t, a, false)
+}
+
+// The other replicas get nothing of a replica that has died, but have its lease within its time.
+func TestWatch_IsTakenFromAHolderThatDied(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	first := attend(t, a, true)
+	put(t, a, first.Number, true, "1")
+	began := time.Now()
+	turn := attend(t, b, false)
+	for deadline := began.Add(20 * time.Second); !turn.Held && time.Now().Before(deadline); {
+		time.Sleep(turn.Left)
+		var err error
+		if turn, err = b.Attend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); !turn.Held || took > 8*time.Second {
+		t.Errorf("the lease is held: %t, after %v", turn.Held, took)
+	}
+	put(t, b, turn.Number, true, "2")
+	put(t, a, first.Number, false, "1") // it had only been stopped
+	put(t, a, turn.Number, false, "1")
+	if _, held, err := a.Put(t.Context(), first.Number, values([]string{"1"}), true, 0, 0); held || err != nil {
+		t.Errorf("an unchanged list of an earlier number: %t, %v", held, err)
+	}
+	if held, err := a.PutAlone(t.Context(), first.Number, 0); held || err != nil {
+		t.Errorf("the end of sharing under an earlier number: %t, %v", held, err)
+	}
+	wantList(t, a, "2")
+}
+
+func TestWatch_SharesListsOfTheSameConnectionOnly(t *testing.T) {
+	store := clustertest.Start(t)
+	one, two, stranger := watching(t, store, 1), watching(t, store, 1), watching(t, store, 2)
+	holder, same := join(t, one, "server"), join(t, two, "server")
+	alongside := join(t, one, "server") // another name at the same replica
+	put(t, holder, attend(t, holder, true).Number, true, `{"name":"a"}`, `{"name":"b"}`, "", "no JSON")
+	for _, w := range []*cluster.Watch{same, alongside} {
+		select {
+		case <-w.Woken():
+		case <-time.After(5 * time.Second):
+			t.Error("nobody is woken by a list")
+		}
+		wantList(t, w, `{"name":"a"}`, `{"name":"b"}`, "", "no JSON")
+	}
+	for _, w := range []*cluster.Watch{join(t, two, "server with another header"), join(t, stranger, "server")} {
+		if turn := attend(t, w, true); turn.Version != 0 {
+			t.Errorf("a list that is not its own: %+v", turn)
+		}
+	}
+	// What is in the store shows nothing.
+	for _, hidden := range []string{"server", "name"} {
+		for _, key := range keys(store) {
+			if strings.Contains(key, hidden) || strings.Contains(store.Command("DUMP", key), `"a"`) {
+				t.Errorf("%s shows what it is about", key)
+			}
+		}
+	}
+}
+
+func keys(store *clustertest.Store) (keys []string) {
+	for word := range strings.FieldsSeq(store.Command("KEYS", "promptweir:*")) {
+		if strings.HasPrefix(word, "promptweir:") {
+			keys = append(keys, word)
+		}
+	}
+	return keys
+}
+
+func TestWatch_TakesNoListThatSomebodyElsePutThere(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	number := attend(t, a, true).Number
+	put(t, a, number, true, "old")
+	list := keys(store)[slices.IndexFunc(keys(store), func(key string) bool { return strings.HasSuffix(key, ":list") })]
+	if answer := store.Command("COPY", list, "kept"); answer != ":1\r\n" {
+		t.Fatal(answer)
+	}
+	put(t, a, number, true, "new")
+	wantList(t, b, "new")
+	store.Command("COPY", "kept", list, "REPLACE")
+	turn := attend(t, b, false)
+	if got, err := b.Take(t.Context(), turn); err == nil {
+		t.Errorf("an earlier list in the place of a later one is taken: %s", got)
+	}
+	store.Command("DEL", list)
+	if got, err := b.Take(t.Context(), turn); err == nil {
+		t.Errorf("a list that is gone is taken: %s", got)
+	}
+	// That it is unchanged does not keep the holder from putting it again.
+	if _, held, err := a.Put(t.Context(), number, values([]string{"new"}), true, 0, 0); !held || err != nil {
+		t.Errorf("put again: %t, %v", held, err)
+	}
+	wantList(t, b, "new")
+}
+
+func TestWatch_NumbersGrowThoughTheStoreIsEmptied(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	first := attend(t, a, true)
+	put(t, a, first.Number, true, "1")
+	store.Command("FLUSHALL")
+	put(t, a, first.Number, false, "1")
+	second := attend(t, b, true)
+	put(t, a, first.Number, false, "1")
+	put(t, b, second.Number, true, "2")
+	wantList(t, a, "2")
+	// A store that has taken the place of another may be behind it.
+	for _, key := range keys(store) {
+		if strings.HasSuffix(key, ":watch") {
+			store.Command("HSET", key, "number", "7")
+		}
+	}
+	third := attend(t, a, true)
+	put(t, b, second.Number, false, "2")
+	attend(t, b, false)
+	if first.Number >= second.Number || second.Number >= third.Number {
+		t.Errorf("numbers %d, %d, %d do not grow", first.Number, second.Number, third.Number)
+	}
+}
+
+func TestWatch_AnswersQuestions(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	number := attend(t, a, true).Number
+	put(t, a, number, true, "1")
+	asked, err := b.Ask(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-a.Woken():
+	case <-time.After(5 * time.Second):
+		t.Error("the holder is not woken by a question")
+	}
+	turn := attend(t, a, true)
+	if turn.Asked != asked || turn.Answers >= asked {
+		t.Errorf("turn %+v, want the question %d without an answer", turn, asked)
+	}
+	if _, held, err := a.Put(t.Context(), number, values([]string{"1"}), true, turn.Asked, 0); err != nil || !held {
+		t.Fatal(held, err)
+	}
+	if answered := attend(t, b, false); answered.Answers < asked || answered.Version != turn.Version || answered.TTL != 0 {
+		t.Errorf("turn %+v, want the same list of version %d, which answers %d", answered, turn.Version, asked)
+	}
+	if held, err := a.PutAlone(t.Context(), number, turn.Asked); err != nil || !held {
+		t.Fatal(held, err)
+	}
+	if turn := attend(t, b, false); !turn.Alone {
+		t.Errorf("turn %+v, want each replica to be alone", turn)
+	}
+}
+
+func TestWatch_SendsLargeListsInPieces(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	number := attend(t, a, true).Number
+	random := func(size int) string {
+		noise := make([]byte, size)
+		source := rand.NewChaCha8([32]byte{})
+		_, _ = source.Read(noise) // never fails
+		return string(noise)
+	}
+	put(t, a, number, true, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
+	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
+	_, _, err := a.Put(t.Context(), number, values([]string{random(9 << 20)}), false, 0, 0)
+	if !errors.Is(err, cluster.ErrTooLarge) {
+		t.Errorf("a list that is too large: %v", err)
+	}
+	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
+	var many []string
+	for i := range 20_000 {
+		many = append(many, fmt.Sprintf(`{"name":"prompt_%d"}`, i))
+	}
+	put(t, a, number, true, many...)
+	wantList(t, b, many...)
+	if left := slices.DeleteFunc(keys(store), func(key string) bool { return !strings.Contains(key, "staged") }); len(left) > 0 {
+		t.Errorf("%s is left", left)
+	}
+}
+
+// Nothing waits for long, and nothing is said to be held, while the store hangs. A request does not wait for a watch at all.
+func TestWatch_WaitsForNoStoreThatHangs(t *testing.T) {
+	store := clustertest.Start(t)
+	s := watching(t, store, 1)
+	w := join(t, s, "server")
+	number := attend(t, w, true).Number
+	store.Pause()
+	began := time.Now()
+	if turn, err := w.Attend(context.Background()); err == nil {
+		t.Errorf("the lease is renewed by a store that hangs: %+v", turn)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	began = time.Now()
+	if _, held, err := w.Put(context.Background(), number, values([]string{"1"}), false, 0, 0); err == nil && held {
+		t.Error("a list is put into a store that hangs")
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	store.Resume()
+	upstreamtest.Eventually(t, "the store is here again", func() bool { return s.State().Here })
+	put(t, w, attend(t, w, true).Number, true, "1")
+}
+
+func TestWatch_FollowsTheCursorKeys(t *testing.T) {
+	store := clustertest.Start(t)
+	s := watching(t, store, 1)
+	w := join(t, s, "server")
+	before := attend(t, w, true)
+	sealer, err := seal.New([][32]byte{{2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetKeys(sealer)
+	put(t, w, before.Number, false, "1")
+	after := attend(t, w, true)
+	if after.Lease == before.Lease || after.Number <= before.Number {
+		t.Errorf("turn %+v after %+v, want another lease", after, before)
+	}
+	put(t, w, after.Number, true, "1")
+	wantList(t, join(t, watching(t, store, 2), "server"), "1")
+}
