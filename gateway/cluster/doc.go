@@ -19,7 +19,8 @@
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it;
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
 //   - A message to another replica is bounded, and arrives at most once. Whoever asks one that is gone knows within 50 ms.
-//   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most.
+//   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most, one that the store was away for
+//     within five seconds of its return.
 //
 // # Why valkey-go
 //

@@ -13,8 +13,10 @@ import (
 const (
 	// renewInterval is how often leases are renewed: thrice before they end.
 	renewInterval = leaseTime / 3
-	// maxBatch bounds the leases that are renewed at once.
+	// maxBatch bounds the leases that are renewed at once, or given back.
 	maxBatch = 256
+	// maxOwed bounds the leases that wait for the store to be given back. Further ones end by themselves.
+	maxOwed = 10_000
 )
 
 // lease is the places of one request, by the keys of the limits.
@@ -28,8 +30,10 @@ type lease struct {
 type leases struct {
 	count atomic.Uint64 // of all, for their names
 
-	mu   sync.Mutex // guards held
+	mu   sync.Mutex // guards what follows
 	held map[*lease]struct{}
+	// owed are those that have ended here, and may be in the store still: it was away, or late.
+	owed []*lease
 }
 
 // name returns that of a new lease.
@@ -52,6 +56,27 @@ func (l *leases) remove(one *lease) {
 	delete(l.held, one)
 }
 
+// owe has a lease given back later.
+func (l *leases) owe(one *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.owed) < maxOwed {
+		l.owed = append(l.owed, one)
+	}
+}
+
+// takeOwed returns some leases that are to be given back; none if there are no more.
+func (l *leases) takeOwed() []*lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.owed), maxBatch)
+	some := l.owed[:n:n]
+	if l.owed = l.owed[n:]; len(l.owed) == 0 {
+		l.owed = nil
+	}
+	return some
+}
+
 // due returns the leases that have to be renewed.
 func (l *leases) due(now time.Time) (due []*lease) {
 	l.mu.Lock()
@@ -65,21 +90,58 @@ func (l *leases) due(now time.Time) (due []*lease) {
 }
 
 // release gives a lease back. It waits until that is done, so that the client's next request, at whichever replica, finds the place
-// free; where that fails, the lease ends by itself.
+// free; where that fails, the lease is given back later.
 func (s *Store) release(one *lease) {
 	s.leases.remove(one)
 	here := s.here.Load()
 	if here == nil {
+		s.leases.owe(one)
 		return
-	}
-	commands := make(valkey.Commands, 0, len(one.places))
-	for _, places := range one.places {
-		commands = append(commands, here.client.B().Zrem().Key(places).Member(one.name).Build())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for _, result := range here.client.DoMulti(ctx, commands...) {
-		s.done(here, result.Error())
+	err := giveBack(ctx, here.client, one)
+	s.done(here, err)
+	if err != nil {
+		s.leases.owe(one)
+	}
+}
+
+func giveBack(ctx context.Context, client valkey.Client, all ...*lease) error {
+	commands := make(valkey.Commands, 0, len(all))
+	for _, one := range all {
+		for _, places := range one.places {
+			commands = append(commands, client.B().Zrem().Key(places).Member(one.name).Build())
+		}
+	}
+	for _, result := range client.DoMulti(ctx, commands...) {
+		if err := result.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBackOwed gives back the leases that could not be given back when they ended.
+func (s *Store) giveBackOwed(ctx context.Context) {
+	for here := s.here.Load(); here != nil; here = s.here.Load() {
+		some := s.leases.takeOwed()
+		if len(some) == 0 {
+			return
+		}
+		bound, cancel := context.WithTimeout(ctx, answerPatience)
+		err := giveBack(bound, here.client, some...)
+		cancel()
+		if err == nil {
+			continue
+		}
+		for _, one := range some {
+			s.leases.owe(one)
+		}
+		if ctx.Err() == nil {
+			s.fail(here, err)
+		}
+		return
 	}
 }
 
@@ -95,17 +157,22 @@ for _, key in ipairs(KEYS) do
 end
 return 0`)
 
-// renewLeases renews the leases of long requests until ctx ends.
+// renewLeases renews the leases of long requests, and gives back those that are owed, until ctx ends.
 func (s *Store) renewLeases(ctx context.Context) {
 	ticker := time.NewTicker(renewInterval)
 	defer ticker.Stop()
 	for {
+		s.mu.Lock()
+		used := s.used
+		s.mu.Unlock()
 		select {
 		case now := <-ticker.C:
 			s.renew(ctx, s.leases.due(now))
+		case <-used: // the store is here again
 		case <-ctx.Done():
 			return
 		}
+		s.giveBackOwed(ctx)
 	}
 }
 

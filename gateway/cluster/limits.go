@@ -84,6 +84,9 @@ func (s *Store) Take(principal string, limits []*config.Limit) (release func(), 
 	s.done(here, err)
 	switch {
 	case err != nil:
+		if len(lease.places) > 0 {
+			s.leases.owe(lease) // the store may have taken it, late
+		}
 		return nil, 0, ErrAway
 	case n > 0:
 		return nil, time.Duration(n) * time.Microsecond, nil

@@ -213,6 +213,37 @@ func TestLeases_EndWithTheirReplica(t *testing.T) {
 	take(t, living, "bob", false, one)
 }
 
+// What ends while the store is away, or is taken by an operation that was given up, does not keep its place for the time of a lease.
+func TestLeases_AreGivenBackLater(t *testing.T) {
+	t.Parallel() // it waits for five seconds
+	store := clustertest.Start(t)
+	s, one := replica(t, at(store)), &config.Limit{Concurrency: 1, Block: "gateway"}
+	want := func(who string) {
+		t.Helper()
+		began := time.Now()
+		upstreamtest.Eventually(t, "the place is free", func() bool {
+			release, wait, err := s.Take(who, []*config.Limit{one})
+			if err == nil && wait == 0 {
+				release()
+				return true
+			}
+			return false
+		})
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the place of %s was free after %v, want 5 s", who, took)
+		}
+	}
+	release, _ := take(t, s, "ann", true, one)
+	store.Pause()
+	if _, _, err := s.Take("bob", []*config.Limit{one}); !errors.Is(err, cluster.ErrAway) { // the store carries it out later
+		t.Errorf("%v, want %v", err, cluster.ErrAway)
+	}
+	release()
+	store.Resume()
+	want("bob")
+	want("ann")
+}
+
 func TestTake_ShowsTheStoreNothingInClear(t *testing.T) {
 	store := clustertest.Start(t)
 	s := replica(t, at(store))
