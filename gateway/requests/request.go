@@ -86,12 +86,17 @@ func HolderOf(principal *policy.Principal, client Client) string {
 var free = sync.Pool{New: func() any { return new(Request) }} //nolint:gochecknoglobals // a pool is shared by nature
 
 // Release lets a request that has been answered be used again, if it is a list: nothing else can refer to that any more,
-// while an upstream may still refer to a get. The caller must not use it afterwards.
-func (r *Request) Release() {
-	if r.Message.Method == wire.PromptsList && r.Relay == nil {
-		*r = Request{}
-		free.Put(r)
+// while an upstream may still refer to a get. It reports whether it is one, so that nothing refers to its message either. The caller
+// must not use the request afterwards.
+func (r *Request) Release() bool {
+	if r.Message.Method != wire.PromptsList || r.Relay != nil {
+		return false
 	}
+	clear(r.Params) // or they would keep the message
+	clear(r.Meta)
+	*r = Request{Params: r.Params[:0], Meta: r.Meta[:0]}
+	free.Put(r)
+	return true
 }
 
 // Read reads one message. Even with an error the request has the message's id, if that much could be read.
@@ -103,8 +108,8 @@ func Read(raw []byte) (*Request, *wire.Error) {
 		return r, AsWireError(err)
 	}
 	if message.Params != nil {
-		r.Params = withoutNulls(wire.Members(message.Params))
-		r.Meta = r.Params.Object("_meta")
+		r.Params = withoutNulls(wire.MembersInto(r.Params, message.Params))
+		r.Meta = wire.MembersInto(r.Meta, r.Params.Get("_meta"))
 	}
 	return r, nil
 }

@@ -39,6 +39,9 @@ type exchange struct {
 	request, body *memory.Hold
 	// audited is set once a refused credential has been recorded, so that its request is not recorded too.
 	audited bool
+	// buffer is the memory of a small body. Over is set once nothing refers to the exchange or its body any more.
+	buffer []byte
+	over   bool
 }
 
 // serve serves Streamable HTTP.
@@ -98,7 +101,7 @@ func (x *exchange) servePost() {
 	begun.end()
 	in.request.Audited = x.audited
 	x.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
-	in.request.Release()
+	x.over = in.request.Release()
 }
 
 // receive reads the body of a POST, or answers why it cannot be read.
@@ -135,7 +138,10 @@ func (x *exchange) readBody() ([]byte, error) {
 	if x.r.ContentLength < 0 || x.r.ContentLength > maxPrealloc {
 		return x.readLargeBody()
 	}
-	body := make([]byte, x.r.ContentLength)
+	if x.r.ContentLength > int64(cap(x.buffer)) {
+		x.buffer = make([]byte, x.r.ContentLength)
+	}
+	body := x.buffer[:x.r.ContentLength]
 	_, err := io.ReadFull(x.r.Body, body)
 	return body, err
 }

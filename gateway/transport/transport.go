@@ -152,7 +152,8 @@ func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 
 // exchange begins to serve a request whose header has arrived, or refuses one that fails the origin check or has waited for too long.
 func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
-	x = &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
+	x, _ = exchanges.Get().(*exchange)
+	*x = exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current(), buffer: x.buffer}
 	if err := x.snapshot.Origins.Request(r); err != nil {
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false
@@ -190,11 +191,23 @@ func (x *exchange) holdRequest() (ok bool) {
 	return ok
 }
 
-// release gives back what the exchange holds. A stream that is to stay open calls it before: its bound is another one.
+// exchanges are those that are over, of lists. With their bodies, allocating them takes 5 % of what the gateway itself does for a short
+// list.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// maxKeptBody bounds the memory of a body that is kept for a later one, in bytes.
+const maxKeptBody = 4 << 10
+
+// release gives back what the exchange holds, and the exchange itself if it is over. A stream that is to stay open calls it before: its
+// bound is another one.
 func (x *exchange) release() {
 	for _, hold := range []*memory.Hold{x.request, x.body} {
 		if hold != nil {
 			hold.Release()
 		}
+	}
+	if x.over && cap(x.buffer) <= maxKeptBody {
+		*x = exchange{buffer: x.buffer}
+		exchanges.Put(x)
 	}
 }

@@ -31,15 +31,18 @@ func (m Member) Of(value jsontext.Value) Member {
 }
 
 // ParseObject reads raw as one JSON object, strictly. It checks every level, but splits only the first into members.
-func ParseObject(raw []byte) (Object, error) { return parseObject(&scanner{raw: raw}) }
+func ParseObject(raw []byte) (Object, error) { return parseObject(Object{}, &scanner{raw: raw}) }
 
 // Members splits a JSON object that is part of a value read by [Parse] or [ParseObject], and so has been checked. It returns
 // nil for any other kind of value.
-func Members(part jsontext.Value) Object {
+func Members(part jsontext.Value) Object { return MembersInto(Object{}, part) }
+
+// MembersInto is [Members] into the memory of an object that is not used any more.
+func MembersInto(unused Object, part jsontext.Value) Object {
 	if part.Kind() != '{' {
 		return nil
 	}
-	object, err := parseObject(&scanner{raw: part, trusted: true})
+	object, err := parseObject(unused[:0], &scanner{raw: part, trusted: true})
 	if err != nil {
 		return nil
 	}
@@ -77,8 +80,8 @@ func KindOf(part jsontext.Value, name string) jsontext.Kind {
 // usualMembers is the initial capacity of an object: most have no more members.
 const usualMembers = 4
 
-func parseObject(s *scanner) (Object, error) {
-	object := Object{}
+// parseObject appends the members to an empty object.
+func parseObject(object Object, s *scanner) (Object, error) {
 	err := s.members(func(name, quoted, value []byte) {
 		if cap(object) == 0 {
 			object = make(Object, 0, usualMembers)

@@ -15,7 +15,7 @@ func ParseList(raw []byte, member string) (Message, error) {
 	if err == nil {
 		return message, nil
 	}
-	envelope, lax := parseObject(&scanner{raw: raw, trusted: true})
+	envelope, lax := parseObject(Object{}, &scanner{raw: raw, trusted: true})
 	if lax != nil {
 		return Message{}, err
 	}
