@@ -5,7 +5,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway"
@@ -48,6 +51,30 @@ func TestListen_ServesThroughAnOpenGate(t *testing.T) {
 	c := serve(t, func(l net.Listener) net.Listener { return g.Listen(l, gateway.AddressHolder) })
 	for range 3 {
 		c.Call("prompts/list", "{}").Want(t, http.StatusOK)
+	}
+}
+
+// endless is a listener on which another connection has always arrived already.
+type endless struct{ net.Listener }
+
+func (endless) Accept() (net.Conn, error) { return nil, nil } //nolint:nilnil // nobody looks at it
+
+func TestListen_AcceptsWhenTheConnectionBeforeHadItsTurn(t *testing.T) {
+	const connections = 100
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	l := gate.New(slog.New(slog.DiscardHandler)).Listen(endless{}, gateway.AddressHolder)
+	var served sync.WaitGroup
+	defer served.Wait()
+	var turns atomic.Int32
+	for range connections {
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		served.Go(func() { turns.Add(1) })
+	}
+	if n := turns.Load(); n < connections/2 {
+		t.Errorf("%d of %d connections had a turn while others were accepted", n, connections)
 	}
 }
 
