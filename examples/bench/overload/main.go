@@ -28,7 +28,7 @@ type settings struct {
 	bin, against, core string
 	length             time.Duration
 	multiples          []float64
-	only               string
+	only, operate      string
 }
 
 func main() {
@@ -38,6 +38,7 @@ func main() {
 	flag.StringVar(&s.core, "core", "0", "the `core` on which the gateway runs; needs taskset. Start overload itself on others")
 	flag.DurationVar(&s.length, "length", 8*time.Second, "how long each load lasts")
 	flag.StringVar(&s.only, "only", "", "whose `capacity`: gateway or server")
+	flag.StringVar(&s.operate, "operate", "", "be the operator who looks at the admin listener at this `URL`; for overload itself")
 	flag.Func("multiples", "the `multiples` of the capacity to offer, with commas between them", func(list string) (err error) {
 		s.multiples, err = numbers(list)
 		return err
@@ -45,7 +46,11 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, s); err != nil {
+	work := run
+	if s.operate != "" {
+		work = func(ctx context.Context, s settings) error { return operate(ctx, s.operate) }
+	}
+	if err := work(ctx, s); err != nil {
 		slog.Error("overload", slog.Any("error", err))
 		os.Exit(1) //nolint:gocritic // the deferred call releases only what ends with the process
 	}
@@ -130,7 +135,7 @@ func row(build string, multiple, rate float64, s sample) string {
 	share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(s.Sent, 1))) }
 	return fmt.Sprintf("| %s | %.1f | %.0f | %.0f | %s | %s | %s | %s | %s | %d | %d | %s |",
 		build, multiple, rate, s.Goodput(), share(s.Refused), share(s.Lost), ms(s.P50), ms(s.P99), ms(s.RefusedP99),
-		s.memory>>20, s.goroutines, ms(s.operators))
+		s.memory>>20, s.Goroutines, ms(s.Slowest)+", "+s.Page)
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -121,52 +117,49 @@ func (st *stage) capacity(ctx context.Context, first float64) (float64, error) {
 type sample struct {
 	load.Outcome
 
-	// memory and goroutines are the most that the gateway had; operators is the longest that one of them waited.
-	memory     int64
-	goroutines int
-	operators  time.Duration
+	seen
+
+	// memory is the most that the gateway had.
+	memory int64
 }
 
 // offer puts a load on the gateway, watches it, and waits until it has calmed down.
-func (st *stage) offer(ctx context.Context, rate float64, length time.Duration) (sample, error) {
+func (st *stage) offer(ctx context.Context, rate float64, length time.Duration) (s sample, err error) {
+	operator, err := startOperator(ctx, st.gateway.Admin)
+	if err != nil {
+		return s, err
+	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var (
-		s       sample
-		watched error
-		watch   sync.WaitGroup
+		failed error
+		watch  sync.WaitGroup
 	)
-	watch.Go(func() { watched = st.watch(watching, &s) })
+	watch.Go(func() { failed = st.watchMemory(watching, &s) })
 	get := st.get
 	get.Rate = rate
-	outcome := get.Run(ctx, length)
+	s.Outcome = get.Run(ctx, length)
 	stop()
 	watch.Wait()
-	s.Outcome = outcome
-	if watched != nil {
-		return s, watched
+	if s.seen, err = operator.end(); err != nil {
+		return s, err
+	}
+	if failed != nil {
+		return s, failed
 	}
 	return s, st.calmDown(ctx)
 }
 
-// watch is an operator who looks at the gateway ten times a second.
-func (st *stage) watch(ctx context.Context, s *sample) error {
-	pages := []string{"/readyz", "/healthz", "/metrics"}
-	for i := 0; ctx.Err() == nil; i++ {
-		begun := time.Now()
-		text, err := st.look(ctx, pages[i%len(pages)])
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		s.operators = max(s.operators, time.Since(begun))
-		s.goroutines = max(s.goroutines, goroutines(text))
+// watchMemory looks at the gateway's memory until ctx ends.
+func (st *stage) watchMemory(ctx context.Context, s *sample) error {
+	for ctx.Err() == nil {
 		_, memory, err := st.gateway.Usage()
 		if err != nil {
 			return err
 		}
 		s.memory = max(s.memory, memory)
 		select {
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(lookInterval):
 		case <-ctx.Done():
 		}
 	}
@@ -176,7 +169,7 @@ func (st *stage) watch(ctx context.Context, s *sample) error {
 // calmDown waits until the gateway has as many goroutines as without load.
 func (st *stage) calmDown(ctx context.Context) error {
 	for deadline := time.Now().Add(calmBound); ; time.Sleep(100 * time.Millisecond) {
-		text, err := st.look(ctx, "/metrics")
+		text, err := look(ctx, st.gateway.Admin+"/metrics", false)
 		if err != nil {
 			return err
 		}
@@ -187,30 +180,4 @@ func (st *stage) calmDown(ctx context.Context) error {
 			return fmt.Errorf("%d goroutines %s after the load", goroutines(text), calmBound)
 		}
 	}
-}
-
-func (st *stage) look(ctx context.Context, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, calmBound)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, st.gateway.Admin+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
-}
-
-// goroutines returns the number of goroutines that metrics name, or 0.
-func goroutines(metrics []byte) int {
-	_, rest, _ := bytes.Cut(metrics, []byte("\ngo_goroutines "))
-	number, _, _ := bytes.Cut(rest, []byte("\n"))
-	n, err := strconv.Atoi(string(number))
-	if err != nil {
-		return 0
-	}
-	return n
 }
