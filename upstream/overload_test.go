@@ -83,9 +83,15 @@ func TestCall_GoodputHoldsUnderOverload(t *testing.T) {
 				inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 					serial(p, time.Second/capacity)
 					began := time.Now()
-					good, refused := 0, 0
+					good, refused, answered := 0, 0, 0
 					var slowest time.Duration
 					for _, o := range offer(t, c, "ann", load*capacity, length) {
+						if u, ok := errors.AsType[*upstream.Unavailable](o.err); ok && u.RetryAfter <= 0 {
+							t.Fatalf("a call is refused without saying when to come again: %v", o.err)
+						}
+						if o.err == nil {
+							answered++
+						}
 						done := o.begun.Add(o.took).Sub(began)
 						switch {
 						case done < warmUp || done >= length:
@@ -102,6 +108,9 @@ func TestCall_GoodputHoldsUnderOverload(t *testing.T) {
 					}
 					if load > 1 && (refused == 0 || slowest > 50*time.Millisecond) {
 						t.Errorf("%d refused, the last of them after %v, want some, and each within 50ms", refused, slowest)
+					}
+					if sent := len(p.Seen(wire.PromptsGet)); sent-answered > sent/100 {
+						t.Errorf("%d of %d calls that were sent were not answered in their time", sent-answered, sent)
 					}
 				})
 			})

@@ -109,18 +109,25 @@ func (q *queue) acquire(ctx context.Context, caller Caller, left time.Duration) 
 		q.leaveLocked(w)
 		q.grantLocked() // in case it was the rate that the others waited for
 	}
-	return &queueError{errNoTime, 0}
+	return q.refusalLocked(w, errNoTime)
 }
 
 // queueError is why a call got no slot.
 type queueError struct {
 	error
 
-	// retryAfter is when those that wait now will have had their turns.
+	// retryAfter is when those that wait now will have had their turns; 0 if that is not known.
 	retryAfter time.Duration
 }
 
 func (e *queueError) Unwrap() error { return e.error }
+
+// refusalLocked returns the error of a call that has waited, and left.
+func (q *queue) refusalLocked(w *waiter, cause error) error {
+	own := lineOf(w.line).calls.Len()
+	wait, _ := q.waitLocked(own, own > 0)
+	return &queueError{cause, wait}
+}
 
 // joinLocked puts a call at the end of its caller's line.
 func (q *queue) joinLocked(caller Caller, left time.Duration) (*waiter, error) {
@@ -211,7 +218,7 @@ func (q *queue) evictLocked(length int) bool {
 	}
 	w, _ := longest.calls.Back().Value.(*waiter)
 	q.leaveLocked(w)
-	w.granted <- &queueError{errQueueFull, 0}
+	w.granted <- q.refusalLocked(w, errQueueFull)
 	return true
 }
 
@@ -233,7 +240,7 @@ func (q *queue) grantLocked() {
 		w, _ := lineOf(first).calls.Front().Value.(*waiter)
 		if time.Until(w.until) < q.needLocked() {
 			q.leaveLocked(w)
-			w.granted <- &queueError{errNoTime, 0}
+			w.granted <- q.refusalLocked(w, errNoTime)
 			continue
 		}
 		if q.limiter != nil {
