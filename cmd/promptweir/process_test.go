@@ -195,6 +195,7 @@ func (p *gatewayProcess) end(t *testing.T) int {
 type rpcResponse struct {
 	status int
 	header http.Header
+	closes bool // it says that the connection is closed
 	body   []byte
 	Result struct {
 		Prompts  []struct{ Name string }
@@ -267,7 +268,7 @@ func (p *gatewayProcess) call(t *testing.T, method, name, params, token string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoded := &rpcResponse{status: response.StatusCode, header: response.Header, body: body}
+	decoded := &rpcResponse{status: response.StatusCode, header: response.Header, closes: response.Close, body: body}
 	if err := json.Unmarshal(body, decoded); err != nil {
 		t.Fatalf("%s %s: %v\n%s", method, name, err, body)
 	}

@@ -220,8 +220,8 @@ team "greeters" {
 		t.Fatalf("the first event is %s", event)
 	}
 	file := filepath.Join(t.TempDir(), "slow")
-	inFlight := make(chan string)
-	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file).text() }()
+	inFlight := make(chan *rpcResponse)
+	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file) }()
 	eventually(t, "the slow get is in flight", func() bool { _, err := os.Stat(file); return err == nil })
 
 	if err := p.Process.Signal(signal); err != nil {
@@ -236,8 +236,8 @@ team "greeters" {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if text := <-inFlight; text != "done" {
-		t.Errorf("the get in flight returned %q, want done", text)
+	if got := <-inFlight; got.text() != "done" || !got.closes {
+		t.Errorf("the get in flight returned %q, want done; Connection: close is %t, want that", got.text(), got.closes)
 	}
 	if code := p.end(t); code != exitDone {
 		t.Errorf("exit code %d after %v, want %d", code, signal, exitDone)
@@ -333,8 +333,9 @@ func TestServe_AnnouncesItsEndBetweenTwoClients(t *testing.T) {
 	p.stop(t)
 }
 
+// SIGINT skips the delay.
 func TestServe_AnswersWhatItCutsOff(t *testing.T) {
-	p := serve(t, draining(t, `drain_timeout = "100ms"`))
+	p := serve(t, draining(t, "drain_delay = \"1h\"\ndrain_timeout = \"100ms\""))
 	file := filepath.Join(t.TempDir(), "slow")
 	inFlight := make(chan *rpcResponse)
 	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file) }()

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -19,8 +20,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -249,6 +253,49 @@ func TestServe_StreamsOverTLS(t *testing.T) {
 	defer listen.Body.Close()
 	if event := nextEvent(bufio.NewScanner(listen.Body)); !strings.Contains(event, "subscriptions/acknowledged") {
 		t.Errorf("the first event is %q", event)
+	}
+}
+
+// Over HTTP/2 the end is announced by a GOAWAY frame (RFC 9113, section 6.8), after which clients open no more streams.
+func TestServe_SaysGoawayAtItsEnd(t *testing.T) {
+	a := newAuthority(t)
+	p := serve(t, a.withTLS("", map[string]string{}))
+	transport, _ := a.client(nil, nil).Transport.(*http.Transport)
+	settings := transport.TLSClientConfig.Clone()
+	settings.NextProtos = []string{"h2"}
+	u, err := url.Parse(p.endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := (&tls.Dialer{Config: settings}).DialContext(t.Context(), "tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	frames := http2.NewFramer(connection, connection)
+	if _, err := io.WriteString(connection, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	if err := frames.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := frames.ReadFrame(); err != nil { // so that it is a connection of HTTP/2 by now
+		t.Fatal(err)
+	}
+	if err := p.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := frames.ReadFrame()
+		if err != nil {
+			t.Fatalf("the connection ended without GOAWAY: %v", err)
+		}
+		if frame.Header().Type == http2.FrameGoAway {
+			break
+		}
+	}
+	if code := p.end(t); code != exitDone {
+		t.Errorf("exit code %d, want %d", code, exitDone)
 	}
 }
 
