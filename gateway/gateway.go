@@ -224,7 +224,7 @@ func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
 
 // Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
-	view := &admin.View{Snapshot: g.Snapshot, Ready: g.Ready, Configuration: g.loaded.Load, History: g.history}
+	view := &admin.View{Snapshot: g.Snapshot, IsReady: g.IsReady, Ready: g.Ready, Configuration: g.loaded.Load, History: g.history}
 	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: g.auditAct, Refused: g.refusedOperator})
 	return admin.New(admin.Options{
 		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
@@ -250,15 +250,20 @@ func (g *Gateway) completeAsOperator(ctx context.Context, o console.Operator, pa
 	return g.requests.CompleteAsOperator(ctx, g.Snapshot(), requests.Operator{Client: o.Client, As: o.As}, params)
 }
 
-// Ready returns the gateway's condition. It is ready as [admin.Health] says, and stays ready when a reload adds an upstream.
-func (g *Gateway) Ready() admin.Readiness {
-	s, started := g.Snapshot(), g.publisher.Started()
-	readiness := admin.Health(s, time.Since(started))
-	if readiness.Ready {
+// IsReady reports whether the gateway is ready, as [admin.IsReady] says. It stays ready when a reload adds an upstream. Load balancers
+// ask often, and it costs nothing once the gateway is.
+func (g *Gateway) IsReady() bool {
+	if !g.ready.Load() && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
 		g.ready.Store(true)
 	}
-	readiness.Draining = g.ending.Load()
-	readiness.Ready = g.ready.Load() && !readiness.Draining && !g.opts.Audit.Refuses()
+	return g.ready.Load() && !g.ending.Load() && !g.opts.Audit.Refuses()
+}
+
+// Ready returns the gateway's condition.
+func (g *Gateway) Ready() admin.Readiness {
+	started := g.publisher.Started()
+	readiness := admin.Health(g.Snapshot())
+	readiness.Draining, readiness.Ready = g.ending.Load(), g.IsReady()
 	readiness.Version, readiness.Started, readiness.Configuration = g.opts.Version, &started, g.loaded.Load()
 	readiness.Reports = append(readiness.Reports, g.publisher.Unsaved()...)
 	if problem := g.opts.Audit.State().Problem; problem != nil {

@@ -159,7 +159,7 @@ func serveUntilDone(
 	defer stopReloads()
 	group.Go(func() error { return reloadOnChange(reloads, g, files, hangups, manager) })
 	group.Go(func() error {
-		if awaitReady(ctx, func() bool { return g.Ready().Ready }) {
+		if awaitReady(ctx, g.IsReady) {
 			manager.ready()
 			releaseMemory()
 		}

@@ -120,13 +120,13 @@ func sameOriginOnly(next http.HandlerFunc) http.HandlerFunc {
 }
 
 func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
-	readiness := h.View.Ready()
+	readiness := Readiness{Ready: h.View.IsReady()}
+	if h.Operators.Include(r) {
+		readiness = h.View.Ready()
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if !readiness.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	if !h.Operators.Include(r) {
-		readiness = Readiness{Ready: readiness.Ready}
 	}
 	writeIndented(w, readiness)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestReadyz_ReportsUpstreams(t *testing.T) {
@@ -74,11 +76,11 @@ func TestAdmin_AnswersHealthChecksWithoutHost(t *testing.T) {
 	}
 }
 
-func TestHealth_WaitsForUpstreamsThatNeitherAnswerNorFail(t *testing.T) {
+func TestIsReady_WaitsForUpstreamsThatNeitherAnswerNorFail(t *testing.T) {
 	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"), gatewaytest.NewSilentPeer(t, "slow")))
 	for running, want := range map[time.Duration]bool{0: false, 4 * time.Second: false, 5 * time.Second: true, time.Hour: true} {
-		if r := admin.Health(s.Snapshot(), running); r.Ready != want {
-			t.Errorf("after %v: ready %t, want %t", running, r.Ready, want)
+		if ready := admin.IsReady(s.Snapshot(), running); ready != want {
+			t.Errorf("after %v: ready %t, want %t", running, ready, want)
 		}
 	}
 }
@@ -95,8 +97,31 @@ func TestReadyz_IsReadyAtOnceWithKeptLists(t *testing.T) {
 		return true
 	})
 	s = gatewaytest.StartWith(t, text(p), gateway.Options{StateDir: state})
-	if r := admin.Health(s.Snapshot(), 0); !r.Ready {
-		t.Errorf("got %+v, want it to be ready with the list of the earlier process", r)
+	if !admin.IsReady(s.Snapshot(), 0) {
+		t.Error("it is not ready with the list of the earlier process")
+	}
+}
+
+// Load balancers ask several times a second. What they may not see, why each of ten thousand upstreams is down, is not worked out.
+func TestReadyz_CostsTheSameForAnyNumberOfUpstreams(t *testing.T) {
+	allocs := func(upstreams int) float64 {
+		var text strings.Builder
+		for i := range upstreams {
+			fmt.Fprintf(&text, "upstream \"u%d\" { url = \"http://127.0.0.1:1\" }\n", i)
+		}
+		g, err := gateway.New(gatewaytest.Load(t, "team \"eng\" {\n"+text.String()+"}\n"), gateway.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := g.Admin(http.NotFoundHandler())
+		return upstreamtest.Allocs(t, func() {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/readyz", http.NoBody)
+			r.RemoteAddr = "192.0.2.1:1234"
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		})
+	}
+	if few, many := allocs(1), allocs(100); many > few+5 {
+		t.Errorf("/readyz allocates %.0f times with one upstream, and %.0f with a hundred", few, many)
 	}
 }
 

@@ -109,20 +109,29 @@ func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationS
 // startingBound is how long after the start a gateway waits for upstreams that neither answer nor fail before it is ready.
 const startingBound = 5 * time.Second
 
-// Health returns what a snapshot says of a gateway that has run for a time. Ready is true once each upstream has answered, failed
-// or had five seconds, or its list is known from an earlier process. That all of them failed does not keep a gateway from being
+// IsReady reports whether a gateway that has run for a time is ready, as far as a snapshot says: once each upstream has answered,
+// failed or had five seconds, or its list is known from an earlier process. That all of them failed does not keep a gateway from being
 // ready: restarting it, or leaving its clients without errors that say why, would help nobody.
-func Health(s *snapshot.Snapshot, running time.Duration) Readiness {
+func IsReady(s *snapshot.Snapshot, running time.Duration) bool {
+	if running >= startingBound {
+		return true
+	}
+	for i, state := range s.States {
+		if !state.Tried && !s.Listed(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// Health returns what a snapshot says of a gateway. Whether it is ready is left open.
+func Health(s *snapshot.Snapshot) Readiness {
 	r := Readiness{Entries: len(s.Catalog.Entries())}
 	for _, report := range s.Reports() {
 		r.Reports = append(r.Reports, report.Text)
 	}
-	r.Ready = true
-	for i, state := range s.States {
+	for i := range s.States {
 		r.Upstreams = append(r.Upstreams, upstreamHealth(s, i))
-		if !state.Tried && !s.Listed(i) && running < startingBound {
-			r.Ready = false
-		}
 	}
 	return r
 }

@@ -17,8 +17,10 @@ import (
 // View is what operators are shown of a gateway, as JSON and on pages. It contacts nothing. Its methods are safe for concurrent use,
 // and its fields are not to be changed after the first call.
 type View struct {
-	// Snapshot returns the current one, Ready the gateway's health, and Configuration the outcome of the last load.
+	// Snapshot returns the current one, IsReady whether the gateway is ready, Ready its health, and Configuration the outcome of the
+	// last load.
 	Snapshot      func() *snapshot.Snapshot
+	IsReady       func() bool
 	Ready         func() Readiness
 	Configuration func() *ConfigurationState
 	History       *History
