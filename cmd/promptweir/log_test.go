@@ -182,3 +182,59 @@ func TestStdio_EndsInOrder(t *testing.T) {
 		})
 	}
 }
+
+// A client that starts the gateway need not read its log to the end.
+func TestStdio_SurvivesAReaderOfItsLogThatLeaves(t *testing.T) {
+	config := configure(t, map[string]string{"team.hcl": fmt.Sprintf(`team "greeters" {
+  upstream "greeter" { command = [%q] }
+}`, program(t, "greeter"))})
+	p := exec.CommandContext(context.Background(), program(t, "promptweir"), "stdio", "--config", config, "--log-level", "debug")
+	in, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Process.Kill() //nolint:errcheck // it has ended
+	lines := bufio.NewScanner(out)
+	// getPid returns the child's process ID, or 0 if it cannot be had at this moment.
+	getPid := func(id int) int {
+		t.Helper()
+		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"prompts/get","params":{"name":"greeter.pid",%s}}`+"\n", id, modernMeta); err != nil {
+			t.Fatal(err)
+		}
+		if !lines.Scan() {
+			t.Fatalf("it ended instead of answering: %v", lines.Err())
+		}
+		var response rpcResponse
+		if err := json.Unmarshal(lines.Bytes(), &response); err != nil {
+			t.Fatalf("%v: %s", err, lines.Bytes())
+		}
+		pid, _ := strconv.Atoi(response.text())
+		return pid
+	}
+	first := 0
+	eventually(t, "the child answers", func() bool { first = getPid(1); return first != 0 })
+	_ = log.Close()
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil { // which is logged
+		t.Fatal(err)
+	}
+	second := 0
+	eventually(t, "another child answers", func() bool { second = getPid(2); return second != 0 && second != first })
+	_ = in.Close()
+	if err := p.Wait(); err != nil {
+		t.Errorf("the process ends with %v", err)
+	}
+	if exists(second) {
+		t.Error("the child process is still there")
+	}
+}
