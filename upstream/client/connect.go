@@ -145,8 +145,18 @@ func (d *Dialer) Reach(ctx context.Context) error {
 }
 
 // Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport unless that is
-// configured, and agrees on a revision.
+// configured, and agrees on a revision. A server that gives no session is not kept connected: connections of 10 000 would take 500 MB, and
+// another one may lead to a machine that is well.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
+	s, err := d.connect(ctx, opts)
+	if err != nil {
+		d.renewConnections()
+	}
+	return s, err
+}
+
+// connect opens a session in one of the ways that the server may know.
+func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	server := d.server
 	s, err := d.open(ctx, server, opts)
 	switch {
@@ -177,9 +187,6 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	if err := s.open(ctx); err != nil {
 		s.Close()
-		if NotReached(err) {
-			d.renewConnections() // there are none, and those of 10 000 servers that are down take 30 MB
-		}
 		return nil, d.failure(err)
 	}
 	return s, nil

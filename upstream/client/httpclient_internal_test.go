@@ -3,6 +3,8 @@ package client
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,23 +31,43 @@ func TestSetBody_LeavesInOneWriteWithTheHeader(t *testing.T) {
 	}
 }
 
-// Thousands of servers may be down at once, and what they once needed is of no use until they are back.
+// Thousands of servers may be down at once, and what they once needed is of no use until they are back. Nor is a connection to a proxy that
+// answers in their place.
 func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
+	var open atomic.Int32
+	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	proxy.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	proxy.Start()
+	defer proxy.Close()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = listener.Close()
-	d := NewDialers(config.Upstream{
-		Name: "up", URLs: []string{"http://" + listener.Addr().String()}, Transport: config.StreamableHTTP, Concurrency: 1, Timeout: time.Second,
-	}, Options{})[0]
-	if d.http.connections() == nil {
-		t.Fatal("there is no network for a request")
+	for name, url := range map[string]string{"nobody listens": "http://" + listener.Addr().String(), "502": proxy.URL} {
+		d := NewDialers(config.Upstream{
+			Name: "up", URLs: []string{url}, Transport: config.StreamableHTTP, Concurrency: 1, Timeout: time.Second, MaxMessage: 1 << 20,
+		}, Options{})[0]
+		if d.http.connections() == nil {
+			t.Fatal("there is no network for a request")
+		}
+		if _, err := d.Connect(t.Context(), SessionOptions{}); err == nil {
+			t.Fatal("a server answered that is down")
+		}
+		if d.http.network.Load() != nil {
+			t.Errorf("%s: the network is kept", name)
+		}
 	}
-	if _, err := d.Connect(t.Context(), SessionOptions{}); err == nil {
-		t.Fatal("a server answered that is down")
-	}
-	if d.http.network.Load() != nil {
-		t.Error("the network is kept")
+	for deadline := time.Now().Add(10 * time.Second); open.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections to the proxy are kept", open.Load())
+		}
 	}
 }
