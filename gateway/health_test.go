@@ -136,6 +136,33 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 	}
 }
 
+// Anybody can get a prompt of a server that is ill, thousands of times a second.
+func TestGet_FailuresAreLoggedOnceForEachUpstreamAndReason(t *testing.T) {
+	var log gatewaytest.Log
+	denied, broken := gatewaytest.NewPeer(t, "denied", "a"), gatewaytest.NewPeer(t, "broken", "b")
+	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", denied, broken), gateway.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.AwaitUpstreams()
+	denied.Intercept(refuseAll("prompts/get"))
+	broken.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method == "prompts/get" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return call.Method == "prompts/get"
+	})
+	c, begun := s.Modern(""), time.Now()
+	for range 50 {
+		c.Call("prompts/get", gatewaytest.GetParams("denied.a")).Want(t, http.StatusOK, `"reason":"denied"`)
+		c.Call("prompts/get", gatewaytest.GetParams("broken.b")).Want(t, http.StatusOK, `"code":-32603`)
+	}
+	for upstream, reason := range map[string]string{"denied": "denied", "broken": "bad_response"} {
+		record := `msg="upstream unavailable" upstream=` + upstream + " reason=" + reason
+		most := 1 + int(time.Since(begun)/(10*time.Second)) // with the number of those that were not
+		if n := log.Count(record); n == 0 || n > most {
+			t.Errorf("50 gets that failed have %d records, want %d at most:\n%s", n, most, log.String())
+		}
+	}
+}
+
 // Who may not know an upstream does not hear of its trouble.
 func TestHealth_GetsThatFailAreNoNewsToOthers(t *testing.T) {
 	billing, find := gatewaytest.NewPeer(t, "billing", "ledger"), gatewaytest.NewPeer(t, "find", "query")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
 )
 
 // A clock that is set back must not make clients wait for as long: what is compared with the time has a monotonic reading.
@@ -29,5 +30,22 @@ func TestConnection_ReopensByTheMonotonicClock(t *testing.T) {
 	}
 	if left := time.Until(reopens); left <= 0 || left > time.Minute {
 		t.Errorf("it reopens in %s", left)
+	}
+}
+
+// So must what a server asks for, and the time of the next attempt to connect.
+func TestEndpoint_WaitsByTheMonotonicClock(t *testing.T) {
+	t.Parallel()
+	e := New(config.Upstream{URLs: []string{"http://127.0.0.1:1"}}, Options{}, func() {}).endpoints[0]
+	refused := &client.StatusError{Status: 429, RetryAfter: time.Minute}
+	e.heed(refused)
+	e.markDown(t.Context(), refused, time.Minute)
+	for what, at := range map[string]time.Time{"the pause ends": e.paused().until, "the next attempt is": e.connection.Load().retryAt} {
+		if !strings.Contains(at.String(), " m=+") {
+			t.Errorf("%s at %s, without a monotonic reading", what, at)
+		}
+		if left := time.Until(at); left <= 0 || left > time.Minute {
+			t.Errorf("%s in %s", what, left)
+		}
 	}
 }
