@@ -19,6 +19,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // lockFlags are the flags of lock.
@@ -214,11 +215,7 @@ func unifiedDiff(before, after *config.LockedPrompt) []byte {
 }
 
 func indented(p *config.LockedPrompt) string {
-	text := jsontext.Value(p.Definition).Clone()
-	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-		return p.Definition + "\n" // impossible: it is canonical JSON
-	}
-	return string(text) + "\n"
+	return wire.Indented(jsontext.Value(p.Definition)) + "\n"
 }
 
 // summary counts the changes of each kind.

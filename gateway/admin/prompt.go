@@ -13,7 +13,7 @@ type Prompt struct {
 	// Listed is false where no prompt has the name, or none that was admitted to the catalog.
 	Listed    bool
 	Arguments []PromptArgument
-	// Definition is the JSON that clients get, indented.
+	// Definition is the JSON that clients get, see [wire.Indented].
 	Definition string
 	Owners     []PromptOwner
 	// Answer says who sees it or, if somebody is asked about, whether that principal does.
@@ -60,10 +60,7 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 	p.Title, _ = definition.Text("title")
 	p.Description, _ = definition.Text("description")
 	p.Arguments = arguments(definition.Get("arguments"))
-	indented := entry.JSON.Clone()
-	if err := indented.Indent(jsontext.WithIndent("  ")); err == nil {
-		p.Definition = string(indented)
-	}
+	p.Definition = wire.Indented(entry.JSON)
 	for _, owner := range entry.Owners {
 		shown := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{Name: owner.Upstream, Team: entry.Team, Place: owner.Place}}
 		for i := range s.Upstreams {

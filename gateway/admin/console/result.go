@@ -11,11 +11,20 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
+const (
+	// maxMessages bounds the messages of a result that are shown.
+	maxMessages = 200
+	// maxData bounds the images and sounds of a result that are shown, together, in bytes of base64.
+	maxData = 8 << 20
+)
+
 // result is what a get returned, for a person to look at.
 type result struct {
 	Description string
 	Messages    []message
-	JSON        string
+	// More is how many messages there are beside those that are shown.
+	More int
+	JSON string
 }
 
 // message is one message of a prompt. What is set says what it is.
@@ -36,17 +45,19 @@ func readResult(raw jsontext.Value) result {
 	var r result
 	r.Description, _ = object.Text("description")
 	messages, _ := wire.ParseArray(object.Get("messages")) // there is one, or the get would have failed
-	for _, m := range messages {
-		r.Messages = append(r.Messages, readMessage(wire.Members(m)))
+	r.More = max(0, len(messages)-maxMessages)
+	left := maxData
+	for _, m := range messages[:len(messages)-r.More] {
+		shown := readMessage(wire.Members(m), left)
+		left -= len(shown.Image) + len(shown.Audio)
+		r.Messages = append(r.Messages, shown)
 	}
-	indented := raw.Clone()
-	if indented.Indent(jsontext.WithIndent("  ")) == nil {
-		r.JSON = string(indented)
-	}
+	r.JSON = wire.Indented(raw)
 	return r
 }
 
-func readMessage(object wire.Object) message {
+// readMessage reads a message, with an image or a sound of at most so many bytes.
+func readMessage(object wire.Object, left int) message {
 	content := object.Object("content")
 	var m message
 	m.Role, _ = object.Text("role")
@@ -57,15 +68,15 @@ func readMessage(object wire.Object) message {
 	case "text":
 		m.Text, _ = content.Text("text")
 	case "image":
-		if m.Image = dataURL(kind, data, shownImages); m.Image == "" {
-			m.Note = "An image of the type " + kind + ", which is not shown."
+		if m.Image = dataURL(kind, data, shownImages, left); m.Image == "" {
+			m.Note = "An image of the type " + kind + ", " + count(decodedLen(data), "byte") + ", which is not shown."
 		}
 	case "audio":
-		if m.Audio = dataURL(kind, data, playedSounds); m.Audio == "" {
-			m.Note = "A sound of the type " + kind + ", which is not played."
+		if m.Audio = dataURL(kind, data, playedSounds, left); m.Audio == "" {
+			m.Note = "A sound of the type " + kind + ", " + count(decodedLen(data), "byte") + ", which is not played."
 		}
 	case "resource":
-		m.readResource(content.Object("resource"))
+		m.readResource(content.Object("resource"), left)
 	case "resource_link":
 		m.URI, _ = content.Text("uri")
 		name, _ := content.Text("name")
@@ -78,7 +89,7 @@ func readMessage(object wire.Object) message {
 }
 
 // readResource reads an embedded resource.
-func (m *message) readResource(resource wire.Object) {
+func (m *message) readResource(resource wire.Object, left int) {
 	m.URI, _ = resource.Text("uri")
 	kind, _ := resource.Text("mimeType")
 	blob, isBlob := resource.Text("blob")
@@ -86,9 +97,8 @@ func (m *message) readResource(resource wire.Object) {
 		m.Text, _ = resource.Text("text")
 		return
 	}
-	if m.Image = dataURL(kind, blob, shownImages); m.Image == "" {
-		decoded, _ := base64.StdEncoding.DecodeString(blob) // what can be decoded of it
-		m.Note = "A resource of the type " + kind + ", " + count(len(decoded), "byte") + ", which is not shown."
+	if m.Image = dataURL(kind, blob, shownImages, left); m.Image == "" {
+		m.Note = "A resource of the type " + kind + ", " + count(decodedLen(blob), "byte") + ", which is not shown."
 	}
 }
 
@@ -98,13 +108,19 @@ var (
 	playedSounds = []string{"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/mp4", "audio/aac", "audio/flac"} //nolint:gochecknoglobals // a constant list
 )
 
-// dataURL returns the URL that holds the data; empty unless the type is one of those given and the data is base64.
-func dataURL(kind, data string, of []string) template.URL {
-	if !slices.Contains(of, kind) {
+// dataURL returns the URL that holds the data; empty unless the type is one of those given and the data is base64 of at most so many
+// bytes.
+func dataURL(kind, data string, of []string, most int) template.URL {
+	if !slices.Contains(of, kind) || len(data) > most {
 		return ""
 	}
 	if _, err := base64.StdEncoding.DecodeString(data); err != nil || data == "" {
 		return ""
 	}
 	return template.URL("data:" + kind + ";base64," + data) //nolint:gosec // the type is one of a list, and the data is base64
+}
+
+// decodedLen returns how many bytes base64 stands for.
+func decodedLen(data string) int {
+	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -182,7 +183,7 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 		t.Fatalf("%s: %s", state, html)
 	}
 	for _, part := range []string{
-		"&lt;i&gt;d", "&lt;script&gt;alert(1)", "⟨U&#43;202E⟩", `<img src="data:image/png;base64,` + png + `"`, "image/svg&#43;xml, which is not shown",
+		"&lt;i&gt;d", "&lt;script&gt;alert(1)", "⟨U&#43;202E⟩", `<img src="data:image/png;base64,` + png + `"`, "image/svg&#43;xml, 8 bytes, which is not shown",
 		`<audio controls src="data:audio/wav;base64,` + png + `"`, "file:///x", "inside", "text/html, 8 bytes", "a link", "not known: else",
 	} {
 		if !strings.Contains(html, part) {
@@ -191,6 +192,28 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 	}
 	if strings.Count(html, "<img") != 1 || strings.Contains(html, "<script") || strings.Contains(html, `href="javascript`) {
 		t.Errorf("unsafe:\n%s", html)
+	}
+}
+
+// A result costs what is shown of it, whatever the server packs into it.
+func TestTry_BoundsWhatIsShown(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "up", "a")
+	p.Settings = "max_message = 33554432"
+	const image = `{"role":"user","content":{"type":"image","mimeType":"image/png","data":"%s"}}`
+	large := fmt.Sprintf(image, strings.Repeat("A", 5<<20))
+	p.Answer("prompts/get", `{"messages":[`+large+","+large+strings.Repeat(`,{"role":"user","content":{"type":"text","text":"word"}}`, 10_000)+`],`+
+		`"_meta":{"nested":`+strings.Repeat("[", 100)+strings.Repeat("1,", 1<<20)+"1"+strings.Repeat("]", 100)+`}}`)
+	s := serveTriers(t, gatewaytest.Team("eng", "", "", p))
+	response := s.post("/try", url.Values{"name": {"up.a"}})
+	defer response.Body.Close()
+	shown, err := io.ReadAll(response.Body)
+	if err != nil || len(shown) > 6<<20 {
+		t.Errorf("%d bytes, %v", len(shown), err)
+	}
+	for part, want := range map[string]int{"data:image/png": 1, "image/png, 3 932 160 bytes, which is not shown": 1, "word": 198, "9802 messages more, not shown": 1} {
+		if got := strings.Count(strings.ReplaceAll(string(shown), "\u202f", " "), part); got != want {
+			t.Errorf("%d times %q, want %d", got, part, want)
+		}
 	}
 }
 
@@ -257,7 +280,7 @@ func TestTry_EndsWithThePage(t *testing.T) {
 	response.Body.Close()
 	path := "/try/" + regexp.MustCompile(`data-run=\\"(\w+)\\"`).FindStringSubmatch(line)[1]
 	eventually(t, "the run has ended", func() bool {
-		ended := s.post(path, url.Values{"action": {"decline"}})
+		ended := s.post(path, url.Values{"action": {"neither"}}) // which answers nothing, as one that is known would
 		defer ended.Body.Close()
 		return ended.StatusCode == http.StatusNotFound
 	})
