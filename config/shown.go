@@ -13,7 +13,7 @@ import (
 )
 
 // Settings are a part of a configuration as it is in use, with defaults filled in and without anything sensitive: what is secret, and
-// what came from env or file, is masked.
+// what came from env or file, is masked, and so is what somebody has written into an address or a command under the name of a secret.
 type Settings []Setting
 
 // Setting is a name with its value: a string, a bool, a number, Settings, or a []any of those.
@@ -122,9 +122,13 @@ func (s shower) upstream(u *Upstream, field string, value any) any {
 	if value == nil || field != "URLs" && field != "Command" {
 		return value
 	}
+	addresses := u.Addresses()
+	if u.Transport == Stdio && u.Files == nil {
+		addresses = []string{strings.Join(hideWords(u.shownWords()), " ")}
+	}
 	var all []any
-	for _, address := range u.Addresses() {
-		all = append(all, address)
+	for _, address := range addresses {
+		all = append(all, hideParameters(address))
 	}
 	return all
 }
@@ -209,7 +213,7 @@ func (s shower) text(text string) string {
 			return masked
 		}
 	}
-	return text
+	return hideParameters(text)
 }
 
 // settingName turns the name of a field into that of a setting, as attributes are spelled.

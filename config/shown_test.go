@@ -29,12 +29,12 @@ hide "drafts" { prompts = ["*.draft_*"] }
 team "eng" {
   members = ["group:ci"]
   upstream "up" {
-    url     = "${env("OUTSIDE_URL")}/mcp"
+    urls    = ["${env("OUTSIDE_URL")}/mcp", "https://127.0.0.1/mcp?api_key=hunter6"]
     headers = { Authorization = "Bearer hunter4-hunter4" }
     timeout = "3s"
   }
   upstream "sh" {
-    command = ["sh", "-c", "true"]
+    command = ["sh", "-c", "true", "--password", "hunter7"]
     env     = { KEY = "hunter5" }
   }
   expose "all" {
@@ -62,7 +62,7 @@ team "eng" {
 	for _, part := range []string{
 		`"page_size": 7`, `"separator": "."`, `"public_url": "(sensitive)"`, `"instructions": "(sensitive)"`, `"token_sha256": "(sensitive)"`,
 		`"subject": "ci"`, `"name": "eng"`, `"group:ci"`, `"timeout": "3s"`, `"refresh": "5m0s"`, `"Authorization": "(sensitive)"`, `"KEY": "(sensitive)"`,
-		`"*.draft_*"`, `"title": "New title"`, `"value": "2026"`, `"place": "`, `"sh -c true"`, `"when": "prompt.name != \"x\""`, `"failures": 5`,
+		`"*.draft_*"`, `"title": "New title"`, `"value": "2026"`, `"place": "`, `"sh -c true --password (sensitive)"`, `"when": "prompt.name != \"x\""`, `"failures": 5`,
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %s in\n%s", part, text)
@@ -75,6 +75,31 @@ team "eng" {
 	}
 	if team := cfg.ShownTeam("eng"); team.Get("name") != "eng" || cfg.ShownTeam("none") != nil {
 		t.Errorf("the team's settings are %v", team)
+	}
+}
+
+// Who writes a secret into an address or a command should not, and operators are not shown it all the same.
+func TestShown_HidesWhatIsNamedLikeASecret(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://a.example.com/mcp?api_key=hunter&page=2&access_token=x%20y#f": "https://a.example.com/mcp?api_key=(sensitive)&page=2&access_token=(sensitive)#f",
+		"https://a.example.com/mcp?page=2":                                     "https://a.example.com/mcp?page=2",
+		"a=b":                                                                  "a=b",
+	} {
+		if got := hideParameters(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for _, test := range [][2]string{
+		{"server|--token=hunter|--name=x", "server|--token=(sensitive)|--name=x"},
+		{"server|--api-key|hunter|--verbose|x", "server|--api-key|(sensitive)|--verbose|x"},
+		{"server|--no-token|--name|x", "server|--no-token|--name|x"},
+		{"env|API_TOKEN=hunter|HOME=/x|server", "env|API_TOKEN=(sensitive)|HOME=/x|server"},
+		{"mcp-remote|https://a.example.com/?token=hunter|--header|Authorization: Bearer hunter", "mcp-remote|https://a.example.com/?token=(sensitive)|--header|Authorization: (sensitive)"},
+		{"server|--token", "server|--token"},
+	} {
+		if got := strings.Join(hideWords(strings.Split(test[0], "|")), "|"); got != test[1] {
+			t.Errorf("%s: %s, want %s", test[0], got, test[1])
+		}
 	}
 }
 

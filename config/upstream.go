@@ -98,14 +98,18 @@ func (u Upstream) Addresses() []string {
 	if u.Files != nil {
 		return []string{u.Files.shownPatterns()}
 	}
-	shown := u.shown
-	if shown == nil {
-		shown = slices.Concat(u.URLs, u.Command)
-	}
 	if u.Transport == Stdio {
-		return []string{strings.Join(shown, " ")}
+		return []string{strings.Join(u.shownWords(), " ")}
 	}
-	return shown
+	return u.shownWords()
+}
+
+// shownWords returns the URLs, or the words of the command, with masks.
+func (u Upstream) shownWords() []string {
+	if u.shown != nil {
+		return u.shown
+	}
+	return slices.Concat(u.URLs, u.Command)
 }
 
 // Address returns [Upstream.Addresses] in one line.

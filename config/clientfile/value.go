@@ -7,13 +7,13 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 var (
 	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name} and others with a colon.
 	reference = regexp.MustCompile(`\$\{([^${}]+)\}`)
-	// secretName matches the names of variables, headers, flags and parameters whose values are secrets.
-	secretName = regexp.MustCompile(`(?i)token|secret|passw|credential|cookie|authorization|api[-_]?key|access[-_]?key|private[-_]?key|^key$|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
 	// scheme matches what precedes the secret of an Authorization header.
 	scheme = regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
 	// assignment matches a flag or a variable of a command line, and what follows its equals sign.
@@ -133,7 +133,7 @@ func (t *translator) credential(e *expression, name, value string) {
 
 // template translates references, and hides secrets.
 func (t *translator) template(e *expression, name, value string) {
-	if value != "" && secretName.MatchString(name) && !reference.MatchString(value) {
+	if value != "" && config.IsSecretName(name) && !reference.MatchString(value) {
 		e.call(t.env(t.secret(t.variable(name), value), "", nil))
 		return
 	}
@@ -216,14 +216,14 @@ func (t *translator) arguments(words []string) (list []string) {
 		case given != nil && given[2] != "":
 			e.text(given[1] + "=")
 			t.template(&e, given[1], given[3])
-		case header != nil && secretName.MatchString(header[1]):
+		case header != nil && config.IsSecretName(header[1]):
 			e.text(header[1] + header[2])
 			t.credential(&e, header[1], header[3])
 		default:
 			t.template(&e, "", word)
 		}
 		list = append(list, e.String())
-		if after = ""; isFlag && given[2] == "" && secretName.MatchString(word) {
+		if after = ""; isFlag && given[2] == "" && config.IsSecretName(word) {
 			after = word
 		}
 	}
