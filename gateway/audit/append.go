@@ -3,9 +3,11 @@ package audit
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -140,7 +142,33 @@ func (e *encoder) quote(text string, most int) {
 		e.dst = append(append(append(e.dst, '"'), text...), '"')
 		return
 	}
+	begun := len(e.dst)
 	e.dst, _ = jsontext.AppendQuote(e.dst, text) // an error is invalid UTF-8, in whose place it puts U+FFFD
+	if quoted := e.dst[begun:]; bytes.ContainsFunc(quoted, isHidden) {
+		e.dst = appendVisible(e.dst[:begun], string(quoted))
+	}
+}
+
+// isHidden reports whether a character that JSON has as it is cannot be seen, or ends a line to some programs.
+func isHidden(r rune) bool {
+	return r >= 0x7f && (r == '\u2028' || r == '\u2029' || config.IsInvisible(r))
+}
+
+// appendVisible appends a quoted text with escapes for what cannot be seen: who reads the log at a terminal must not be shown another
+// text than it has, nor have the terminal do something.
+func appendVisible(dst []byte, quoted string) []byte {
+	for _, r := range quoted {
+		switch {
+		case !isHidden(r):
+			dst = utf8.AppendRune(dst, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			dst = fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
+		default:
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+		}
+	}
+	return dst
 }
 
 // isPlain reports whether a text is its own JSON.

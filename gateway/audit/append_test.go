@@ -93,6 +93,20 @@ func TestLine_RecordsOfArgumentsWhatItIsTold(t *testing.T) {
 	}
 }
 
+// At a terminal, a line is what it is.
+func TestLine_EscapesWhatCannotBeSeen(t *testing.T) {
+	line := Line{Event: Get, Prompt: "a\u009b31m\u202eb\u2028\U000e0041ü\x1b\x7f"}
+	const want = `"prompt":"a\u009b31m\u202eb\u2028\udb40\udc41ü\u001b\u007f"}`
+	got := string(line.append(nil))
+	if !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s in it", got, want)
+	}
+	var read struct{ Prompt string }
+	if err := json.Unmarshal([]byte(got), &read); err != nil || read.Prompt != line.Prompt {
+		t.Errorf("read as %q, %v", read.Prompt, err)
+	}
+}
+
 // Whatever a client writes, a line is one JSON object of bounded size, and says if something is missing.
 func FuzzLine(f *testing.F) {
 	f.Add("name", "value", 3)
