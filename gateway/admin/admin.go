@@ -37,7 +37,7 @@ type Console struct {
 
 // New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, the API, POST /-/reload and what is under
 // /debug/. Host and Origin are checked as on the MCP endpoint, and pages of other origins can change nothing, another port of this
-// machine included. The pages, the API, what /readyz says beyond its status, reloading, draining and debugging are for operators only.
+// machine included, or request anything as a part of themselves. The pages, the API, what /readyz says beyond its status, reloading, draining and debugging are for operators only.
 func New(opts Options) http.Handler {
 	h := handler{opts}
 	mux := http.NewServeMux()
@@ -68,6 +68,9 @@ func New(opts Options) http.Handler {
 		if err == nil {
 			err = protection.Check(r)
 		}
+		if err == nil && isEmbedded(r) && r.URL.Path != "/healthz" { // of which a page may show that it answers
+			err = errEmbedded
+		}
 		if err != nil {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 			return
@@ -79,6 +82,19 @@ func New(opts Options) http.Handler {
 // isPlainCheck reports whether a request is a load balancer's health check in HTTP/1.0, which names no host. Browsers always do.
 func isPlainCheck(r *http.Request) bool {
 	return r.Host == "" && r.Header.Get("Origin") == "" && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
+}
+
+var errEmbedded = errors.New("a page of another origin requests it as a part of itself")
+
+// isEmbedded reports whether a page of another origin requests something by a script, an image or a frame. It could not read the
+// answer, but have the gateway search and evaluate, any number of times, in the name of whoever looks at the page; and learn from the
+// time that takes. That a person follows a link there is fine.
+func isEmbedded(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 type handler struct{ Options }

@@ -31,13 +31,18 @@ func TestAdmin_RefusesOtherSites(t *testing.T) {
 			t.Errorf("%v: %s", h, r.Body)
 		}
 	}
-	get := func(path string, status int, site string) {
+	get := func(path string, status int, site string, more ...string) {
 		t.Helper()
-		gatewaytest.Send(t, http.MethodGet, s.AdminURL+path, "", gatewaytest.Headers{"Sec-Fetch-Site", site}).Want(t, status)
+		gatewaytest.Send(t, http.MethodGet, s.AdminURL+path, "", append(more, "Sec-Fetch-Site", site)).Want(t, status)
 	}
 	for _, site := range []string{"cross-site", "same-site"} {
-		get("/debug/pprof/profile", http.StatusForbidden, site)
-		get("/", http.StatusOK, site) // a link leads here, and nothing happens
+		link := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+		get("/debug/pprof/profile", http.StatusForbidden, site, link...)
+		get("/", http.StatusOK, site, link...) // and nothing happens
+		for _, path := range []string{"/", "/api/catalog?q=a", "/changes", "/readyz", "/metrics"} {
+			get(path, http.StatusForbidden, site, "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image")
+			get(path, http.StatusForbidden, site, "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe")
+		}
 		get("/healthz", http.StatusOK, site)
 	}
 	for _, site := range []string{"same-origin", "none", "-"} {

@@ -116,11 +116,11 @@ func (o *Operators) tokenHash() [sha256.Size]byte {
 	return o.snapshot().Config.Admin.TokenSHA256.Reveal()
 }
 
-// session returns the value of the request's cookie if it is that of a session that lasts, else "".
+// session returns the value of the request's cookie that is that of a session that lasts, "" if none is. There may be several of a
+// name: another port of the same host can set one, for a path, that comes first.
 func (o *Operators) session(r *http.Request) string {
-	for _, name := range []string{secureCookie, plainCookie} {
-		cookie, err := r.Cookie(name)
-		if err == nil && o.sessions.has(cookie.Value, o.tokenHash(), time.Now()) {
+	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie), r.CookiesNamed(plainCookie)) {
+		if o.sessions.has(cookie.Value, o.tokenHash(), time.Now()) {
 			return cookie.Value
 		}
 	}

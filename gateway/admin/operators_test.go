@@ -147,6 +147,20 @@ func TestSignIn_KnowsWhetherTheConnectionIsEncrypted(t *testing.T) {
 	}
 }
 
+// Another port of the host can set cookies of the same name for any path, and a browser sends those of longer paths first.
+func TestSignIn_IsNotEndedByCookiesOfOtherPorts(t *testing.T) {
+	s := gatewaytest.Serve(t, withToken("operator"))
+	handler := s.Admin(http.NotFoundHandler())
+	cookie := signIn(t, handler, "operator", "127.0.0.1:1", nil).cookie
+	r := gatewaytest.NewRequest(t.Context(), t, http.MethodGet, "http://localhost/prompts", "", gatewaytest.Headers{"Cookie", "promptweir=made-up; __Host-promptweir=x; promptweir=" + cookie.Value})
+	r.RemoteAddr = "127.0.0.1:1"
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
 func TestSignIn_EndsWithTheToken(t *testing.T) {
 	r := gatewaytest.ServeReloadable(t, withToken("operator"), gateway.Options{})
 	cookie := signIn(t, r.Admin(http.NotFoundHandler()), "operator", "127.0.0.1:1", nil).cookie

@@ -21,10 +21,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxFields bounds the fields of a form, and maxChoices the choices of a field.
+// maxFields bounds the fields of a form, maxChoices the choices of a field, and maxAllChoices those of all.
 const (
-	maxFields  = 200
-	maxChoices = 2000
+	maxFields     = 200
+	maxChoices    = 2000
+	maxAllChoices = 5000
 )
 
 // Action is what a person does with an elicitation.
@@ -61,6 +62,7 @@ func Read(params jsontext.Value) (*Request, error) {
 	if len(properties) > maxFields {
 		return nil, wire.NewError(wire.InvalidParams, fmt.Sprintf("Invalid params: more than %d properties are requested", maxFields))
 	}
+	choices := 0
 	for _, property := range properties {
 		f := Field{Name: property.Name, Required: slices.Contains(required, property.Name)}
 		if err := json.Unmarshal(property.Value, &f.schema); err != nil {
@@ -71,6 +73,9 @@ func Read(params jsontext.Value) (*Request, error) {
 			f.Default = nil
 		}
 		f.Choices = f.schema.choices()
+		if choices += len(f.Choices); choices > maxAllChoices {
+			return nil, wire.NewError(wire.InvalidParams, fmt.Sprintf("Invalid params: more than %d choices are requested", maxAllChoices))
+		}
 		r.Fields = append(r.Fields, f)
 	}
 	return r, nil

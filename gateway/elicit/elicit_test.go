@@ -115,7 +115,11 @@ func TestRead_TakesWhatServersSend(t *testing.T) {
 	for i := range 201 {
 		fmt.Fprintf(&many, `,"f%d":{"type":"string"}`, i)
 	}
-	for _, properties := range []string{`"a":7`, `"a":{"enum":7}`, many.String()[1:]} {
+	var choices strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&choices, `,"f%d":{"type":"string","enum":["x"%s]}`, i, strings.Repeat(`,"x"`, 999))
+	}
+	for _, properties := range []string{`"a":7`, `"a":{"enum":7}`, many.String()[1:], choices.String()[1:]} {
 		if r, err := elicit.Read(jsontext.Value(`{"requestedSchema":{"properties":{` + properties + `}}}`)); err == nil {
 			t.Errorf("%.50s: %+v", properties, r)
 		}

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -24,8 +26,11 @@ const (
 	runBound = 15 * time.Minute
 	// completionBound is how long the completion of an argument may take.
 	completionBound = 5 * time.Second
-	// maxCompletions bounds the values that are suggested.
+	// sendBound is how long a browser may take to receive a question or the outcome.
+	sendBound = time.Minute
+	// maxCompletions bounds the values that are suggested, and maxCompletion each of them, in bytes.
 	maxCompletions = 100
+	maxCompletion  = 4 << 10
 )
 
 // Operator is who tries a prompt: the network address of the request, and whose view is shown meanwhile.
@@ -178,6 +183,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	send := func(e event) {
 		writing.Lock()
 		defer writing.Unlock()
+		_ = control.SetWriteDeadline(time.Now().Add(sendBound))
 		_ = json.NewEncoder(w).Encode(e) // an error means that the browser has gone, which ends ctx
 		_ = control.Flush()
 	}
@@ -268,7 +274,7 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values")) // none, if it is malformed
 		for _, element := range elements[:min(len(elements), maxCompletions)] {
-			if value, ok := wire.Text(element); ok {
+			if value, ok := wire.Text(element); ok && len(value) <= maxCompletion {
 				values = append(values, value)
 			}
 		}
@@ -301,6 +307,21 @@ func inputType(f elicit.Field) string {
 		return "url"
 	}
 	return "text"
+}
+
+// Host returns the host that a question's address leads to, which may be hard to find in it.
+func (q questionView) Host() string {
+	u, err := url.Parse(q.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// Imitates reports whether the host's name has letters that look like those of another one, perhaps.
+func (q questionView) Imitates() bool {
+	host := strings.ToLower(q.Host())
+	return strings.Contains(host, "xn--") || strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // failed is why a get failed.

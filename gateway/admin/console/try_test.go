@@ -195,6 +195,29 @@ func TestTry_ShowsEachKindOfMessage(t *testing.T) {
 	}
 }
 
+// A person sees where an address leads before it is opened, whatever the server puts around that.
+func TestTry_SaysWhereAnAddressLeads(t *testing.T) {
+	for address, want := range map[string][]string{
+		"https://accounts.example.com:443@evil.example.org/" + strings.Repeat("x", 2000) + "/end": {"<b><bdi>evil.example.org</bdi></b>", "x/end"},
+		"https://xn--80ak6aa92e.com/": {"<bdi>xn--80ak6aa92e.com</bdi>", "can look like another name"},
+		"javascript:alert(1)":         {"<code><bdi>javascript:alert(1)</bdi></code>"},
+	} {
+		p := gatewaytest.NewRequestingPeer(t, fmt.Sprintf(`elicitation/create {"mode":"url","message":"Go","elicitationId":"1","url":%q}`, address))
+		s := serveTriers(t, gatewaytest.Team("eng", "", "", p.Peer))
+		s.try(url.Values{"name": {"up.ask"}}, func(path, question string) {
+			for _, part := range want {
+				if !strings.Contains(question, part) {
+					t.Errorf("no %s in %s", part, question)
+				}
+			}
+			if strings.Contains(question, `href="javascript`) {
+				t.Errorf("a link that runs: %s", question)
+			}
+			s.answers(path, http.StatusOK, url.Values{"action": {"decline"}})
+		})
+	}
+}
+
 // A result costs what is shown of it, whatever the server packs into it.
 func TestTry_BoundsWhatIsShown(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "a")
