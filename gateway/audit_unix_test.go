@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -51,6 +52,34 @@ func (r *pipeReader) drain() {
 	r.group.Go(func() { _, _ = io.Copy(io.Discard, r.file) })
 }
 
+// Without required, a full disk costs lines and no client anything. /dev/full is one.
+func TestAudit_FullDiskThatIsNotRequired(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	if err := os.Symlink("/dev/full", path); err != nil {
+		t.Fatal(err)
+	}
+	s, log := serveAudited(t, auditedConfig(t, path, "required = false", gatewaytest.NewPeer(t, "up", "review")))
+	ann := s.Modern("ann")
+	get := func() { ann.Call("prompts/get", gatewaytest.GetParams("up.review")).Want(t, http.StatusOK, `"from up"`) }
+	get()
+	upstreamtest.Eventually(t, "the problem is known", func() bool { return log.State().Problem != nil })
+	get()
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK, `"ready": true`, `no space left on device`)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s.ReopenAudit()
+	upstreamtest.Eventually(t, "what waited is written", func() bool { return log.State().Written == 2 })
+	get()
+	log.Close()
+	if lines := auditLines(t, path); len(lines) != 3 {
+		t.Errorf("recorded %q, want the three gets", lines)
+	}
+}
+
 // A pipe that nobody empties stands for a disk that hangs.
 func TestAudit_HangingDisk(t *testing.T) {
 	for _, required := range []bool{false, true} {
@@ -70,15 +99,21 @@ func TestAudit_HangingDisk(t *testing.T) {
 					t.Error("not ready although the log is not required")
 				}
 			} else {
-				get().Want(t, http.StatusOK, `"reason":"audit"`)
-				get().Want(t, http.StatusOK, `"reason":"audit"`)
-				if n := len(p.Calls("prompts/get")); n != 1 || s.Ready().Ready {
-					t.Errorf("%d gets at the server, ready = %v", n, s.Ready().Ready)
+				begun := time.Now()
+				get().Want(t, http.StatusOK, `"code":-32603`, `"reason":"audit"`)
+				if took := time.Since(begun); took < 900*time.Millisecond || took > 10*time.Second {
+					t.Errorf("the line had %v to be written, want a second", took)
 				}
+				get().Want(t, http.StatusOK, `"code":-32603`, `"reason":"audit"`)
+				if n := len(p.Calls("prompts/get")); n != 1 {
+					t.Errorf("%d gets at the server, want the one by which it was found", n)
+				}
+				gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusServiceUnavailable, `"audit_problem": "the write takes longer than 1s"`)
 			}
 			reader.drain()
 			upstreamtest.Eventually(t, "the log is written again", func() bool { return log.State().Problem == nil })
 			get().Want(t, http.StatusOK, `"from up"`)
+			gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK)
 			log.Close()
 		})
 	}
