@@ -63,7 +63,9 @@ func TestAudit_FullDiskThatIsNotRequired(t *testing.T) {
 	}
 	s, log := serveAudited(t, auditedConfig(t, path, "required = false", gatewaytest.NewPeer(t, "up", "review")))
 	ann := s.Modern("ann")
-	get := func() { ann.Call("prompts/get", gatewaytest.GetParams("up.review")).Want(t, http.StatusOK, `"from up"`) }
+	get := func() {
+		ann.Call("prompts/get", gatewaytest.GetParams("up.review")).Want(t, http.StatusOK, `"from up"`)
+	}
 	get()
 	upstreamtest.Eventually(t, "the problem is known", func() bool { return log.State().Problem != nil })
 	get()
