@@ -15,7 +15,7 @@ import (
 func TestCatalog_FindsPromptsByTheirTexts(t *testing.T) {
 	docs := gatewaytest.NewPeer(t, "docs",
 		`{"name":"review","title":"Code review","description":"Look for MISTAKES.","arguments":[{"name":"code"}]}`,
-		`{"name":"summary","description":"A short review of a text"}`, "greet")
+		`{"name":"summary","description":"A short review of a text`+strings.Repeat("ä", 3<<10)+` far"}`, "greet")
 	other := gatewaytest.NewPeer(t, "other", "preview", "review")
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+
 		gatewaytest.Team("eng", `"user:ann"`, gatewaytest.Expose("all", `"docs.review"`, `"*"`), docs)+gatewaytest.Team("ops", `"user:bob"`, "", other))
@@ -43,6 +43,8 @@ func TestCatalog_FindsPromptsByTheirTexts(t *testing.T) {
 	found("q=Other.Rev", "other.review")
 	found("q=mistakes+code", "docs.review")
 	found("q=mistakes+short")
+	found("q=ä", "docs.summary")
+	found("q=far") // beyond what is searched
 	found("team=ops", "other.preview", "other.review")
 	found("as=user:bob", "docs.review", "other.preview", "other.review")
 	found("as=user:bob&team=eng&q=code", "docs.review")

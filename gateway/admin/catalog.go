@@ -19,6 +19,8 @@ const (
 	maxWords = 16
 	// maxSummary bounds the texts of a [PromptSummary], in bytes.
 	maxSummary = 400
+	// maxIndexed bounds how much of a title and of a description is searched, in bytes. The index has a copy.
+	maxIndexed = 4 << 10
 )
 
 // CatalogQuery selects prompts. The zero value selects all.
@@ -140,7 +142,12 @@ func textOf(entry *catalog.Entry) entryText {
 	title, _ := definition.Text("title")
 	description, _ := definition.Text("description")
 	name := strings.ToLower(entry.Name)
-	return entryText{name, name + "\n" + strings.ToLower(title) + "\n" + strings.ToLower(description)}
+	return entryText{name, name + "\n" + indexedText(title) + "\n" + indexedText(description)}
+}
+
+// indexedText returns what is searched of a text, in lower case.
+func indexedText(text string) string {
+	return strings.ToLower(strings.ToValidUTF8(text[:min(len(text), maxIndexed)], ""))
 }
 
 // The ranks of what is found, the best first.
