@@ -60,6 +60,7 @@ func New(opts Options) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = opts.Operators.meet(r)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if isPlainCheck(r) {
 			mux.ServeHTTP(w, r)
 			return

@@ -50,7 +50,6 @@ func serveJSON(w http.ResponseWriter, r *http.Request, answer func(r *http.Reque
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
 	if err != nil {
 		status := http.StatusInternalServerError
 		if _, ok := errors.AsType[*QueryError](err); ok {

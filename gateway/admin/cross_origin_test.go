@@ -50,6 +50,16 @@ func TestAdmin_RefusesOtherSites(t *testing.T) {
 	}
 }
 
+// What a server or a client has written must not become a page of the admin listener's origin.
+func TestAdmin_AnswersAreWhatTheySay(t *testing.T) {
+	s := gatewaytest.Serve(t, "")
+	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/changes", "/api/catalog", "/api/catalog?team=<script>", "/static/console.js", "/none", "/prompt?name=<script>"} {
+		if got := gatewaytest.Send(t, http.MethodGet, s.AdminURL+path, "", nil).Header.Get("X-Content-Type-Options"); got != "nosniff" {
+			t.Errorf("%s: X-Content-Type-Options is %q", path, got)
+		}
+	}
+}
+
 func TestAdmin_TokenIsForLoopbackToo(t *testing.T) {
 	sum := sha256.Sum256([]byte("open"))
 	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = %q\n}\n", hex.EncodeToString(sum[:])))

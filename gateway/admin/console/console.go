@@ -181,7 +181,6 @@ func (c *console) write(w http.ResponseWriter, status int, p *page) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", contentPolicy)
-	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers would send forms with the Origin "null"
 	header.Set("Cache-Control", "no-store")
@@ -241,7 +240,6 @@ func (f staticFiles) serveNamed(w http.ResponseWriter, r *http.Request, name str
 	}
 	header := w.Header()
 	header.Set("Content-Type", file.kind)
-	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	header.Set("Cache-Control", "no-cache")
 	if r.URL.RawQuery == file.hash {

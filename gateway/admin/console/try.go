@@ -178,7 +178,6 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "application/x-ndjson")
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
 	var writing sync.Mutex
 	send := func(e event) {
 		writing.Lock()
