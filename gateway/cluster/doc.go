@@ -4,7 +4,8 @@
 //	        ◀─ counted, or how long to wait ───── │ store │ ──▶ hears what is announced
 //	         ── release, if it held a place ────▶ │       │
 //	transport ── Announce: to all replicas ─────▶ │       │ ──▶ serves what it is asked
-//	         ── Ask, Tell: one replica ─────────▶ └───────┘
+//	         ── Ask, Tell: one replica ─────────▶ │       │ ──▶ is woken, takes the list
+//	upstream ── Attend, Put: a server's list ───▶ └───────┘
 //
 // The store is any server that speaks the Redis protocol, alone, behind Sentinels or as a Redis Cluster. Replicas are those with
 // the same store and the same cursor keys.
@@ -19,6 +20,8 @@
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it;
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
 //   - A message to another replica is bounded, and arrives at most once. Whoever asks one that is gone knows within 50 ms.
+//   - Of the replicas with the same connection to a server, one holds the lease to watch it. What it puts as the list replaces nothing
+//     that a later holder has put. Who attends takes the lease of a replica that died within 6 seconds.
 //   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most, one that the store was away for
 //     within five seconds of its return.
 //

@@ -22,8 +22,8 @@ const (
 	maxList = 8 << 20
 	// maxPlain bounds what is made of it: more than the client of a server accepts as a list.
 	maxPlain = 80 << 20
-	// piece is how much of a list is sent or received at once, so that the store answers others in between.
-	piece = 256 << 10
+	// piece is how much of a list is sent or received at once, so that the store answers others in between, and pieceTime bounds that.
+	piece, pieceTime = 256 << 10, 2 * time.Second
 	// stagedLife is how long the store keeps a list that was not sent in full, in milliseconds.
 	stagedLife = 60_000
 	// maxMoving bounds the lists that a replica sends and receives at once.
@@ -65,14 +65,14 @@ return 1`)
 func (w *Watch) Put(
 	ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration,
 ) (version uint64, held bool, err error) {
-	list := Turn{ListNumber: number, Version: w.version, Answers: answers, TTL: ttl}
-	if unchanged && w.version > 0 {
-		if there, held, err := w.describe(ctx, list, fmt.Sprint(number, w.version)+" ", ""); there || !held || err != nil {
-			return w.version, held, err
+	if before := w.put; unchanged && before.ListNumber == number && before.Version > 0 {
+		before.Answers, before.TTL = answers, ttl
+		if there, held, err := w.describe(ctx, before, fmt.Sprint(number, before.Version)+" ", ""); there || !held || err != nil {
+			return before.Version, held, err
 		}
 	}
-	w.version++
-	list.Version = w.version
+	w.version, w.put = w.version+1, Turn{}
+	list := Turn{ListNumber: number, Version: w.version, Answers: answers, TTL: ttl}
 	plain, err := packed(definitions)
 	if err != nil {
 		return 0, true, err
@@ -88,15 +88,19 @@ func (w *Watch) Put(
 		return 0, true, err
 	}
 	there, held, err := w.describe(ctx, list, "", strconv.Itoa(list.Size))
-	if err == nil && held && !there {
+	switch {
+	case err != nil, !held:
+	case !there:
 		err = errListGone
+	default:
+		w.put = list
 	}
 	return list.Version, held, err
 }
 
 // PutAlone tells all replicas, under the number of a lease, that they have to watch for themselves. Held is as for Put.
 func (w *Watch) PutAlone(ctx context.Context, number, answers uint64) (held bool, err error) {
-	w.version++
+	w.version, w.put = w.version+1, Turn{}
 	_, held, err = w.describe(ctx, Turn{ListNumber: number, Version: w.version, Answers: answers, Alone: true}, "", "")
 	return held, err
 }
@@ -136,12 +140,21 @@ func (w *Watch) stage(ctx context.Context, wanted *wanted, value []byte) error {
 		commands = append(commands,
 			client.B().Append().Key(wanted.staged).Value(valkey.BinaryString(next)).Build(),
 			client.B().Pexpire().Key(wanted.staged).Milliseconds(stagedLife).Build())
-		for _, result := range client.DoMulti(ctx, commands...) {
-			if err := result.Error(); err != nil {
-				return fmt.Errorf("send the list: %w", w.store.mask.Error(err))
-			}
+		if err := send(ctx, client, commands); err != nil {
+			return fmt.Errorf("send the list: %w", w.store.mask.Error(err))
 		}
 		commands = commands[:0]
+	}
+	return nil
+}
+
+func send(ctx context.Context, client valkey.Client, commands valkey.Commands) error {
+	ctx, cancel := context.WithTimeout(ctx, pieceTime)
+	defer cancel()
+	for _, result := range client.DoMulti(ctx, commands...) {
+		if err := result.Error(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -171,9 +184,9 @@ func (w *Watch) receive(ctx context.Context, wanted *wanted, size int) ([]byte, 
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	client, value := here.beside, make([]byte, 0, size)
+	value := make([]byte, 0, size)
 	for len(value) < size {
-		next, err := client.Do(ctx, client.B().Getrange().Key(wanted.list).Start(int64(len(value))).End(int64(min(size, len(value)+piece)-1)).Build()).ToString()
+		next, err := receive(ctx, here.beside, wanted.list, len(value), min(size, len(value)+piece))
 		if err != nil {
 			return nil, fmt.Errorf("receive the list: %w", w.store.mask.Error(err))
 		}
@@ -183,6 +196,13 @@ func (w *Watch) receive(ctx context.Context, wanted *wanted, size int) ([]byte, 
 		value = append(value, next...)
 	}
 	return value, nil
+}
+
+// receive returns a key's value from one byte to before another.
+func receive(ctx context.Context, client valkey.Client, key string, from, to int) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pieceTime)
+	defer cancel()
+	return client.Do(ctx, client.B().Getrange().Key(key).Start(int64(from)).End(int64(to-1)).Build()).ToString()
 }
 
 // move waits until the replica may send or receive one more list. Done must be called.

@@ -55,8 +55,9 @@ type Watch struct {
 	woken chan struct{}
 	// held is set while the lease may be this watch's.
 	held atomic.Bool
-	// version counts the lists that were put.
+	// version counts what was put, and put describes the list that was put last; it is zero if it is not known to be there.
 	version uint64
+	put     Turn
 
 	mu     sync.Mutex // guards what follows
 	wanted *wanted

@@ -99,6 +99,7 @@ func TestWatch_IsHeldByOneReplicaAtATime(t *testing.T) {
 
 // The other replicas get nothing of a replica that has died, but have its lease within its time.
 func TestWatch_IsTakenFromAHolderThatDied(t *testing.T) {
+	t.Parallel() // it waits
 	store := clustertest.Start(t)
 	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
 	first := attend(t, a, true)
@@ -241,12 +242,17 @@ func TestWatch_AnswersQuestions(t *testing.T) {
 	if answered := attend(t, b, false); answered.Answers < asked || answered.Version != turn.Version || answered.TTL != 0 {
 		t.Errorf("turn %+v, want the same list of version %d, which answers %d", answered, turn.Version, asked)
 	}
+	wantList(t, b, "1")
 	if held, err := a.PutAlone(t.Context(), number, turn.Asked); err != nil || !held {
 		t.Fatal(held, err)
 	}
 	if turn := attend(t, b, false); !turn.Alone {
 		t.Errorf("turn %+v, want each replica to be alone", turn)
 	}
+	if _, held, err := a.Put(t.Context(), number, values([]string{"1"}), true, turn.Asked, 0); err != nil || !held {
+		t.Fatal(held, err)
+	}
+	wantList(t, b, "1")
 }
 
 func TestWatch_SendsLargeListsInPieces(t *testing.T) {
@@ -279,6 +285,7 @@ func TestWatch_SendsLargeListsInPieces(t *testing.T) {
 
 // Nothing waits for long, and nothing is said to be held, while the store hangs. A request does not wait for a watch at all.
 func TestWatch_WaitsForNoStoreThatHangs(t *testing.T) {
+	t.Parallel() // it waits
 	store := clustertest.Start(t)
 	s := watching(t, store, 1)
 	w := join(t, s, "server")
