@@ -58,6 +58,7 @@ func (s Store) Mask() Mask {
 
 func clusterSchema() hclread.Schema {
 	return hclread.Schema{
+		Plain:  []string{"shared_watch"},
 		Secret: []string{"store"},
 		Blocks: []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema()}},
 	}
@@ -65,11 +66,12 @@ func clusterSchema() hclread.Schema {
 
 // decodeCluster decodes the cluster block, of which there is none if it was not written.
 func decodeCluster(b *hclread.Block) Cluster {
-	var c Cluster
+	c := Cluster{SharedWatch: true}
 	if b.Lacks("store") {
 		b.Error(b.Range(), "Missing store", `Replicas are one gateway by what they share: set store, for example to "redis://valkey.internal:6379/0".`)
 	}
 	isSet := hclread.Set(b, "store", &c.Store, parseStore)
+	hclread.Bool(b, "shared_watch", &c.SharedWatch)
 	for _, inner := range b.Inner("tls") {
 		c.TLS = decodeTLS(inner)
 		if isSet && !c.Store.Encrypted {

@@ -67,6 +67,8 @@ type Options struct {
 	Audit *audit.Log
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
+	// WatchesAlone has the gateway list each server itself, whatever the configuration says, for a command that shows what servers say.
+	WatchesAlone bool
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
 }
@@ -125,6 +127,9 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		g.cluster.SetMaxMessage(maxForwarded(cfg))
 		g.cluster.HearFor(topicDrains, drainLasts, g.hearDrains)
 		g.cluster.Serve(topicLists, g.hearLists)
+		for _, c := range g.Snapshot().Connectors {
+			g.shareWatch(c, cfg.Cluster)
+		}
 		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)
@@ -146,6 +151,9 @@ func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Conn
 		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check, Pace: g.pace,
 	}, changed)
 	c.Share(g.reconnects)
+	if g.cluster != nil { // else this one is of the first generation: see New
+		g.shareWatch(c, g.Snapshot().Config.Cluster)
+	}
 	return c
 }
 
@@ -157,13 +165,15 @@ func (g *Gateway) Own(address netip.AddrPort) { g.guard.add(address) }
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.observe()()
 	defer g.requests.Close()
+	if g.cluster != nil {
+		defer g.runCluster(ctx)() // it ends last, so that others learn at once what this replica no longer watches
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	s := supervisor{gateway: g, group: group, cancels: map[*upstream.Connector]context.CancelFunc{}}
 	s.start(ctx, g.Snapshot().Connectors)
 	group.Go(func() error { return s.run(ctx) })
 	group.Go(func() error { return g.publisher.Run(ctx) })
 	if g.cluster != nil {
-		group.Go(func() error { return g.cluster.Run(ctx) })
 		group.Go(func() error { g.renewDrains(ctx); return nil })
 	}
 	group.Go(func() error {

@@ -20,10 +20,18 @@ import (
 // serveReplicas runs gateways of one configuration that share a store.
 func serveReplicas(t *testing.T, store *clustertest.Store, n int, text string) []*gatewaytest.Server {
 	t.Helper()
+	return serveReplicasAs(t, store, n, text, "1.2.3")
+}
+
+// serveReplicasAs is [serveReplicas] for gateways of a version.
+func serveReplicasAs(t *testing.T, store *clustertest.Store, n int, text, version string) []*gatewaytest.Server {
+	t.Helper()
 	text = strings.ReplaceAll(text, "%CLUSTER%", "cursor_keys = [\"%KEY%\"]") + "\ncluster { store = \"" + store.URL() + "\" }\n"
 	var all []*gatewaytest.Server
 	for range n {
-		all = append(all, gatewaytest.Serve(t, text))
+		s := gatewaytest.StartWith(t, text, gateway.Options{Version: version})
+		s.AwaitUpstreams()
+		all = append(all, s)
 	}
 	awaitStore(t, true, all...)
 	return all

@@ -27,6 +27,9 @@
 //   - The list in [State] is always complete. A refresh that fails, or that exceeds a bound, leaves the last good list in
 //     place and is repeated within half a minute. No change is lost, neither during a refresh nor while a stream was
 //     broken.
+//   - With [Connector.ShareWatch], one replica of the gateway at a time watches and lists the server, and the others show its lists,
+//     none of which ever takes the place of a later one. What is promised here holds all the same; another replica watches within ten
+//     seconds of the end of the one that did.
 //   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the end of a call that it left
 //     without an answer.
 //   - One of several endpoints that hangs delays few calls: it gets no more of them than the others have in flight.
@@ -52,7 +55,7 @@
 //
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire.
 //
-// Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go,
+// Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go, share.go,
 // endpoint.go, reconnects.go, sign_of_life.go, connection.go, blame.go, call_health.go, pause.go, session_pool.go, legacy_gets.go, merge.go,
 // state.go, problem.go, telemetry.go, errors.go, cause.go, backoff.go, aliases.go.
 package upstream

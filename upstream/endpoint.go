@@ -47,6 +47,9 @@ type endpoint struct {
 	pace   *rate.Limiter
 	signs  [2]time.Duration
 	health *callHealth
+	// join is nil where the endpoint watches its server for itself, and so is shared, which run sets.
+	join   func() SharedWatch
+	shared *sharing
 
 	mu         sync.Mutex // serialises update
 	status     atomic.Pointer[status]
@@ -81,6 +84,10 @@ func (e *endpoint) run(ctx context.Context) {
 	defer e.replace(noConnection())
 	defer e.dialer.CloseIdleConnections()
 	defer e.reconnects.ended(e)
+	if e.join != nil {
+		e.shared = &sharing{SharedWatch: e.join()}
+		defer e.shared.Leave()
+	}
 	pause := newBackoff()
 	if wait := e.reconnects.begin(); wait > 0 && sleep(ctx, wait) != nil {
 		return
@@ -105,6 +112,9 @@ func (e *endpoint) run(ctx context.Context) {
 			e.replace(renewing)
 		} else {
 			wait = max(wait, e.reconnects.failed(e))
+			if e.shared != nil {
+				e.shared.Release()
+			}
 			e.markDown(ctx, err, wait)
 		}
 		if sleep(ctx, wait) != nil {
@@ -118,7 +128,7 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	w := newWatch()
 	patience := min(max(2*e.upstream.Timeout, leastSlow), mostSlow)
 	slow := time.AfterFunc(patience, func() { e.markSlow(ctx, patience) })
-	session, err := e.open(ctx, client.SessionOptions{OnListChanged: func() { signal(w.changed) }})
+	session, err := e.open(ctx, client.SessionOptions{OnListChanged: w.hear})
 	slow.Stop()
 	if ctx.Err() == nil {
 		e.metrics().countConnect(err)
@@ -144,8 +154,12 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 
 	// Whichever of them finds the session broken ends the others.
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return e.watch(ctx, session, w) })
-	group.Go(func() error { return e.refresh(ctx, session, w) })
+	if e.shared != nil {
+		group.Go(func() error { return e.share(ctx, session, w) })
+	} else {
+		group.Go(func() error { return e.watch(ctx, session, w) })
+		group.Go(func() error { return e.refresh(ctx, session, w) })
+	}
 	group.Go(func() error { return e.checkHealth(ctx, conn, w) })
 	err = group.Wait()
 	return w.listed, err

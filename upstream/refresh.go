@@ -43,10 +43,30 @@ type watch struct {
 	// uses them until it has returned.
 	listed bool
 	ttl    time.Duration
+
+	// held is the lease while the endpoint watches for all replicas, asked what these have asked for, and put the version of the list that
+	// they have, 0 for none. Held changes only while nothing is watched or listed.
+	held       *Turn
+	asked, put atomic.Uint64
+	// deaf is set while another replica hears of changes as well.
+	deaf atomic.Bool
 }
 
 func newWatch() *watch {
 	return &watch{changed: make(chan struct{}, 1), ready: make(chan struct{})}
+}
+
+// begin makes it one whose stream is not open yet, for a session that was not watched meanwhile.
+func (w *watch) begin() {
+	w.ready, w.readyOnce = make(chan struct{}), sync.Once{}
+	w.silent.Store(false)
+}
+
+// hear notes that the server says that its list changed.
+func (w *watch) hear() {
+	if !w.deaf.Load() {
+		signal(w.changed)
+	}
 }
 
 // lifetime returns for how long the last list is good although nobody would report a change; 0 if the server does not say, or
@@ -191,8 +211,10 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
 }
 
-// list requests the list once, and returns its size. It returns an error only if the session is of no more use.
+// list requests the list once, and returns its size. It returns an error only if the session is of no more use, or another replica
+// is to list.
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes int, _ error) {
+	asked := w.asked.Load()
 	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
 	list, err := s.List(traced, e.upstream.MaxPrompts)
 	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
@@ -212,8 +234,7 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 			e.logger.InfoContext(ctx, "upstream connected", slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
 		}
 		w.listed, w.ttl = true, list.TTL
-		e.publish(ctx, list.Definitions, w.lifetime())
-		return list.Bytes, nil
+		return list.Bytes, e.deliver(ctx, w, list.Definitions, asked)
 	}
 	if errors.Is(err, client.ErrSessionLost) {
 		return 0, err
@@ -232,13 +253,13 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 			e.explained(reason, causeOf(reason, err), err)...)
 	}
 	e.update(func(s *status) { s.setProblem(reason, err) })
-	return list.Bytes, nil
+	return list.Bytes, e.deliverNone(ctx, w, asked)
 }
 
-// publish makes a list, which is good for a time, the present one.
-func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, ttl time.Duration) {
+// publish makes a list, which is good for a time, the present one. Still is the endpoint's problem besides; nil if it has none.
+func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, ttl time.Duration, still *Problem) {
 	before := e.status.Load()
-	if before.Problem != nil && before.calls == nil {
+	if before.Problem != nil && before.calls == nil && still == nil {
 		e.logger.InfoContext(ctx, "upstream healthy")
 	}
 	// Many servers send the same list again after each notification: without this, each would become a new catalog.
@@ -251,7 +272,7 @@ func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, tt
 		prompts = newPromptIndex(definitions)
 	}
 	e.update(func(s *status) {
-		s.tried, s.Listed, s.ttl, s.Problem = true, true, ttl, nil
+		s.tried, s.Listed, s.ttl, s.Problem = true, true, ttl, still
 		if !same {
 			s.Definitions, s.prompts = definitions, prompts
 			s.lists++

@@ -1,0 +1,411 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
+)
+
+// SharedWatches lets several replicas of a gateway watch each server once. It must be safe for concurrent use.
+type SharedWatches interface {
+	// Join takes part in watching the server at the other end of a connection, see [config.Upstream.Connection].
+	Join(connection []byte) SharedWatch
+}
+
+// SharedWatch is the part that one endpoint takes in watching its server together with the same endpoint of other replicas. One of them
+// holds a lease: it watches and lists, and puts its lists where the others take them from. All wait for a bounded time only, and an error
+// means that the others cannot be reached.
+type SharedWatch interface {
+	// Attend renews the lease, or takes it if nobody holds it.
+	Attend(ctx context.Context) (Turn, error)
+	// Woken has a mark when it is worth to attend at once.
+	Woken() <-chan struct{}
+	// Ask has the holder list again: it returns what Answers of that list is at least.
+	Ask(ctx context.Context) (asked uint64, err error)
+	// Put gives all a list under the number of a lease. Held is false if the lease has another number, so that there is a later list or
+	// will be one. Unchanged says that the list is that of the last call.
+	Put(ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration) (version uint64, held bool, err error)
+	// PutAlone tells all that there is no list for them.
+	PutAlone(ctx context.Context, number, answers uint64) (held bool, err error)
+	// Take returns the list that a turn describes.
+	Take(ctx context.Context, turn Turn) ([]jsontext.Value, error)
+	// Release ends the lease, if it is held, so that another one takes it.
+	Release()
+	// Leave is called last.
+	Leave()
+}
+
+// Turn is how things are when an endpoint attends.
+type Turn struct {
+	// Lease names what the numbers are of.
+	Lease string
+	// Held says that the endpoint holds the lease, Number which one it is: a greater one for each holder. Left is how long it lasts.
+	Held   bool
+	Number uint64
+	Left   time.Duration
+	// Asked grows with each [SharedWatch.Ask].
+	Asked uint64
+	// ListNumber and Version say which list is there: the number of who put it, and a version that grows while that one holds. Both are 0
+	// for none.
+	ListNumber, Version uint64
+	// Answers is the Asked that its holder knew before it requested the list.
+	Answers uint64
+	// TTL is that of the list, see [State.TTL].
+	TTL time.Duration
+	// Alone says that there is no list for the others.
+	Alone bool
+	// Size is for [SharedWatch.Take].
+	Size int
+}
+
+// Watching says which part an endpoint takes in watching its server.
+type Watching string
+
+// The parts. An endpoint whose replicas do not share has none.
+const (
+	WatchingForAll Watching = "for_all" // it watches for all replicas
+	WatchingOther  Watching = "other"   // another replica does
+	WatchingAlone  Watching = "alone"   // it watches for itself, because it cannot be shared at the moment
+)
+
+const (
+	// aloneTime is how long an endpoint watches for itself at least, so that a store that comes and goes does not cost its server much.
+	aloneTime = 5 * time.Second
+	// attendRetry is how long it waits after the others could not be reached.
+	attendRetry = time.Second
+	// attendJitter spreads the endpoints that take a lease that nobody renewed.
+	attendJitter = 300 * time.Millisecond
+)
+
+// errStintOver means that another replica is to watch, or that this one is to do it in another way.
+var errStintOver = errors.New("another replica watches the server")
+
+// Lists that were put have an order: numbers grow, versions grow with a number, and a holder requests nothing before it holds. An
+// endpoint never goes back in it, and a holder shows a list only after it was put. A list that an endpoint requested alone has no place
+// in that order. When it follows again, it has the holder list anew, and shows nothing that was requested before that.
+
+// listID is the place of a list in the order. The zero listID is that of a list without one.
+type listID struct {
+	lease           string
+	number, version uint64
+}
+
+// isAfter reports whether a list is later than another one of the same lease.
+func (id listID) isAfter(other listID) bool {
+	return id.number > other.number || id.number == other.number && id.version > other.version
+}
+
+// sharing is an endpoint's part in watching its server. Only the goroutines of one session use it, one after another.
+type sharing struct {
+	SharedWatch
+
+	// shown is the present list.
+	shown listID
+	// asked is what the list must answer that the endpoint waits for; 0 if it waits for none. If mustAsk is set, it has yet to ask.
+	asked   uint64
+	mustAsk bool
+	// ends is until when whoever held the lease holds it, as far as is known, and aloneUntil until when the endpoint does without.
+	ends, aloneUntil time.Time
+}
+
+// share watches the server, follows who does, or watches it alone, until the session breaks or ctx ends.
+func (e *endpoint) share(ctx context.Context, s *client.Session, w *watch) error {
+	for {
+		if left := time.Until(e.shared.aloneUntil); left > 0 {
+			if err := e.watchAlone(ctx, s, w, left); err != nil {
+				return err
+			}
+		}
+		began := time.Now()
+		turn, err := e.shared.Attend(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			e.shared.ends = began.Add(turn.Left)
+		}
+		switch {
+		case err != nil && began.Before(e.shared.ends): // whoever holds the lease may still do
+			err = sleep(ctx, attendRetry)
+		case err != nil:
+			err = e.watchAlone(ctx, s, w, aloneTime)
+		case turn.Held:
+			err = e.watchForAll(ctx, s, w, turn)
+		case turn.isAlone():
+			err = e.watchAlone(ctx, s, w, 0)
+		default:
+			err = e.follow(ctx, s, w, turn)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// isAlone reports whether whoever holds the lease has no list for the others.
+func (t *Turn) isAlone() bool { return t.Alone && t.ListNumber == t.Number }
+
+// stint watches and lists until a function returns, with nil, or the session breaks.
+func (e *endpoint) stint(ctx context.Context, s *client.Session, w *watch, watching Watching, until func(context.Context)) error {
+	e.setWatching(watching)
+	w.begin()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return e.watch(ctx, s, w) })
+	group.Go(func() error { return e.refresh(ctx, s, w) })
+	group.Go(func() error { until(ctx); return errStintOver })
+	if err := group.Wait(); !errors.Is(err, errStintOver) {
+		return err
+	}
+	return nil
+}
+
+// setWatching publishes which part the endpoint takes.
+func (e *endpoint) setWatching(watching Watching) {
+	before := e.status.Load().Watching
+	if before == watching {
+		return
+	}
+	if before == WatchingOther && watching == WatchingForAll {
+		e.logger.Info("watch taken over: this replica lists the server for all")
+	}
+	e.update(func(s *status) { s.Watching = watching })
+}
+
+// watchAlone watches for this replica alone, for a time at least, until there is somebody to share with.
+func (e *endpoint) watchAlone(ctx context.Context, s *client.Session, w *watch, least time.Duration) error {
+	return e.stint(ctx, s, w, WatchingAlone, func(ctx context.Context) {
+		for wait := least; ; {
+			if wait > 0 && sleep(ctx, wait) != nil {
+				return
+			}
+			turn, err := e.shared.Attend(ctx)
+			if ctx.Err() != nil || err == nil && (turn.Held || !turn.isAlone()) {
+				return
+			}
+			wait = attendRetry
+			if err == nil {
+				wait = 0
+				e.awaitTurn(ctx, turn.Left)
+			}
+		}
+	})
+}
+
+// awaitTurn waits until it is worth to attend again: for a time, with jitter, unless the endpoint is woken.
+func (e *endpoint) awaitTurn(ctx context.Context, left time.Duration) {
+	timer := time.NewTimer(left + rand.N(attendJitter)) //nolint:gosec // jitter
+	defer timer.Stop()
+	select {
+	case <-e.shared.Woken():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// watchForAll watches for all replicas for as long as the endpoint holds the lease.
+func (e *endpoint) watchForAll(ctx context.Context, s *client.Session, w *watch, held Turn) error {
+	w.held = &held
+	w.asked.Store(held.Asked)
+	w.put.Store(0)
+	defer func() { w.held = nil }()
+	return e.stint(ctx, s, w, WatchingForAll, func(ctx context.Context) { e.keepLease(ctx, w, held, e.shared.ends) })
+}
+
+// keepLease renews the lease until that fails, or it is another's.
+func (e *endpoint) keepLease(ctx context.Context, w *watch, held Turn, ends time.Time) {
+	wait := held.Left / 3
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-e.shared.Woken():
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		began, put := time.Now(), w.put.Load()
+		turn, err := e.shared.Attend(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && time.Now().Before(ends):
+			wait = min(attendRetry, time.Until(ends))
+			continue
+		case err != nil, !turn.Held, turn.Number != held.Number, turn.Lease != held.Lease:
+			return
+		}
+		ends, wait = began.Add(turn.Left), turn.Left/3
+		forgotten := put > 0 && (turn.ListNumber != held.Number || turn.Version < put)
+		if w.asked.Swap(turn.Asked) < turn.Asked || forgotten {
+			signal(w.changed)
+		}
+	}
+}
+
+// deliver makes a list the present one: of all replicas, if the endpoint watches for them. Asked is what was asked before it was
+// requested. The error is errStintOver if the list must not be shown.
+func (e *endpoint) deliver(ctx context.Context, w *watch, definitions []jsontext.Value, asked uint64) error {
+	held := w.held
+	if held == nil {
+		e.publishAlone(ctx, w, definitions)
+		return nil
+	}
+	before := e.shared.shown
+	unchanged := before.lease == held.Lease && before.number == held.Number && equalLists(e.status.Load().Definitions, definitions)
+	version, isHeld, err := e.shared.Put(ctx, held.Number, definitions, unchanged, asked, w.lifetime())
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		e.callLogger.WarnContext(ctx, "list not shared: each replica lists the server for itself", slog.Any("error", err))
+		if err := e.deliverNone(ctx, w, asked); err != nil {
+			return err
+		}
+		e.publishAlone(ctx, w, definitions)
+		return nil
+	case !isHeld: // whoever holds the lease now has a later list, or is about to
+		return errStintOver
+	}
+	e.shared.shown, e.shared.asked = listID{held.Lease, held.Number, version}, 0
+	w.put.Store(version)
+	e.publish(ctx, definitions, w.lifetime(), nil)
+	return nil
+}
+
+// publishAlone makes a list the present one that was not shared.
+func (e *endpoint) publishAlone(ctx context.Context, w *watch, definitions []jsontext.Value) {
+	if e.shared != nil {
+		e.shared.shown, e.shared.asked = listID{}, 0
+	}
+	e.publish(ctx, definitions, w.lifetime(), nil)
+}
+
+// deliverNone has the other replicas watch for themselves if the endpoint watches for them: it has no list. The error is errStintOver if
+// it does not do so any more.
+func (e *endpoint) deliverNone(ctx context.Context, w *watch, asked uint64) error {
+	if w.held == nil {
+		return nil
+	}
+	isHeld, err := e.shared.PutAlone(ctx, w.held.Number, asked)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil: // it is not known what the others have
+		e.shared.aloneUntil = time.Now().Add(aloneTime)
+		return errStintOver
+	case !isHeld:
+		return errStintOver
+	}
+	return nil
+}
+
+// follow shows what the holder of the lease has listed, and waits until there may be something else. The error means that the session
+// is of no more use.
+func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn Turn) error {
+	f := e.shared
+	e.setWatching(WatchingOther)
+	// Over HTTP+SSE, the server tells each session of a change, and so the holder as well.
+	w.deaf.Store(s.Transport() == config.SSE)
+	defer w.deaf.Store(false)
+	// A list without a place in the order may be later than the holder's, and a question may have been forgotten.
+	isOrdered := !e.status.Load().Listed || f.shown.lease == turn.Lease
+	if f.mustAsk || f.asked == 0 && !isOrdered || f.asked > turn.Asked {
+		return e.ask(ctx)
+	}
+	if turn.ListNumber == turn.Number && (isOrdered || turn.Answers >= f.asked) {
+		if err := e.followList(ctx, s, w, turn); err != nil {
+			return ignoreMissed(err)
+		}
+	}
+	timer := time.NewTimer(turn.Left + rand.N(attendJitter)) //nolint:gosec // jitter
+	defer timer.Stop()
+	select {
+	case <-w.changed: // the holder may not know
+		f.mustAsk = true
+	case <-f.Woken():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// ask has the holder list again.
+func (e *endpoint) ask(ctx context.Context) error {
+	asked, err := e.shared.Ask(ctx)
+	if e.shared.mustAsk = err != nil; err != nil {
+		return sleep(ctx, attendRetry)
+	}
+	e.shared.asked = asked
+	return nil
+}
+
+// followList makes the list of a turn the present one, if it is later than that.
+func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, turn Turn) error {
+	f, now := e.shared, e.status.Load()
+	next := listID{turn.Lease, turn.ListNumber, turn.Version}
+	definitions := now.Definitions
+	isNew := !now.Listed || f.shown.lease != next.lease || next.isAfter(f.shown)
+	isAnswer := f.asked > 0 && turn.Answers >= f.asked
+	isSilent := e.connection.Load().silent.Load()
+	switch {
+	case isNew:
+		var err error
+		if definitions, err = f.Take(ctx, turn); err != nil {
+			return e.missList(ctx, turn, err)
+		}
+		if len(definitions) > 0 && !s.OffersPrompts() { // the server has prompts by now
+			if err := s.Recheck(ctx); err != nil {
+				return err
+			}
+		}
+	case next != f.shown: // an earlier one, in a store that has lost the later
+		return nil
+	case w.listed && !isAnswer && turn.TTL == now.ttl && (now.Problem == nil || isSilent):
+		return nil
+	}
+	f.shown = next
+	if isAnswer {
+		f.asked = 0
+	}
+	if !w.listed {
+		e.logger.InfoContext(ctx, "upstream connected", slog.Int("prompts", len(definitions)), slog.String("revision", s.Revision))
+	}
+	// What another replica has listed says nothing about a server that does not answer this one.
+	var still *Problem
+	if isSilent {
+		still = now.Problem
+	}
+	w.listed, w.ttl = true, turn.TTL
+	e.publish(ctx, definitions, turn.TTL, still)
+	return nil
+}
+
+// errMissed means that a list could not be had.
+var errMissed = errors.New("the list of another replica was not received")
+
+func ignoreMissed(err error) error {
+	if errors.Is(err, errMissed) {
+		return nil
+	}
+	return err
+}
+
+// missList returns errMissed where a list cannot be had. Unless there is another list by now, the endpoint then watches alone for a while.
+func (e *endpoint) missList(ctx context.Context, missed Turn, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	turn, failed := e.shared.Attend(ctx)
+	if failed != nil || !turn.Held && turn.Number == missed.Number && turn.Version == missed.Version {
+		e.callLogger.WarnContext(ctx, "list of another replica not received: this one lists the server for itself", slog.Any("error", err))
+		e.shared.aloneUntil = time.Now().Add(aloneTime)
+	}
+	return errMissed
+}
