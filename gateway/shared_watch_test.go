@@ -132,6 +132,16 @@ func TestSharedWatch_OneReplicaListsForAll(t *testing.T) {
 			if holders, others := watching(upstream.WatchingForAll, replicas...), watching(upstream.WatchingOther, replicas...); holders != 1 || others != n-1 {
 				t.Errorf("%d replicas watch for all, and %d leave it to another, of %d", holders, others, n)
 			}
+			seen := map[string]int{}
+			for _, g := range replicas {
+				ready := gatewaytest.Send(t, http.MethodGet, g.AdminURL+"/readyz", "", nil).Body
+				for _, part := range []string{"for_all", "other"} {
+					seen[part] += strings.Count(ready, fmt.Sprintf(`"watching": %q`, part))
+				}
+			}
+			if seen["for_all"] != 1 || seen["other"] != n-1 {
+				t.Errorf("readyz of %d replicas: %v", n, seen)
+			}
 			for _, g := range replicas {
 				g.Modern("").Call("prompts/get", gatewaytest.GetParams("sdk.new4")).Want(t, http.StatusOK, "new4: ")
 			}
