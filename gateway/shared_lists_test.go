@@ -1,0 +1,261 @@
+//go:build store
+
+package gateway_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
+	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
+)
+
+// replicasOf runs gateways that share a store and have a peer.
+func replicasOf(t *testing.T, store *clustertest.Store, n int, p *gatewaytest.Peer) []*gatewaytest.Server {
+	t.Helper()
+	return serveReplicas(t, store, n, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "", p))
+}
+
+// wantNames waits until each gateway lists just these names of a peer.
+func wantNames(t *testing.T, p *gatewaytest.Peer, gateways []*gatewaytest.Server, names ...string) {
+	t.Helper()
+	var want []string
+	for _, name := range names {
+		want = append(want, p.Name+"."+name)
+	}
+	for i, g := range gateways {
+		var got []string
+		upstreamtest.Eventually(t, fmt.Sprintf("replica %d lists %s", i, want), func() bool {
+			got = g.Modern("").List()
+			return slices.Equal(got, want)
+		})
+	}
+}
+
+func TestSharedWatch_ReplicasListOnceInBothEras(t *testing.T) {
+	for era, peer := range map[string]func(testing.TB, string, ...string) *gatewaytest.Peer{"legacy": gatewaytest.NewPeer, "modern": gatewaytest.NewModernPeer} {
+		t.Run(era, func(t *testing.T) {
+			p := peer(t, "p", "a")
+			replicas := replicasOf(t, clustertest.Start(t), 3, p)
+			wantNames(t, p.AwaitStream(), replicas, "a")
+			p.Offer("a", "b")
+			wantNames(t, p, replicas, "a", "b")
+			p.Offer("b")
+			wantNames(t, p, replicas, "b")
+			if lists := len(p.Calls("prompts/list")); lists != 3 {
+				t.Errorf("%d lists for two changes, want 3", lists)
+			}
+			if listens := len(p.Calls("subscriptions/listen")); listens > 1 {
+				t.Errorf("%d subscriptions, want one for all", listens)
+			}
+		})
+	}
+}
+
+// Over HTTP+SSE each session is a stream, and the server tells each of a change.
+func TestSharedWatch_ReplicasListOnceOverSSE(t *testing.T) {
+	p := upstreamtest.NewPeer(t)
+	p.Prompts("a")
+	server := upstreamtest.Serve(t, upstreamtest.SSE(p))
+	replicas := serveReplicas(t, clustertest.Start(t), 3, "gateway { %CLUSTER% }\nteam \"eng\" {\n upstream \"sdk\" {\n url = \""+server.URL+
+		"/sse\"\n transport = \"sse\"\n}\n}\n")
+	wantListed(t, "a", replicas...)
+	for i := range 3 {
+		name := fmt.Sprintf("new%d", i)
+		p.Prompts(name)
+		p.Changed()
+		wantListed(t, name, replicas...)
+	}
+	if lists := len(p.Seen("prompts/list")); lists != 4 {
+		t.Errorf("%d lists for three changes, want 4", lists)
+	}
+}
+
+// A server may tell only whoever makes a call of a change.
+func TestSharedWatch_ReplicaThatHearsOfAChangeTellsTheHolder(t *testing.T) {
+	p := gatewaytest.NewPeer(t, "p", "a")
+	p.Capabilities, p.Settings = `{"prompts":{}}`, `refresh = "1h"`
+	replicas := replicasOf(t, clustertest.Start(t), 3, p)
+	wantNames(t, p, replicas, "a")
+	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if call.Method != "prompts/get" {
+			return false
+		}
+		p.SetPrompts("a", "b")
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/prompts/list_changed\"}\n\n")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.ID, p.Result("prompts/get"))
+		return true
+	})
+	follower := slices.IndexFunc(replicas, func(g *gatewaytest.Server) bool { return watching(upstream.WatchingOther, g) == 1 })
+	replicas[follower].Modern("").Call("prompts/get", gatewaytest.GetParams("p.a")).Want(t, http.StatusOK, "from p")
+	wantNames(t, p, replicas, "a", "b")
+	if lists := len(p.Calls("prompts/list")); lists != 2 {
+		t.Errorf("%d lists, want one more for all", lists)
+	}
+}
+
+// A list that the holder cannot share is each replica's own affair, and shared again when it can be.
+func TestSharedWatch_ReplicasListThemselvesWhatCannotBeShared(t *testing.T) {
+	noise := make([]byte, 1<<20)
+	large := []string{}
+	for i := range 9 { // more than 8 MiB, however well they are compressed
+		_, _ = rand.Read(noise) // never fails
+		large = append(large, fmt.Sprintf(`{"name":"large%02d","description":%q}`, i, base64.StdEncoding.EncodeToString(noise)))
+	}
+	for name, unshare := range map[string]func(p *gatewaytest.Peer){
+		"refused": func(p *gatewaytest.Peer) { p.Answer("prompts/list", `error:{"code":-32603,"message":"broken"}`) },
+		"large":   func(p *gatewaytest.Peer) { p.SetPrompts(large...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits
+			p := gatewaytest.NewPeer(t, "p", "a")
+			p.Settings = "max_message = 33554432"
+			replicas := replicasOf(t, clustertest.Start(t), 3, p)
+			wantNames(t, p.AwaitStream(), replicas, "a")
+			unshare(p)
+			p.Announce()
+			for i, g := range replicas {
+				upstreamtest.Eventually(t, fmt.Sprintf("replica %d knows", i), func() bool {
+					return g.Problem("p") != nil || len(g.Snapshot().Catalog.Entries()) == len(large)
+				})
+			}
+			upstreamtest.Eventually(t, "all but the holder watch alone", func() bool { return watching(upstream.WatchingAlone, replicas...) == 2 })
+			p.Answer("prompts/list", `{"prompts":[{"name":"b"}]}`)
+			p.Announce()
+			wantNames(t, p, replicas, "b")
+			upstreamtest.Eventually(t, "they follow again", func() bool { return watching(upstream.WatchingOther, replicas...) == 2 })
+			for i, g := range replicas {
+				upstreamtest.Eventually(t, fmt.Sprintf("replica %d is well", i), func() bool { return g.Problem("p") == nil })
+			}
+		})
+	}
+}
+
+// A server that a replica does not reach is down for it, whatever another one has listed. A holder that does not reach it gives the lease
+// back.
+func TestSharedWatch_ReplicasGetByThemselves(t *testing.T) {
+	t.Parallel() // it waits
+	p := gatewaytest.NewPeer(t, "p", "a")
+	replicas := replicasOf(t, clustertest.Start(t), 3, p)
+	wantNames(t, p.AwaitStream(), replicas, "a")
+	p.Stop()
+	for i, g := range replicas {
+		upstreamtest.Eventually(t, fmt.Sprintf("for replica %d the server is down", i), func() bool {
+			g.Modern("").Call("prompts/get", gatewaytest.GetParams("p.a"))
+			return g.Problem("p") != nil
+		})
+	}
+	p.SetPrompts("b")
+	p.Restart()
+	wantNames(t, p, replicas, "b")
+	for i, g := range replicas {
+		upstreamtest.Eventually(t, fmt.Sprintf("replica %d is well", i), func() bool { return g.Problem("p") == nil })
+		g.Modern("").Call("prompts/get", gatewaytest.GetParams("p.b")).Want(t, http.StatusOK, "from p")
+	}
+	p.AwaitStream().Offer("c")
+	wantNames(t, p, replicas, "c")
+}
+
+// During a rolling change of the configuration, lists stay with the configurations that they were made for.
+func TestSharedWatch_ReplicasThatAreReloadedDoNotMixLists(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	p.Intercept(func(w http.ResponseWriter, _ *http.Request, call gatewaytest.Call) bool {
+		if tenant := call.Header.Get("X-Tenant"); tenant != "" && call.Method == "prompts/list" {
+			p.Respond(w, call, `{"prompts":[{"name":"of_`+tenant+`"}]}`)
+			return true
+		}
+		return false
+	})
+	text := func(label, tenant string) string {
+		p.Settings = ""
+		if tenant != "" {
+			p.Settings = fmt.Sprintf("headers = { X-Tenant = %q }", tenant)
+		}
+		p.Name = label
+		return strings.ReplaceAll("gateway { cursor_keys = [\"%KEY%\"] }\ncluster { store = \""+store.URL()+"\" }\n"+gatewaytest.Team("eng", "", "", p),
+			"%KEY%", strings.Repeat("QUJD", 10)+"QUI=")
+	}
+	var replicas []*gatewaytest.Reloadable
+	for range 3 {
+		replicas = append(replicas, gatewaytest.ServeReloadable(t, text("p", ""), gateway.Options{Version: "1"}))
+	}
+	for _, step := range []struct{ label, tenant, want string }{
+		{"p", "one", "p.of_one"}, {"p", "two", "p.of_two"}, {"q", "two", "q.of_two"}, {"q", "", "q.a"},
+	} {
+		for i, r := range replicas {
+			r.MustReload(text(step.label, step.tenant))
+			if got := r.Modern("").List(); !slices.Equal(got, []string{step.want}) {
+				t.Errorf("replica %d lists %s right after the reload, want %s", i, got, step.want)
+			}
+		}
+		for i, r := range replicas {
+			if got := r.Modern("").List(); !slices.Equal(got, []string{step.want}) {
+				t.Errorf("replica %d lists %s after all were reloaded, want %s", i, got, step.want)
+			}
+		}
+	}
+	p.AwaitStream()
+	upstreamtest.Eventually(t, "one replica watches", func() bool {
+		return watching(upstream.WatchingForAll, replicas[0].Server, replicas[1].Server, replicas[2].Server) == 1
+	})
+}
+
+// Whatever happens to the store while the list changes, no replica ever goes back, and all have the last list in the end.
+func TestSharedWatch_NoReplicaGoesBackWhateverTheStoreDoes(t *testing.T) {
+	t.Parallel() // it waits
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "v0")
+	replicas := replicasOf(t, store, 3, p)
+	wantNames(t, p.AwaitStream(), replicas, "v0")
+	done := make(chan struct{})
+	var polling sync.WaitGroup
+	for i, g := range replicas {
+		polling.Go(func() {
+			for last := 0; ; time.Sleep(2 * time.Millisecond) {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				names := g.Modern("").List()
+				version, err := strconv.Atoi(strings.TrimPrefix(strings.Join(names, ","), "p.v"))
+				if err != nil || version < last {
+					t.Errorf("replica %d lists %s after v%d", i, names, last)
+					return
+				}
+				last = version
+			}
+		})
+	}
+	version := 0
+	change := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			version++
+			p.Offer(fmt.Sprintf("v%d", version))
+		}
+	}
+	change(300 * time.Millisecond)
+	for range 2 {
+		for _, trouble := range []func(){
+			func() { store.Command("FLUSHALL") }, store.Pause, store.Resume, store.Kill, store.Restart,
+		} {
+			trouble()
+			change(1200 * time.Millisecond)
+		}
+	}
+	change(4 * time.Second)
+	wantNames(t, p, replicas, fmt.Sprintf("v%d", version))
+	close(done)
+	polling.Wait()
+}
