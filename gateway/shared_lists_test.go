@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -258,4 +260,92 @@ func TestSharedWatch_NoReplicaGoesBackWhateverTheStoreDoes(t *testing.T) {
 	wantNames(t, p, replicas, fmt.Sprintf("v%d", version))
 	close(done)
 	polling.Wait()
+}
+
+// A replica that alone lost the store may know a later list than the holder. It does not go back when it follows again: the holder lists
+// for it, and so all have the later one.
+func TestSharedWatch_ReplicaThatKnowsMoreThanTheHolderDoesNotGoBack(t *testing.T) {
+	t.Parallel() // it waits
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	p.Capabilities, p.Settings = `{"prompts":{}}`, `refresh = "1h"`
+	replicas := replicasOf(t, store, 2, p)
+	wantNames(t, p, replicas, "a")
+	way := forward(t, strings.TrimPrefix(store.URL(), "redis://"))
+	apart := gatewaytest.Serve(t, "gateway { cursor_keys = [\"%KEY%\"] }\ncluster { store = \"redis://"+way.address+"\" }\n"+
+		gatewaytest.Team("eng", "", "", p))
+	wantNames(t, p, []*gatewaytest.Server{apart}, "a")
+	if watching(upstream.WatchingOther, apart) != 1 {
+		t.Error("the replica does not follow")
+	}
+	way.close()
+	p.SetPrompts("a", "b") // nobody is told
+	wantNames(t, p, []*gatewaytest.Server{apart}, "a", "b")
+	if got := replicas[0].Modern("").List(); len(got) != 1 {
+		t.Errorf("the holder lists %s, although nobody has told it of the change", got)
+	}
+	way.open()
+	upstreamtest.Eventually(t, "the replica follows again", func() bool {
+		if got := apart.Modern("").List(); len(got) != 2 {
+			t.Fatalf("the replica went back to %s", got)
+		}
+		return watching(upstream.WatchingOther, apart) == 1
+	})
+	wantNames(t, p, replicas, "a", "b")
+	wantNames(t, p, []*gatewaytest.Server{apart}, "a", "b")
+}
+
+// way passes connections on to another address, as long as it is open.
+type way struct {
+	tb              testing.TB
+	address, target string
+	listener        net.Listener
+
+	mu    sync.Mutex // guards conns
+	conns []net.Conn
+}
+
+func forward(t *testing.T, target string) *way {
+	t.Helper()
+	w := &way{tb: t, address: "127.0.0.1:0", target: target}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *way) open() {
+	w.tb.Helper()
+	l, err := net.Listen("tcp", w.address) //nolint:noctx // it does not block
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	w.address, w.listener = l.Addr().String(), l
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", w.target) //nolint:noctx // it does not block
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.conns = append(w.conns, from, to)
+			w.mu.Unlock()
+			go func() { _, _ = io.Copy(to, from) }() // until it is closed
+			go func() { _, _ = io.Copy(from, to) }()
+		}
+	}()
+}
+
+// close breaks all connections, and refuses further ones.
+func (w *way) close() {
+	_ = w.listener.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		_ = c.Close()
+	}
+	w.conns = nil
 }
