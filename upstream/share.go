@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,6 +50,8 @@ type Turn struct {
 	Held   bool
 	Number uint64
 	Left   time.Duration
+	// Next is when to attend again.
+	Next time.Duration
 	// Asked grows with each [SharedWatch.Ask].
 	Asked uint64
 	// ListNumber and Version say which list is there: the number of who put it, and a version that grows while that one holds. Both are 0
@@ -81,8 +82,6 @@ const (
 	aloneTime = 5 * time.Second
 	// attendRetry is how long it waits after the others could not be reached.
 	attendRetry = time.Second
-	// attendJitter spreads the endpoints that take a lease that nobody renewed.
-	attendJitter = 300 * time.Millisecond
 )
 
 // errStintOver means that another replica is to watch, or that this one is to do it in another way.
@@ -193,15 +192,15 @@ func (e *endpoint) watchAlone(ctx context.Context, s *client.Session, w *watch, 
 			wait = attendRetry
 			if err == nil {
 				wait = 0
-				e.awaitTurn(ctx, turn.Left)
+				e.awaitTurn(ctx, turn.Next)
 			}
 		}
 	})
 }
 
-// awaitTurn waits until it is worth to attend again: for a time, with jitter, unless the endpoint is woken.
-func (e *endpoint) awaitTurn(ctx context.Context, left time.Duration) {
-	timer := time.NewTimer(left + rand.N(attendJitter)) //nolint:gosec // jitter
+// awaitTurn waits for a time, unless the endpoint is woken.
+func (e *endpoint) awaitTurn(ctx context.Context, next time.Duration) {
+	timer := time.NewTimer(next)
 	defer timer.Stop()
 	select {
 	case <-e.shared.Woken():
@@ -221,15 +220,8 @@ func (e *endpoint) watchForAll(ctx context.Context, s *client.Session, w *watch,
 
 // keepLease renews the lease until that fails, or it is another's.
 func (e *endpoint) keepLease(ctx context.Context, w *watch, held Turn, ends time.Time) {
-	wait := held.Left / 3
-	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-e.shared.Woken():
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+	for wait := held.Next; ; {
+		e.awaitTurn(ctx, wait)
 		began, put := time.Now(), w.put.Load()
 		turn, err := e.shared.Attend(ctx)
 		switch {
@@ -241,7 +233,7 @@ func (e *endpoint) keepLease(ctx context.Context, w *watch, held Turn, ends time
 		case err != nil, !turn.Held, turn.Number != held.Number, turn.Lease != held.Lease:
 			return
 		}
-		ends, wait = began.Add(turn.Left), turn.Left/3
+		ends, wait = began.Add(turn.Left), turn.Next
 		forgotten := put > 0 && (turn.ListNumber != held.Number || turn.Version < put)
 		if w.asked.Swap(turn.Asked) < turn.Asked || forgotten {
 			signal(w.changed)
@@ -324,7 +316,7 @@ func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn
 			return ignoreMissed(err)
 		}
 	}
-	timer := time.NewTimer(turn.Left + rand.N(attendJitter)) //nolint:gosec // jitter
+	timer := time.NewTimer(turn.Next)
 	defer timer.Stop()
 	select {
 	case <-w.changed: // the holder may not know

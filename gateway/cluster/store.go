@@ -38,6 +38,7 @@ type Store struct {
 	client valkey.ClientOption
 	// replica is the name of this process among its replicas: random, so that one that starts again is another.
 	replica string
+	began   time.Time
 	keys    atomic.Pointer[keys]
 
 	// here is nil while the store is away.
@@ -85,7 +86,7 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	s := &Store{
-		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), lost: make(chan struct{}, 1),
+		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), began: time.Now(), lost: make(chan struct{}, 1),
 		used: make(chan struct{}), messages: newMessages(), sharesWatch: cfg.SharedWatch, moving: make(chan struct{}, maxMoving),
 		answered: make(chan struct{}),
 	}

@@ -107,7 +107,7 @@ func TestWatch_IsTakenFromAHolderThatDied(t *testing.T) {
 	began := time.Now()
 	turn := attend(t, b, false)
 	for deadline := began.Add(20 * time.Second); !turn.Held && time.Now().Before(deadline); {
-		time.Sleep(turn.Left)
+		time.Sleep(turn.Next)
 		var err error
 		if turn, err = b.Attend(t.Context()); err != nil {
 			t.Fatal(err)
