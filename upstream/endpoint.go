@@ -245,7 +245,7 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 		return // an outage that goes on is no change, and a change costs everybody who looks at states
 	}
 	e.update(func(s *status) {
-		s.Connected = false
+		s.Connected, s.Watching = false, ""
 		s.setProblem(reason, err)
 	})
 	if !down.forgotten { // else the server is up, and the same

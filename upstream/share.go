@@ -70,7 +70,7 @@ type Turn struct {
 // Watching says which part an endpoint takes in watching its server.
 type Watching string
 
-// The parts. An endpoint whose replicas do not share has none.
+// The parts. An endpoint has none that is not connected, or whose replicas do not share.
 const (
 	WatchingForAll Watching = "for_all" // it watches for all replicas
 	WatchingOther  Watching = "other"   // another replica does
@@ -156,6 +156,7 @@ func (t *Turn) isAlone() bool { return t.Alone && t.ListNumber == t.Number }
 func (e *endpoint) stint(ctx context.Context, s *client.Session, w *watch, watching Watching, until func(context.Context)) error {
 	e.setWatching(watching)
 	w.begin()
+	w.deaf.Store(false)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.watch(ctx, s, w) })
 	group.Go(func() error { return e.refresh(ctx, s, w) })
@@ -305,15 +306,14 @@ func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn
 	e.setWatching(WatchingOther)
 	// Over HTTP+SSE, the server tells each session of a change, and so the holder as well.
 	w.deaf.Store(s.Transport() == config.SSE)
-	defer w.deaf.Store(false)
 	// A list without a place in the order may be later than the holder's, and a question may have been forgotten.
 	isOrdered := !e.status.Load().Listed || f.shown.lease == turn.Lease
 	if f.mustAsk || f.asked == 0 && !isOrdered || f.asked > turn.Asked {
 		return e.ask(ctx)
 	}
 	if turn.ListNumber == turn.Number && (isOrdered || turn.Answers >= f.asked) {
-		if err := e.followList(ctx, s, w, turn); err != nil {
-			return ignoreMissed(err)
+		if missed, err := e.followList(ctx, s, w, turn); missed || err != nil {
+			return err
 		}
 	}
 	timer := time.NewTimer(turn.Next)
@@ -338,8 +338,8 @@ func (e *endpoint) ask(ctx context.Context) error {
 	return nil
 }
 
-// followList makes the list of a turn the present one, if it is later than that.
-func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, turn Turn) error {
+// followList makes the list of a turn the present one, if it is later than that. Missed says that it could not be had.
+func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, turn Turn) (missed bool, _ error) {
 	f, now := e.shared, e.status.Load()
 	next := listID{turn.Lease, turn.ListNumber, turn.Version}
 	definitions := now.Definitions
@@ -350,17 +350,18 @@ func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, 
 	case isNew:
 		var err error
 		if definitions, err = f.Take(ctx, turn); err != nil {
-			return e.missList(ctx, turn, err)
+			e.missList(ctx, turn, err)
+			return true, ctx.Err()
 		}
 		if len(definitions) > 0 && !s.OffersPrompts() { // the server has prompts by now
 			if err := s.Recheck(ctx); err != nil {
-				return err
+				return false, err
 			}
 		}
 	case next != f.shown: // an earlier one, in a store that has lost the later
-		return nil
+		return false, nil
 	case w.listed && !isAnswer && turn.TTL == now.ttl && (now.Problem == nil || isSilent):
-		return nil
+		return false, nil
 	}
 	f.shown = next
 	if isAnswer {
@@ -376,28 +377,15 @@ func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, 
 	}
 	w.listed, w.ttl = true, turn.TTL
 	e.publish(ctx, definitions, turn.TTL, still)
-	return nil
+	return false, nil
 }
 
-// errMissed means that a list could not be had.
-var errMissed = errors.New("the list of another replica was not received")
-
-func ignoreMissed(err error) error {
-	if errors.Is(err, errMissed) {
-		return nil
-	}
-	return err
-}
-
-// missList returns errMissed where a list cannot be had. Unless there is another list by now, the endpoint then watches alone for a while.
-func (e *endpoint) missList(ctx context.Context, missed Turn, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+// missList has the endpoint watch alone for a while, because a list cannot be had, unless there is another one by now.
+func (e *endpoint) missList(ctx context.Context, missed Turn, err error) {
 	turn, failed := e.shared.Attend(ctx)
-	if failed != nil || !turn.Held && turn.Number == missed.Number && turn.Version == missed.Version {
-		e.callLogger.WarnContext(ctx, "list of another replica not received: this one lists the server for itself", slog.Any("error", err))
-		e.shared.aloneUntil = time.Now().Add(aloneTime)
+	if ctx.Err() != nil || failed == nil && (turn.Held || turn.Number != missed.Number || turn.Version != missed.Version) {
+		return
 	}
-	return errMissed
+	e.callLogger.WarnContext(ctx, "list of another replica not received: this one lists the server for itself", slog.Any("error", err))
+	e.shared.aloneUntil = time.Now().Add(aloneTime)
 }

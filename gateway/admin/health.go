@@ -61,7 +61,7 @@ type UpstreamHealth struct {
 	Listed   bool   `json:"listed"`
 	Revision string `json:"revision,omitempty"`
 	Prompts  int    `json:"prompts"`
-	// Watching is which replica watches the server; empty where none does it for others. With several endpoints it is theirs.
+	// Watching is which replica watches the server, see [upstream.Watching]. With several endpoints it is theirs.
 	Watching Watching `json:"watching,omitempty"`
 	Trouble
 	// Endpoints are its replicas, if it has several, and Differences the prompts that they define differently.
