@@ -25,6 +25,7 @@ func main() {
 	bin := flag.String("bin", "bin", "`directory` of the program promptweir")
 	counts := flag.String("replicas", "1,3,10", "how many `replicas` are run")
 	changes := flag.Int("changes", 10, "how many changes are measured")
+	alone := flag.Bool("alone", false, "have each replica watch the servers for itself: shared_watch = false")
 	simulated := flag.Bool("simulate", false, "compute a fleet of 100 replicas instead, without running anything")
 	seed := flag.Uint64("seed", 1, "that of the model; another one gives figures that differ by little")
 	flag.Parse()
@@ -34,31 +35,31 @@ func main() {
 		printSimulation(*seed)
 		return
 	}
-	if err := run(ctx, *bin, *counts, *changes, *seed); err != nil {
+	if err := run(ctx, *bin, *counts, *changes, *alone, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "replicas:", err)
 		os.Exit(1) //nolint:gocritic // the deferred call releases only what ends with the process
 	}
 }
 
 // run measures fleets and compares each with the model.
-func run(ctx context.Context, bin, counts string, changes int, seed uint64) error {
+func run(ctx context.Context, bin, counts string, changes int, alone bool, seed uint64) error {
 	fmt.Printf("%d servers of %d prompts, %d clients that see all of them, %d changes. In brackets: by the model.\n\n", servers, prompts, clients, changes)
-	fmt.Println("| replicas | streams | lists a change | commands a change | of them published | told a change | client lists a change | " +
+	fmt.Println("| replicas | watch | streams | lists a change | commands a change | of them published | told a change | client lists a change | " +
 		"told after, p50; slowest | commands a second without a change |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	var differing []string
 	for count := range strings.SplitSeq(counts, ",") {
 		replicas, err := strconv.Atoi(count)
 		if err != nil {
 			return err
 		}
-		m, err := measure(ctx, bin, replicas, changes)
+		m, err := measure(ctx, bin, replicas, changes, alone)
 		if err != nil {
 			return fmt.Errorf("%d replicas: %w", replicas, err)
 		}
 		f := m.fleet()
 		model, idle := simulate(f, seed, spaced(changes)), f.standing()
-		fmt.Printf("| %d | %d (%.0f) | %s | %s | %s | %s | %s | %v; %v (%v; %v) | %.1f (%.1f) |\n", replicas, m.streams, idle.streams,
+		fmt.Printf("| %d | %s | %d (%.0f) | %s | %s | %s | %s | %s | %v; %v (%v; %v) | %.1f (%.1f) |\n", replicas, watchOf(f), m.streams, idle.streams,
 			perChange(m.lists, model.lists, changes), perChange(m.commands, model.commands, changes),
 			perChange(m.published, model.published, changes), perChange(m.told, model.told, changes),
 			perChange(m.clientLists, model.clientLists, changes), round(at(m.latencies, 0.5)), round(at(m.latencies, 1)),
@@ -76,6 +77,14 @@ func run(ctx context.Context, bin, counts string, changes int, seed uint64) erro
 		return fmt.Errorf("the model is wrong, or the machine was too busy:\n  %s", strings.Join(differing, "\n  "))
 	}
 	return nil
+}
+
+// watchOf says who watches the servers.
+func watchOf(f fleet) string {
+	if f.shared {
+		return "one for all"
+	}
+	return "each"
 }
 
 // spacing is the time between two changes that are measured: long enough that none shares anything with the next.
@@ -105,7 +114,7 @@ func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 // printSimulation prints what changes cause in a large fleet.
 func printSimulation(seed uint64) {
-	f := fleet{replicas: 100, servers: 1000, listeners: 100_000, pages: 1, listSize: 64 << 10, tells: true}
+	f := fleet{replicas: 100, servers: 1000, listeners: 100_000, pages: 1, answer: 5 * time.Millisecond, listSize: 64 << 10, tells: true}
 	fmt.Printf("%d replicas, %d servers, %d clients, by the model with seed %d.\n\n", f.replicas, f.servers, f.listeners, seed)
 	fmt.Println("| what changes | who sees it | watch | requests to servers | commands | sent on by the store | clients told | pages to clients | " +
 		"told after, p50; p99; slowest | most in a second: requests, commands, clients told |")
@@ -126,11 +135,8 @@ func printSimulation(seed uint64) {
 			// A client sees ten prompts of each server of its team, on pages of 1 000.
 			f.clientPages = max(1, f.servers/f.teams*10/1000)
 			got := simulate(f, seed, scenario.changes)
-			watch, who := "each replica", fmt.Sprintf("%d clients", f.listeners/f.teams)
-			if shared {
-				watch = "shared"
-			}
-			fmt.Printf("| %s | %s | %s | %d | %d | %d | %d | %d | %v; %v; %v | %d, %d, %d |\n", scenario.name, who, watch, got.lists,
+			who := fmt.Sprintf("%d clients", f.listeners/f.teams)
+			fmt.Printf("| %s | %s | %s | %d | %d | %d | %d | %d | %v; %v; %v | %d, %d, %d |\n", scenario.name, who, watchOf(f), got.lists,
 				got.commands, got.delivered, got.told, got.clientLists, round(at(got.latencies, 0.5)), round(at(got.latencies, 0.99)),
 				round(at(got.latencies, 1)), got.peakLists, got.peakCommands, got.peakTold)
 		}
@@ -138,7 +144,7 @@ func printSimulation(seed uint64) {
 	for _, shared := range []bool{false, true} {
 		f.shared = shared
 		s := f.standing()
-		fmt.Printf("\nwithout a change, shared watch %t: %.0f streams, %.0f signs of life a second, %.0f commands a second\n", shared, s.streams, s.signs, s.commands)
+		fmt.Printf("\nwithout a change, watch %s: %.0f streams, %.0f signs of life a second, %.0f commands a second\n", watchOf(f), s.streams, s.signs, s.commands)
 	}
 }
 

@@ -33,6 +33,8 @@ const (
 	servers, prompts, clients = 5, 20, 30
 	// idleTime is for how long a fleet is watched without a change, and settling what it has to become quiet before.
 	idleTime, settling = 15 * time.Second, 8 * time.Second
+	// putCommands is how many the store gets at least for a list that is put there.
+	putCommands = 4
 	// patience bounds the wait for what must happen.
 	patience = 30 * time.Second
 )
@@ -45,7 +47,6 @@ type measured struct {
 	told, clientLists            int
 	latencies                    []time.Duration
 	idleCommands                 float64
-	listedPages                  int
 	sharesWatch, tellsOfItsLists bool
 }
 
@@ -53,7 +54,7 @@ type measured struct {
 // both may be of another version.
 func (m *measured) fleet() fleet {
 	return fleet{
-		replicas: m.replicas, servers: servers, listeners: clients, teams: 1, pages: 1, clientPages: m.listedPages, listSize: 1,
+		replicas: m.replicas, servers: servers, listeners: clients, teams: 1, pages: 1, answer: time.Millisecond, clientPages: 1, listSize: 1,
 		shared: m.sharesWatch, tells: m.tellsOfItsLists,
 	}
 }
@@ -121,13 +122,13 @@ func (w *world) close() {
 }
 
 // measure runs a fleet, and changes its servers' lists one after another.
-func measure(ctx context.Context, bin string, replicas, changes int) (*measured, error) {
+func measure(ctx context.Context, bin string, replicas, changes int, alone bool) (*measured, error) {
 	w := &world{}
 	defer w.close()
-	if err := w.start(ctx, bin, replicas); err != nil {
+	if err := w.start(ctx, bin, replicas, alone); err != nil {
 		return nil, err
 	}
-	m := &measured{replicas: replicas, listedPages: 1}
+	m := &measured{replicas: replicas}
 	if err := pause(ctx, settling); err != nil { // what follows from the start
 		return nil, err
 	}
@@ -141,7 +142,6 @@ func measure(ctx context.Context, bin string, replicas, changes int) (*measured,
 		m.streams += int(s.streams.Load())
 		s.lists.Store(0)
 	}
-	m.sharesWatch = replicas > 1 && m.streams < replicas*servers
 	w.crowd.reset()
 	began := time.Now()
 	for i := range changes {
@@ -154,6 +154,7 @@ func measure(ctx context.Context, bin string, replicas, changes int) (*measured,
 	after := w.monitor.seen()
 	m.commands = max(0, after.commands-idle.commands-int(m.idleCommands*took.Seconds()))
 	m.published = after.published - idle.published
+	m.sharesWatch = m.commands >= changes*putCommands
 	m.tellsOfItsLists = m.published > changes/2 && (!m.sharesWatch || m.published > changes*3/2)
 	for _, s := range w.servers {
 		m.lists += int(s.lists.Load())
@@ -171,7 +172,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (w *world) start(ctx context.Context, bin string, replicas int) error {
+func (w *world) start(ctx context.Context, bin string, replicas int, alone bool) error {
 	if err := w.startStore(ctx); err != nil {
 		return err
 	}
@@ -183,6 +184,10 @@ func (w *world) start(ctx context.Context, bin string, replicas int) error {
 		w.servers, w.web = append(w.servers, s), append(w.web, web)
 		fmt.Fprintf(&upstreams, "  upstream \"s%d\" { url = %q }\n", i, web.URL)
 	}
+	sharing := ""
+	if alone {
+		sharing = "shared_watch = false"
+	}
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
 	text := fmt.Sprintf(`
@@ -192,10 +197,13 @@ gateway {
   page_size   = 1000
 }
 admin { listen = "127.0.0.1:0" }
-cluster { store = "redis://%s" }
+cluster {
+  store = "redis://%s"
+  %s
+}
 team "rig" {
 %s}
-`, base64.StdEncoding.EncodeToString(key[:]), w.address, upstreams.String())
+`, base64.StdEncoding.EncodeToString(key[:]), w.address, sharing, upstreams.String())
 	for range replicas {
 		g, err := process.StartGateway(ctx, text, filepath.Join(bin, "promptweir"))
 		if err != nil {
@@ -257,7 +265,7 @@ type monitor struct {
 	seeing traffic
 }
 
-// traffic is what the store was asked: commands of clients, and not those that a script makes of one.
+// traffic is what the store was asked: commands of clients, but for PING on idle connections, and not those that a script makes of one.
 type traffic struct{ commands, published int }
 
 var monitored = regexp.MustCompile(`^\+[\d.]+ \[\d+ ([^\]]+)\] "(\w+)"`)
@@ -273,7 +281,7 @@ func watchStore(conn net.Conn) *monitor {
 			if err != nil {
 				return
 			}
-			if match := monitored.FindStringSubmatch(line); match != nil && match[1] != "lua" {
+			if match := monitored.FindStringSubmatch(line); match != nil && match[1] != "lua" && !strings.EqualFold(match[2], "ping") {
 				m.mu.Lock()
 				m.seeing.commands++
 				if strings.EqualFold(match[2], "publish") {

@@ -9,8 +9,8 @@ import (
 
 // The model counts what a change of a list causes. It is of messages, and not of how long anything takes to work on: a machine never
 // becomes the bottleneck. It assumes:
-//   - A message takes 0.1 to 1 ms. A server answers a page in 1 to 5 ms.
-//   - A replica serves a list 1 to 10 ms after it has it, and in one of 100 cases 50 to 250 ms after it.
+//   - A message takes 0.1 to 1 ms.
+//   - A replica serves a list 1 to 4 ms after it has it, and in one of 100 cases 50 to 250 ms after it.
 //   - A client that is told lists all that it sees, at whichever replica.
 //   - Servers have teams in turn, and so have clients; a client sees the servers of its team.
 //
@@ -39,6 +39,8 @@ type fleet struct {
 	replicas, servers, listeners, teams int
 	// pages is on how many pages a server has its list, clientPages on how many a client gets all that it sees.
 	pages, clientPages int
+	// answer is the longest that a server takes to answer a page; the shortest is a fifth of it.
+	answer time.Duration
 	// listSize is that of a list in the store, in bytes.
 	listSize int
 	// shared says that one replica watches each server, for all.
@@ -189,7 +191,7 @@ func (m *model) admission() time.Duration {
 	if m.random.IntN(100) == 0 {
 		return m.between(50*time.Millisecond, 250*time.Millisecond)
 	}
-	return m.between(time.Millisecond, 10*time.Millisecond)
+	return m.between(time.Millisecond, 4*time.Millisecond)
 }
 
 func (m *model) command(n int) {
@@ -236,7 +238,7 @@ func (m *model) list(replica, server int) {
 	m.perSecond.lists[m.now/time.Second] += m.pages
 	took := time.Duration(0)
 	for range m.pages {
-		took += m.hop() + m.between(time.Millisecond, 5*time.Millisecond) + m.hop()
+		took += m.hop() + m.between(m.answer/5, m.answer) + m.hop()
 	}
 	version := len(m.changedAt[server])
 	m.after(took, func() {

@@ -15,7 +15,7 @@ func apart(servers, n int, pause time.Duration) (changes []change) {
 }
 
 func TestSimulate_IsRepeatable(t *testing.T) {
-	f := fleet{replicas: 5, servers: 20, listeners: 200, teams: 4, pages: 2, clientPages: 3, shared: true, tells: true}
+	f := fleet{replicas: 5, servers: 20, listeners: 200, teams: 4, answer: time.Millisecond, pages: 2, clientPages: 3, shared: true, tells: true}
 	a, b := simulate(f, 1, apart(20, 100, 10*time.Millisecond)), simulate(f, 1, apart(20, 100, 10*time.Millisecond))
 	if !slices.Equal(a.latencies, b.latencies) || a.commands != b.commands || a.told != b.told {
 		t.Errorf("two runs differ: %+v and %+v", a.commands, b.commands)
@@ -27,7 +27,7 @@ func TestSimulate_CountsASingleChange(t *testing.T) {
 	const n = 50
 	changes := apart(10, n, 2*time.Second)
 	for _, replicas := range []int{1, 3, 10} {
-		f := fleet{replicas: replicas, servers: 10, listeners: 100, teams: 5, pages: 2, clientPages: 3}
+		f := fleet{replicas: replicas, servers: 10, listeners: 100, teams: 5, answer: time.Millisecond, pages: 2, clientPages: 3}
 		got := simulate(f, 1, changes)
 		seeing := f.listeners / f.teams
 		if got.lists != n*replicas*f.pages || got.notified != n*replicas || got.commands != 0 {
@@ -54,7 +54,7 @@ func TestSimulate_CountsASingleChange(t *testing.T) {
 
 // However often a server changes, it is listed four times a second at most, and no client is told more than twice.
 func TestSimulate_PacesAServerThatKeepsChanging(t *testing.T) {
-	f := fleet{replicas: 3, servers: 1, listeners: 30, teams: 1, pages: 1, clientPages: 1}
+	f := fleet{replicas: 3, servers: 1, listeners: 30, teams: 1, answer: time.Millisecond, pages: 1, clientPages: 1}
 	got := simulate(f, 1, apart(1, 1000, 10*time.Millisecond)) // ten seconds
 	if perReplica := got.lists / f.replicas; perReplica < 30 || perReplica > 42 {
 		t.Errorf("%d lists in ten seconds, want four a second", perReplica)
