@@ -114,7 +114,7 @@ func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 // printSimulation prints what changes cause in a large fleet.
 func printSimulation(seed uint64) {
-	f := fleet{replicas: 100, servers: 1000, listeners: 100_000, pages: 1, answer: 5 * time.Millisecond, listSize: 64 << 10, tells: true}
+	f := fleet{replicas: 100, servers: 1000, listeners: 100_000, pages: 1, answer: 5 * time.Millisecond, late: 100, listSize: 64 << 10, tells: true}
 	fmt.Printf("%d replicas, %d servers, %d clients, by the model with seed %d.\n\n", f.replicas, f.servers, f.listeners, seed)
 	fmt.Println("| what changes | who sees it | watch | requests to servers | commands | sent on by the store | clients told | pages to clients | " +
 		"told after, p50; p99; slowest | most in a second: requests, commands, clients told |")

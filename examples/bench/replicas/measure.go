@@ -33,8 +33,8 @@ const (
 	servers, prompts, clients = 5, 20, 30
 	// idleTime is for how long a fleet is watched without a change, and settling what it has to become quiet before.
 	idleTime, settling = 15 * time.Second, 8 * time.Second
-	// putCommands is how many the store gets at least for a list that is put there.
-	putCommands = 4
+	// putCommands is how many the store gets at least for a list that is put there, beside messages.
+	putCommands = 3
 	// patience bounds the wait for what must happen.
 	patience = 30 * time.Second
 )
@@ -154,7 +154,7 @@ func measure(ctx context.Context, bin string, replicas, changes int, alone bool)
 	after := w.monitor.seen()
 	m.commands = max(0, after.commands-idle.commands-int(m.idleCommands*took.Seconds()))
 	m.published = after.published - idle.published
-	m.sharesWatch = m.commands >= changes*putCommands
+	m.sharesWatch = m.commands-m.published >= changes*putCommands
 	m.tellsOfItsLists = m.published > changes/2 && (!m.sharesWatch || m.published > changes*3/2)
 	for _, s := range w.servers {
 		m.lists += int(s.lists.Load())

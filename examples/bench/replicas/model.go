@@ -10,7 +10,7 @@ import (
 // The model counts what a change of a list causes. It is of messages, and not of how long anything takes to work on: a machine never
 // becomes the bottleneck. It assumes:
 //   - A message takes 0.1 to 1 ms.
-//   - A replica serves a list 1 to 4 ms after it has it, and in one of 100 cases 50 to 250 ms after it.
+//   - A replica serves a list 1 to 4 ms after it has it, unless it is late: then 50 to 250 ms after it.
 //   - A client that is told lists all that it sees, at whichever replica.
 //   - Servers have teams in turn, and so have clients; a client sees the servers of its team.
 //
@@ -41,6 +41,8 @@ type fleet struct {
 	pages, clientPages int
 	// answer is the longest that a server takes to answer a page; the shortest is a fifth of it.
 	answer time.Duration
+	// late says that in one of so many cases a replica is late; 0 is never.
+	late int
 	// listSize is that of a list in the store, in bytes.
 	listSize int
 	// shared says that one replica watches each server, for all.
@@ -188,7 +190,7 @@ func (m *model) hop() time.Duration { return m.between(100*time.Microsecond, tim
 
 // admission is how long a replica takes to serve a list that it has.
 func (m *model) admission() time.Duration {
-	if m.random.IntN(100) == 0 {
+	if m.late > 0 && m.random.IntN(m.late) == 0 {
 		return m.between(50*time.Millisecond, 250*time.Millisecond)
 	}
 	return m.between(time.Millisecond, 4*time.Millisecond)

@@ -43,12 +43,25 @@ func TestSimulate_CountsASingleChange(t *testing.T) {
 		}
 		f.tells = true
 		got = simulate(f, 1, changes)
-		if got.told < n*seeing || got.told > n*seeing*11/10 {
-			t.Errorf("%d replicas that tell each other: %d clients told, want %d and few again", replicas, got.told, n*seeing)
+		if got.told != n*seeing {
+			t.Errorf("%d replicas that tell each other: %d clients told, want %d", replicas, got.told, n*seeing)
 		}
 		if said := got.published - n; said < n || said > n*replicas {
 			t.Errorf("%d replicas have said %d times what they serve, want each change to be said", replicas, said)
 		}
+	}
+}
+
+// A replica that is late has the clients of others told again, and nobody more than twice.
+func TestSimulate_TellsAgainWhenAReplicaIsLate(t *testing.T) {
+	const n = 50
+	f := fleet{replicas: 10, servers: 10, listeners: 100, teams: 1, pages: 1, clientPages: 1, answer: time.Millisecond, tells: true, late: 20}
+	if got := simulate(f, 1, apart(10, n, 2*time.Second)); got.told <= n*f.listeners*11/10 || got.told > 2*n*f.listeners {
+		t.Errorf("%d clients told of %d changes, want some of %d twice", got.told, n, f.listeners)
+	}
+	f.replicas = 1
+	if got := simulate(f, 1, apart(10, n, 2*time.Second)); got.told != n*f.listeners {
+		t.Errorf("%d clients of a single replica told of %d changes, want each once", got.told, n)
 	}
 }
 
