@@ -153,12 +153,10 @@ func (s *Store) publish(to string, e envelope) error {
 	}
 	s.address(&e, to)
 	keys := s.keys.Load()
-	if len(e.payload) > pieceSize {
-		n, err := s.putPieces(here.client, keys, e.id, e.payload)
-		if err != nil {
+	if len(e.payload) > pieceSize && to != "" {
+		if err := s.putPieces(here.client, keys, &e); err != nil {
 			return err
 		}
-		e.pieces, e.payload = uint32(n), nil
 	}
 	channel, message := keys.sealed(to, &e)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

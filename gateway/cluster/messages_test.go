@@ -179,6 +179,16 @@ func TestTell_ReachesOneOrAllOnce(t *testing.T) {
 	if a.counted.Load() != 0 || b.counted.Load() != 2 || c.counted.Load() != 1 {
 		t.Errorf("heard %d, %d and %d times, want 0, 2 and 1", a.counted.Load(), b.counted.Load(), c.counted.Load())
 	}
+	// What is large reaches all as well. For a replica that is not there, whose name a client has made up, the store keeps nothing.
+	a.Tell("", "count", bytes.Repeat([]byte("hushhush"), 40_000))
+	upstreamtest.Eventually(t, "b and c have heard", func() bool { return b.counted.Load() == 3 && c.counted.Load() == 2 })
+	a.Tell("nobody", "count", bytes.Repeat([]byte("hushhush"), 40_000))
+	if _, err := a.Ask(t.Context(), "nobody", "echo", bytes.Repeat([]byte("hushhush"), 40_000)); err == nil {
+		t.Error("a replica that is not there has answered")
+	}
+	if kept := store.Command("KEYS", "promptweir:piece:*"); !strings.HasPrefix(kept, "*0") {
+		t.Errorf("the store keeps %s for nobody", kept)
+	}
 	store.Kill()
 	a.Tell(b.Name(), "count", nil)
 	if _, err := a.Ask(t.Context(), b.Name(), "echo", nil); err == nil {

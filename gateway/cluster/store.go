@@ -91,6 +91,7 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 		answered: make(chan struct{}),
 	}
 	s.answer = sync.OnceFunc(func() { close(s.answered) })
+	s.Serve(topicThere, func(context.Context, []byte) []byte { return nil })
 	s.Serve(watchTopic, func(_ context.Context, name []byte) []byte {
 		s.watches.wake(string(name), nil)
 		return nil
