@@ -110,14 +110,18 @@ func run() error {
 		if !s.only.MatchString(c.name) || ctx.Err() != nil {
 			continue
 		}
+		if err := w.awaitStore(); err != nil { // which a check before this one may have kept from answering in time
+			return err
+		}
 		began := time.Now()
 		seen, err := c.run(ctx, w, s)
 		mark := "ok  "
 		if err != nil {
 			broken = append(broken, fmt.Errorf("%s: %w", c.name, err))
 			mark, seen = "BAD ", seen+" "+err.Error()
+			w.writeLogs()
 		}
-		fmt.Printf("%s %-18s %5.1f s  %s\n", mark, c.name, time.Since(began).Seconds(), seen)
+		fmt.Printf("%s %-19s %5.1f s  %s\n", mark, c.name, time.Since(began).Seconds(), seen)
 	}
 	return errors.Join(broken...)
 }

@@ -122,6 +122,18 @@ func (w *world) startGateway(ctx context.Context, listen, admin, upstream string
 	return g, awaitLog(g, "store in use", 1)
 }
 
+// writeLogs writes the last lines that each gateway has logged.
+func (w *world) writeLogs() {
+	const most = 20
+	for i, g := range w.gateways {
+		lines := strings.SplitAfter(g.Log(), "\n")
+		for _, line := range lines[max(0, len(lines)-most):] {
+			fmt.Fprintf(os.Stderr, "replica %d: %s", i+1, line)
+		}
+		fmt.Fprintln(os.Stderr)
+	}
+}
+
 // at returns the world as seen by a client of one replica.
 func (w *world) at(replica int) *world {
 	return &world{client: w.client, url: strings.TrimSuffix(w.gateways[replica].Endpoint, "/mcp")}
