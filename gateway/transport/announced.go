@@ -50,7 +50,7 @@ func (t *Transport) hearReplicas() {
 func (t *Transport) endSession(id sessionID, expires time.Time) {
 	t.endHere(id, expires)
 	if t.replicas != nil {
-		t.replicas.Announce(topicEnded, appendSession(nil, id, expires))
+		t.replicas.Announce(topicEnded, encodeSession(id, expires))
 	}
 }
 
@@ -63,16 +63,16 @@ func (t *Transport) endHere(id sessionID, expires time.Time) {
 // setLogLevel sets the level of a session at all replicas.
 func (t *Transport) setLogLevel(id sessionID, expires time.Time, level string) {
 	if set, changed := t.sessions.setLogLevel(id, expires, level); changed && t.replicas != nil {
-		message := binary.BigEndian.AppendUint64(appendSession(nil, id, expires), uint64(set.UnixNano()))
+		message := binary.BigEndian.AppendUint64(encodeSession(id, expires), uint64(set.UnixNano()))
 		t.replicas.Announce(topicLevel, append(message, level...))
 	}
 }
 
-func appendSession(dst []byte, id sessionID, expires time.Time) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, id[:]...), uint64(expires.Unix()))
+func encodeSession(id sessionID, expires time.Time) []byte {
+	return binary.BigEndian.AppendUint64(id[:], uint64(expires.Unix()))
 }
 
-// readSession reads what [appendSession] has written, and returns what follows it.
+// readSession reads what [encodeSession] has written, and returns what follows it.
 func readSession(message []byte) (id sessionID, expires time.Time, rest []byte, ok bool) {
 	const size = len(sessionID{}) + 8
 	if len(message) < size {

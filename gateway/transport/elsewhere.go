@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -16,6 +18,9 @@ import (
 //	a cancellation                    to all: the client has chosen the id
 //	a post to a session of HTTP+SSE   to the replica of its stream, which the session's id names
 //
+// What a server says after a get, for the stream of a session, goes to all: each keeps it until the stream is there. A client may receive it
+// twice if its stream moves.
+//
 // A get that is repeated with replies is passed on by package requests.
 
 // Topics of messages to other replicas.
@@ -23,6 +28,7 @@ const (
 	topicReply  = "reply"
 	topicCancel = "cancel"
 	topicPost   = "post"
+	topicMail   = "mail"
 )
 
 // maxCancelledID bounds the id of a request whose cancellation is passed on, in bytes.
@@ -45,6 +51,10 @@ func (t *Transport) serveReplicas() {
 		}
 		return nil
 	})
+	t.replicas.Serve(topicMail, func(_ context.Context, message []byte) []byte {
+		t.hearMail(message)
+		return nil
+	})
 	t.replicas.Serve(topicPost, func(ctx context.Context, message []byte) []byte {
 		id, rest, _ := cutField(message)
 		owner, body, ok := cutField(rest)
@@ -53,6 +63,33 @@ func (t *Transport) serveReplicas() {
 		}
 		return []byte{0}
 	})
+}
+
+// hearMail takes what another replica has for a session's stream, or that its stream there has taken all.
+func (t *Transport) hearMail(message []byte) {
+	id, expires, mail, ok := readSession(message)
+	switch {
+	case !ok || !expires.After(time.Now()):
+	case len(mail) == 0:
+		t.sessions.dropMail(id)
+	default:
+		t.sessions.post(id, expires, mail)
+	}
+}
+
+// postMail leaves a message for a session's stream, at whichever replica that is.
+func (t *Transport) postMail(id sessionID, expires time.Time, message []byte) {
+	t.sessions.post(id, expires, message)
+	if t.replicas != nil {
+		t.replicas.Tell("", topicMail, append(encodeSession(id, expires), message...))
+	}
+}
+
+// takeMail tells the other replicas that a session's stream here has what they keep for it.
+func (t *Transport) takeMail(s *seal.Session) {
+	if t.replicas != nil {
+		t.replicas.Tell("", topicMail, encodeSession(s.ID, s.Expires))
+	}
 }
 
 // passOn passes a reply or cancellation that nothing here waits for on to the replica that it is for.

@@ -116,8 +116,8 @@ func (x *exchange) logLevelSetter(sealed *seal.Session) func(level string) {
 
 // laterNotifier returns what leaves a message for the session's stream.
 func (x *exchange) laterNotifier(sealed *seal.Session) func(message []byte) {
-	sessions, id, expires := &x.sessions, sealed.ID, sealed.Expires
-	return func(message []byte) { sessions.post(id, expires, message) }
+	t, id, expires := x.Transport, sealed.ID, sealed.Expires
+	return func(message []byte) { t.postMail(id, expires, message) }
 }
 
 // serveInitialize begins a session. All that a replica needs to know of it is in its sealed token.
@@ -210,6 +210,9 @@ func (x *exchange) serveLegacyStream() {
 		defer sub.Close()
 		ctx, mail, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
+		if len(mail) > 0 {
+			t.takeMail(&s)
+		}
 		ids, view := eventIDs{stream: randomID()}, sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {

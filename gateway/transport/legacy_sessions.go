@@ -146,6 +146,15 @@ func (l *legacySessions) post(id sessionID, expires time.Time, message []byte) {
 	}
 }
 
+// dropMail forgets what waits for a session's stream, unless it is here.
+func (l *legacySessions) dropMail(id sessionID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams[id] == nil {
+		delete(l.mail, id)
+	}
+}
+
 // mailLocked returns the messages that wait for a session's stream.
 func (l *legacySessions) mailLocked(id sessionID, expires time.Time) chan []byte {
 	box, ok := l.mail[id]
