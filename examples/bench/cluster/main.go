@@ -13,6 +13,8 @@
 //	  - A session that one replica ends has ended at all of them.
 //	  - Replies, repeated gets, cancellations and posts of HTTP+SSE find their request, whichever replica they reach.
 //	  - Clients of both eras that follow changes list each of them, and go on with an event id at another replica.
+//	  - A server has one standing connection, and is listed once for each change, however many replicas there are. Another one takes the
+//	    place of one that stops, and nobody goes back to an earlier list.
 //	  - While the store is killed, hangs, is slow or emptied, no get fails or waits, and limits hold at each replica; when it is back
 //	    they hold over all.
 //	  - Replicas that are restarted, or change their configuration, one after another lose no request, and end no stream without its
@@ -68,6 +70,8 @@ func checks() []check {
 		{"cancellation", checkCancel},
 		{"streams", checkStreams},
 		{"streams resumed", checkResume},
+		{"one watcher", checkOneWatcher},
+		{"watcher is stopped", checkStoppedWatcher},
 		{"store is killed", checkKilledStore},
 		{"store hangs", checkHungStore},
 		{"store is slow", checkSlowStore},

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -160,6 +161,7 @@ func (w *world) close() {
 
 func (w *world) startServers() {
 	for _, o := range []*offering{&w.plain, &w.other} {
+		o.streams = map[*http.Request]struct{}{}
 		o.Answer(`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"Hello."}}]}`)
 	}
 	w.other.wants = "other"
@@ -176,6 +178,11 @@ type offering struct {
 	// wants is the value of the header X-Rig that requests must have, and strangers counts those that have another.
 	wants     string
 	strangers atomic.Int64
+	// lists counts how often the server was listed.
+	lists atomic.Int64
+
+	mu      sync.Mutex // guards streams
+	streams map[*http.Request]struct{}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -183,7 +190,30 @@ func (o *offering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-Rig") != o.wants {
 		o.strangers.Add(1)
 	}
+	switch r.Header.Get("Mcp-Method") {
+	case "prompts/list":
+		o.lists.Add(1)
+	case "subscriptions/listen":
+		o.mu.Lock()
+		o.streams[r] = struct{}{}
+		o.mu.Unlock()
+		defer func() {
+			o.mu.Lock()
+			delete(o.streams, r)
+			o.mu.Unlock()
+		}()
+	}
 	o.Server.ServeHTTP(w, r)
+}
+
+// standing returns the addresses from which streams of changes are open.
+func (o *offering) standing() (addresses []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for r := range o.streams {
+		addresses = append(addresses, r.RemoteAddr)
+	}
+	return addresses
 }
 
 // block returns the upstream of a configuration that has this server.

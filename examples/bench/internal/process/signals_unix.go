@@ -22,3 +22,6 @@ func (p *Process) Pause() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume lets a program go on.
 func (p *Process) Resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// PID returns the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
