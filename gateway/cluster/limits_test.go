@@ -22,14 +22,14 @@ import (
 var discard = slog.New(slog.DiscardHandler) //nolint:gochecknoglobals // a constant
 
 // replica returns a replica that uses a store, once that is here.
-func replica(t *testing.T, store config.Store) *cluster.Store {
+func replica(t testing.TB, store config.Store) *cluster.Store {
 	t.Helper()
 	s := start(t, &config.Cluster{Store: store}, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
 	return s
 }
 
-func start(t *testing.T, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Store {
+func start(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Store {
 	t.Helper()
 	sealer, err := seal.New([][32]byte{key})
 	if err != nil {

@@ -109,6 +109,14 @@ func (w *world) configurationOf(g *process.Gateway, upstream string) string {
 	return fmt.Sprintf(w.configuration, listen, admin, upstream)
 }
 
+// configurationAlone returns that of a gateway without a cluster.
+func (w *world) configurationAlone() string {
+	text := fmt.Sprintf(w.configuration, "127.0.0.1:0", "127.0.0.1:0", w.plain.block())
+	before, rest, _ := strings.Cut(text, "cluster {")
+	_, after, _ := strings.Cut(rest, "\n")
+	return before + after
+}
+
 // addresses returns where a gateway listens.
 func addresses(g *process.Gateway) (listen, admin string) {
 	return strings.TrimSuffix(strings.TrimPrefix(g.Endpoint, "http://"), "/mcp"), strings.TrimPrefix(g.Admin, "http://")
