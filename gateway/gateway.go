@@ -260,10 +260,20 @@ func (g *Gateway) completeAsOperator(ctx context.Context, o console.Operator, pa
 	return g.requests.CompleteAsOperator(ctx, g.Snapshot(), requests.Operator{Client: o.Client, As: o.As}, params)
 }
 
+// knowsStore reports whether the store, if there is one, is here or known to be away: before that, each request would be counted by this
+// replica alone.
+func (g *Gateway) knowsStore() bool {
+	if g.cluster == nil {
+		return true
+	}
+	state := g.cluster.State()
+	return state.Here || state.Err != nil
+}
+
 // IsReady reports whether the gateway is ready, as [admin.IsReady] says. It stays ready when a reload adds an upstream. Load balancers
 // ask often, and it costs nothing once the gateway is.
 func (g *Gateway) IsReady() bool {
-	if !g.ready.Load() && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
+	if !g.ready.Load() && g.knowsStore() && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
 		g.ready.Store(true)
 	}
 	return g.ready.Load() && !g.ending.Load() && !g.opts.Audit.Refuses()

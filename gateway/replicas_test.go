@@ -157,6 +157,23 @@ func TestGet_GoesOnWithoutTheStore(t *testing.T) {
 	}
 }
 
+// A replica that a load balancer sent clients before it has asked the store would count them apart.
+func TestReady_WaitsUntilTheStoreIsKnown(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
+	store.Pause()
+	began := time.Now()
+	s := gatewaytest.Serve(t, "gateway { cursor_keys = [\"%KEY%\"] }\n"+gatewaytest.Team("eng", "", "", p)+"\ncluster { store = \""+store.URL()+"\" }\n")
+	if ready := s.Ready(); ready.Ready && time.Since(began) < time.Second {
+		t.Error("ready before the store is known to be away")
+	}
+	upstreamtest.Eventually(t, "the replica is ready without the store", func() bool { return s.Ready().Ready })
+	if s.Ready().Store.Here {
+		t.Error("the store is here, want it away")
+	}
+	store.Resume()
+	awaitStore(t, true, s)
+}
+
 func TestReload_RefusesAnotherStore(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
 	text := func(store string) string {
