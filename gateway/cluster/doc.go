@@ -22,8 +22,8 @@
 //   - A message to another replica is bounded, and arrives at most once. Whoever asks one that is gone knows within 50 ms.
 //   - Of the replicas with the same connection to a server, one holds the lease to watch it. What it puts as the list replaces nothing
 //     that a later holder has put. Who attends takes the lease of a replica that died within 6 seconds.
-//   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most, one that the store was away for
-//     within five seconds of its return.
+//   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most, one that the store was away or late for
+//     as soon as it answers.
 //
 // # Why valkey-go
 //

@@ -26,7 +26,7 @@ type lease struct {
 	taken  time.Time
 }
 
-// leases are those of the requests in flight here. The zero value is ready.
+// leases are those of the requests in flight here. Owing must be made.
 type leases struct {
 	count atomic.Uint64 // of all, for their names
 
@@ -34,6 +34,8 @@ type leases struct {
 	held map[*lease]struct{}
 	// owed are those that have ended here, and may be in the store still: it was away, or late.
 	owed []*lease
+	// owing holds at most one mark: there is another one.
+	owing chan struct{}
 }
 
 // name returns that of a new lease.
@@ -62,6 +64,10 @@ func (l *leases) owe(one *lease) {
 	defer l.mu.Unlock()
 	if len(l.owed) < maxOwed {
 		l.owed = append(l.owed, one)
+	}
+	select {
+	case l.owing <- struct{}{}:
+	default:
 	}
 }
 
@@ -169,6 +175,7 @@ func (s *Store) renewLeases(ctx context.Context) {
 		case now := <-ticker.C:
 			s.renew(ctx, s.leases.due(now))
 		case <-used: // the store is here again
+		case <-s.leases.owing:
 		case <-ctx.Done():
 			return
 		}

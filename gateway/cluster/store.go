@@ -87,7 +87,8 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 	}
 	s := &Store{
 		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), began: time.Now(), lost: make(chan struct{}, 1),
-		used: make(chan struct{}), messages: newMessages(), sharesWatch: cfg.SharedWatch, moving: make(chan struct{}, maxMoving),
+		used: make(chan struct{}), messages: newMessages(), leases: leases{owing: make(chan struct{}, 1)},
+		sharesWatch: cfg.SharedWatch, moving: make(chan struct{}, maxMoving),
 		answered: make(chan struct{}),
 	}
 	s.answer = sync.OnceFunc(func() { close(s.answered) })
