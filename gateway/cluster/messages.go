@@ -24,6 +24,8 @@ import (
 const (
 	// workInterval is how often a replica says that it is at work, and goneAfter how long it may be silent.
 	workInterval, goneAfter = time.Second, 5 * time.Second
+	// listenPause is how long a replica waits that could not listen.
+	listenPause = 250 * time.Millisecond
 	// maxServed bounds what a replica does for others at once. Further questions are not answered.
 	maxServed = 1000
 	// maxBeside bounds what a message has beside that which is passed on, such as names.
@@ -195,7 +197,7 @@ func (s *Store) listen(ctx context.Context) {
 		})
 		stop()
 		cancel()
-		if err != nil && !sleep(ctx, minAway) {
+		if err != nil && !sleep(ctx, listenPause) {
 			return
 		}
 	}

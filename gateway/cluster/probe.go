@@ -12,9 +12,9 @@ const (
 	// probeInterval is how often the store is probed.
 	probeInterval = time.Second
 	// minAway and maxAway bound how long a store that failed stays away at least: longer each time, until it has been here for
-	// settled.
-	minAway, maxAway = 250 * time.Millisecond, 2 * time.Second
-	settled          = time.Minute
+	// settled. The first time may be due to a busy machine, for a moment.
+	minAway, maxAway = 20 * time.Millisecond, 2 * time.Second
+	settled          = 5 * time.Second
 )
 
 // probeScript does what limits need of the store: it runs as a script, and writes.

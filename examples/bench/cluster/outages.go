@@ -62,7 +62,11 @@ func checkLatency(ctx context.Context, s *settings, latency time.Duration, o *ou
 	late := toxiproxy.Toxic{Type: "latency", Stream: "downstream", Attributes: map[string]int{"latency": int(latency.Milliseconds())}}
 	o.begin = func() error { return w.toxiproxy.Add(ctx, "store", late) }
 	o.end = func() error { return w.toxiproxy.Remove(ctx, "store", late) }
-	return o.check(ctx, w, s)
+	seen, err := o.check(ctx, w, s)
+	if err != nil {
+		w.writeLogs()
+	}
+	return seen, err
 }
 
 // check has the outage happen under load for a minute: gets with and without limits go on, limits hold as they should, and over all
