@@ -134,6 +134,9 @@ func TestEnvoy_TakesOutAReplicaThatDrains(t *testing.T) {
 	if noticed := check.GetInterval().AsDuration() + check.GetTimeout().AsDuration(); noticed >= drainDelay || check.GetUnhealthyThreshold().GetValue() != 1 {
 		t.Errorf("a gateway that drains is noticed after up to %v, %d times, want less than %v", noticed, check.GetUnhealthyThreshold().GetValue(), drainDelay)
 	}
+	if first := check.GetNoTrafficInterval(); first.AsDuration() != check.GetInterval().AsDuration() {
+		t.Errorf("before the first request health is asked every %v, want as often as later", first.AsDuration())
+	}
 	if threshold := c.GetCommonLbConfig().GetHealthyPanicThreshold(); threshold == nil || threshold.GetValue() != 0 {
 		t.Errorf("below %v healthy ones, requests go to all", threshold)
 	}
