@@ -25,8 +25,9 @@ const (
 	minPause = 500 * time.Millisecond
 	// pieceSize is how much of a list goes to or from the store at once: gateway/cluster/lists.go.
 	pieceSize = 256 << 10
-	// leaseRenewal is how often the replica that watches says so, and leaseLook how often the others look, on average: upstream/share.go.
-	leaseRenewal, leaseLook = 2 * time.Second, 5150 * time.Millisecond
+	// leaseRenewal is how often the replica that watches says so, and leaseLook how often the others look, on average:
+	// gateway/cluster/watches.go.
+	leaseRenewal, leaseLook = 2025 * time.Millisecond, 5075 * time.Millisecond
 	// probeInterval and readInterval are how often each replica asks the store whether it is there, and for what was announced:
 	// gateway/cluster/probe.go, announce.go.
 	probeInterval, readInterval = time.Second, 5 * time.Second
