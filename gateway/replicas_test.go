@@ -3,6 +3,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -27,10 +28,12 @@ func serveReplicas(t *testing.T, store *clustertest.Store, n int, text string) [
 	return serveReplicasAs(t, store, n, text, "1.2.3")
 }
 
-// serveReplicasAs is [serveReplicas] for gateways of a version.
+// serveReplicasAs is [serveReplicas] for gateways of a version. With %ALONE% in place of %CLUSTER%, each watches servers for itself.
 func serveReplicasAs(t *testing.T, store *clustertest.Store, n int, text, version string) []*gatewaytest.Server {
 	t.Helper()
-	text = strings.ReplaceAll(text, "%CLUSTER%", "cursor_keys = [\"%KEY%\"]") + "\ncluster { store = \"" + store.URL() + "\" }\n"
+	shared, keys := !strings.Contains(text, "%ALONE%"), "cursor_keys = [\"%KEY%\"]"
+	text = strings.NewReplacer("%CLUSTER%", keys, "%ALONE%", keys).Replace(text) +
+		fmt.Sprintf("\ncluster {\n store = %q\n shared_watch = %t\n}\n", store.URL(), shared)
 	var all []*gatewaytest.Server
 	for range n {
 		s := gatewaytest.StartWith(t, text, gateway.Options{Version: version})
@@ -534,7 +537,7 @@ func TestDrain_LastsAsLongAsAReplicaThatKnowsIt(t *testing.T) {
 // Clients that one replica tells of a change may list at another one, which may have it later.
 func TestSubscription_IsWokenAgainOnceAllReplicasHaveTheChange(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
-	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "", p))
+	replicas := serveReplicas(t, store, 2, "gateway { %ALONE% }\n"+gatewaytest.Team("eng", "", "", p))
 	awaitHearing(t, store, 2)
 	for _, s := range replicas {
 		upstreamtest.Eventually(t, "the replica is ready", func() bool { return s.Ready().Ready })
