@@ -3,8 +3,8 @@
 package gateway_test
 
 import (
-	"fmt"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"

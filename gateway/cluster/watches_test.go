@@ -266,17 +266,20 @@ func TestWatch_SendsLargeListsInPieces(t *testing.T) {
 		return string(noise)
 	}
 	put(t, a, number, true, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
+	number = attend(t, a, true).Number // the lease may be over meanwhile
 	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
 	_, _, err := a.Put(t.Context(), number, values([]string{random(9 << 20)}), false, 0, 0)
 	if !errors.Is(err, cluster.ErrTooLarge) {
 		t.Errorf("a list that is too large: %v", err)
 	}
+	number = attend(t, a, true).Number
 	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
 	var many []string
 	for i := range 20_000 {
 		many = append(many, fmt.Sprintf(`{"name":"prompt_%d"}`, i))
 	}
 	put(t, a, number, true, many...)
+	attend(t, a, true)
 	wantList(t, b, many...)
 	if left := slices.DeleteFunc(keys(store), func(key string) bool { return !strings.Contains(key, "staged") }); len(left) > 0 {
 		t.Errorf("%s is left", left)
