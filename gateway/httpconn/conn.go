@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -28,7 +29,7 @@ func Listen(server *http.Server, l net.Listener) net.Listener {
 			}
 		}
 	}
-	return listener{l}
+	return listener{l, new(departures)}
 }
 
 // FromContext returns the connection of a request by the request's context. It is nil if the server does not use [Listen].
@@ -52,7 +53,11 @@ func below(c net.Conn) *Conn {
 	return nil
 }
 
-type listener struct{ net.Listener }
+type listener struct {
+	net.Listener
+
+	departures *departures
+}
 
 // Accept implements [net.Listener].
 func (l listener) Accept() (net.Conn, error) {
@@ -60,7 +65,9 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(c), nil
+	conn := newConn(c)
+	conn.departures = l.departures
+	return conn, nil
 }
 
 type (
@@ -82,9 +89,12 @@ type Conn struct {
 	// fresh says that the next bytes begin a request, refused that the one in progress may not be served.
 	fresh, refused atomic.Bool
 
-	idle    atomic.Bool
-	onClose func()
-	closed  atomic.Bool
+	idle atomic.Bool
+	// left is set once the client has closed its side. Departures closes the connection then; nil without any.
+	left       atomic.Bool
+	departures *departures
+	onClose    func()
+	closed     atomic.Bool
 }
 
 func newConn(c net.Conn) *Conn {
@@ -123,8 +133,15 @@ func (c *Conn) Refuses(multiplexed bool) bool {
 	return c.refused.Load() && c.refused.Swap(false)
 }
 
-// Close implements [net.Conn].
+// Close implements [net.Conn]. That of a client which has left may be closed a moment later.
 func (c *Conn) Close() error {
+	if c.left.Load() && c.departures != nil {
+		return c.departures.close(c)
+	}
+	return c.closeNow()
+}
+
+func (c *Conn) closeNow() error {
 	err := c.Conn.Close()
 	if c.onClose != nil && !c.closed.Swap(true) {
 		c.onClose()
@@ -139,6 +156,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if c.read.end(err, c.Conn.SetReadDeadline) {
 			if n > 0 && c.fresh.Load() && c.fresh.Swap(false) {
 				c.refused.Store(!c.onRequest())
+			}
+			if errors.Is(err, io.EOF) {
+				c.left.Store(true)
 			}
 			return n, err
 		}

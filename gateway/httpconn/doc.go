@@ -6,6 +6,7 @@
 //   - [Conn] hardly ever passes a deadline on to the system. For each request, package net/http sets six for reads and one for
 //     writes, and a handler another for writes, of which nearly all are replaced by later ones before they pass.
 //   - [Conn.OnRequest] lets whoever made the listener hold up or refuse requests before anything but their first bytes is read.
+//   - Connections of clients that have left are closed a few at a time, so that everybody else need not wait when thousands leave.
 //
 // Measured in pairs of builds with and without (median ratio of CPU per request, 95 % confidence interval):
 //
@@ -22,5 +23,5 @@
 // The package relies on no internals of net/http: the size of its buffers, when it flushes them and which deadlines it sets make
 // a difference to the cost and not to the result.
 //
-// Reading order: conn.go, write.go, deadline.go
+// Reading order: conn.go, write.go, deadline.go, departures.go
 package httpconn
