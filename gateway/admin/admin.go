@@ -108,7 +108,7 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 			next(w, r)
 		case h.Operators.presented(r).wait > 0:
 			AskToWait(w, h.Operators.presented(r).wait)
-			http.Error(w, "too many requests: too many wrong tokens came from here, try again later", http.StatusTooManyRequests)
+			http.Error(w, "too many wrong tokens came from here: try again later", http.StatusTooManyRequests)
 		case h.Operators.askToSignIn(w, r):
 		case h.Operators.HaveToken():
 			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
