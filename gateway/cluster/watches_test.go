@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,28 @@ func attend(t *testing.T, w *cluster.Watch, held bool) cluster.Turn {
 		t.Errorf("turn %+v, %v, want held: %t", turn, err, held)
 	}
 	return turn
+}
+
+// hold takes a lease and renews it until the test ends, and returns its number.
+func hold(t *testing.T, w *cluster.Watch) (number uint64) {
+	t.Helper()
+	number = attend(t, w, true).Number
+	ctx, cancel := context.WithCancel(context.Background())
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = w.Attend(ctx) // again, if it fails
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		renewing.Wait()
+	})
+	return number
 }
 
 // put puts a list, which must be accepted or refused.
@@ -133,7 +156,7 @@ func TestWatch_SharesListsOfTheSameConnectionOnly(t *testing.T) {
 	one, two, stranger := watching(t, store, 1), watching(t, store, 1), watching(t, store, 2)
 	holder, same := join(t, one, "server"), join(t, two, "server")
 	alongside := join(t, one, "server") // another name at the same replica
-	put(t, holder, attend(t, holder, true).Number, true, `{"name":"a"}`, `{"name":"b"}`, "", "no JSON")
+	put(t, holder, hold(t, holder), true, `{"name":"a"}`, `{"name":"b"}`, "", "no JSON")
 	for _, w := range []*cluster.Watch{same, alongside} {
 		select {
 		case <-w.Woken():
@@ -169,7 +192,7 @@ func keys(store *clustertest.Store) (keys []string) {
 func TestWatch_TakesNoListThatSomebodyElsePutThere(t *testing.T) {
 	store := clustertest.Start(t)
 	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
-	number := attend(t, a, true).Number
+	number := hold(t, a)
 	put(t, a, number, true, "old")
 	list := keys(store)[slices.IndexFunc(keys(store), func(key string) bool { return strings.HasSuffix(key, ":list") })]
 	if answer := store.Command("COPY", list, "kept"); answer != ":1\r\n" {
@@ -221,7 +244,7 @@ func TestWatch_NumbersGrowThoughTheStoreIsEmptied(t *testing.T) {
 func TestWatch_AnswersQuestions(t *testing.T) {
 	store := clustertest.Start(t)
 	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
-	number := attend(t, a, true).Number
+	number := hold(t, a)
 	put(t, a, number, true, "1")
 	asked, err := b.Ask(t.Context())
 	if err != nil {
@@ -258,7 +281,7 @@ func TestWatch_AnswersQuestions(t *testing.T) {
 func TestWatch_SendsLargeListsInPieces(t *testing.T) {
 	store := clustertest.Start(t)
 	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
-	number := attend(t, a, true).Number
+	number := hold(t, a)
 	random := func(size int) string {
 		noise := make([]byte, size)
 		source := rand.NewChaCha8([32]byte{})
@@ -266,20 +289,17 @@ func TestWatch_SendsLargeListsInPieces(t *testing.T) {
 		return string(noise)
 	}
 	put(t, a, number, true, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
-	number = attend(t, a, true).Number // the lease may be over meanwhile
 	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
 	_, _, err := a.Put(t.Context(), number, values([]string{random(9 << 20)}), false, 0, 0)
 	if !errors.Is(err, cluster.ErrTooLarge) {
 		t.Errorf("a list that is too large: %v", err)
 	}
-	number = attend(t, a, true).Number
 	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
 	var many []string
 	for i := range 20_000 {
 		many = append(many, fmt.Sprintf(`{"name":"prompt_%d"}`, i))
 	}
 	put(t, a, number, true, many...)
-	attend(t, a, true)
 	wantList(t, b, many...)
 	if left := slices.DeleteFunc(keys(store), func(key string) bool { return !strings.Contains(key, "staged") }); len(left) > 0 {
 		t.Errorf("%s is left", left)
