@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -24,18 +25,12 @@ var probeScript = valkey.NewLuaScript(`redis.call('SET', KEYS[1], '', 'PX', 1000
 
 // keep connects to the store, probes it, and connects again whenever that fails, until ctx ends.
 func (s *Store) keep(ctx context.Context) {
-	client := s.connect(ctx)
-	if client == nil {
+	store := s.connectAll(ctx)
+	defer store.close()
+	if ctx.Err() != nil {
 		return
 	}
-	defer client.Close()
-	store := &connected{client: client}
-	if s.sharesWatch {
-		if store.beside = s.connect(ctx); store.beside == nil {
-			return
-		}
-		defer store.beside.Close()
-	}
+	client := store.client
 	pause := minAway
 	for s.awaitAnswer(ctx, client) {
 		began := time.Now()
@@ -51,6 +46,27 @@ func (s *Store) keep(ctx context.Context) {
 			return
 		}
 		pause = min(2*pause, maxAway)
+	}
+}
+
+// connectAll returns all clients once the store can be reached; some are nil if ctx ends first. They are made side by side, since requests
+// are not counted together before.
+func (s *Store) connectAll(ctx context.Context) *connected {
+	var all connected
+	var connecting sync.WaitGroup
+	if s.sharesWatch {
+		connecting.Go(func() { all.beside = s.connect(ctx) })
+	}
+	all.client = s.connect(ctx)
+	connecting.Wait()
+	return &all
+}
+
+func (c *connected) close() {
+	for _, client := range []valkey.Client{c.client, c.beside} {
+		if client != nil {
+			client.Close()
+		}
 	}
 }
 
@@ -75,7 +91,9 @@ func (s *Store) connect(ctx context.Context) valkey.Client {
 func (s *Store) unreachable(err error) {
 	err = s.mask.Error(err)
 	before := s.state.Load()
-	s.state.Store(&State{Since: before.Since, Err: err})
+	for !s.state.CompareAndSwap(before, &State{Since: before.Since, Err: err}) { // another client is not connected either
+		before = s.state.Load()
+	}
 	s.answer()
 	if before.Err == nil {
 		s.logger.Warn("store away: each replica works alone", slog.Any("error", err))
