@@ -359,3 +359,23 @@ func (w *way) close() {
 	}
 	w.conns = nil
 }
+
+// A lease is for a connection, not for a name: two blocks of one replica may have the same.
+func TestSharedWatch_ReplicaWatchesOnceForTwoNames(t *testing.T) {
+	store, w := clustertest.Start(t), serveWatched(t, "a")
+	g := gatewaytest.Serve(t, "gateway { cursor_keys = [\"%KEY%\"] }\ncluster { store = \""+store.URL()+"\" }\n"+w.team("")+
+		strings.NewReplacer(`"eng"`, `"ops"`, `"sdk"`, `"other"`).Replace(w.team("")))
+	awaitStore(t, true, g)
+	list := func() []string { return g.Modern("").List() }
+	upstreamtest.Eventually(t, "both are listed", func() bool { return slices.Equal(list(), []string{"other.a", "sdk.a"}) })
+	w.wantStreams(t, 1)
+	upstreamtest.Eventually(t, "one watches for both", func() bool {
+		return watching(upstream.WatchingForAll, g) == 1 && watching(upstream.WatchingOther, g) == 1
+	})
+	lists := w.lists.Load()
+	upstreamtest.AddPrompt(w.sdk, "b")
+	upstreamtest.Eventually(t, "both have the change", func() bool { return len(list()) == 4 })
+	if got := w.lists.Load() - lists; got != 1 {
+		t.Errorf("%d lists for one change", got)
+	}
+}
