@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -26,14 +27,13 @@ func checkKilledReplicas(ctx context.Context, w *world, s *settings) (string, er
 	}
 	until := time.Now().Add(length)
 	var (
-		kills  []time.Time
+		kills  []kill
 		failed error
 	)
 	for failed == nil && time.Now().Add(killInterval).Before(until) {
-		began := time.Now()
-		kills = append(kills, began)
-		failed = w.killOne(ctx)
-		time.Sleep(killInterval - time.Since(began))
+		one, err := w.killOne(ctx)
+		kills, failed = append(kills, one), err
+		time.Sleep(killInterval - time.Since(one.began))
 	}
 	from, to := t.began.Add(time.Second), time.Now() // after the burst
 	seen, err := t.stop()
@@ -41,11 +41,7 @@ func checkKilledReplicas(ctx context.Context, w *world, s *settings) (string, er
 	all := append(append([]got{}, seen.free...), seen.limited...)
 	inFlight, lost := 0, 0
 	for _, g := range all {
-		ended := g.began.Add(g.took)
-		cut := false
-		for _, killed := range kills {
-			cut = cut || g.began.Before(killed.Add(blur)) && ended.After(killed)
-		}
+		cut := slices.ContainsFunc(kills, func(k kill) bool { return g.began.Before(k.ended.Add(blur)) && g.began.Add(g.took).After(k.began) })
 		isLost := len(failures([]got{g})) > 0
 		if cut {
 			inFlight++
@@ -67,18 +63,23 @@ func checkKilledReplicas(ctx context.Context, w *world, s *settings) (string, er
 	return fmt.Sprintf("%d kills: %s; %d gets lost, of %d in flight around one; %s", len(kills), seen, lost, inFlight, held), errors.Join(failed, err)
 }
 
+// kill is when a replica was killed, and when it had ended.
+type kill struct{ began, ended time.Time }
+
 // killOne kills a replica, and starts it again.
-func (w *world) killOne(ctx context.Context) error {
+func (w *world) killOne(ctx context.Context) (kill, error) {
 	i := rand.IntN(len(w.gateways))
 	listen, admin := addresses(w.gateways[i])
-	if err := w.gateways[i].Kill(); err != nil {
-		return err
+	k := kill{began: time.Now()}
+	err := w.gateways[i].Kill()
+	k.ended = time.Now()
+	if err != nil {
+		return k, err
 	}
 	time.Sleep(absence)
 	next, err := w.startGateway(ctx, listen, admin, w.plain.block())
-	if err != nil {
-		return err
+	if err == nil {
+		w.gateways[i] = next
 	}
-	w.gateways[i] = next
-	return nil
+	return k, err
 }
