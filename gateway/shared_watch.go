@@ -31,8 +31,8 @@ func (s sharedWatches) Join(connection []byte) upstream.SharedWatch {
 // sharedWatch is one watch. What it says is the same in both packages, neither of which knows the other one.
 type sharedWatch struct{ *cluster.Watch }
 
-func (w sharedWatch) Attend(ctx context.Context) (upstream.Turn, error) {
-	turn, err := w.Watch.Attend(ctx)
+func (w sharedWatch) Attend(ctx context.Context, mayHold bool) (upstream.Turn, error) {
+	turn, err := w.Watch.Attend(ctx, mayHold)
 	return upstream.Turn(turn), err
 }
 

@@ -29,7 +29,7 @@
 //     broken.
 //   - With [Connector.ShareWatch], one replica of the gateway at a time watches and lists the server, and the others show its lists,
 //     none of which ever takes the place of a later one. What is promised here holds all the same; another replica watches within ten
-//     seconds of the end of the one that did.
+//     seconds of the end of the one that did, and no replica waits for longer than that for one that does not list.
 //   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the end of a call that it left
 //     without an answer.
 //   - One of several endpoints that hangs delays few calls: it gets no more of them than the others have in flight.

@@ -216,7 +216,9 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes int, _ error) {
 	asked := w.asked.Load()
 	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
+	done := e.letOthersList(ctx, w, asked)
 	list, err := s.List(traced, e.upstream.MaxPrompts)
+	done()
 	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
 	case err != nil:
 	case list.Unknown && hadPrompts:

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -23,8 +24,8 @@ type SharedWatches interface {
 // holds a lease: it watches and lists, and puts its lists where the others take them from. All wait for a bounded time only, and an error
 // means that the others cannot be reached.
 type SharedWatch interface {
-	// Attend renews the lease, or takes it if nobody holds it.
-	Attend(ctx context.Context) (Turn, error)
+	// Attend renews the lease, or takes it if nobody holds it; an endpoint that may not hold it only learns how things are.
+	Attend(ctx context.Context, mayHold bool) (Turn, error)
 	// Woken has a mark when it is worth to attend at once.
 	Woken() <-chan struct{}
 	// Ask has the holder list again: it returns what Answers of that list is at least.
@@ -82,7 +83,16 @@ const (
 	aloneTime = 5 * time.Second
 	// attendRetry is how long it waits after the others could not be reached.
 	attendRetry = time.Second
+	// holderPatience is for how long whoever watches for all may have cause to list and not do it: one whose server has asked for a longer
+	// pause gives the lease up, and one whose list takes longer lets the others list for themselves.
+	holderPatience = 5 * time.Second
+	// followPatience is how long an endpoint that follows waits for a list, or for what it asked for, and distrust how long it watches for
+	// itself after that. The holder's own patience comes first: this is for a list that is put and does not arrive, and for all else.
+	followPatience, distrust = 2 * holderPatience, 30 * time.Second
 )
+
+// errLate means that an endpoint has waited in vain for a list.
+var errLate = fmt.Errorf("no list of the replica that watches the server has come within %s", followPatience)
 
 // errStintOver means that another replica is to watch, or that this one is to do it in another way.
 var errStintOver = errors.New("another replica watches the server")
@@ -113,6 +123,8 @@ type sharing struct {
 	mustAsk bool
 	// ends is until when whoever held the lease holds it, as far as is known, and aloneUntil until when the endpoint does without.
 	ends, aloneUntil time.Time
+	// behind is since when an endpoint that follows has not had what whoever holds the lease has listed; zero while it has.
+	behind time.Time
 }
 
 // share watches the server, follows who does, or watches it alone, until the session breaks or ctx ends.
@@ -124,7 +136,7 @@ func (e *endpoint) share(ctx context.Context, s *client.Session, w *watch) error
 			}
 		}
 		began := time.Now()
-		turn, err := e.shared.Attend(ctx)
+		turn, err := e.attend(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -149,12 +161,19 @@ func (e *endpoint) share(ctx context.Context, s *client.Session, w *watch) error
 	}
 }
 
+// attend attends the lease. While the server wants no requests, the endpoint does not hold it: it could not list.
+func (e *endpoint) attend(ctx context.Context) (Turn, error) { return e.shared.Attend(ctx, !e.isPaused()) }
+
+// isPaused reports whether the server wants no requests for longer than others should wait for a list.
+func (e *endpoint) isPaused() bool { return e.paused().rest() > holderPatience }
+
 // isAlone reports whether whoever holds the lease has no list for the others.
 func (t *Turn) isAlone() bool { return t.Alone && t.ListNumber == t.Number }
 
 // stint watches and lists until a function returns, with nil, or the session breaks.
 func (e *endpoint) stint(ctx context.Context, s *client.Session, w *watch, watching Watching, until func(context.Context)) error {
 	e.setWatching(watching)
+	e.shared.behind = time.Time{}
 	w.begin()
 	w.deaf.Store(false)
 	group, ctx := errgroup.WithContext(ctx)
@@ -186,7 +205,7 @@ func (e *endpoint) watchAlone(ctx context.Context, s *client.Session, w *watch, 
 			if wait > 0 && sleep(ctx, wait) != nil {
 				return
 			}
-			turn, err := e.shared.Attend(ctx)
+			turn, err := e.attend(ctx)
 			if ctx.Err() != nil || err == nil && (turn.Held || !turn.isAlone()) {
 				return
 			}
@@ -210,21 +229,29 @@ func (e *endpoint) awaitTurn(ctx context.Context, next time.Duration) {
 	}
 }
 
-// watchForAll watches for all replicas for as long as the endpoint holds the lease.
+// watchForAll watches for all replicas for as long as the endpoint holds the lease. It gives it up when it must not list for long.
 func (e *endpoint) watchForAll(ctx context.Context, s *client.Session, w *watch, held Turn) error {
 	w.held = &held
 	w.asked.Store(held.Asked)
 	w.put.Store(0)
-	defer func() { w.held = nil }()
+	defer func() {
+		w.held = nil
+		if e.isPaused() {
+			e.shared.Release()
+		}
+	}()
 	return e.stint(ctx, s, w, WatchingForAll, func(ctx context.Context) { e.keepLease(ctx, w, held, e.shared.ends) })
 }
 
-// keepLease renews the lease until that fails, or it is another's.
+// keepLease renews the lease until that fails, it is another's, or the endpoint is to give it up.
 func (e *endpoint) keepLease(ctx context.Context, w *watch, held Turn, ends time.Time) {
 	for wait := held.Next; ; {
 		e.awaitTurn(ctx, wait)
+		if e.isPaused() {
+			return
+		}
 		began, put := time.Now(), w.put.Load()
-		turn, err := e.shared.Attend(ctx)
+		turn, err := e.attend(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -299,6 +326,25 @@ func (e *endpoint) deliverNone(ctx context.Context, w *watch, asked uint64) erro
 	return nil
 }
 
+// letOthersList has the other replicas watch for themselves if the endpoint watches for them, and done is not called in time: their
+// lists need not be as slow. Done must be called before anything else is delivered.
+func (e *endpoint) letOthersList(ctx context.Context, w *watch, asked uint64) (done func()) {
+	if w.held == nil {
+		return func() {}
+	}
+	told := make(chan struct{})
+	late := time.AfterFunc(holderPatience, func() {
+		defer close(told)
+		e.callLogger.WarnContext(ctx, "list takes long: each replica lists the server for itself meanwhile")
+		_ = e.deliverNone(ctx, w, asked) // whoever has lost the lease, or the store, notices when it attends
+	})
+	return func() {
+		if !late.Stop() {
+			<-told
+		}
+	}
+}
+
 // follow shows what the holder of the lease has listed, and waits until there may be something else. The error means that the session
 // is of no more use.
 func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn Turn) error {
@@ -311,12 +357,21 @@ func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn
 	if f.mustAsk || f.asked == 0 && !isOrdered || f.asked > turn.Asked {
 		return e.ask(ctx)
 	}
+	outcome := listAwaited
 	if turn.ListNumber == turn.Number && (isOrdered || turn.Answers >= f.asked) {
-		if missed, err := e.followList(ctx, s, w, turn); missed || err != nil {
+		var err error
+		if outcome, err = e.followList(ctx, s, w, turn); err != nil {
 			return err
 		}
 	}
-	timer := time.NewTimer(turn.Next)
+	if e.isLate(outcome) {
+		e.watchAloneFor(ctx, distrust, errLate)
+		return nil
+	}
+	if outcome == listMissed {
+		return nil
+	}
+	timer := time.NewTimer(e.untilTurn(turn.Next))
 	defer timer.Stop()
 	select {
 	case <-w.changed: // the holder may not know
@@ -338,8 +393,41 @@ func (e *endpoint) ask(ctx context.Context) error {
 	return nil
 }
 
-// followList makes the list of a turn the present one, if it is later than that. Missed says that it could not be had.
-func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, turn Turn) (missed bool, _ error) {
+// outcome is what comes of the list of a turn.
+type outcome int
+
+const (
+	listAwaited outcome = iota // it is not there yet
+	listHad
+	listMissed // it is there, and could not be had
+)
+
+// isLate reports whether the endpoint has been without the holder's list for too long. An endpoint that must not list either waits on.
+func (e *endpoint) isLate(o outcome) bool {
+	f := e.shared
+	switch {
+	case o == listHad && f.asked == 0, e.isPaused():
+		f.behind = time.Time{}
+	case f.behind.IsZero():
+		f.behind = time.Now()
+	}
+	return !f.behind.IsZero() && time.Since(f.behind) >= followPatience
+}
+
+// untilTurn returns when to attend after a turn whose next one is due after a time: no later than the endpoint is late, or may hold the
+// lease again.
+func (e *endpoint) untilTurn(next time.Duration) time.Duration {
+	if behind := e.shared.behind; !behind.IsZero() {
+		next = min(next, followPatience-time.Since(behind))
+	}
+	if e.isPaused() {
+		next = min(next, e.paused().rest()-holderPatience)
+	}
+	return next
+}
+
+// followList makes the list of a turn the present one, if it is later than that.
+func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, turn Turn) (outcome, error) {
 	f, now := e.shared, e.status.Load()
 	next := listID{turn.Lease, turn.ListNumber, turn.Version}
 	definitions := now.Definitions
@@ -351,17 +439,17 @@ func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, 
 		var err error
 		if definitions, err = f.Take(ctx, turn); err != nil {
 			e.missList(ctx, turn, err)
-			return true, ctx.Err()
+			return listMissed, ctx.Err()
 		}
 		if len(definitions) > 0 && !s.OffersPrompts() { // the server has prompts by now
 			if err := s.Recheck(ctx); err != nil {
-				return false, err
+				return listMissed, err
 			}
 		}
 	case next != f.shown: // an earlier one, in a store that has lost the later
-		return false, nil
+		return listAwaited, nil
 	case w.listed && !isAnswer && turn.TTL == now.ttl && (now.Problem == nil || isSilent):
-		return false, nil
+		return listHad, nil
 	}
 	f.shown = next
 	if isAnswer {
@@ -377,15 +465,20 @@ func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, 
 	}
 	w.listed, w.ttl = true, turn.TTL
 	e.publish(ctx, definitions, turn.TTL, still)
-	return false, nil
+	return listHad, nil
 }
 
 // missList has the endpoint watch alone for a while, because a list cannot be had, unless there is another one by now.
 func (e *endpoint) missList(ctx context.Context, missed Turn, err error) {
-	turn, failed := e.shared.Attend(ctx)
+	turn, failed := e.attend(ctx)
 	if ctx.Err() != nil || failed == nil && (turn.Held || turn.Number != missed.Number || turn.Version != missed.Version) {
 		return
 	}
+	e.watchAloneFor(ctx, aloneTime, err)
+}
+
+// watchAloneFor has the endpoint watch alone for a time, because the holder's list does not come.
+func (e *endpoint) watchAloneFor(ctx context.Context, d time.Duration, err error) {
 	e.callLogger.WarnContext(ctx, "list of another replica not received: this one lists the server for itself", slog.Any("error", err))
-	e.shared.aloneUntil = time.Now().Add(aloneTime)
+	e.shared.aloneUntil = time.Now().Add(d)
 }

@@ -189,7 +189,7 @@ func (w *Watch) wakeOthers(replica string, here *connected, wanted *wanted) {
 // attendScript renews the lease, or takes it if nobody holds it. The time is the store's clock, in microseconds.
 //
 //	KEYS  the lease, the list
-//	ARGV  the watch, the time of a lease, the greatest number known, for how many milliseconds all is kept
+//	ARGV  the watch, the time of a lease, the greatest number known, for how many milliseconds all is kept, 1 if the watch may hold the lease
 //
 // A number is never smaller than the clock, so that it grows even if the store was emptied. If the store has a smaller one than is
 // known, it has lost something, and the lease is nobody's. A clock that was set back does not make a lease longer.
@@ -200,10 +200,10 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local l = redis.call('HMGET', KEYS[1], 'holder', 'until', 'number', 'asked', 'list')
 local time, seen, number, left = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(l[3] or 0), tonumber(l[2] or 0) - now
-local held = 0
-if l[1] == ARGV[1] and number >= seen then
+local may, held = ARGV[5] == '1', 0
+if may and l[1] == ARGV[1] and number >= seen then
 	held = 1
-elseif left <= 0 or number < seen then
+elseif may and (left <= 0 or number < seen) then
 	held = 1
 	number = math.max(number, seen, now) + 1
 elseif left > time then
@@ -216,12 +216,12 @@ if held == 1 then
 	redis.call('PEXPIRE', KEYS[1], ARGV[4])
 	redis.call('PEXPIRE', KEYS[2], ARGV[4])
 end
-return {tostring(held), string.format('%.0f', number), string.format('%.0f', left), l[4] or '0', l[5] or ''}`)
+return {tostring(held), string.format('%.0f', number), string.format('%.0f', math.max(left, 0)), l[4] or '0', l[5] or ''}`)
 
 // Attend renews the lease, or takes it if nobody holds it, and returns how things are. To be called again before what is left of the
-// lease is over: by the holder to keep it, by the others to take it if the holder did not. An error means that the store cannot be asked,
-// or ctx has ended.
-func (w *Watch) Attend(ctx context.Context) (Turn, error) {
+// lease is over: by the holder to keep it, by the others to take it if the holder did not. A watch that may not hold it only learns how
+// things are. An error means that the store cannot be asked, or ctx has ended.
+func (w *Watch) Attend(ctx context.Context, mayHold bool) (Turn, error) {
 	s := w.store
 	s.awaitFirst(ctx)
 	here := s.here.Load()
@@ -232,11 +232,15 @@ func (w *Watch) Attend(ctx context.Context) (Turn, error) {
 	w.mu.Lock()
 	seen := w.seen
 	w.mu.Unlock()
-	w.held.Store(true) // it may be, also without an answer
+	may := "0"
+	if mayHold {
+		may = "1"
+		w.held.Store(true) // it may be, also without an answer
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	answer, err := attendScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list},
-		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife}).AsStrSlice()
+		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife, may}).AsStrSlice()
 	if err != nil {
 		return Turn{}, fmt.Errorf("attend the lease: %w", s.mask.Error(err))
 	}
@@ -245,7 +249,9 @@ func (w *Watch) Attend(ctx context.Context) (Turn, error) {
 		return Turn{}, err
 	}
 	turn.Lease, turn.Next = wanted.name, s.next(&turn)
-	w.held.Store(turn.Held)
+	if mayHold {
+		w.held.Store(turn.Held)
+	}
 	w.mu.Lock()
 	if w.wanted == wanted {
 		w.seen = max(w.seen, turn.Number)
@@ -257,8 +263,11 @@ func (w *Watch) Attend(ctx context.Context) (Turn, error) {
 // next returns when to attend after a turn: in a moment that all watches of this replica have in common, and other replicas have not.
 func (s *Store) next(turn *Turn) time.Duration {
 	wait := turn.Left + overdue
-	if turn.Held {
+	switch {
+	case turn.Held:
 		wait = turn.Left / 3
+	case turn.Left == 0: // nobody holds it, and whoever takes it wakes the others when it has a list
+		wait = watchTime / 3
 	}
 	return wait + together - (time.Since(s.began)+wait)%together
 }

@@ -41,9 +41,9 @@ func join(t *testing.T, s *cluster.Store, connection string) *cluster.Watch {
 // attend attends a lease, which must be held, or not.
 func attend(t *testing.T, w *cluster.Watch, held bool) cluster.Turn {
 	t.Helper()
-	turn, err := w.Attend(t.Context())
+	turn, err := w.Attend(t.Context(), true)
 	for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); { // on a busy machine
-		turn, err = w.Attend(t.Context())
+		turn, err = w.Attend(t.Context(), true)
 	}
 	if err != nil || turn.Held != held || turn.Number == 0 || turn.Left <= 0 || turn.Left > 6*time.Second {
 		t.Errorf("turn %+v, %v, want held: %t", turn, err, held)
@@ -59,7 +59,7 @@ func hold(t *testing.T, w *cluster.Watch) (number uint64) {
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		for ctx.Err() == nil {
-			_, _ = w.Attend(ctx) // again, if it fails
+			_, _ = w.Attend(ctx, true) // again, if it fails
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -132,7 +132,7 @@ func TestWatch_IsTakenFromAHolderThatDied(t *testing.T) {
 	for deadline := began.Add(20 * time.Second); !turn.Held && time.Now().Before(deadline); {
 		time.Sleep(turn.Next)
 		var err error
-		if turn, err = b.Attend(t.Context()); err != nil {
+		if turn, err = b.Attend(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -315,7 +315,7 @@ func TestWatch_WaitsForNoStoreThatHangs(t *testing.T) {
 	number := attend(t, w, true).Number
 	store.Pause()
 	began := time.Now()
-	if turn, err := w.Attend(context.Background()); err == nil {
+	if turn, err := w.Attend(context.Background(), true); err == nil {
 		t.Errorf("the lease is renewed by a store that hangs: %+v", turn)
 	}
 	if took := time.Since(began); took > 5*time.Second {
