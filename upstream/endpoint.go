@@ -85,7 +85,7 @@ func (e *endpoint) run(ctx context.Context) {
 	defer e.dialer.CloseIdleConnections()
 	defer e.reconnects.ended(e)
 	if e.join != nil {
-		e.shared = &sharing{SharedWatch: e.join()}
+		e.shared = newSharing(e.join())
 		defer e.shared.Leave()
 	}
 	pause := newBackoff()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
@@ -89,6 +90,9 @@ const (
 	// followPatience is how long an endpoint that follows waits for a list, or for what it asked for, and distrust how long it watches for
 	// itself after that. The holder's own patience comes first: this is for a list that is put and does not arrive, and for all else.
 	followPatience, distrust = 2 * holderPatience, 30 * time.Second
+	// attendBurst is how often an endpoint may attend at once. In the long run it does so, and asks, once in a quietTime: a server that
+	// reports changes without end decides what it costs itself, but not the store.
+	attendBurst = 4
 )
 
 // errLate means that an endpoint has waited in vain for a list.
@@ -116,6 +120,7 @@ func (id listID) isAfter(other listID) bool {
 type sharing struct {
 	SharedWatch
 
+	pace *rate.Limiter // of attending
 	// shown is the present list.
 	shown listID
 	// asked is what the list must answer that the endpoint waits for; 0 if it waits for none. If mustAsk is set, it has yet to ask.
@@ -125,6 +130,10 @@ type sharing struct {
 	ends, aloneUntil time.Time
 	// behind is since when an endpoint that follows has not had what whoever holds the lease has listed; zero while it has.
 	behind time.Time
+}
+
+func newSharing(w SharedWatch) *sharing {
+	return &sharing{SharedWatch: w, pace: rate.NewLimiter(rate.Every(quietTime), attendBurst)}
 }
 
 // share watches the server, follows who does, or watches it alone, until the session breaks or ctx ends.
@@ -161,8 +170,13 @@ func (e *endpoint) share(ctx context.Context, s *client.Session, w *watch) error
 	}
 }
 
-// attend attends the lease. While the server wants no requests, the endpoint does not hold it: it could not list.
-func (e *endpoint) attend(ctx context.Context) (Turn, error) { return e.shared.Attend(ctx, !e.isPaused()) }
+// attend attends the lease, in time. While the server wants no requests, the endpoint does not hold it: it could not list.
+func (e *endpoint) attend(ctx context.Context) (Turn, error) {
+	if err := e.shared.pace.Wait(ctx); err != nil {
+		return Turn{}, err
+	}
+	return e.shared.Attend(ctx, !e.isPaused())
+}
 
 // isPaused reports whether the server wants no requests for longer than others should wait for a list.
 func (e *endpoint) isPaused() bool { return e.paused().rest() > holderPatience }

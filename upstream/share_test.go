@@ -3,6 +3,8 @@ package upstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // heldElsewhere is a watch whose lease another replica holds.
@@ -117,6 +120,34 @@ func wantFollowed(t *testing.T, c *upstream.Connector, part upstream.Watching, w
 	if got := names(c); got != want || watchingOf(c) != part {
 		t.Errorf("shows %q and watches %q, want %q and %q", got, watchingOf(c), want, part)
 	}
+}
+
+// A follower whose server reports changes without end asks the holder for a list now and then, and tells it of the last one too.
+func TestShare_ServerThatReportsChangesWithoutEndCostsTheStoreLittle(t *testing.T) {
+	t.Parallel()
+	follow(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, w *heldElsewhere) {
+		w.put("a")
+		p.Handle(wire.PromptsGet, func(rw http.ResponseWriter, r *upstreamtest.Request) {
+			rw.Header().Set("Content-Type", "text/event-stream")
+			for range 5000 {
+				_, _ = fmt.Fprint(rw, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/prompts/list_changed\"}\n\n") // as long as it reads
+				time.Sleep(time.Millisecond)
+			}
+			_, _ = fmt.Fprintf(rw, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"messages\":[]}}\n\n", r.Message.ID)
+		})
+		time.Sleep(time.Minute)
+		attended, asked := w.counts()
+		mustGet(t, c, "a")
+		attends, asks := w.counts()
+		attends, asks = attends-attended, asks-asked
+		if attends > 30 || asks < 5 || asks > 30 {
+			t.Errorf("it attends %d times, and asks %d times, in 5 seconds", attends, asks)
+		}
+		time.Sleep(time.Second)
+		w.put("b")
+		time.Sleep(time.Second)
+		wantFollowed(t, c, upstream.WatchingOther, "b")
+	})
 }
 
 // Whoever follows waits for ten seconds for what the holder should have, then lists for itself, and follows again when it comes.
