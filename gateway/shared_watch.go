@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -34,6 +37,16 @@ type sharedWatch struct{ *cluster.Watch }
 func (w sharedWatch) Attend(ctx context.Context, mayHold bool) (upstream.Turn, error) {
 	turn, err := w.Watch.Attend(ctx, mayHold)
 	return upstream.Turn(turn), err
+}
+
+func (w sharedWatch) Put(
+	ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration,
+) (version uint64, held bool, err error) {
+	version, held, err = w.Watch.Put(ctx, number, definitions, unchanged, answers, ttl)
+	if errors.Is(err, cluster.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", upstream.ErrNotShareable, err)
+	}
+	return version, held, err
 }
 
 func (w sharedWatch) Take(ctx context.Context, turn upstream.Turn) ([]jsontext.Value, error) {

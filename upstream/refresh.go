@@ -28,6 +28,8 @@ const (
 	maxTaken = 5
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
+	// leastPutRetry and mostPutRetry bound the time until a list that could not be shared is requested again, to be shared.
+	leastPutRetry, mostPutRetry = 5 * time.Second, 2 * time.Minute
 )
 
 // watch connects the stream of changes of one session with the refreshes of its list.
@@ -48,6 +50,8 @@ type watch struct {
 	// they have, 0 for none. Held changes only while nothing is watched or listed.
 	held       *Turn
 	asked, put atomic.Uint64
+	// putRetry is when to list again, to put the list that could not be put; 0 if there is none. Only refresh uses it.
+	putRetry time.Duration
 	// deaf is set while another replica hears of changes as well.
 	deaf atomic.Bool
 }
@@ -67,6 +71,15 @@ func (w *watch) hear() {
 	if !w.deaf.Load() {
 		signal(w.changed)
 	}
+}
+
+// notPut notes why a list was not put. Each further attempt costs a list, and comes after twice the time.
+func (w *watch) notPut(err error) {
+	if errors.Is(err, ErrNotShareable) {
+		w.putRetry = 0
+		return
+	}
+	w.putRetry = min(max(2*w.putRetry, leastPutRetry), mostPutRetry)
 }
 
 // lifetime returns for how long the last list is good although nobody would report a change; 0 if the server does not say, or
@@ -183,10 +196,16 @@ func quietAfter(bytes int) time.Duration {
 
 // waitForRefresh waits until there is a reason to request the list again.
 func (e *endpoint) waitForRefresh(ctx context.Context, w *watch) error {
+	var putAgain <-chan time.Time
+	if w.putRetry > 0 {
+		putAgain = time.After(w.putRetry)
+	}
 	for {
 		refused := e.status.Load().Problem != nil
 		select {
 		case <-w.changed:
+			return nil
+		case <-putAgain:
 			return nil
 		case <-time.After(e.pollInterval(refused, w.ttl)):
 			if refused || w.silent.Load() {

@@ -32,7 +32,7 @@ type SharedWatch interface {
 	// Ask has the holder list again: it returns what Answers of that list is at least.
 	Ask(ctx context.Context) (asked uint64, err error)
 	// Put gives all a list under the number of a lease. Held is false if the lease has another number, so that there is a later list or
-	// will be one. Unchanged says that the list is that of the last call.
+	// will be one. Unchanged says that the list is that of the last call. An error that is not [ErrNotShareable] may pass.
 	Put(ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration) (version uint64, held bool, err error)
 	// PutAlone tells all that there is no list for them.
 	PutAlone(ctx context.Context, number, answers uint64) (held bool, err error)
@@ -94,6 +94,9 @@ const (
 	// reports changes without end decides what it costs itself, but not the store.
 	attendBurst = 4
 )
+
+// ErrNotShareable means that a list cannot be put, and need not be put again before it changes.
+var ErrNotShareable = errors.New("the list cannot be shared")
 
 // errLate means that an endpoint has waited in vain for a list.
 var errLate = fmt.Errorf("no list of the replica that watches the server has come within %s", followPatience)
@@ -245,11 +248,11 @@ func (e *endpoint) awaitTurn(ctx context.Context, next time.Duration) {
 
 // watchForAll watches for all replicas for as long as the endpoint holds the lease. It gives it up when it must not list for long.
 func (e *endpoint) watchForAll(ctx context.Context, s *client.Session, w *watch, held Turn) error {
-	w.held = &held
+	w.held, w.putRetry = &held, 0
 	w.asked.Store(held.Asked)
 	w.put.Store(0)
 	defer func() {
-		w.held = nil
+		w.held, w.putRetry = nil, 0
 		if e.isPaused() {
 			e.shared.Release()
 		}
@@ -302,6 +305,7 @@ func (e *endpoint) deliver(ctx context.Context, w *watch, definitions []jsontext
 		if err := e.deliverNone(ctx, w, asked); err != nil {
 			return err
 		}
+		w.notPut(err)
 		e.publishAlone(ctx, w, definitions)
 		return nil
 	case !isHeld: // whoever holds the lease now has a later list, or is about to
@@ -309,6 +313,7 @@ func (e *endpoint) deliver(ctx context.Context, w *watch, definitions []jsontext
 	}
 	e.shared.shown, e.shared.asked = listID{held.Lease, held.Number, version}, 0
 	w.put.Store(version)
+	w.putRetry = 0
 	e.publish(ctx, definitions, w.lifetime(), nil)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,14 +18,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// heldElsewhere is a watch whose lease another replica holds.
-type heldElsewhere struct {
+// fakeWatch is a watch whose lease another replica holds, unless turn says that this one does.
+type fakeWatch struct {
 	woken chan struct{}
 
 	mu            sync.Mutex // guards what follows
 	turn          upstream.Turn
 	list          []jsontext.Value
 	attends, asks int
+	// putErr is what becomes of the lists that are put, alone of those that are not. These are counted.
+	putErr      error
+	puts, alone int
 	// isLate has the holder put a list again before the last one is received.
 	isLate bool
 }
@@ -32,12 +36,19 @@ type heldElsewhere struct {
 var errReceived = errors.New("not received")
 
 // follow runs a connector, in a bubble, to a peer that another replica watches.
-func follow(t *testing.T, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector, *heldElsewhere)) {
+func follow(t *testing.T, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector, *fakeWatch)) {
+	t.Helper()
+	share(t, &fakeWatch{}, test)
+}
+
+// share runs a connector that shares a watch, in a bubble.
+func share(t *testing.T, w *fakeWatch, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector, *fakeWatch)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := upstreamtest.NewPeer(t)
 		p.Prompts("own")
-		w := &heldElsewhere{woken: make(chan struct{}, 1), turn: upstream.Turn{Lease: "lease", Number: 1, Left: 4 * time.Second, Next: 2 * time.Second}}
+		w.woken = make(chan struct{}, 1)
+		w.turn = upstream.Turn{Lease: "lease", Number: 1, Held: w.turn.Held, Left: 4 * time.Second, Next: 2 * time.Second}
 		c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: p}}, func() {})
 		c.ShareWatch(w)
 		run(t, c)
@@ -47,7 +58,7 @@ func follow(t *testing.T, test func(*testing.T, *upstreamtest.Peer, *upstream.Co
 }
 
 // put has the holder put a list.
-func (w *heldElsewhere) put(names ...string) {
+func (w *fakeWatch) put(names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.list = nil
@@ -59,32 +70,32 @@ func (w *heldElsewhere) put(names ...string) {
 	w.wake()
 }
 
-func (w *heldElsewhere) wake() {
+func (w *fakeWatch) wake() {
 	select {
 	case w.woken <- struct{}{}:
 	default:
 	}
 }
 
-func (w *heldElsewhere) counts() (attends, asks int) {
+func (w *fakeWatch) counts() (attends, asks int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.attends, w.asks
 }
 
-func (w *heldElsewhere) Join([]byte) upstream.SharedWatch { return w }
-func (w *heldElsewhere) Woken() <-chan struct{}           { return w.woken }
-func (w *heldElsewhere) Release()                         {}
-func (w *heldElsewhere) Leave()                           {}
+func (w *fakeWatch) Join([]byte) upstream.SharedWatch { return w }
+func (w *fakeWatch) Woken() <-chan struct{}           { return w.woken }
+func (w *fakeWatch) Release()                         {}
+func (w *fakeWatch) Leave()                           {}
 
-func (w *heldElsewhere) Attend(context.Context, bool) (upstream.Turn, error) {
+func (w *fakeWatch) Attend(context.Context, bool) (upstream.Turn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.attends++
 	return w.turn, nil
 }
 
-func (w *heldElsewhere) Ask(context.Context) (uint64, error) {
+func (w *fakeWatch) Ask(context.Context) (uint64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asks++
@@ -92,12 +103,24 @@ func (w *heldElsewhere) Ask(context.Context) (uint64, error) {
 	return w.turn.Asked, nil
 }
 
-func (w *heldElsewhere) Put(context.Context, uint64, []jsontext.Value, bool, uint64, time.Duration) (uint64, bool, error) {
-	return 0, false, nil
+func (w *fakeWatch) Put(context.Context, uint64, []jsontext.Value, bool, uint64, time.Duration) (uint64, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.puts++
+	if w.putErr == nil {
+		w.turn.ListNumber, w.turn.Version = w.turn.Number, w.turn.Version+1
+	}
+	return w.turn.Version, w.turn.Held, w.putErr
 }
-func (w *heldElsewhere) PutAlone(context.Context, uint64, uint64) (bool, error) { return false, nil }
 
-func (w *heldElsewhere) Take(ctx context.Context, _ upstream.Turn) ([]jsontext.Value, error) {
+func (w *fakeWatch) PutAlone(context.Context, uint64, uint64) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alone++
+	return w.turn.Held, nil
+}
+
+func (w *fakeWatch) Take(ctx context.Context, _ upstream.Turn) ([]jsontext.Value, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.isLate {
@@ -125,7 +148,7 @@ func wantFollowed(t *testing.T, c *upstream.Connector, part upstream.Watching, w
 // A follower whose server reports changes without end asks the holder for a list now and then, and tells it of the last one too.
 func TestShare_ServerThatReportsChangesWithoutEndCostsTheStoreLittle(t *testing.T) {
 	t.Parallel()
-	follow(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, w *heldElsewhere) {
+	follow(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, w *fakeWatch) {
 		w.put("a")
 		p.Handle(wire.PromptsGet, func(rw http.ResponseWriter, r *upstreamtest.Request) {
 			rw.Header().Set("Content-Type", "text/event-stream")
@@ -155,7 +178,7 @@ func TestShare_ReplicaThatWaitsForAListInVainListsItself(t *testing.T) {
 	t.Parallel()
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
-		follow(t, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector, w *heldElsewhere) {
+		follow(t, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector, w *fakeWatch) {
 			time.Sleep(9 * time.Second)
 			wantFollowed(t, c, upstream.WatchingOther, "")
 			time.Sleep(2 * time.Second)
@@ -171,7 +194,7 @@ func TestShare_ReplicaThatWaitsForAListInVainListsItself(t *testing.T) {
 	})
 	t.Run("lists that are replaced before they are received", func(t *testing.T) {
 		t.Parallel()
-		follow(t, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector, w *heldElsewhere) {
+		follow(t, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector, w *fakeWatch) {
 			w.put("a")
 			time.Sleep(time.Minute)
 			w.mu.Lock()
@@ -184,4 +207,37 @@ func TestShare_ReplicaThatWaitsForAListInVainListsItself(t *testing.T) {
 			wantFollowed(t, c, upstream.WatchingAlone, "own")
 		})
 	})
+}
+
+// A list that could not be put for a passing cause is put again, less and less often.
+func TestShare_HolderPutsAgainWhatCouldNotBePut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		puts []int // after 1 s, 10 s, 1 min and, once it succeeds, 10 min
+	}{
+		"passing": {errors.New("the store is full"), []int{1, 2, 4, 5}},
+		"lasting": {fmt.Errorf("%w: it is too large", upstream.ErrNotShareable), []int{1, 1, 1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			share(t, &fakeWatch{turn: upstream.Turn{Held: true}, putErr: c.err}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
+				var got []int
+				for _, d := range []time.Duration{time.Second, 9 * time.Second, 50 * time.Second, 9 * time.Minute} {
+					if d > time.Minute {
+						w.mu.Lock()
+						w.putErr = nil
+						w.mu.Unlock()
+					}
+					time.Sleep(d)
+					w.mu.Lock()
+					got = append(got, w.puts)
+					w.mu.Unlock()
+				}
+				if !slices.Equal(got, c.puts) {
+					t.Errorf("it was put %v times, want %v", got, c.puts)
+				}
+			})
+		})
+	}
 }
