@@ -280,7 +280,10 @@ func (e *endpoint) keepLease(ctx context.Context, w *watch, held Turn, ends time
 		}
 		ends, wait = began.Add(turn.Left), turn.Next
 		forgotten := put > 0 && (turn.ListNumber != held.Number || turn.Version < put)
-		if w.asked.Swap(turn.Asked) < turn.Asked || forgotten {
+		if forgotten {
+			w.put.Store(0)
+		}
+		if w.asked.Swap(turn.Asked) != turn.Asked || forgotten { // a store that has lost something may count from less
 			signal(w.changed)
 		}
 	}
@@ -295,7 +298,7 @@ func (e *endpoint) deliver(ctx context.Context, w *watch, definitions []jsontext
 		return nil
 	}
 	before := e.shared.shown
-	unchanged := before.lease == held.Lease && before.number == held.Number && equalLists(e.status.Load().Definitions, definitions)
+	unchanged := w.put.Load() > 0 && before.lease == held.Lease && before.number == held.Number && equalLists(e.status.Load().Definitions, definitions)
 	version, isHeld, err := e.shared.Put(ctx, held.Number, definitions, unchanged, asked, w.lifetime())
 	switch {
 	case ctx.Err() != nil:

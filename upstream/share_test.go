@@ -29,6 +29,8 @@ type fakeWatch struct {
 	// putErr is what becomes of the lists that are put, alone of those that are not. These are counted.
 	putErr      error
 	puts, alone int
+	// unchanged is what was said of the last one.
+	unchanged bool
 	// isLate has the holder put a list again before the last one is received.
 	isLate bool
 }
@@ -103,10 +105,11 @@ func (w *fakeWatch) Ask(context.Context) (uint64, error) {
 	return w.turn.Asked, nil
 }
 
-func (w *fakeWatch) Put(context.Context, uint64, []jsontext.Value, bool, uint64, time.Duration) (uint64, bool, error) {
+func (w *fakeWatch) Put(_ context.Context, _ uint64, _ []jsontext.Value, unchanged bool, _ uint64, _ time.Duration) (uint64, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.puts++
+	w.unchanged = unchanged
 	if w.putErr == nil {
 		w.turn.ListNumber, w.turn.Version = w.turn.Number, w.turn.Version+1
 	}
@@ -240,4 +243,37 @@ func TestShare_HolderPutsAgainWhatCouldNotBePut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store that has lost something may count questions from a smaller number. The holder lists for each all the same.
+func TestShare_HolderAnswersQuestionsWhoseCountWentBack(t *testing.T) {
+	t.Parallel()
+	share(t, &fakeWatch{turn: upstream.Turn{Held: true}}, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
+		for _, asked := range []uint64{1000, 3} {
+			time.Sleep(time.Minute)
+			before := lists(p)
+			w.mu.Lock()
+			w.turn.Asked = asked
+			w.wake()
+			w.mu.Unlock()
+			wantLists(t, p, time.Minute, before+1, before+1)
+		}
+	})
+}
+
+// What the store has forgotten is put again although the server lists the same.
+func TestShare_HolderPutsAgainWhatTheStoreForgot(t *testing.T) {
+	t.Parallel()
+	share(t, &fakeWatch{turn: upstream.Turn{Held: true}}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		w.turn.ListNumber, w.turn.Version, w.unchanged = 0, 0, true
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.puts != 2 || w.unchanged {
+			t.Errorf("put %d times, the last time as what is there: %t", w.puts, w.unchanged)
+		}
+	})
 }

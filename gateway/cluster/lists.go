@@ -59,15 +59,22 @@ end
 redis.call('HSET', KEYS[1], 'list', ARGV[4])
 return 1`)
 
-// Put gives all replicas a list under the number of a lease. Unchanged says that it is the one of the last call that succeeded. Held is
+// Put gives all replicas a list under the number of a lease. Unchanged says that it is the one of the last call that succeeded, and that the
+// store is not known to have forgotten it: then it is told of it only where answers or ttl are others. Held is
 // false, and the list was not put, if the lease has another number. An error means that it may have been put, or not; [ErrTooLarge]
 // that it was not. The version identifies it together with the number.
 func (w *Watch) Put(
 	ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration,
 ) (version uint64, held bool, err error) {
 	if before := w.put; unchanged && before.ListNumber == number && before.Version > 0 {
+		if before.Answers == answers && before.TTL == ttl {
+			return before.Version, true, nil // the others have it, and have nothing to learn
+		}
 		before.Answers, before.TTL = answers, ttl
 		if there, held, err := w.describe(ctx, before, fmt.Sprint(number, before.Version)+" ", ""); there || !held || err != nil {
+			if there {
+				w.put = before
+			}
 			return before.Version, held, err
 		}
 	}

@@ -278,6 +278,38 @@ func TestWatch_AnswersQuestions(t *testing.T) {
 	wantList(t, b, "1")
 }
 
+// A server that says the same again and again, and has the holder list for it, costs the store and the other replicas nothing.
+func TestWatch_TellsNobodyOfAnUnchangedList(t *testing.T) {
+	store := clustertest.Start(t)
+	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	number := attend(t, a, true).Number
+	put(t, a, number, true, "1")
+	select {
+	case <-b.Woken():
+	case <-time.After(5 * time.Second):
+		t.Error("the other one is not woken by a list")
+	}
+	version := attend(t, b, false).Version
+	for range 100 {
+		if got, held, err := a.Put(t.Context(), number, values([]string{"1"}), true, 0, time.Minute); got != version || !held || err != nil {
+			t.Fatalf("version %d, %t, %v, want %d", got, held, err, version)
+		}
+	}
+	select {
+	case <-b.Woken():
+		t.Error("the other one is woken by an unchanged list")
+	case <-time.After(100 * time.Millisecond): // more than a message takes, which is lost on nobody else
+	}
+	for _, ttl := range []time.Duration{time.Hour, time.Minute} {
+		if _, _, err := a.Put(t.Context(), number, values([]string{"1"}), true, 0, ttl); err != nil {
+			t.Fatal(err)
+		}
+		if turn := attend(t, b, false); turn.TTL != ttl || turn.Version != version {
+			t.Errorf("turn %+v, want version %d for %s", turn, version, ttl)
+		}
+	}
+}
+
 func TestWatch_SendsLargeListsInPieces(t *testing.T) {
 	store := clustertest.Start(t)
 	a, b := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
