@@ -24,8 +24,9 @@ const (
 	maxPlain = 80 << 20
 	// piece is how much of a list is sent or received at once, so that the store answers others in between, and pieceTime bounds that.
 	piece, pieceTime = 256 << 10, 2 * time.Second
-	// stagedLife is how long the store keeps a list that was not sent in full, in milliseconds.
-	stagedLife = 60_000
+	// stagedLife is how long the store keeps a list that was not sent in full, and listLife one that no holder keeps, in milliseconds: it
+	// would be of no use to the next holder.
+	stagedLife, listLife = "60000", "60000"
 	// maxMoving bounds the lists that a replica sends and receives at once.
 	maxMoving = 4
 )
@@ -33,14 +34,19 @@ const (
 // ErrTooLarge means that a list is not shared, because it has more than 8 MiB.
 var ErrTooLarge = errors.New("the list is too large for the store: it has more than 8 MiB")
 
+// errNoRoom means that a list would take memory of the store that is kept for all else.
+var errNoRoom = errors.New("the store has too little memory left for the list: raise its maxmemory")
+
 // errListGone means that a list is not, or no longer, the one that was looked for.
 var errListGone = errors.New("the list is not in the store, or not the one that it should be")
 
 // putScript makes what was staged the list, and describes it. It returns 0 if the lease is another one, and 2 if the list is not there.
 //
+// Where there is none, that of before is deleted.
+//
 //	KEYS  the lease, the list, what was staged
-//	ARGV  the watch, its number, for how many milliseconds all is kept, the description;
-//	      the size of what was staged, or else how the present description has to begin
+//	ARGV  the watch, its number, for how many milliseconds the list is kept, the description;
+//	      the size of what was staged, or how the present description has to begin, or neither where there is no list
 //
 //nolint:gochecknoglobals // a constant
 var putScript = valkey.NewLuaScript(`
@@ -55,6 +61,8 @@ if ARGV[5] ~= '' then
 	redis.call('PEXPIRE', KEYS[2], ARGV[3])
 elseif ARGV[6] ~= '' then
 	if string.sub(l[3] or '', 1, #ARGV[6]) ~= ARGV[6] or redis.call('EXISTS', KEYS[2]) == 0 then return 2 end
+else
+	redis.call('DEL', KEYS[2])
 end
 redis.call('HSET', KEYS[1], 'list', ARGV[4])
 return 1`)
@@ -122,7 +130,7 @@ func (w *Watch) describe(ctx context.Context, list Turn, begin, size string) (th
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	n, err := putScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list, wanted.staged},
-		[]string{w.name, strconv.FormatUint(list.ListNumber, 10), watchLife, list.description(), size, begin}).AsInt64()
+		[]string{w.name, strconv.FormatUint(list.ListNumber, 10), listLife, list.description(), size, begin}).AsInt64()
 	if err != nil {
 		return false, true, fmt.Errorf("put the list: %w", w.store.mask.Error(err))
 	}
@@ -132,6 +140,21 @@ func (w *Watch) describe(ctx context.Context, list Turn, begin, size string) (th
 	return n == 1, n != 0, nil
 }
 
+// roomScript makes room for a list of as many bytes as ARGV[1] says in KEYS[1], for the milliseconds in ARGV[2]. It returns 0 if a
+// quarter of the memory that the store may use would not be left: what limits and sessions need must not depend on what servers list. Where the
+// store does not tell, there is room.
+//
+//nolint:gochecknoglobals // a constant
+var roomScript = valkey.NewLuaScript(`
+local info = redis.pcall('INFO', 'memory')
+if type(info) == 'string' then
+	local used, most = tonumber(string.match(info, 'used_memory:(%d+)')), tonumber(string.match(info, 'maxmemory:(%d+)') or 0)
+	if used and most > 0 and used + ARGV[1] > most * 3 / 4 then return 0 end
+end
+redis.call('SET', KEYS[1], '', 'PX', ARGV[2])
+redis.call('SETRANGE', KEYS[1], ARGV[1] - 1, '\0')
+return 1`)
+
 // stage sends a list to where nobody reads it.
 func (w *Watch) stage(ctx context.Context, wanted *wanted, value []byte) error {
 	here, done, err := w.store.move(ctx)
@@ -139,31 +162,43 @@ func (w *Watch) stage(ctx context.Context, wanted *wanted, value []byte) error {
 		return err
 	}
 	defer done()
-	client := here.beside
-	commands := valkey.Commands{client.B().Del().Key(wanted.staged).Build()}
-	for len(value) > 0 {
-		next := value[:min(len(value), piece)]
-		value = value[len(next):]
-		commands = append(commands,
-			client.B().Append().Key(wanted.staged).Value(valkey.BinaryString(next)).Build(),
-			client.B().Pexpire().Key(wanted.staged).Milliseconds(stagedLife).Build())
-		if err := send(ctx, client, commands); err != nil {
-			return fmt.Errorf("send the list: %w", w.store.mask.Error(err))
-		}
-		commands = commands[:0]
+	err = makeRoom(ctx, here.beside, wanted.staged, len(value))
+	for from := 0; err == nil && from < len(value); from += piece {
+		err = send(ctx, here.beside, wanted.staged, from, value[from:min(len(value), from+piece)])
+	}
+	if err != nil {
+		return fmt.Errorf("send the list: %w", w.store.mask.Error(err))
 	}
 	return nil
 }
 
-func send(ctx context.Context, client valkey.Client, commands valkey.Commands) error {
+func makeRoom(ctx context.Context, client valkey.Client, key string, size int) error {
 	ctx, cancel := context.WithTimeout(ctx, pieceTime)
 	defer cancel()
-	for _, result := range client.DoMulti(ctx, commands...) {
-		if err := result.Error(); err != nil {
-			return err
-		}
+	n, err := roomScript.Exec(ctx, client, []string{key}, []string{strconv.Itoa(size), stagedLife}).AsInt64()
+	if err == nil && n == 0 {
+		err = errNoRoom
 	}
-	return nil
+	return err
+}
+
+// pieceScript puts ARGV[2] at the byte ARGV[1] of KEYS[1]. It returns 0 if the room that was made is gone.
+//
+//nolint:gochecknoglobals // a constant
+var pieceScript = valkey.NewLuaScript(`
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('SETRANGE', KEYS[1], ARGV[1], ARGV[2])
+return 1`)
+
+// send sends a piece of a list to where there is room for it.
+func send(ctx context.Context, client valkey.Client, key string, from int, piece []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, pieceTime)
+	defer cancel()
+	n, err := pieceScript.Exec(ctx, client, []string{key}, []string{strconv.Itoa(from), valkey.BinaryString(piece)}).AsInt64()
+	if err == nil && n == 0 {
+		err = errListGone
+	}
+	return err
 }
 
 // Take returns the list that a turn describes. An error means that the store cannot be asked, or has another list or none.

@@ -33,7 +33,7 @@ const (
 	// together is how far apart the moments are at which the watches of a replica attend that nothing wakes: a script costs the replica and the
 	// store several times less if it is sent with others.
 	together = 50 * time.Millisecond
-	// watchLife is how long the store keeps what nobody renews, in milliseconds.
+	// watchLife is how long the store keeps a lease that nobody renews, in milliseconds.
 	watchLife = "3600000"
 	// firstAnswer bounds how long watches wait at the start for the store's first answer.
 	firstAnswer = time.Second
@@ -189,7 +189,8 @@ func (w *Watch) wakeOthers(replica string, here *connected, wanted *wanted) {
 // attendScript renews the lease, or takes it if nobody holds it. The time is the store's clock, in microseconds.
 //
 //	KEYS  the lease, the list
-//	ARGV  the watch, the time of a lease, the greatest number known, for how many milliseconds all is kept, 1 if the watch may hold the lease
+//	ARGV  the watch, the time of a lease, the greatest number known, for how many milliseconds the lease is kept, 1 if the watch may hold it,
+//	      for how many milliseconds the list is kept
 //
 // A number is never smaller than the clock, so that it grows even if the store was emptied. If the store has a smaller one than is
 // known, it has lost something, and the lease is nobody's. A clock that was set back does not make a lease longer.
@@ -214,7 +215,7 @@ if held == 1 then
 	left = time
 	redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', now + time), 'number', string.format('%.0f', number))
 	redis.call('PEXPIRE', KEYS[1], ARGV[4])
-	redis.call('PEXPIRE', KEYS[2], ARGV[4])
+	redis.call('PEXPIRE', KEYS[2], ARGV[6])
 end
 return {tostring(held), string.format('%.0f', number), string.format('%.0f', math.max(left, 0)), l[4] or '0', l[5] or ''}`)
 
@@ -240,7 +241,7 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (Turn, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	answer, err := attendScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list},
-		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife, may}).AsStrSlice()
+		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife, may, listLife}).AsStrSlice()
 	if err != nil {
 		return Turn{}, fmt.Errorf("attend the lease: %w", s.mask.Error(err))
 	}

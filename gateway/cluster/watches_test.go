@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -276,6 +277,34 @@ func TestWatch_AnswersQuestions(t *testing.T) {
 		t.Fatal(held, err)
 	}
 	wantList(t, b, "1")
+}
+
+// Whatever servers list, a quarter of the store's memory is left for all else, and what was listed goes with whoever needs it.
+func TestWatch_LeavesTheStoreMemory(t *testing.T) {
+	store := clustertest.Start(t, "--maxmemory", "16mb")
+	s := watching(t, store, 1)
+	noise := make([]byte, 6<<20)
+	source := rand.NewChaCha8([32]byte{})
+	_, _ = source.Read(noise) // never fails
+	a, b := join(t, s, "one server"), join(t, s, "another server")
+	first, second := attend(t, a, true).Number, attend(t, b, true).Number
+	put(t, a, first, true, string(noise))
+	if _, _, err := b.Put(t.Context(), second, values([]string{string(noise)}), false, 0, 0); err == nil || errors.Is(err, cluster.ErrTooLarge) {
+		t.Errorf("a list that would fill the store: %v", err)
+	}
+	put(t, b, second, true, "small")
+	for _, key := range keys(store) {
+		life, err := strconv.Atoi(strings.Trim(store.Command("PTTL", key), ":\r\n"))
+		if most := 60_000; strings.Contains(key, ":watch:") && (err != nil || life <= 0 || life > most) {
+			t.Errorf("%s stays for %d ms, %v", key, life, err)
+		}
+	}
+	if held, err := a.PutAlone(t.Context(), first, 0); err != nil || !held {
+		t.Fatal(held, err)
+	}
+	put(t, b, second, true, string(noise))
+	store.Command("ACL", "SETUSER", "default", "-info")
+	put(t, a, first, true, "from a store that does not tell its memory")
 }
 
 // A server that says the same again and again, and has the holder list for it, costs the store and the other replicas nothing.
