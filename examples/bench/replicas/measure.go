@@ -34,7 +34,7 @@ const (
 	// idleTime is for how long a fleet is watched without a change, and settling what it has to become quiet before.
 	idleTime, settling = 15 * time.Second, 8 * time.Second
 	// putCommands is how many the store gets at least for a list that is put there, beside messages.
-	putCommands = 3
+	putCommands = 2
 	// patience bounds the wait for what must happen.
 	patience = 30 * time.Second
 )

@@ -264,7 +264,7 @@ func (m *model) pieces() int { return max(1, (m.listSize+pieceSize-1)/pieceSize)
 
 // put gives the other replicas a list, by the store.
 func (m *model) put(holder, server, version int) {
-	m.command(1 + 2*m.pieces() + 1) // what is left of an earlier one goes, each piece is kept for a time, and a script makes it the list
+	m.command(1 + m.pieces() + 1) // there is room for it, it is sent, and a script makes it the list
 	m.stored[server] = version
 	m.serve(holder, server, version)
 	m.publish(func(replica int) {
