@@ -341,11 +341,16 @@ func TestCall_WaitsForSlotThenFails(t *testing.T) {
 		if _, err := get(ctx, c, "p"); !errors.Is(err, context.DeadlineExceeded) || unavailable(err) != "" {
 			t.Errorf("get = %v, want the caller's own end", err)
 		}
-		if err := <-ended; err != nil {
-			t.Errorf("the first: %v", err)
+		answered := 0 // all end in the same moment, in whatever order
+		for range 5 {
+			if err := <-ended; err == nil {
+				answered++
+			} else {
+				wantUnavailable(t, err, upstream.Overloaded)
+			}
 		}
-		for range 4 {
-			wantUnavailable(t, <-ended, upstream.Overloaded)
+		if answered != 1 {
+			t.Errorf("%d gets were answered, want the first", answered)
 		}
 		// The second that was left is less than the server takes, so that nothing is sent and nothing held against the server.
 		if waited := time.Since(begun); waited != 3*time.Second {
