@@ -119,8 +119,8 @@ func isTermination(cause error) bool {
 	return ok && signal.Signal == syscall.SIGTERM
 }
 
-// unusedBound is for how long no client must have been connected for the gateway to end without notice. With a shorter one, a load
-// balancer could send a client in the moment of the end; without any, everybody would wait for the end of a gateway that nobody uses.
+// unusedBound is how long the gateway must have been without clients to end without drain_delay. If it were shorter, a load balancer
+// could still send a client just as the gateway ends; if drain_delay were never skipped, stopping an unused gateway would take as long.
 const unusedBound = time.Minute
 
 // readyInterval is how often awaitReady asks.
