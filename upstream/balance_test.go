@@ -14,6 +14,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -27,7 +28,7 @@ func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 // withTwo runs a connector to two stoppable replicas in a synctest bubble. Their gets take a time each.
 func withTwo(t *testing.T, takes [2]time.Duration, test func(*testing.T, *upstream.Connector, [2]*stoppable, [2]*upstreamtest.Peer)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var (
 			peers [2]*upstreamtest.Peer
 			stops [2]*stoppable

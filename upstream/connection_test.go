@@ -15,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -28,7 +29,7 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
 
 func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var at []time.Time
 		c := upstream.New(anywhere(), upstream.Options{Transport: failing{&at}}, func() {})
 		run(t, c)
@@ -59,7 +60,7 @@ func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
 // Each change is looked at by everybody who shows states.
 func TestReconnect_AnOutageThatGoesOnIsNoChange(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var at []time.Time
 		changes := 0
 		c := upstream.New(anywhere(), upstream.Options{Transport: failing{&at}}, func() { changes++ })
@@ -296,7 +297,7 @@ func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 2, Cooldown: time.Hour}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStoppable(upstreamtest.NewPeer(t))
 		c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}}, func() {})
 		run(t, c)

@@ -20,6 +20,7 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -164,7 +165,7 @@ func TestOAuth_SendsSecretInBodyIfNeeded(t *testing.T) {
 // inGuardedBubble runs a connector to a peer behind an authorization server, in a synctest bubble.
 func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := upstreamtest.NewModernPeer(t)
 		a := newAuthorization(p)
 		a.life = 3600

@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -117,7 +117,7 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 	})
 	t.Run("connects", func(t *testing.T) {
 		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := upstreamtest.NewModernPeer(t)
 			p.Handle(wire.Discover, asksForPause(http.StatusServiceUnavailable, "60"))
 			p.Handle(wire.Initialize, asksForPause(http.StatusServiceUnavailable, "60"))

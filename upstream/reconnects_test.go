@@ -3,10 +3,10 @@ package upstream
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // add adds endpoints of a team that are down, and returns them.
@@ -69,7 +69,7 @@ func TestReconnects_ATeamWaitsBecauseOfItsOwn(t *testing.T) {
 // Those that are due at nearly the same time are made one after another, and the process sleeps in between.
 func TestReconnects_AreMadeInSteps(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := NewReconnects()
 		all := r.add("one", 5_000)
 		moments := map[time.Duration]bool{}
@@ -86,7 +86,7 @@ func TestReconnects_AreMadeInSteps(t *testing.T) {
 
 func TestReconnects_SpreadFirstAttempts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := NewReconnects()
 		var last time.Duration
 		for range firstBurst {

@@ -12,13 +12,14 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // inBubble runs a connector to a peer in a synctest bubble.
 func inBubble(t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := peer(t)
 		c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: p}}, func() {})
 		run(t, c)

@@ -22,6 +22,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -57,7 +58,7 @@ func withReplicas(
 	t *testing.T, change func(*config.Upstream), test func(*testing.T, *upstream.Connector, ...*replica), offers ...[]string,
 ) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		there, urls := network{}, []string{}
 		replicas := make([]*replica, len(offers))
 		for i, names := range offers {
@@ -288,7 +289,7 @@ func TestReplicas_DegradeOnlyIfPromptIsOutOfReach(t *testing.T) {
 
 func TestReplicas_WorkWhileOneIsUnreachable(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		gone := &replica{Peer: upstreamtest.NewPeer(t)}
 		gone.down.Store(true)
 		there := network{"a.example": gone, "b.example": {Peer: upstreamtest.NewPeer(t)}}

@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -222,7 +223,7 @@ func TestRefresh_PollsByTTL(t *testing.T) {
 				})
 				return test.peer
 			}
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: peer(t)}}, func() {})
 				run(t, c)
 				synctest.Wait()

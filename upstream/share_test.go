@@ -15,6 +15,7 @@ import (
 
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -46,7 +47,7 @@ func follow(t *testing.T, test func(*testing.T, *upstreamtest.Peer, *upstream.Co
 // share runs a connector that shares a watch, in a bubble.
 func share(t *testing.T, w *fakeWatch, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector, *fakeWatch)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := upstreamtest.NewPeer(t)
 		p.Prompts("own")
 		w.woken = make(chan struct{}, 1)

@@ -19,6 +19,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -106,7 +107,7 @@ func withStoppable(t *testing.T, change func(*config.Upstream), test func(*testi
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				p, u := kind.peer(t), anywhere()
 				handler := http.Handler(p)
 				if u.Transport = kind.transport; u.Transport == config.SSE {
@@ -251,7 +252,7 @@ func (n halfDead) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestSignOfLife_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
 	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := peer(t)
 			network := halfDead{upstreamtest.Memory{Handler: p}, new(atomic.Int32)}
 			c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
@@ -289,7 +290,7 @@ func (n cut) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestSignOfLife_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T) {
 	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := peer(t)
 			network := cut{upstreamtest.Memory{Handler: p}, new(atomic.Bool)}
 			c := upstream.New(anywhere(), upstream.Options{Transport: network}, func() {})
@@ -360,7 +361,7 @@ func TestSignOfLife_SlowServerKeepsItsSession(t *testing.T) {
 	for _, latency := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				p := upstreamtest.NewPeer(t)
 				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					select {
@@ -457,7 +458,7 @@ func TestSignOfLife_BusyServerIsNotAsked(t *testing.T) {
 // Many endpoints that fall silent at the same moment are asked one after the other.
 func TestSignOfLife_ManyEndpointsShareAPace(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const endpoints, perSecond = 200, 10
 		var (
 			mu sync.Mutex

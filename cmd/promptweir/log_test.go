@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // guarded is a configuration that logs each refused caller at the level debug.
@@ -97,7 +99,7 @@ func TestServe_SurvivesAReaderOfItsLogThatLeaves(t *testing.T) {
 }
 
 func TestLogWriter_CountsWhatDoesNotFit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		out := &slowWriter{proceed: make(chan struct{})}
 		w := newLogWriter(out, func(records int) { fmt.Fprintf(&out.written, "%d dropped\n", records) })
 		record := bytes.Repeat([]byte("x"), maxWaitingLog/4)

@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 func TestAwaitReady_AsksUntilReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		begun, calls := time.Now(), 0
 		if !awaitReady(t.Context(), func() bool { calls++; return calls == 3 }) || time.Since(begun) != 2*readyInterval {
 			t.Errorf("not ready after %v and %d questions", time.Since(begun), calls)

@@ -4,8 +4,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // guesser tries tokens, each another one unless it is given.
@@ -27,7 +28,7 @@ func (g *guesser) wrong(from string) verdict {
 }
 
 func TestAttempts_BoundsThoseOfAnAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := guesser{attempts: newAttempts()}
 		for i := range addressAttempts {
 			if v := g.wrong("a"); v.ok || v.wait > 0 || !v.news {
@@ -58,7 +59,7 @@ func TestAttempts_BoundsThoseOfAnAddress(t *testing.T) {
 
 // Strangers at any number of addresses are bounded together, and keep nobody out who was in before.
 func TestAttempts_BoundsThoseOfAllAddresses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := guesser{attempts: newAttempts()}
 		if v := g.right("operator"); !v.ok {
 			t.Fatalf("%+v", v)
@@ -99,7 +100,7 @@ func TestAttempts_BoundsThoseOfAllAddresses(t *testing.T) {
 
 // A program that goes on with an old token guesses nothing.
 func TestAttempts_DoNotCountTheSameTokenAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := guesser{attempts: newAttempts()}
 		old := sha256.Sum256([]byte("old"))
 		for i := range 1000 {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // disk is an output that a test fills up, hangs and rotates. It stands for a small file system; full_linux_test.go has a real one.
@@ -209,7 +211,7 @@ func awaitFile(t *testing.T, path string) {
 // How many writes there are decides what lines cost beyond the making of them.
 func TestLog_WritesManyLinesAtOnce(t *testing.T) {
 	for _, required := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d := &disk{room: -1}
 			l := start(d, required, quiet())
 			unhang := d.hang()
@@ -238,7 +240,7 @@ func TestLog_WritesManyLinesAtOnce(t *testing.T) {
 }
 
 func TestLog_NotRequiredKeepsLinesWhileTheDiskIsFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l := start(d, false, quiet())
 		write := func(name string) {
@@ -275,7 +277,7 @@ func TestLog_NotRequiredKeepsLinesWhileTheDiskIsFull(t *testing.T) {
 }
 
 func TestLog_NotRequiredCountsWhatDoesNotFitIntoTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l := start(d, false, quiet())
 		unhang := d.hang()
@@ -306,7 +308,7 @@ func TestLog_NotRequiredCountsWhatDoesNotFitIntoTheQueue(t *testing.T) {
 
 func TestLog_RequiredRefusesWhileTheDiskIsFull(t *testing.T) {
 	for _, uncut := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d := &disk{room: -1, uncut: uncut}
 			l := start(d, true, quiet())
 			if err := l.Write(get("a")); err != nil || l.Refuses() {
@@ -341,7 +343,7 @@ func TestLog_RequiredRefusesWhileTheDiskIsFull(t *testing.T) {
 
 // What is torn must not stay in the file, and what was refused must not be in it.
 func TestLog_RequiredTakesBackWhatIsTorn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{room: 150}
 		l := start(d, true, quiet())
 		unhang := d.hang() // so that the lines are one batch
@@ -366,7 +368,7 @@ func TestLog_RequiredTakesBackWhatIsTorn(t *testing.T) {
 }
 
 func TestLog_RequiredRefusesWhileAWriteHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l := start(d, true, quiet())
 		unhang := d.hang()
@@ -408,7 +410,7 @@ func TestLog_RequiredRefusesWhileAWriteHangs(t *testing.T) {
 }
 
 func TestLog_CloseDoesNotWaitForAWriteThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l := start(d, false, quiet())
 		unhang := d.hang()

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // crowd is requests at a gate, in a bubble in which time moves.
@@ -88,7 +90,7 @@ func (c *crowd) arriveFrom(holder string, from, to int) {
 }
 
 func TestGate_LetsAllInWhileTheProcessIsInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.late.Store(int64(tolerable / 2))
 		time.Sleep(time.Second)
@@ -104,7 +106,7 @@ func TestGate_LetsAllInWhileTheProcessIsInTime(t *testing.T) {
 
 // The gate closes before it is known how late the process is, and opens when it has been in time for a while.
 func TestGate_ClosesWhileTheProcessIsLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.late.Store(int64(50 * time.Millisecond))
 		time.Sleep(openInterval + 2*tolerable)
@@ -130,7 +132,7 @@ func TestGate_ClosesWhileTheProcessIsLate(t *testing.T) {
 }
 
 func TestGate_LetsTheNewestInAndOneInFourTheOldest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 8)
@@ -147,7 +149,7 @@ func TestGate_LetsTheNewestInAndOneInFourTheOldest(t *testing.T) {
 
 // Somebody who floods the gate delays themselves.
 func TestGate_LetsHoldersInByTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arriveFrom("192.0.2.1", 1, 100)
@@ -169,7 +171,7 @@ func TestGate_LetsHoldersInByTurns(t *testing.T) {
 }
 
 func TestPrecede_KeepsClientsOutWhileAnOperatorIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 100)
@@ -196,7 +198,7 @@ func TestPrecede_KeepsClientsOutWhileAnOperatorIsAnswered(t *testing.T) {
 }
 
 func TestGate_RefusesThoseThatHaveWaitedForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 3)
@@ -216,7 +218,7 @@ func TestGate_RefusesThoseThatHaveWaitedForLong(t *testing.T) {
 
 // With room for everybody, nobody is refused, however late it is.
 func TestGate_DoesNotRefuseWhereThereIsRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 20)
@@ -230,7 +232,7 @@ func TestGate_DoesNotRefuseWhereThereIsRoom(t *testing.T) {
 
 // Requests on connections that are there go first; but those who come are not kept out for ever.
 func TestGate_AcceptsConnectionsWhereThereIsRoomAndNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		var accepted atomic.Int64
@@ -265,7 +267,7 @@ func TestGate_AcceptsConnectionsWhereThereIsRoomAndNowAndThen(t *testing.T) {
 
 func TestGate_LetsAllInAtTheEnd(t *testing.T) {
 	c := &crowd{}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c = start(t)
 		c.hang()
 		c.arrive(1, 3)

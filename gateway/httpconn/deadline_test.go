@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // counter counts the deadlines that reach the connection below.
@@ -52,7 +54,7 @@ func TestConn_ReadDeadlineFiresInTime(t *testing.T) {
 		{"interrupted before, the next is far", []time.Duration{interrupted, never, time.Hour}, time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, _, _ := pair(t)
 				begun := time.Now()
 				for _, d := range test.deadlines {
@@ -83,7 +85,7 @@ func at(begun time.Time, d time.Duration) time.Time {
 
 func TestConn_ReadOutlastsReplacedDeadline(t *testing.T) {
 	for _, later := range []time.Duration{time.Minute, never} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, _, peer := pair(t)
 			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 			_ = c.SetReadDeadline(at(time.Now(), later))
@@ -107,7 +109,7 @@ func TestConn_WriteOutlastsReplacedDeadline(t *testing.T) {
 	} {
 		for _, later := range []time.Duration{time.Minute, never} {
 			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c, _, peer := pair(t)
 					_ = c.SetWriteDeadline(time.Now().Add(10 * time.Second))
 					_ = c.SetWriteDeadline(at(time.Now(), later))
@@ -140,7 +142,7 @@ func TestConn_WriteDeadlineFiresInTime(t *testing.T) {
 		"removed and set again": {10 * time.Second, never, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, _, _ := pair(t)
 				begun := time.Now()
 				for _, d := range deadlines {
@@ -156,7 +158,7 @@ func TestConn_WriteDeadlineFiresInTime(t *testing.T) {
 }
 
 func TestConn_ReadCanBeInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _, _ := pair(t)
 		go func() {
 			time.Sleep(time.Second)
@@ -179,7 +181,7 @@ func TestConn_HardlyArmsDeadlinesOfRequests(t *testing.T) {
 		want  int // for ten requests
 	}{{"answered at once", false, 0}, {"answered later", true, 20}} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, below, peer := pair(t)
 				request := func() {
 					now := time.Now()

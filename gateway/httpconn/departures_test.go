@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // deserted is a connection whose client has left. It counts those that are closed.
@@ -25,7 +27,7 @@ func (d deserted) Close() error {
 }
 
 func TestConn_ClosesAFewAtATimeWhenManyClientsLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var closed, told atomic.Int32
 		all := new(departures)
 		open := func() *Conn {

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -29,6 +28,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 type claims = identitytest.Claims
@@ -288,9 +288,9 @@ func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// bubble runs a test with a provider and its authenticator in a synctest bubble.
-func bubble(t *testing.T, test func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, log *bytes.Buffer)) {
-	synctest.Test(t, func(t *testing.T) {
+// inBubble runs a test with a provider and its authenticator in a synctest bubble.
+func inBubble(t *testing.T, test func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, log *bytes.Buffer)) {
+	bubble.Test(t, func(t *testing.T) {
 		p := identitytest.New(t, "https://idp.example.com")
 		var log bytes.Buffer
 		a := identity.New(&config.Config{Auth: &config.Auth{JWTs: []config.JWT{jwtBlock(p)}}}, slog.New(slog.NewTextHandler(&log, nil)))
@@ -299,7 +299,7 @@ func bubble(t *testing.T, test func(t *testing.T, p *identitytest.Provider, a *i
 }
 
 func TestKeyring_FetchesOnTheFirstJWT(t *testing.T) {
-	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		refused(t, a, "not-a-jwt", identity.ErrBadCredential)
 		refused(t, a, p.Sign(p.Claims("alice").With(claims{"iss": "https://other.example.com"})), identity.ErrBadCredential)
 		if n := p.Fetches(); n != 0 {
@@ -315,7 +315,7 @@ func TestKeyring_FetchesOnTheFirstJWT(t *testing.T) {
 }
 
 func TestKeyring_FollowsRotation(t *testing.T) {
-	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		old := p.Token("alice")
 		accepted(t, a, old)
 		time.Sleep(time.Minute)
@@ -330,7 +330,7 @@ func TestKeyring_FollowsRotation(t *testing.T) {
 }
 
 func TestKeyring_NoticesAWithdrawnKey(t *testing.T) {
-	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		old := p.Token("alice")
 		accepted(t, a, old)
 		p.Rotate()
@@ -342,7 +342,7 @@ func TestKeyring_NoticesAWithdrawnKey(t *testing.T) {
 }
 
 func TestKeyring_FetchesOnlyFromTheTokensIssuer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		corp, partner := identitytest.New(t, "https://corp.example.com"), identitytest.New(t, "https://partner.example.com")
 		hosts := http.NewServeMux()
 		hosts.Handle("corp.example.com/", corp)
@@ -360,7 +360,7 @@ func TestKeyring_FetchesOnlyFromTheTokensIssuer(t *testing.T) {
 }
 
 func TestKeyring_UnknownKeysDoNotFloodTheProvider(t *testing.T) {
-	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		accepted(t, a, p.Token("alice"))
 		stranger := identitytest.New(t, p.Issuer)
 		stranger.Rotate()
@@ -379,7 +379,7 @@ func TestKeyring_UnknownKeysDoNotFloodTheProvider(t *testing.T) {
 }
 
 func TestKeyring_ProviderDownIsUnavailable(t *testing.T) {
-	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, log *bytes.Buffer) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, log *bytes.Buffer) {
 		p.Answer(http.StatusBadGateway)
 		token := p.Token("alice")
 		for range 100 {
@@ -414,7 +414,7 @@ func TestKeyring_ProviderDownIsUnavailable(t *testing.T) {
 }
 
 func TestKeyring_ForgetsATokenWhenItExpires(t *testing.T) {
-	bubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
+	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		token := p.Token("alice")
 		for range 4 {
 			accepted(t, a, token)

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 func TestCounter_LogsOnceAnIntervalHowManyThereWere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		c := counter{log: func(count, last slog.Attr) { logger.Warn("full", count, last) }}

@@ -3,12 +3,13 @@ package places
 import (
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 func TestPlaces_KnowWhetherTheyWereUsedLately(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p, connection := New(10, slog.New(slog.DiscardHandler)), &place{holder: "a"}
 		if p.UsedWithin(time.Hour) {
 			t.Error("used before anybody came")

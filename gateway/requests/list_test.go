@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +15,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 func TestList_MergesUpstreamsInPages(t *testing.T) {
@@ -174,7 +174,7 @@ func timeList(t *testing.T, g *gateway.Gateway) (gatewaytest.Response, time.Dura
 
 func TestList_WaitsForStartingUpstreamsForTwoSeconds(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "slow", "a")
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGateway(t, p)
 		for _, want := range []time.Duration{2 * time.Second, 0} { // since the start, not since the request
 			a, took := timeList(t, g)
@@ -188,7 +188,7 @@ func TestList_WaitsForStartingUpstreamsForTwoSeconds(t *testing.T) {
 
 func TestList_WaitsForStartingUpstreams(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "p", "a")
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGateway(t, p)
 		time.AfterFunc(time.Second, func() { gatewaytest.Run(t, g) })
 		a, took := timeList(t, g)

@@ -13,6 +13,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -38,7 +39,7 @@ func modernGet(principal string) *Request {
 }
 
 func TestParked_AreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var p parked
 		get := func(who string) (outcome, error) {
 			return p.begin(t.Context(), modernGet(who), rootsCall)

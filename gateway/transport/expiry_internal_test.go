@@ -4,8 +4,9 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // A clock that is set, or a machine that sleeps, moves the time of day without the timers.
@@ -18,7 +19,7 @@ func TestExpiry_FollowsTheClock(t *testing.T) {
 		"set forward": {2 * time.Hour, time.Minute, time.Minute + clockCheck},
 		"set back":    {-2 * time.Hour, 3 * time.Hour, 3 * time.Hour},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			begun := time.Now()
 			var step atomic.Int64
 			now := func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
@@ -36,7 +37,7 @@ func TestExpiry_FollowsTheClock(t *testing.T) {
 
 func TestExpiry_EndsWithItsStreamToo(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		outer, leave := context.WithCancel(t.Context())
 		for _, end := range []func(){leave, nil} {
 			ctx, cancel := withExpiry(outer, time.Now().Add(time.Hour))

@@ -7,15 +7,15 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // A stream whose client does not read outlives the gateway by closeBound, and no other does.
 func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := &Transport{logger: slog.New(slog.DiscardHandler)}
 		conn, client := net.Pipe()
 		defer client.Close()
@@ -54,7 +54,7 @@ func TestServeHijacked_PanicEndsOneStream(t *testing.T) {
 }
 
 func TestFollow_KeepsQuietStreamsAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var written bytes.Buffer
 		conn, _ := net.Pipe()
 		defer conn.Close()

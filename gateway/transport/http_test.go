@@ -10,12 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 func TestHTTP_NegotiatesContentTypes(t *testing.T) {
@@ -150,7 +150,7 @@ func serveOverPipes(t *testing.T, p *gatewaytest.Peer) (*gateway.Gateway, pipes)
 
 func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "p")
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, listener := serveOverPipes(t, p)
 		half, _ := listener.dial(t.Context(), "", "")
 		defer half.Close()
@@ -171,7 +171,7 @@ func TestHTTP_ReadTimeoutBoundsTheArrivalOfARequest(t *testing.T) {
 
 func TestHTTP_ReadTimeoutDoesNotBoundResponses(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "p")
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g, listener := serveOverPipes(t, p)
 		client := &http.Client{Transport: &http.Transport{DialContext: listener.dial}}
 		send := func(method, body string, h gatewaytest.Headers) (http.Header, io.Reader) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -21,7 +22,7 @@ func code(err error) int64 {
 }
 
 func TestReplies_AreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q replies
 		begun := time.Now()
 		var waiting sync.WaitGroup

@@ -9,8 +9,9 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // cuttable is a connection of which nothing arrives any more once it is cut, and no side is told.
@@ -58,7 +59,7 @@ func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
 	certified.EnableHTTP2 = true
 	certified.StartTLS() // for its certificate
 	defer certified.Close()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		listener := &pipes{accepted: make(chan net.Conn, 1)}
 		server := &http.Server{
 			TLSConfig: certified.TLS.Clone(), ReadHeaderTimeout: time.Hour,

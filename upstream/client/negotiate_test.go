@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -84,7 +84,7 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				d := NewDialers(config.Upstream{Transport: config.Stdio, Command: []string{"none"}, Protocol: "auto"}, Options{})[0]
 				s := newSession(d, d.server, test.peer, SessionOptions{})
 				begun := time.Now()

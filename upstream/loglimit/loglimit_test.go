@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/upstream/loglimit"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // recorder is what a logger wrote. Timers write too.
@@ -45,7 +46,7 @@ func (r *recorder) logger() *slog.Logger {
 }
 
 func TestNew_CountsWhatItWithholds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log recorder
 		limited := loglimit.New(log.logger(), 2)
 		derived := limited.With("upstream", "git")
@@ -70,7 +71,7 @@ func TestNew_CountsWhatItWithholds(t *testing.T) {
 
 // A program that says the same again and again is a line in ten seconds.
 func TestNew_RepeatedRecordIsALineInTenSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log recorder
 		limited := loglimit.New(log.logger(), 1, "line")
 		for range 84 { // 25 seconds
@@ -90,7 +91,7 @@ func TestNew_RepeatedRecordIsALineInTenSeconds(t *testing.T) {
 }
 
 func TestNew_CountsKindsByTheirKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log recorder
 		limited := loglimit.New(log.logger(), 1, "upstream", "reason")
 		for i := range 3 {
@@ -118,7 +119,7 @@ func TestNew_CountsKindsByTheirKeys(t *testing.T) {
 }
 
 func TestNew_ForgetsOldKinds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log recorder
 		limited := loglimit.New(log.logger(), 1, "prompt")
 		for range 3 {

@@ -7,7 +7,7 @@
 //   - [Serve] serves a handler on a port that can go down and come back.
 //   - [Main] lets the test binary run as a child process, in a role that the test defines.
 //   - [Violation] checks a message with the JSON schema of its protocol revision; the schemas are in testdata/schema.
-//   - [Memory] is an http.RoundTripper without a network, for tests in a synctest bubble.
+//   - [Memory] is an http.RoundTripper without a network, for tests in virtual time: package bubble.
 //
 // Whatever must be stopped is stopped by the test's cleanup.
 package upstreamtest
