@@ -346,7 +346,7 @@ func failure(err error) failed {
 // fragment renders a part of a page.
 func (c *console) fragment(name string, data any) string {
 	var out strings.Builder
-	if err := c.templates["prompt"].ExecuteTemplate(&out, name, data); err != nil {
+	if err := c.templates["prompt"]().ExecuteTemplate(&out, name, data); err != nil {
 		c.Logger.Error("console page failed", slog.String("page", name), slog.Any("error", err))
 	}
 	return out.String()
