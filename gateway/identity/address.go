@@ -40,6 +40,9 @@ func isTrusted(proxies []netip.Prefix, host string) bool {
 // network.
 func AddressHolder(address string) string {
 	const network = 64 // bits, which one client can have to itself
+	if !strings.Contains(address, ":") { // IPv4, or no address
+		return address
+	}
 	ip, err := netip.ParseAddr(address)
 	if err != nil || !ip.Unmap().Is6() {
 		return address

@@ -62,6 +62,9 @@ func (h *Hold) Grow(share config.Share, bytes int) (ok bool) {
 
 // fitsLocked reports whether h may hold more bytes.
 func (a *Account) fitsLocked(h *Hold, most, more int64) bool {
+	if a.total.Load()+more <= mostOfUpstream(most/parts) {
+		return true // even if one holds it all
+	}
 	fits := func(held, most int64) bool { return held == h.bytes || held+more <= most }
 	return fits(a.total.Load(), most) &&
 		(h.holder.principal == "" || fits(a.held[holder{principal: h.holder.principal}], most/parts)) &&
@@ -79,7 +82,9 @@ func (a *Account) addLocked(h holder, bytes int64) {
 }
 
 func (a *Account) addOneLocked(h holder, bytes int64) {
-	if a.held[h] += bytes; a.held[h] == 0 {
+	if held := a.held[h] + bytes; held != 0 {
+		a.held[h] = held
+	} else {
 		delete(a.held, h)
 	}
 }

@@ -125,5 +125,8 @@ func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Princi
 
 // ClientAddress implements [requests.Client], see [identity.ClientAddress].
 func (x *exchange) ClientAddress() string {
+	if x.client != "" {
+		return x.client
+	}
 	return identity.ClientAddress(x.r, x.snapshot.Config.Gateway.TrustedProxies)
 }

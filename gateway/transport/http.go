@@ -34,6 +34,8 @@ type exchange struct {
 	// snapshot is the one that was current when the request had arrived in full. Until then it is that of the header, by which
 	// its origin is checked.
 	snapshot *snapshot.Snapshot
+	// client is the client's address, once the request has arrived in full.
+	client string
 	// request is what the request holds if it is one of HTTP/2, and body what the body does if it is large; else nil. They are
 	// released when the exchange is over.
 	request, body *memory.Hold
@@ -124,6 +126,7 @@ func (x *exchange) receive() (incoming, bool) {
 		return incoming{}, false
 	}
 	x.snapshot = x.publisher.Current() // the body may have taken long to arrive, and a reload may have revoked the credential
+	x.client = x.ClientAddress()
 	in, refusal := readIncoming(body)
 	if refusal != nil {
 		x.refuse(http.StatusBadRequest, in.request.Message.ID, refusal)
