@@ -119,13 +119,24 @@ func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
 
 // Owner is an upstream that offers an entry's prompt.
 type Owner struct {
-	Upstream string
+	*Declaration // shared by all prompts of the upstream: each entry of a large catalog has an owner
+
 	// Name is the upstream's own name for the prompt.
 	Name string
-	// Place is where the upstream is configured, as PATH:LINE.
-	Place string
 	// Endpoints are those of [Prompt.Endpoints].
 	Endpoints uint64
+}
+
+// Declaration is what is configured of an upstream.
+type Declaration struct {
+	// Upstream is its label, unique in the configuration.
+	Upstream string
+	// Place is where it is configured, as PATH:LINE.
+	Place string
+}
+
+func (o Owner) same(other Owner) bool {
+	return *o.Declaration == *other.Declaration && o.Name == other.Name && o.Endpoints == other.Endpoints
 }
 
 // newEntry returns the entry of claims that agree.
@@ -168,20 +179,25 @@ func (c *Catalog) decide(e *Entry) {
 func (c *Catalog) owners(claims []claim) []Owner {
 	owners := make([]Owner, len(claims))
 	for i, claim := range claims {
-		owners[i] = owner(&c.sources[claim.source], claim.prompt.Name)
+		owners[i] = c.sources[claim.source].Owner(claim.prompt.Name)
 		owners[i].Endpoints = claim.prompt.Endpoints
 	}
 	return owners
 }
 
-func owner(source *Source, name string) Owner {
-	return Owner{Upstream: source.Upstream, Name: name, Place: source.Place}
+// Owner returns the source's upstream as the owner of its prompt of a name.
+func (s *Source) Owner(name string) Owner {
+	declared := s.declared
+	if declared == nil {
+		declared = &Declaration{s.Upstream, s.Place}
+	}
+	return Owner{Declaration: declared, Name: name}
 }
 
 // same reports whether the two entries are indistinguishable.
 func (e *Entry) same(other *Entry) bool {
 	return e == other || e.Name == other.Name && e.Team == other.Team &&
-		slices.Equal(e.Owners, other.Owners) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.Equal(other.Overrides)
+		slices.EqualFunc(e.Owners, other.Owners, Owner.same) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.Equal(other.Overrides)
 }
 
 func lookup(entries []*Entry, name string) *Entry {

@@ -21,6 +21,8 @@ type Source struct {
 	Place string
 	// Prompts is its last good list, in the upstream's order.
 	Prompts []*Prompt
+
+	declared *Declaration // that of all owners in a catalog
 }
 
 // Options are the gateway settings that decide about names.
@@ -53,6 +55,8 @@ func Merge(sources []Source, opts Options) *Catalog {
 	sources = slices.Clone(sources)
 	c := &Catalog{opts: opts, sources: sources, namespaces: newNamespaces(sources, opts.Separator)}
 	for i := range c.sources {
+		source := &c.sources[i]
+		source.declared = &Declaration{source.Upstream, source.Place}
 		claims, reports := c.claimsOf(i)
 		c.claims = append(c.claims, claims...)
 		c.reports = append(c.reports, reports...)
@@ -83,6 +87,7 @@ func (c *Catalog) With(source Source) *Catalog {
 		return Merge(append(slices.Clone(c.sources), source), c.opts)
 	}
 	old, sources := c.sources[at], slices.Clone(c.sources)
+	source.declared = old.declared
 	sources[at] = source
 	switch {
 	case old.Team != source.Team || old.Prefix != source.Prefix || old.Place != source.Place:

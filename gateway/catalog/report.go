@@ -126,7 +126,7 @@ func (c *Catalog) conflict(claims []claim) Report {
 }
 
 func duplicate(source *Source, prompt *Prompt, name string) Report {
-	o := owner(source, prompt.Name)
+	o := source.Owner(prompt.Name)
 	return Report{
 		Kind: Duplicate, Name: name, Owners: []Owner{o},
 		Text: fmt.Sprintf("%s lists prompt %q more than once: the first is used; remove the others from its server",
@@ -135,7 +135,7 @@ func duplicate(source *Source, prompt *Prompt, name string) Report {
 }
 
 func foreignPrefix(source *Source, prompt *Prompt, name string, of *Source) Report {
-	o, other := owner(source, prompt.Name), owner(of, "")
+	o, other := source.Owner(prompt.Name), of.Owner("")
 	return Report{
 		Kind: ForeignPrefix, Name: name, Owners: []Owner{o, other},
 		Text: fmt.Sprintf("prompt %q of %s lies inside the prefix %q, which belongs to team %q, %s: it is left out; "+
@@ -144,7 +144,7 @@ func foreignPrefix(source *Source, prompt *Prompt, name string, of *Source) Repo
 }
 
 func nameTooLong(source *Source, prompt *Prompt, name string) Report {
-	o := owner(source, clip(prompt.Name))
+	o := source.Owner(clip(prompt.Name))
 	return Report{
 		Kind: NameTooLong, Name: clip(name), Owners: []Owner{o},
 		Text: fmt.Sprintf("prompt %q of %s has an exposed name of %d bytes, more than %d: it is left out; "+

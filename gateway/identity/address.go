@@ -39,7 +39,7 @@ func isTrusted(proxies []netip.Prefix, host string) bool {
 // AddressHolder returns the holder at a network address: the address itself, which is unlike any key of a principal, or its
 // network.
 func AddressHolder(address string) string {
-	const network = 64 // bits, which one client can have to itself
+	const network = 64                   // bits, which one client can have to itself
 	if !strings.Contains(address, ":") { // IPv4, or no address
 		return address
 	}

@@ -324,7 +324,7 @@ func (a *admission) unmatched(lists map[string]*admitted, complete map[string]bo
 		}
 		reports = append(reports, catalog.Report{
 			Kind: catalog.Unmatched, Name: label, Block: o.Place.String(),
-			Owners: []catalog.Owner{{Upstream: first.Source.Upstream, Name: first.Own, Place: first.Source.Place}},
+			Owners: []catalog.Owner{first.Source.Owner(first.Own)},
 			Text: fmt.Sprintf("the prompt block %s (%s) has no effect: upstream %q (%s) offers no such prompt%s; correct or remove it",
 				wire.Quote(label), o.Place, first.Source.Upstream, first.Source.Place, nearest),
 		})
@@ -335,7 +335,7 @@ func (a *admission) unmatched(lists map[string]*admitted, complete map[string]bo
 func unreadable(source *catalog.Source, i int, err error) catalog.Report {
 	return catalog.Report{
 		Kind: catalog.Unreadable, Name: fmt.Sprintf("%s[%d]", source.Upstream, i),
-		Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
+		Owners: []catalog.Owner{source.Owner("")},
 		Text: fmt.Sprintf("upstream %q (%s) lists an invalid prompt, which is left out; correct it on the server: %v",
 			source.Upstream, source.Place, err),
 	}
@@ -349,7 +349,7 @@ func (a *admission) report(
 	name := a.exposedName(source, prompt.Name)
 	return catalog.Report{
 		Kind: kind, Name: name,
-		Owners:  []catalog.Owner{{Upstream: source.Upstream, Name: prompt.Name, Place: source.Place}},
+		Owners:  []catalog.Owner{source.Owner(prompt.Name)},
 		Finding: fmt.Sprintf("%x %s", prompt.Hash, finding),
 		Text: fmt.Sprintf("prompt %q of upstream %q (%s) ", name, source.Upstream, source.Place) +
 			fmt.Sprintf(format, args...),

@@ -127,7 +127,7 @@ func (l *admitted) finish(source *catalog.Source, mask config.Mask) {
 	if more := len(l.reports) - maxReports; more > 0 {
 		last := l.reports[maxReports]
 		l.reports = append(l.reports[:maxReports:maxReports], catalog.Report{
-			Kind: last.Kind, Name: source.Upstream, Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
+			Kind: last.Kind, Name: source.Upstream, Owners: []catalog.Owner{source.Owner("")},
 			Text: fmt.Sprintf("upstream %q (%s) has %d more findings like these; correct those first", source.Upstream, source.Place, more),
 		})
 	}
@@ -162,7 +162,7 @@ func (n *nullMembers) report(source *catalog.Source) []catalog.Report {
 	}
 	return []catalog.Report{{
 		Kind: catalog.NullMembers, Name: source.Upstream,
-		Owners: []catalog.Owner{{Upstream: source.Upstream, Place: source.Place}},
+		Owners: []catalog.Owner{source.Owner("")},
 		Text: fmt.Sprintf("upstream %q (%s) lists %s with members that are null, which the protocol does not allow; "+
 			"the first is %s of prompt %s; they are treated as absent: remove them on the server",
 			source.Upstream, source.Place, prompts, n.place, wire.Quote(n.first)),

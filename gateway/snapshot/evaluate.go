@@ -145,7 +145,7 @@ func (s *Snapshot) rejectsLike(other *Snapshot, touched []int) bool {
 // promptless reports that an upstream has no prompts.
 func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
 	return catalog.Report{
-		Kind: catalog.NoPrompts, Name: u.Name, Owners: []catalog.Owner{{Upstream: u.Name, Place: u.Place.String()}},
+		Kind: catalog.NoPrompts, Name: u.Name, Owners: []catalog.Owner{ownerOf(u)},
 		Text: fmt.Sprintf("upstream %q (%s): %s", u.Name, u.Place, why),
 	}
 }

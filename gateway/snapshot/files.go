@@ -58,7 +58,7 @@ func (g *Generation) problemsOf(i int, state *upstream.State) []files.Problem {
 func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalog.Report) {
 	report := func(kind catalog.Kind, block, finding, format string, args ...any) {
 		reports = append(reports, catalog.Report{
-			Kind: kind, Block: block, Name: u.Name, Owners: []catalog.Owner{{Upstream: u.Name, Place: u.Place.String()}}, Finding: finding,
+			Kind: kind, Block: block, Name: u.Name, Owners: []catalog.Owner{ownerOf(u)}, Finding: finding,
 			Text: fmt.Sprintf("upstream %q (%s) ", u.Name, u.Place) + fmt.Sprintf(format, args...),
 		})
 	}

@@ -205,10 +205,15 @@ func (u *unmatched) candidates(of *patternsOf, pattern rulePattern) (candidates 
 	return candidates
 }
 
+// ownerOf returns an upstream as what a report is about that concerns no prompt of it.
+func ownerOf(u *config.Upstream) catalog.Owner {
+	return catalog.Owner{Declaration: &catalog.Declaration{Upstream: u.Name, Place: u.Place.String()}}
+}
+
 func unmatchedReport(of *patternsOf, pattern rulePattern, candidates []config.Upstream, nearest string) catalog.Report {
 	var owners []catalog.Owner
 	if len(candidates) > 0 {
-		owners = []catalog.Owner{{Upstream: candidates[0].Name, Place: candidates[0].Place.String()}}
+		owners = []catalog.Owner{ownerOf(&candidates[0])}
 	}
 	return catalog.Report{
 		Kind: catalog.Unmatched, Name: pattern.String(), Owners: owners, Finding: of.whose, Block: pattern.place.String(),
