@@ -53,7 +53,7 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 }
 
 // eventually is how long [Eventually] waits: long enough for a busy machine.
-const eventually = 20 * time.Second
+const eventually = time.Minute
 
 // Eventually waits until a condition holds. It fails the test if that takes too long.
 func Eventually(tb testing.TB, what string, holds func() bool) {
