@@ -144,8 +144,12 @@ func TestChild_IsKilledIfItDoesNotExit(t *testing.T) {
 			}
 			begun := time.Now()
 			stop()
-			if took := time.Since(begun); took < bound || took > bound+1900*time.Millisecond {
+			// On a busy machine it takes longer. The grandchild, which nobody is to wait for, has an hour.
+			if took := time.Since(begun); took < bound || took > time.Minute {
 				t.Errorf("it took %s, want %s", took, bound)
+			}
+			if fault == "ignores-end" && !strings.Contains(log.String(), "terminated") {
+				t.Errorf("it was not asked to end before it was killed:\n%s", log)
 			}
 			if exists(pids[0]) {
 				t.Errorf("process %d is still there", pids[0])

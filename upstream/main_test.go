@@ -74,7 +74,10 @@ func (s script) has(fault string) bool { return slices.Contains(s.faults, fault)
 
 func playScript(faults []string) {
 	s := script{faults}
+	terminated := make(chan os.Signal, 1)
 	switch {
+	case s.has("ignores-end"):
+		signal.Notify(terminated, syscall.SIGTERM)
 	case s.has("dies-at-once"):
 		fmt.Fprintln(os.Stderr, "dying")
 		os.Exit(3)
@@ -126,7 +129,12 @@ func playScript(faults []string) {
 		}
 		s.take(message)
 	}
-	if s.has("ignores-end") || s.has("ignores-term") {
+	switch {
+	case s.has("ignores-end"):
+		<-terminated
+		fmt.Fprintln(os.Stderr, "terminated")
+		os.Exit(5)
+	case s.has("ignores-term"):
 		time.Sleep(time.Hour)
 	}
 	fmt.Fprintln(os.Stderr, "stdin ended")
