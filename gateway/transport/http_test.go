@@ -144,6 +144,7 @@ func serveOverPipes(t *testing.T, p *gatewaytest.Peer) (*gateway.Gateway, pipes)
 	t.Cleanup(func() {
 		g.Drain()
 		_ = server.Close()
+		time.Sleep(time.Second) // the server closes a connection half a second after a request that did not arrive, and the bubble waits for it
 	})
 	return g, listener
 }
