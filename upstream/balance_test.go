@@ -75,10 +75,8 @@ func wantFewDelayed(t *testing.T, outcomes []outcome, usual time.Duration) {
 }
 
 func TestBalance_StoppedReplicaDelaysFewCalls(t *testing.T) {
-	t.Parallel()
 	for _, perSecond := range []int{10, 100, 300} {
 		t.Run(fmt.Sprint(perSecond, " calls a second"), func(t *testing.T) {
-			t.Parallel()
 			const usual = 10 * time.Millisecond
 			withTwo(t, [2]time.Duration{usual, usual}, func(t *testing.T, c *upstream.Connector, stops [2]*stoppable, peers [2]*upstreamtest.Peer) {
 				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second), usual)
@@ -102,7 +100,6 @@ func TestBalance_StoppedReplicaDelaysFewCalls(t *testing.T) {
 }
 
 func TestBalance_SlowerReplicaGetsFewerCalls(t *testing.T) {
-	t.Parallel()
 	takes := [2]time.Duration{time.Second, 50 * time.Millisecond}
 	withTwo(t, takes, func(t *testing.T, c *upstream.Connector, _ [2]*stoppable, peers [2]*upstreamtest.Peer) {
 		offer(t, c, "ann", 100, time.Minute)
@@ -115,7 +112,6 @@ func TestBalance_SlowerReplicaGetsFewerCalls(t *testing.T) {
 
 // A call that takes long says nothing about the others. So that both are needed, each always has calls in flight.
 func TestBalance_LongCallDoesNotKeepOthersAway(t *testing.T) {
-	t.Parallel()
 	const usual = 25 * time.Millisecond
 	withTwo(t, [2]time.Duration{usual, usual}, func(t *testing.T, c *upstream.Connector, _ [2]*stoppable, peers [2]*upstreamtest.Peer) {
 		offer(t, c, "ann", 100, 20*time.Second)

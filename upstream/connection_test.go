@@ -28,7 +28,6 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
-	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		var at []time.Time
 		c := upstream.New(anywhere(), upstream.Options{Transport: failing{&at}}, func() {})
@@ -59,7 +58,6 @@ func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
 
 // Each change is looked at by everybody who shows states.
 func TestReconnect_AnOutageThatGoesOnIsNoChange(t *testing.T) {
-	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		var at []time.Time
 		changes := 0
@@ -93,7 +91,6 @@ func TestReconnect_WaitsWithASmallStack(t *testing.T) {
 }
 
 func TestReconnect_ResetsBackoffAfterGoodSession(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		for i := range 8 {
 			time.Sleep(time.Minute)
@@ -108,7 +105,6 @@ func TestReconnect_ResetsBackoffAfterGoodSession(t *testing.T) {
 }
 
 func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 3, Cooldown: 7 * time.Second}
 	u.MaxMessage = 64 << 10
@@ -222,7 +218,6 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 }
 
 func TestBreaker_ClosesOnReconnect(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 1, Cooldown: time.Hour}
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -252,7 +247,6 @@ func getAs(t *testing.T, c *upstream.Connector, who caller) error {
 }
 
 func TestBreaker_OnePrincipalDoesNotOpenItAlone(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 3, Cooldown: time.Hour}
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -294,7 +288,6 @@ func TestBreaker_OnePrincipalDoesNotOpenItAlone(t *testing.T) {
 
 // A server that gives no sign of life either does not answer anybody.
 func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 2, Cooldown: time.Hour}
 	bubble.Test(t, func(t *testing.T) {
@@ -316,7 +309,6 @@ func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
 }
 
 func TestCall_WaitsForSlotThenFails(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Concurrency, u.Timeout = 1, 4*time.Second
 	u.Breaker.Failures = 1

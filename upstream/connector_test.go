@@ -289,14 +289,13 @@ func TestNew_StartsNothing(t *testing.T) {
 	}
 }
 
-// inEachEra runs a test with what makes a server of the legacy and of the modern era, side by side.
+// inEachEra runs a test with what makes a server of the legacy and of the modern era, one after the other.
 func inEachEra(t *testing.T, test func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer)) {
 	t.Helper()
 	for name, peer := range map[string]func(testing.TB) *upstreamtest.Peer{
 		"legacy": upstreamtest.NewPeer, "modern": upstreamtest.NewModernPeer,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			test(t, peer)
 		})
 	}

@@ -38,7 +38,6 @@ func payer(caller string, told *[]string) *upstream.Relay {
 }
 
 func TestElicited_ItsEndIsPassedOnForTenMinutes(t *testing.T) {
-	t.Parallel()
 	for after, want := range map[time.Duration]int{time.Second: 1, 6 * time.Minute: 1, 599 * time.Second: 1, 601 * time.Second: 0} {
 		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			refuseForURL(p)
@@ -65,7 +64,6 @@ func TestElicited_ItsEndIsPassedOnForTenMinutes(t *testing.T) {
 
 // What one caller is refused does not keep others from hearing of theirs.
 func TestElicited_IsBoundedForEachCaller(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		refuseForURL(p)
 		var ann, bob []string

@@ -209,7 +209,6 @@ func getsByEra(p *upstreamtest.Peer) (counts [2]int) {
 }
 
 func TestLegacyGets_BeginThereOnceLearned(t *testing.T) {
-	t.Parallel()
 	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		var asked atomic.Int32
 		want := func(name string, client *upstream.Relay, ok bool, counts [2]int) {
@@ -238,7 +237,6 @@ func TestLegacyGets_BeginThereOnceLearned(t *testing.T) {
 
 // Gets that learn it at the same time all succeed.
 func TestLegacyGets_LearnedConcurrently(t *testing.T) {
-	t.Parallel()
 	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		var asked atomic.Int32
 		var gets sync.WaitGroup
@@ -257,7 +255,6 @@ func TestLegacyGets_LearnedConcurrently(t *testing.T) {
 }
 
 func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
-	t.Parallel()
 	const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`
 	for name, test := range map[string]struct {
 		client *upstream.Relay
@@ -280,7 +277,6 @@ func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			u := anywhere()
 			if test.change != nil {
 				test.change(&u)
@@ -309,7 +305,6 @@ func TestLegacyGets_OnlyWhereTheServerCannotAsk(t *testing.T) {
 
 // If the legacy era is of no use either, the refusal stands, and the prompt is not tried there for a time.
 func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		sabotage func(*upstreamtest.Peer)
 		wants    [][2]int // after each of two gets, and of one after the pause
@@ -323,7 +318,6 @@ func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
 		}, [][2]int{{1, 1}, {2, 1}, {3, 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				test.sabotage(p)
 				for i, want := range test.wants {
@@ -342,7 +336,6 @@ func TestLegacyGets_RefusalStandsWhereTheyFail(t *testing.T) {
 
 // A prompt that has learned to begin in the legacy era goes back to the modern one while there is no legacy session.
 func TestLegacyGets_FallBackWithoutSession(t *testing.T) {
-	t.Parallel()
 	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		client := askable(new(atomic.Int32))
 		if _, err := getNamed(t.Context(), c, "p", client); err != nil {
@@ -359,7 +352,6 @@ func TestLegacyGets_FallBackWithoutSession(t *testing.T) {
 
 // A client that was asked in the legacy era gets what came of it, be it an error.
 func TestLegacyGets_ErrorAfterAskingIsTheAnswer(t *testing.T) {
-	t.Parallel()
 	inBubble(t, dualPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		replied := make(chan struct{}, 1)
 		p.Handle("", func(w http.ResponseWriter, _ *upstreamtest.Request) {

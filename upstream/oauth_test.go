@@ -177,7 +177,6 @@ func inGuardedBubble(t *testing.T, test func(*testing.T, *authorization, *upstre
 }
 
 func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
-	t.Parallel()
 	inGuardedBubble(t, func(t *testing.T, a *authorization, _ *upstreamtest.Peer, c *upstream.Connector) {
 		want := func(requests int) {
 			t.Helper()
@@ -223,7 +222,6 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 }
 
 func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
-	t.Parallel()
 	inGuardedBubble(t, func(t *testing.T, a *authorization, p *upstreamtest.Peer, c *upstream.Connector) {
 		a.change(func() { clear(a.valid) }) // revoked
 		var gets sync.WaitGroup
@@ -264,7 +262,6 @@ func TestOAuth_ReplacesRefusedTokenOnce(t *testing.T) {
 }
 
 func TestOAuth_DoesNotRepeatWithSameToken(t *testing.T) {
-	t.Parallel()
 	inGuardedBubble(t, func(t *testing.T, a *authorization, p *upstreamtest.Peer, c *upstream.Connector) {
 		a.change(func() {
 			a.answer = func(w http.ResponseWriter, _ *http.Request) {

@@ -67,7 +67,6 @@ func offer(t *testing.T, c *upstream.Connector, who caller, perSecond int, lengt
 }
 
 func TestCall_GoodputHoldsUnderOverload(t *testing.T) {
-	t.Parallel()
 	const (
 		capacity = 10 // per second
 		warmUp   = 20 * time.Second
@@ -76,7 +75,6 @@ func TestCall_GoodputHoldsUnderOverload(t *testing.T) {
 	for _, load := range []int{1, 2, 10} {
 		for _, concurrency := range []int{1, 16, 64, 256} {
 			t.Run(fmt.Sprintf("%d times the capacity, %d at once", load, concurrency), func(t *testing.T) {
-				t.Parallel()
 				u := anywhere()
 				u.Concurrency, u.Timeout = concurrency, 10*time.Second
 				u.Breaker.Failures = 5
@@ -119,10 +117,8 @@ func TestCall_GoodputHoldsUnderOverload(t *testing.T) {
 }
 
 func TestCall_SlowServerKeepsItsConcurrency(t *testing.T) {
-	t.Parallel()
 	for name, quick := range map[string]int{"slow with all": 0, "slow with one in three": 2} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			u := anywhere()
 			u.Concurrency, u.Timeout = 256, 10*time.Second
 			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -145,7 +141,6 @@ func TestCall_SlowServerKeepsItsConcurrency(t *testing.T) {
 }
 
 func TestCall_FloodDelaysItsCallerOnly(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Concurrency, u.Timeout = 4, 10*time.Second
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -165,7 +160,6 @@ func TestCall_FloodDelaysItsCallerOnly(t *testing.T) {
 }
 
 func TestCall_FullQueueRefusesTheLongestLine(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Concurrency, u.Timeout = 1, time.Hour
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {

@@ -32,7 +32,6 @@ func wantPause(t *testing.T, err error, reason upstream.Reason, after time.Durat
 }
 
 func TestPause_CallsAreRefusedMeanwhile(t *testing.T) {
-	t.Parallel()
 	inHalfAMinute := func() string { return time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat) }
 	for name, test := range map[string]struct {
 		status int
@@ -46,7 +45,6 @@ func TestPause_CallsAreRefusedMeanwhile(t *testing.T) {
 		"503, for ever": {503, func() string { return "99999999999999999999" }, upstream.Unreachable, client.MaxRetryAfter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			u := anywhere()
 			u.Attempts = 3
 			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -78,9 +76,7 @@ func TestPause_CallsAreRefusedMeanwhile(t *testing.T) {
 
 // It does not matter for what the server asked for it.
 func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
-	t.Parallel()
 	t.Run("lists", func(t *testing.T) {
-		t.Parallel()
 		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			time.Sleep(time.Second)
 			p.Handle(wire.PromptsList, asksForPause(http.StatusTooManyRequests, "60"))
@@ -98,7 +94,6 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 		})
 	})
 	t.Run("signs of life", func(t *testing.T) {
-		t.Parallel()
 		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			time.Sleep(time.Second)
 			p.Handle(wire.PromptsGet, asksForPause(http.StatusTooManyRequests, "120"))
@@ -116,7 +111,6 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 		})
 	})
 	t.Run("connects", func(t *testing.T) {
-		t.Parallel()
 		bubble.Test(t, func(t *testing.T) {
 			p := upstreamtest.NewModernPeer(t)
 			p.Handle(wire.Discover, asksForPause(http.StatusServiceUnavailable, "60"))
@@ -143,7 +137,6 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 
 // A 503 sends calls to the other replica. A 429 does not: the limit is one of the gateway's credential.
 func TestPause_OfOneReplica(t *testing.T) {
-	t.Parallel()
 	one := []string{"p"}
 	for status, refused := range map[int]int{http.StatusServiceUnavailable: 0, http.StatusTooManyRequests: 5} {
 		withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
@@ -180,7 +173,6 @@ func TestPause_BesideAnAnswer(t *testing.T) {
 
 // Refused calls take neither a slot nor a turn of the rate, so that the first call after the pause need not wait.
 func TestPause_RefusalsCostNothing(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Rate, u.Concurrency = 1, 1
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {

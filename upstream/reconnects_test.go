@@ -68,7 +68,6 @@ func TestReconnects_ATeamWaitsBecauseOfItsOwn(t *testing.T) {
 
 // Those that are due at nearly the same time are made one after another, and the process sleeps in between.
 func TestReconnects_AreMadeInSteps(t *testing.T) {
-	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		r := NewReconnects()
 		all := r.add("one", 5_000)
@@ -85,7 +84,6 @@ func TestReconnects_AreMadeInSteps(t *testing.T) {
 }
 
 func TestReconnects_SpreadFirstAttempts(t *testing.T) {
-	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		r := NewReconnects()
 		var last time.Duration

@@ -43,7 +43,6 @@ func wantLists(t *testing.T, p *upstreamtest.Peer, after time.Duration, least, m
 }
 
 func TestRefresh_CollectsChangesInOneMore(t *testing.T) {
-	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			wantLists(t, p, 0, 1, 1)
@@ -66,7 +65,6 @@ func TestRefresh_CollectsChangesInOneMore(t *testing.T) {
 }
 
 func TestRefresh_KeepsChangeDuringRefresh(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -86,7 +84,6 @@ func TestRefresh_KeepsChangeDuringRefresh(t *testing.T) {
 }
 
 func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
 			p.Changed()
@@ -108,7 +105,6 @@ func TestRefresh_FollowsEndlessChangesFourTimesASecond(t *testing.T) {
 
 // A list of 8 MiB takes half a second of what a server's lists may take, whether it is accepted or not.
 func TestRefresh_FollowsEndlessChangesOfALargeListLessOften(t *testing.T) {
-	t.Parallel()
 	large := `{"prompts":[{"name":"a","description":"` + strings.Repeat("x", 8<<20) + `"}]}`
 	for name, test := range map[string]struct {
 		maxMessage, maxPrompts int
@@ -136,7 +132,6 @@ func TestRefresh_FollowsEndlessChangesOfALargeListLessOften(t *testing.T) {
 }
 
 func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
-	t.Parallel()
 	legacy, modern := upstreamtest.NewPeer, upstreamtest.NewModernPeer
 	for name, test := range map[string]struct {
 		peer    func(t testing.TB) *upstreamtest.Peer
@@ -156,7 +151,6 @@ func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			peer := func(t testing.TB) *upstreamtest.Peer {
 				p := test.peer(t)
 				test.silence(p)
@@ -176,7 +170,6 @@ func TestRefresh_PollsServerWithoutNotifications(t *testing.T) {
 
 // A server may report a change on any stream, also if it has none of its own for that.
 func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
-	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			p.Handle(http.MethodGet, nil)
@@ -201,7 +194,6 @@ func TestRefresh_FollowsChangeReportedDuringCall(t *testing.T) {
 }
 
 func TestRefresh_RandomisesPolls(t *testing.T) {
-	t.Parallel()
 	var at []time.Time
 	peer := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
@@ -230,7 +222,6 @@ func TestRefresh_RandomisesPolls(t *testing.T) {
 }
 
 func TestRefresh_ReopensBrokenStreamAndCatchesUp(t *testing.T) {
-	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			time.Sleep(time.Minute)
@@ -251,7 +242,6 @@ func TestRefresh_ReopensBrokenStreamAndCatchesUp(t *testing.T) {
 }
 
 func TestRefresh_CatchesUpAfterSlowStream(t *testing.T) {
-	t.Parallel()
 	slow := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
 		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -273,7 +263,6 @@ func TestRefresh_CatchesUpAfterSlowStream(t *testing.T) {
 }
 
 func TestRefresh_BacksOffIfStreamAlwaysEnds(t *testing.T) {
-	t.Parallel()
 	peer := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
 		p.Handle(http.MethodGet, func(w http.ResponseWriter, _ *upstreamtest.Request) {
@@ -290,7 +279,6 @@ func TestRefresh_BacksOffIfStreamAlwaysEnds(t *testing.T) {
 }
 
 func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.MaxPrompts = 3
 	var n atomic.Int64
@@ -329,7 +317,6 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 		"silence": {func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }, upstream.Timeout, "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				time.Sleep(time.Second)
 				p.Handle(wire.PromptsList, test.answer)
@@ -359,7 +346,6 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 }
 
 func TestRefresh_RetriesRefusedListEveryTenToThirtySeconds(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct {
 		refresh     time.Duration
 		least, most int
@@ -378,7 +364,6 @@ func TestRefresh_RetriesRefusedListEveryTenToThirtySeconds(t *testing.T) {
 }
 
 func TestProbe_SilenceOverHTTPDecidesNothing(t *testing.T) {
-	t.Parallel()
 	silent := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)
 		p.Handle(wire.Discover, func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() })
@@ -400,7 +385,6 @@ func TestProbe_SilenceOverHTTPDecidesNothing(t *testing.T) {
 // A server that suddenly does not know prompts/list is broken, or another one answers in its place, until it says itself that
 // it has no prompts.
 func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		peer   func(t testing.TB) *upstreamtest.Peer
 		denies string
@@ -416,7 +400,6 @@ func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			inBubble(t, test.peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				forget := func() {
 					t.Helper()
@@ -448,7 +431,6 @@ func TestRefresh_KeepsListOfServerThatForgetsTheMethod(t *testing.T) {
 // A server without prompts may get some with its next release. Meanwhile nobody calls it, so that only the connector can
 // notice that it is down.
 func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
-	t.Parallel()
 	const (
 		legacy = `{"protocolVersion":"2025-11-25","capabilities":{%s},"serverInfo":{"name":"peer","version":"1"}}`
 		modern = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{%s}}`
@@ -463,7 +445,6 @@ func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
 		"modern": {upstreamtest.NewModernPeer, wire.Discover, modern},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			without := func(t testing.TB) *upstreamtest.Peer {
 				p := test.peer(t)
 				p.Result(test.method, fmt.Sprintf(test.result, `"tools":{}`))

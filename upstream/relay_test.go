@@ -61,7 +61,6 @@ func getFor(ctx context.Context, c *upstream.Connector, client *upstream.Relay) 
 
 // The server sends a request on the call's own stream, and responds some time after the reply.
 func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
-	t.Parallel()
 	for after, want := range map[time.Duration]upstream.Reason{800 * time.Millisecond: "", 1100 * time.Millisecond: upstream.Timeout} {
 		u := anywhere()
 		u.Timeout = time.Second
@@ -94,7 +93,6 @@ func TestRelay_PausesTimeoutDuringReply(t *testing.T) {
 }
 
 func TestRelay_LendsSlotDuringReply(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Concurrency = 1
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -125,7 +123,6 @@ func TestRelay_LendsSlotDuringReply(t *testing.T) {
 }
 
 func TestRelay_KeepsARetiredConnectorDuringReply(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		answered := make(chan struct{})
 		p.Handle("", func(http.ResponseWriter, *upstreamtest.Request) { close(answered) })
@@ -152,7 +149,6 @@ func TestRelay_KeepsARetiredConnectorDuringReply(t *testing.T) {
 }
 
 func TestRelay_PreventsRetryAfterServerRequest(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Attempts = 3
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -173,7 +169,6 @@ func TestRelay_PreventsRetryAfterServerRequest(t *testing.T) {
 
 // The server sends requests on streams that belong to no call.
 func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		proceed := make(chan struct{})
 		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -239,7 +234,6 @@ func TestRelay_GivesUntiedRequestToSoleCallOnly(t *testing.T) {
 }
 
 func TestRelay_GivesUntiedRequestToFirstCallOnly(t *testing.T) {
-	t.Parallel()
 	for earlier, want := range []int32{1, 0} {
 		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			var asked atomic.Int32
@@ -262,7 +256,6 @@ func TestRelay_GivesUntiedRequestToFirstCallOnly(t *testing.T) {
 
 // The server sends progress of one call on the stream of another.
 func TestRelay_KeepsCallsApart(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		tokens := make(chan jsontext.Value, 2)
 		p.Handle(wire.PromptsGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -301,7 +294,6 @@ func TestRelay_KeepsCallsApart(t *testing.T) {
 }
 
 func TestSessionPool_IsBoundedAndClosesIdleSessions(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		declared := map[string]bool{}
 		for _, sampling := range []string{``, `"sampling":{},`, `"sampling":{"tools":{}},`, `"sampling":{"context":{}},`} {
@@ -334,7 +326,6 @@ func TestSessionPool_IsBoundedAndClosesIdleSessions(t *testing.T) {
 }
 
 func TestSessionPool_FallsBackToPrimarySession(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		p.Status(wire.Initialize, http.StatusServiceUnavailable)
 		var asked atomic.Int32

@@ -93,7 +93,6 @@ func complete(ctx context.Context, c *upstream.Connector, name string) error {
 }
 
 func TestReplicas_TakeTurns(t *testing.T) {
-	t.Parallel()
 	all, some := []string{"p", "q", "own"}, []string{"p", "q"}
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		for i := range 30 {
@@ -125,7 +124,6 @@ func TestReplicas_TakeTurns(t *testing.T) {
 }
 
 func TestReplicas_CompleteWhereItIsDeclared(t *testing.T) {
-	t.Parallel()
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		if c.Completes() {
 			t.Error("Completes() = true where none does")
@@ -147,7 +145,6 @@ func TestReplicas_CompleteWhereItIsDeclared(t *testing.T) {
 }
 
 func TestReplicas_LeaveHalfTheTimeForTheNext(t *testing.T) {
-	t.Parallel()
 	withReplicas(t, func(u *config.Upstream) { u.Breaker.Cooldown = time.Hour }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		replicas[0].Handle(wire.PromptsGet, hang)
 		begun := time.Now()
@@ -180,7 +177,6 @@ func TestReplicas_LeaveHalfTheTimeForTheNext(t *testing.T) {
 }
 
 func TestReplicas_HaveOwnBreakers(t *testing.T) {
-	t.Parallel()
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		replicas[0].Status(wire.PromptsGet, http.StatusBadGateway)
 		for range 40 {
@@ -202,7 +198,6 @@ func TestReplicas_HaveOwnBreakers(t *testing.T) {
 }
 
 func TestReplicas_AreNotAskedAfterAnAnswer(t *testing.T) {
-	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
 		"error": func(w http.ResponseWriter, r *upstreamtest.Request) {
 			r.Error(w, 200, `{"code":-32603,"message":"no"}`)
@@ -224,7 +219,6 @@ func TestReplicas_AreNotAskedAfterAnAnswer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			withReplicas(t, func(u *config.Upstream) { u.Attempts = 5 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 				replicas[0].Handle(wire.PromptsGet, answer)
 				_, err := get(t.Context(), c, "p")
@@ -240,7 +234,6 @@ func TestReplicas_AreNotAskedAfterAnAnswer(t *testing.T) {
 }
 
 func TestReplicas_AreNotAskedAfterCallerGaveUp(t *testing.T) {
-	t.Parallel()
 	withReplicas(t, func(u *config.Upstream) { u.Attempts = 5 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		replicas[0].Handle(wire.PromptsGet, hang)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -252,7 +245,6 @@ func TestReplicas_AreNotAskedAfterCallerGaveUp(t *testing.T) {
 }
 
 func TestReplicas_DegradeOnlyIfPromptIsOutOfReach(t *testing.T) {
-	t.Parallel()
 	withReplicas(t, nil, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		both, more, lists := replicas[0], replicas[1], c.State().Lists
 		both.kill()
@@ -288,7 +280,6 @@ func TestReplicas_DegradeOnlyIfPromptIsOutOfReach(t *testing.T) {
 }
 
 func TestReplicas_WorkWhileOneIsUnreachable(t *testing.T) {
-	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		gone := &replica{Peer: upstreamtest.NewPeer(t)}
 		gone.down.Store(true)

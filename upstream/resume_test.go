@@ -67,7 +67,6 @@ func response(id *atomic.Value) string {
 const progress = `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}` + "\n\n"
 
 func TestResume_ContinuesStreamThatEndedBeforeResponse(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		id := begins(p, "id: prime\nretry: 1500\ndata:\n\n")
@@ -111,7 +110,6 @@ func TestResume_ContinuesStreamThatEndedBeforeResponse(t *testing.T) {
 
 // A server may send a request and hang up: it gets the reply, and the caller its response, however long a person took.
 func TestResume_ContinuesStreamThatEndedDuringReply(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		id := begins(p, `id: asked`+"\nretry: 2000\n"+`data: {"jsonrpc":"2.0","id":"q","method":"roots/list"}`+"\n\n")
@@ -145,7 +143,6 @@ func TestResume_ContinuesStreamThatEndedDuringReply(t *testing.T) {
 
 // A server that cannot resume takes the GET for one of its standalone stream, where its requests may belong to any call.
 func TestResume_TiesNoRequestToCall(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		var mu sync.Mutex
@@ -183,7 +180,6 @@ func TestResume_TiesNoRequestToCall(t *testing.T) {
 }
 
 func TestResume_GivesUp(t *testing.T) {
-	t.Parallel()
 	ended := func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "") }
 	status := func(status int) func(http.ResponseWriter, *upstreamtest.Request, int) {
 		return func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { w.WriteHeader(status) }
@@ -208,7 +204,6 @@ func TestResume_GivesUp(t *testing.T) {
 		"nonsense when resumed": {"id: a\ndata:\n\n", func(w http.ResponseWriter, _ *upstreamtest.Request, _ int) { stream(w, "data: {\n\n") }, upstream.BadResponse, 1, 1, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 				time.Sleep(time.Second)
 				begins(p, test.beginning)
@@ -231,7 +226,6 @@ func TestResume_GivesUp(t *testing.T) {
 }
 
 func TestResume_EndsWithCaller(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		begins(p, "id: a\nretry: 5000\ndata:\n\n")
@@ -250,7 +244,6 @@ func TestResume_EndsWithCaller(t *testing.T) {
 
 // The modern era has no resumption (2026-07-28, Transports): a stream that breaks is a failed call.
 func TestResume_IsNotTriedInTheModernEra(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewModernPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Second)
 		begins(p, "id: a\ndata:\n\n")
@@ -263,7 +256,6 @@ func TestResume_IsNotTriedInTheModernEra(t *testing.T) {
 }
 
 func TestResume_ContinuesStandaloneStream(t *testing.T) {
-	t.Parallel()
 	var purged atomic.Bool
 	peer := func(t testing.TB) *upstreamtest.Peer {
 		p := upstreamtest.NewPeer(t)

@@ -35,7 +35,6 @@ func hang(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done()
 func since(begun time.Time) time.Duration { return time.Since(begun).Round(time.Millisecond) }
 
 func TestRate_DelaysCalls(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Rate, u.Timeout, u.Breaker.Failures = 2, 2*time.Second, 1
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -89,7 +88,6 @@ func TestRate_DelaysCalls(t *testing.T) {
 }
 
 func TestRate_CountsAllReplicas(t *testing.T) {
-	t.Parallel()
 	one := []string{"p"}
 	withReplicas(t, func(u *config.Upstream) { u.Rate = 0.5 }, func(t *testing.T, c *upstream.Connector, _ ...*replica) {
 		mustGet(t, c, "p")
@@ -102,7 +100,6 @@ func TestRate_CountsAllReplicas(t *testing.T) {
 }
 
 func TestRetry_RepeatsTheCallAtTheSameEndpoint(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Attempts = 3
 	u.Breaker = config.Breaker{Failures: 5, Cooldown: 3 * time.Second}
@@ -135,7 +132,6 @@ func TestRetry_RepeatsTheCallAtTheSameEndpoint(t *testing.T) {
 }
 
 func TestRetry_PrefersAnotherReplica(t *testing.T) {
-	t.Parallel()
 	one := []string{"p"}
 	withReplicas(t, func(u *config.Upstream) { u.Attempts = 4 }, func(t *testing.T, c *upstream.Connector, replicas ...*replica) {
 		begun := time.Now()
@@ -156,7 +152,6 @@ func TestRetry_PrefersAnotherReplica(t *testing.T) {
 }
 
 func TestRetry_CountsInRate(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Attempts, u.Rate = 3, 0.25
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -172,7 +167,6 @@ func TestRetry_CountsInRate(t *testing.T) {
 
 // Of a call that times out, only attempts that had their share of the time count in the breaker.
 func TestBreaker_IgnoresHurriedAttempts(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Attempts, u.Breaker = 5, config.Breaker{Failures: 3, Cooldown: time.Hour}
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
@@ -189,7 +183,6 @@ func TestBreaker_IgnoresHurriedAttempts(t *testing.T) {
 
 // A server without notifications is polled by the TTL of its list.
 func TestRefresh_PollsByTTL(t *testing.T) {
-	t.Parallel()
 	silent := func(p *upstreamtest.Peer) *upstreamtest.Peer {
 		p.Handle(wire.Listen, nil)
 		p.Handle(http.MethodGet, nil)
@@ -212,7 +205,6 @@ func TestRefresh_PollsByTTL(t *testing.T) {
 		"not needed with a stream": {upstreamtest.NewModernPeer(t), `"ttlMs":1000`, `"ttlMs":1000`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			peer := func(testing.TB) *upstreamtest.Peer {
 				test.peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
 					if r.Params.Get("cursor") == nil {
@@ -240,7 +232,6 @@ func TestRefresh_PollsByTTL(t *testing.T) {
 }
 
 func TestRetire_WaitsForCallsAndRefusesNewOnes(t *testing.T) {
-	t.Parallel()
 	u := anywhere()
 	u.Concurrency = 1
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {

@@ -151,7 +151,6 @@ func wantFollowed(t *testing.T, c *upstream.Connector, part upstream.Watching, w
 
 // A follower whose server reports changes without end asks the holder for a list now and then, and tells it of the last one too.
 func TestShare_ServerThatReportsChangesWithoutEndCostsTheStoreLittle(t *testing.T) {
-	t.Parallel()
 	follow(t, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, w *fakeWatch) {
 		w.put("a")
 		p.Handle(wire.PromptsGet, func(rw http.ResponseWriter, r *upstreamtest.Request) {
@@ -179,9 +178,7 @@ func TestShare_ServerThatReportsChangesWithoutEndCostsTheStoreLittle(t *testing.
 
 // Whoever follows waits for ten seconds for what the holder should have, then lists for itself, and follows again when it comes.
 func TestShare_ReplicaThatWaitsForAListInVainListsItself(t *testing.T) {
-	t.Parallel()
 	t.Run("none", func(t *testing.T) {
-		t.Parallel()
 		follow(t, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector, w *fakeWatch) {
 			time.Sleep(9 * time.Second)
 			wantFollowed(t, c, upstream.WatchingOther, "")
@@ -197,7 +194,6 @@ func TestShare_ReplicaThatWaitsForAListInVainListsItself(t *testing.T) {
 		})
 	})
 	t.Run("lists that are replaced before they are received", func(t *testing.T) {
-		t.Parallel()
 		follow(t, func(t *testing.T, _ *upstreamtest.Peer, c *upstream.Connector, w *fakeWatch) {
 			w.put("a")
 			time.Sleep(time.Minute)
@@ -215,7 +211,6 @@ func TestShare_ReplicaThatWaitsForAListInVainListsItself(t *testing.T) {
 
 // A list that could not be put for a passing cause is put again, less and less often.
 func TestShare_HolderPutsAgainWhatCouldNotBePut(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error
 		puts []int // after 1 s, 10 s, 1 min and, once it succeeds, 10 min
@@ -224,7 +219,6 @@ func TestShare_HolderPutsAgainWhatCouldNotBePut(t *testing.T) {
 		"lasting": {fmt.Errorf("%w: it is too large", upstream.ErrNotShareable), []int{1, 1, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			share(t, &fakeWatch{turn: upstream.Turn{Held: true}, putErr: c.err}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
 				var got []int
 				for _, d := range []time.Duration{time.Second, 9 * time.Second, 50 * time.Second, 9 * time.Minute} {
@@ -248,7 +242,6 @@ func TestShare_HolderPutsAgainWhatCouldNotBePut(t *testing.T) {
 
 // A store that has lost something may count questions from a smaller number. The holder lists for each all the same.
 func TestShare_HolderAnswersQuestionsWhoseCountWentBack(t *testing.T) {
-	t.Parallel()
 	share(t, &fakeWatch{turn: upstream.Turn{Held: true}}, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
 		for _, asked := range []uint64{1000, 3} {
 			time.Sleep(time.Minute)
@@ -264,7 +257,6 @@ func TestShare_HolderAnswersQuestionsWhoseCountWentBack(t *testing.T) {
 
 // What the store has forgotten is put again although the server lists the same.
 func TestShare_HolderPutsAgainWhatTheStoreForgot(t *testing.T) {
-	t.Parallel()
 	share(t, &fakeWatch{turn: upstream.Turn{Held: true}}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
 		time.Sleep(time.Minute)
 		w.mu.Lock()

@@ -106,7 +106,6 @@ func withStoppable(t *testing.T, change func(*config.Upstream), test func(*testi
 		"HTTP+SSE":       {upstreamtest.NewPeer, config.SSE},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			bubble.Test(t, func(t *testing.T) {
 				p, u := kind.peer(t), anywhere()
 				handler := http.Handler(p)
@@ -154,7 +153,6 @@ func healthyWithin(t *testing.T, c *upstream.Connector, bound time.Duration, wan
 }
 
 func TestSignOfLife_IdleServerThatHangsIsNoticed(t *testing.T) {
-	t.Parallel()
 	withStoppable(t, nil, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Hour)
 		if state, sessions := c.State(), len(p.Seen(wire.Initialize)); state.Problem != nil || sessions > 1 {
@@ -174,7 +172,6 @@ func TestSignOfLife_IdleServerThatHangsIsNoticed(t *testing.T) {
 }
 
 func TestSignOfLife_HangIsNoticedWhenACallTimesOut(t *testing.T) {
-	t.Parallel()
 	withStoppable(t, nil, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
 		mustGet(t, c, "p")
 		p.Prompts("changed")
@@ -192,7 +189,6 @@ func TestSignOfLife_HangIsNoticedWhenACallTimesOut(t *testing.T) {
 }
 
 func TestSignOfLife_HangIsNoticedWhenAListTimesOut(t *testing.T) {
-	t.Parallel()
 	withStoppable(t, func(u *config.Upstream) { u.Timeout = 5 * time.Second }, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
 		if p.Streams() == 0 {
 			return // it cannot say that the list has changed
@@ -213,7 +209,6 @@ func TestSignOfLife_HangIsNoticedWhenAListTimesOut(t *testing.T) {
 
 // What a server says while nothing arrives is lost, and it is there again before anybody has noticed.
 func TestSignOfLife_ChangeIsNotLostWhileTheServerIsSilent(t *testing.T) {
-	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			alive := time.NewTicker(15 * time.Second)
@@ -250,7 +245,6 @@ func (n halfDead) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestSignOfLife_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
-	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		bubble.Test(t, func(t *testing.T) {
 			p := peer(t)
@@ -288,7 +282,6 @@ func (n cut) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestSignOfLife_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T) {
-	t.Parallel()
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		bubble.Test(t, func(t *testing.T) {
 			p := peer(t)
@@ -321,7 +314,6 @@ func TestSignOfLife_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T)
 
 // A server that takes the dead stream for open refuses another one.
 func TestWatch_NewSessionIfTheServerTakesTheStreamForOpen(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		taken := 0
 		p.Handle(http.MethodGet, func(w http.ResponseWriter, r *upstreamtest.Request) {
@@ -357,10 +349,8 @@ func TestWatch_NewSessionIfTheServerTakesTheStreamForOpen(t *testing.T) {
 }
 
 func TestSignOfLife_SlowServerKeepsItsSession(t *testing.T) {
-	t.Parallel()
 	for _, latency := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
-			t.Parallel()
 			bubble.Test(t, func(t *testing.T) {
 				p := upstreamtest.NewPeer(t)
 				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -389,7 +379,6 @@ func TestSignOfLife_SlowServerKeepsItsSession(t *testing.T) {
 
 // Some servers do not know a ping, and say so in ways that others mean something else by.
 func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
-	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
 		"silence": hang,
 		"400":     func(w http.ResponseWriter, _ *upstreamtest.Request) { http.Error(w, "unknown", http.StatusBadRequest) },
@@ -398,7 +387,6 @@ func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 		"429":     func(w http.ResponseWriter, _ *upstreamtest.Request) { w.WriteHeader(http.StatusTooManyRequests) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			peer := func(t testing.TB) *upstreamtest.Peer {
 				p := upstreamtest.NewPeer(t)
 				p.Handle(wire.Ping, answer)
@@ -424,7 +412,6 @@ func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 
 // A server that answers calls all the time need not be asked, and one that is busy is not taken for one that hangs.
 func TestSignOfLife_BusyServerIsNotAsked(t *testing.T) {
-	t.Parallel()
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		for range 600 {
 			time.Sleep(time.Second)
@@ -457,7 +444,6 @@ func TestSignOfLife_BusyServerIsNotAsked(t *testing.T) {
 
 // Many endpoints that fall silent at the same moment are asked one after the other.
 func TestSignOfLife_ManyEndpointsShareAPace(t *testing.T) {
-	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		const endpoints, perSecond = 200, 10
 		var (

@@ -11,7 +11,6 @@ import (
 
 // A clock that is set, or a machine that sleeps, moves the time of day without the timers.
 func TestExpiry_FollowsTheClock(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		step, least, most time.Duration
 	}{
@@ -36,7 +35,6 @@ func TestExpiry_FollowsTheClock(t *testing.T) {
 }
 
 func TestExpiry_EndsWithItsStreamToo(t *testing.T) {
-	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		outer, leave := context.WithCancel(t.Context())
 		for _, end := range []func(){leave, nil} {

@@ -54,7 +54,6 @@ func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A proxy answers TCP's keep-alive in place of a peer that has gone. Over HTTP/2, frames ask that peer.
 func TestKeepAlive_HTTP2StreamEndsWithSilentPeer(t *testing.T) {
-	t.Parallel()
 	certified := httptest.NewUnstartedServer(nil)
 	certified.EnableHTTP2 = true
 	certified.StartTLS() // for its certificate

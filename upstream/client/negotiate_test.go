@@ -58,7 +58,6 @@ func refuses(after time.Duration) answer {
 }
 
 func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
-	t.Parallel()
 	const (
 		modern = `{"supportedVersions":["2026-07-28"],"capabilities":{}}`
 		legacy = `{"protocolVersion":"2025-06-18","capabilities":{}}`
@@ -83,7 +82,6 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 		"exits":                        {scripted{wire.Discover: answer{err: ErrExited}}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			bubble.Test(t, func(t *testing.T) {
 				d := NewDialers(config.Upstream{Transport: config.Stdio, Command: []string{"none"}, Protocol: "auto"}, Options{})[0]
 				s := newSession(d, d.server, test.peer, SessionOptions{})
