@@ -97,22 +97,25 @@ func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error
 	}
 	initialized, cancel := inBackground(ctx, func(ctx context.Context) (agreement, error) { return n.initialize(ctx, anyLegacy) })
 	defer cancel()
+	var probe, handshake outcome
 	select {
-	case probe := <-discovered:
+	case probe = <-discovered:
 		if probe.err == nil {
 			return probe.agreement, nil
 		}
-		handshake := <-initialized
-		return handshake.agreement, handshake.err
-	case handshake := <-initialized:
+		handshake = <-initialized
+	case handshake = <-initialized:
 		if handshake.err == nil {
 			return handshake.agreement, nil
 		}
-		if probe := <-discovered; probe.err == nil {
+		if probe = <-discovered; probe.err == nil {
 			return probe.agreement, nil
 		}
-		return agreement{}, handshake.err
 	}
+	if handshake.err != nil && errors.Is(probe.err, ErrExited) { // it took long to start, and then read the probe first
+		return agreement{}, fmt.Errorf("%w: %w", errProbeFatal, probe.err)
+	}
+	return handshake.agreement, handshake.err
 }
 
 // outcome is how one of two concurrent requests ended.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,9 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 		"silent to both":               {scripted{}, "", handshakeTimeout},
 		"speaks a revision of its own": {scripted{wire.Discover: refuses(0), wire.Initialize: says(0, `{"protocolVersion":"1999-01-01"}`)}, "", 0},
 		"exits":                        {scripted{wire.Discover: answer{err: ErrExited}}, "", 0},
+		"exits late": {scripted{
+			wire.Discover: answer{after: 9 * time.Second, err: ErrExited}, wire.Initialize: answer{after: 6 * time.Second, err: ErrExited},
+		}, "", 9 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -90,7 +94,7 @@ func TestNegotiate_TakesSilenceForLegacy(t *testing.T) {
 				if s.Revision != test.want || (err == nil) != (test.want != "") || time.Since(begun) != test.at {
 					t.Errorf("open() = %v: revision %q after %s, want %q after %s", err, s.Revision, time.Since(begun), test.want, test.at)
 				}
-				if name == "exits" && !errors.Is(err, errProbeFatal) {
+				if strings.HasPrefix(name, "exits") && !errors.Is(err, errProbeFatal) {
 					t.Errorf("open() = %v, want %v", err, errProbeFatal)
 				}
 			})
