@@ -316,7 +316,7 @@ type way struct {
 
 func forward(t *testing.T, target string) *way {
 	t.Helper()
-	w := &way{tb: t, address: "127.0.0.1:0", target: target}
+	w := &way{tb: t, address: upstreamtest.Address(t), target: target}
 	w.open()
 	t.Cleanup(w.close)
 	return w
@@ -328,7 +328,7 @@ func (w *way) open() {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	w.address, w.listener = l.Addr().String(), l
+	w.listener = l
 	go func() {
 		for {
 			from, err := l.Accept()

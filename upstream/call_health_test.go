@@ -322,13 +322,7 @@ func TestReason_IsTheSameForGetsAndLists(t *testing.T) {
 func TestLog_NamesACauseAgainWhenItChanges(t *testing.T) {
 	t.Parallel()
 	ours := newAuthority(t)
-	var lc net.ListenConfig
-	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := upstreamtest.Address(t)
 	var records lockedBuffer
 	u := upstreamtest.HTTP("changing", "https://"+address)
 	u.TLS = &config.TLS{CAs: config.NewSecret(ours.pem), ServerName: "mcp.example"}
@@ -339,7 +333,8 @@ func TestLog_NamesACauseAgainWhenItChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if listener, err = lc.Listen(t.Context(), "tcp", address); err != nil {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err != nil {
 		t.Fatal(err)
 	}
 	server := &http.Server{

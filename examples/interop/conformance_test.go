@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/internal/proctest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 const (
@@ -240,7 +240,7 @@ func readResults(t *testing.T, dir string) map[string]scenarioResult {
 // startReference runs the reference server for one era, and returns its URL.
 func startReference(t *testing.T, dir string, stateless bool) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := upstreamtest.Address(t) // it cannot choose a port itself, since it does not print which one it got
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, filepath.Base(reference)),
 		"-http", address, fmt.Sprintf("-stateless=%t", stateless))
 	var log bytes.Buffer
@@ -255,18 +255,6 @@ func startReference(t *testing.T, dir string, stateless bool) string {
 		}
 	})
 	return "http://" + address + "/mcp"
-}
-
-// freeAddress returns an address that is free at the moment. The reference server cannot choose a port itself, since it does not
-// print which one it got.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // runNode runs a script and returns its standard output. The error includes its standard error. When the time is up, the script

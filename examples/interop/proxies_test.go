@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/examples/internal/proctest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // front is a proxy that ends TLS in front of two gateways.
@@ -79,7 +80,7 @@ func newFront(t *testing.T) *front {
 	t.Helper()
 	bin := t.TempDir()
 	proctest.Build(t, bin, "./cmd/promptweir")
-	f := &front{address: freeAddress(t)}
+	f := &front{address: upstreamtest.Address(t)}
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "hello.md"), "Hello")
 	for range 2 {

@@ -4,7 +4,7 @@
 //   - [Peer] is a server over Streamable HTTP, of either era, whose responses can be replaced.
 //   - [SSE] serves a Peer over HTTP+SSE.
 //   - [SDK] returns a server of the official Go SDK, to be served by its handlers or over stdio.
-//   - [Serve] serves a handler on a port that can go down and come back.
+//   - [Serve] serves a handler on a port that can go down and come back; [Address] is that of other programs that do.
 //   - [Main] lets the test binary run as a child process, in a role that the test defines.
 //   - [Violation] checks a message with the JSON schema of its protocol revision; the schemas are in testdata/schema.
 //   - [Memory] is an http.RoundTripper without a network, for tests in virtual time: package bubble.

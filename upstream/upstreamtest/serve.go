@@ -25,7 +25,8 @@ type Server struct {
 // Serve starts a server on a free port of the loopback interface.
 func Serve(tb testing.TB, handler http.Handler) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, address: "127.0.0.1:0"}
+	s := &Server{tb: tb, address: Address(tb)}
+	s.URL = "http://" + s.address
 	s.Up(handler)
 	tb.Cleanup(s.Down)
 	return s
@@ -38,8 +39,6 @@ func (s *Server) Up(handler http.Handler) {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	s.address = listener.Addr().String()
-	s.URL = "http://" + s.address
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	s.server = server
 	s.served.Go(func() {

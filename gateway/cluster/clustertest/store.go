@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +15,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// patience bounds the wait for a program to start.
+// patience bounds the wait for a program to start, and for its answer.
 const patience = 20 * time.Second
 
 // Store is a running store. Its methods are for the test's goroutine.
@@ -44,14 +47,11 @@ func Start(tb testing.TB, args ...string) *Store {
 	tb.Helper()
 	s := &Store{tb: tb, program: find(tb, "valkey-server", "redis-server"), args: args}
 	tb.Cleanup(s.Kill)
-	for range 10 { // another program may take the port first
-		s.Port = freePort(tb)
-		if s.start() {
-			return s
-		}
+	s.Port = int(netip.MustParseAddrPort(upstreamtest.Address(tb)).Port())
+	if !s.start() {
+		tb.Fatalf("%s does not start:\n%s", s.program, s.output.String())
 	}
-	tb.Fatalf("%s does not start:\n%s", s.program, s.output.String())
-	return nil
+	return s
 }
 
 // StartSentinel starts a Sentinel that watches a store under a name.
@@ -138,12 +138,12 @@ func (s *Store) signal(signal os.Signal) {
 
 // Command returns what the store answers to a command first, as the protocol has it; empty where it does not.
 func (s *Store) Command(words ...string) string {
-	c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port), time.Second) //nolint:noctx // it has a timeout
+	c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port), patience) //nolint:noctx // it has a timeout
 	if err != nil {
 		return ""
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := c.Write([]byte(strings.Join(words, " ") + "\r\n")); err != nil {
 		return ""
 	}
@@ -161,14 +161,4 @@ func find(tb testing.TB, programs ...string) string {
 	}
 	tb.Fatalf("none of %s is installed: apt-get install redis-server", strings.Join(programs, ", "))
 	return ""
-}
-
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not block
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
 }
