@@ -56,8 +56,11 @@ func withTwo(t *testing.T, takes [2]time.Duration, test func(*testing.T, *upstre
 	})
 }
 
+// usual is what a call takes that is not delayed.
+const usual = 10 * time.Millisecond
+
 // wantFewDelayed checks that no call failed, and that at most one in twenty was delayed.
-func wantFewDelayed(t *testing.T, outcomes []outcome, usual time.Duration) {
+func wantFewDelayed(t *testing.T, outcomes []outcome) {
 	t.Helper()
 	delayed := 0
 	for _, o := range outcomes {
@@ -77,20 +80,19 @@ func wantFewDelayed(t *testing.T, outcomes []outcome, usual time.Duration) {
 func TestBalance_StoppedReplicaDelaysFewCalls(t *testing.T) {
 	for _, perSecond := range []int{10, 100, 300} {
 		t.Run(fmt.Sprint(perSecond, " calls a second"), func(t *testing.T) {
-			const usual = 10 * time.Millisecond
 			withTwo(t, [2]time.Duration{usual, usual}, func(t *testing.T, c *upstream.Connector, stops [2]*stoppable, peers [2]*upstreamtest.Peer) {
-				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second), usual)
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second))
 				half := len(peers[0].Seen(wire.PromptsGet))
 				if all := half + len(peers[1].Seen(wire.PromptsGet)); half < all*2/5 || half > all*3/5 {
 					t.Errorf("one of two equal replicas got %d of %d calls", half, all)
 				}
 				stops[0].stop()
-				wantFewDelayed(t, offer(t, c, "ann", perSecond, 11*time.Second), usual)
-				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second), usual)
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 11*time.Second))
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second))
 				stops[0].cont()
 				time.Sleep(10 * time.Second)
 				before := len(peers[0].Seen(wire.PromptsGet))
-				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second), usual)
+				wantFewDelayed(t, offer(t, c, "ann", perSecond, 20*time.Second))
 				if got := len(peers[0].Seen(wire.PromptsGet)) - before; got < 20*perSecond*2/5 {
 					t.Errorf("the one that was stopped got %d of %d calls when it was there again", got, 20*perSecond)
 				}
