@@ -375,18 +375,19 @@ func TestChild_InvalidResultEndsItsCallOnly(t *testing.T) {
 // A child decides how much it prints, and must not fill the log, nor keep a processor busy.
 func TestChild_ThatPrintsOnlyGarbageIsStopped(t *testing.T) {
 	t.Parallel()
+	begun := time.Now()
 	c, log, _ := startScript(t, "garbage")
-	upstreamtest.Eventually(t, "it is stopped", func() bool {
-		return strings.Contains(log.String(), "child process stopped") && c.State().Problem != nil
+	upstreamtest.Eventually(t, "it is stopped", func() bool { return strings.Contains(log.String(), "child process stopped") })
+	upstreamtest.Eventually(t, "it is down", func() bool { // and not only slow, as on a busy machine
+		problem := c.State().Problem
+		return problem != nil && problem.Reason == upstream.Unreachable
 	})
 	upstreamtest.Eventually(t, "the log says how many lines it lacks", func() bool {
 		return regexp.MustCompile(`line from child process ignored.* more=\d{3,}`).MatchString(log.String())
 	})
-	if n := strings.Count(log.String(), "line from child process ignored"); n > 150 { // 50 each in three windows
-		t.Errorf("%d lines were logged, want 150 at most", n)
-	}
-	if problem := c.State().Problem; problem == nil || problem.Reason != upstream.Unreachable {
-		t.Errorf("problem %+v, want unreachable", problem)
+	windows := 3 + int(time.Since(begun)/(10*time.Second))
+	if n := strings.Count(log.String(), "line from child process ignored"); n > 50*windows {
+		t.Errorf("%d lines were logged, want %d at most", n, 50*windows)
 	}
 }
 
