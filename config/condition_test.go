@@ -105,7 +105,7 @@ func TestHolds_EndsSoonForTheWorstExpressions(t *testing.T) {
 	} {
 		begun := time.Now()
 		_, err := condition(t, when).Holds(facts, NewPrincipalFacts("", nil, ""))
-		if took := time.Since(begun); took > 5*time.Second {
+		if took := time.Since(begun); took > 30*time.Second {
 			t.Errorf("%.80s: %v, %v", when, took, err)
 		} else {
 			t.Logf("%.80s: %v, %v", when, took, err)
@@ -135,7 +135,7 @@ func TestHolds_EndsAtItsBudgetOfSteps(t *testing.T) {
 			if (err == nil) != want || err != nil && !strings.HasPrefix(err.Error(), "too much to evaluate in column ") {
 				t.Errorf("%s of %d bytes: %v, evaluated: want %t", when, length, err, want)
 			}
-			if took := time.Since(begun); took > 5*time.Second {
+			if took := time.Since(begun); took > 30*time.Second {
 				t.Errorf("%s of %d bytes took %v", when, length, took)
 			}
 		}

@@ -124,7 +124,7 @@ func (e example) lists(t *testing.T, flags []string, want ...string) {
 	args := slices.Concat([]string{"list", "--url", e.endpoint}, flags)
 	names := regexp.MustCompile(`\b(reviews|handbook)\.[a-z_]+`)
 	var diff string
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		out, err := e.promptweir(t, args...)
 		if err != nil {
 			t.Fatal(err)

@@ -81,7 +81,7 @@ func (c command) runs(t *testing.T, folder, line string) {
 	want = strings.ReplaceAll(want, "…", ".*")
 	pattern := regexp.MustCompile(`\A` + want + `\z`)
 	var got string
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if got = run(t, folder, line); pattern.MatchString(got) {
 			return
 		}

@@ -103,7 +103,7 @@ func TestAudit_HangingDisk(t *testing.T) {
 			} else {
 				begun := time.Now()
 				get().Want(t, http.StatusOK, `"code":-32603`, `"reason":"audit"`)
-				if took := time.Since(begun); took < 900*time.Millisecond || took > 10*time.Second {
+				if took := time.Since(begun); took < 900*time.Millisecond || took > time.Minute {
 					t.Errorf("the line had %v to be written, want a second", took)
 				}
 				get().Want(t, http.StatusOK, `"code":-32603`, `"reason":"audit"`)

@@ -100,7 +100,7 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 				other.Call("prompts/get", gatewaytest.GetParams("p.a"))
 				return strings.Contains(c.Call("prompts/list", "").Body, "partial")
 			})
-			if took := time.Since(begun); took > 3*time.Second {
+			if took := time.Since(begun); took > 30*time.Second {
 				t.Errorf("it is seen after %s", took)
 			}
 			c.Call("prompts/list", "").Want(t, http.StatusOK, `"name":"p.a"`,

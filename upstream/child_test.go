@@ -264,13 +264,13 @@ func TestChild_ThatDoesNotReadStdinDoesNotDelayOthers(t *testing.T) {
 	for range 100 {
 		select {
 		case <-ended:
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("a call did not end")
 		}
 	}
 	begun := time.Now()
 	stop()
-	if took := time.Since(begun); took > 15*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s to end", took)
 	}
 }

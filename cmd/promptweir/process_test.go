@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for something that takes milliseconds on an idle machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // eventually waits until check returns true.
 func eventually(t *testing.T, what string, check func() bool) {

@@ -10,7 +10,7 @@ import (
 )
 
 // bound is how long a test waits for an event that must come.
-const bound = 20 * time.Second
+const bound = time.Minute
 
 // folder is a folder in which a test changes files.
 type folder struct {

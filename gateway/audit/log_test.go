@@ -200,7 +200,7 @@ func TestLog_WritesEachLineOnce(t *testing.T) {
 
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
-	for begun := time.Now(); time.Since(begun) < 20*time.Second; time.Sleep(time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}

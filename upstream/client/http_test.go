@@ -131,7 +131,7 @@ func TestCall_ReturnsResponseBytes(t *testing.T) {
 				if err != nil || string(got.JSON) != result {
 					t.Errorf("result = %s, %v, want %s", got.JSON, err, result)
 				}
-				if took := time.Since(begun); took > 5*time.Second {
+				if took := time.Since(begun); took > 30*time.Second {
 					t.Errorf("the answer took %s", took)
 				}
 				answer("error", refusal)
