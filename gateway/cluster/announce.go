@@ -69,9 +69,7 @@ func (s *Store) HearFor(topic string, lasts time.Duration, heard func(message []
 // is away, and gets it when it is here again.
 func (s *Store) Announce(topic string, message []byte) {
 	if here := s.here.Load(); here != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		err := s.add(ctx, here.client, topic, message)
+		err := within(patience, func() error { return s.add(context.Background(), here.client, topic, message) })
 		s.done(here, err)
 		if err == nil {
 			return

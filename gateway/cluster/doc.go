@@ -13,10 +13,12 @@
 // Promises:
 //   - The store sees nothing in clear: principals and limits stand in keys as keyed hashes, and the keys are derived from the
 //     cursor keys; messages are sealed. Gateways with other cursor keys can use the same store without meeting.
-//   - What is on a request's way waits for 50 ms at most. An operation that fails, or three in a row that take longer, make the
-//     store away: from then on nothing on a request's way waits for it, until it has answered a probe in the background.
+//   - What is on a request's way waits for 50 ms at most, whatever the client library does. After an operation that was late, limits do
+//     not wait for the store until it has answered a probe in the background. An operation that fails, or 200 ms without an answer in
+//     time, make the store away: from then on nothing on a request's way waits for it.
 //   - While the store is away, each replica does what it would do alone. The log has one line when that begins and one when it
-//     ends.
+//     ends. Requests that replicas counted alone are counted together when it answers, so that a rate holds on the whole where it is late
+//     again and again.
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it;
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
 //   - A message to another replica is bounded, and arrives at most once. Whoever asks one that is gone knows within 50 ms.
@@ -33,5 +35,5 @@
 // is the binary: with html/template in it, which keeps the methods that nobody calls, 10 MB are the client's (8 MB with go-redis); they
 // are code that is never read into memory.
 //
-// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, announce.go, messages.go, pieces.go, watches.go, lists.go
+// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, debts.go, announce.go, messages.go, pieces.go, watches.go, lists.go
 package cluster

@@ -58,8 +58,11 @@ func (l *leases) remove(one *lease) {
 	delete(l.held, one)
 }
 
-// owe has a lease given back later.
+// owe has a lease given back later, if it has places.
 func (l *leases) owe(one *lease) {
+	if len(one.places) == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.owed) < maxOwed {
@@ -100,13 +103,11 @@ func (l *leases) due(now time.Time) (due []*lease) {
 func (s *Store) release(one *lease) {
 	s.leases.remove(one)
 	here := s.here.Load()
-	if here == nil {
+	if here == nil || s.doubted.Load() {
 		s.leases.owe(one)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := giveBack(ctx, here.client, one)
+	err := within(patience, func() error { return giveBack(context.Background(), here.client, one) })
 	s.done(here, err)
 	if err != nil {
 		s.leases.owe(one)
@@ -163,7 +164,7 @@ for _, key in ipairs(KEYS) do
 end
 return 0`)
 
-// renewLeases renews the leases of long requests, and gives back those that are owed, until ctx ends.
+// renewLeases renews the leases of long requests, gives back those that are owed, and pays debts, until ctx ends.
 func (s *Store) renewLeases(ctx context.Context) {
 	ticker := time.NewTicker(renewInterval)
 	defer ticker.Stop()
@@ -176,10 +177,17 @@ func (s *Store) renewLeases(ctx context.Context) {
 			s.renew(ctx, s.leases.due(now))
 		case <-used: // the store is here again
 		case <-s.leases.owing:
+		case <-s.debts.owing:
+			if !sleep(ctx, payInterval) {
+				return
+			}
 		case <-ctx.Done():
 			return
 		}
 		s.giveBackOwed(ctx)
+		if here := s.here.Load(); here != nil && !s.doubted.Load() { // otherwise keep does
+			s.check(ctx, here, s.payDebts(ctx, here.client))
+		}
 	}
 }
 

@@ -57,44 +57,74 @@ return 0`)
 const concurrencyWait = "1000000"
 
 // Take counts a request of a principal, which is given by its key, against each of the limits, over all replicas, or against none
-// of them if it has to wait. Release, which may be nil, gives its places back. An error means that the store is
-// away.
+// of them if it has to wait. Release, which may be nil, gives its places back. An error means that the store is away, or late, and
+// that the principal does not have to wait as far as is known: whoever counts the request alone then says so by [Store.CountedHere].
 func (s *Store) Take(principal string, limits []*config.Limit) (release func(), wait time.Duration, err error) {
 	here := s.here.Load()
-	if here == nil {
+	if here == nil || s.doubted.Load() {
+		if wait := s.debts.wait(principal, limits); wait > 0 {
+			return nil, wait, nil
+		}
 		return nil, 0, ErrAway
 	}
 	keys := s.keys.Load()
-	principal = hash(keys.principal, principal)
+	hashed := hash(keys.principal, principal)
 	lease := &lease{name: s.leases.name(s.replica), taken: time.Now()}
 	names := make([]string, 0, 2*len(limits))
 	args := make([]string, 0, 2+3*len(limits))
 	args = append(args, lease.name, microseconds(leaseTime))
 	for _, l := range limits {
-		rate, places := keys.ofLimit(principal, l)
+		rate, places := keys.ofLimit(hashed, l)
 		names = append(names, rate, places)
 		args = append(append(args, rateArgs(l)...), strconv.Itoa(l.Concurrency))
 		if l.Concurrency > 0 {
 			lease.places = append(lease.places, places)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // a client that goes must not look like a store that is away
-	defer cancel()
-	n, err := takeScript.Exec(ctx, here.client, names, args).AsInt64()
-	s.done(here, err)
-	switch {
-	case err != nil:
-		if len(lease.places) > 0 {
-			s.leases.owe(lease) // the store may have taken it, late
-		}
+	answers := make(chan taken, 1)
+	go func() { // see within; a client that goes must not look like a store that is away
+		n, err := takeScript.Exec(context.Background(), here.client, names, args).AsInt64()
+		answers <- taken{time.Duration(n) * time.Microsecond, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	var answer taken
+	select {
+	case answer = <-answers:
+	case <-timer.C:
+		s.doubt()
+		go func() { s.takenLate(principal, limits, lease, <-answers) }()
 		return nil, 0, ErrAway
-	case n > 0:
-		return nil, time.Duration(n) * time.Microsecond, nil
+	}
+	switch {
+	case answer.err != nil:
+		s.fail(here, answer.err)
+		s.leases.owe(lease) // the store may have taken it
+		return nil, 0, ErrAway
+	case answer.wait > 0:
+		return nil, answer.wait, nil
 	case len(lease.places) == 0:
 		return nil, 0, nil
 	}
 	s.leases.add(lease)
 	return func() { s.release(lease) }, 0, nil
+}
+
+// taken is what the store answers to a request: how long to wait, 0 if it is counted.
+type taken struct {
+	wait time.Duration
+	err  error
+}
+
+// takenLate undoes what the store has done about a request that did not wait for it.
+func (s *Store) takenLate(principal string, limits []*config.Limit, lease *lease, answer taken) {
+	switch {
+	case answer.err != nil:
+		s.leases.owe(lease)
+	case answer.wait == 0:
+		s.leases.owe(lease)
+		s.debts.add(principal, limits, -1)
+	}
 }
 
 // rateArgs returns the interval of a rate and how much earlier than that the requests of its burst may come, in microseconds.

@@ -318,8 +318,9 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		if state := s.State(); state.Here || state.Err == nil {
-			t.Errorf("%s: %+v, want away with an error", name, state)
+		upstreamtest.Eventually(t, "the store is away", func() bool { return !s.State().Here })
+		if state := s.State(); state.Err == nil {
+			t.Errorf("%s: %+v, want an error", name, state)
 		}
 		began := time.Now()
 		for range 1000 {

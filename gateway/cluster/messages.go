@@ -161,9 +161,9 @@ func (s *Store) publish(to string, e envelope) error {
 		}
 	}
 	channel, message := keys.sealed(to, &e)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := here.client.Do(ctx, here.client.B().Publish().Channel(channel).Message(message).Build()).Error()
+	err := within(patience, func() error {
+		return here.client.Do(context.Background(), here.client.B().Publish().Channel(channel).Message(message).Build()).Error()
+	})
 	s.done(here, err)
 	if err != nil {
 		return ErrAway

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,10 +13,15 @@ import (
 const (
 	// probeInterval is how often the store is probed.
 	probeInterval = time.Second
-	// minAway and maxAway bound how long a store that failed stays away at least: longer each time, until it has been here for
-	// settled. The first time may be due to a busy machine, for a moment.
-	minAway, maxAway = 20 * time.Millisecond, 2 * time.Second
-	settled          = 5 * time.Second
+	// minRetry is how soon a store that is away is probed again. It grows up to probeInterval.
+	minRetry = 50 * time.Millisecond
+	// maxDoubt is how long a store of which an operation was late may take until it answers a probe in time, before it is away: one that is
+	// late once may be due to a busy machine.
+	maxDoubt = 200 * time.Millisecond
+	// minCaution and maxCaution bound how long a store that was late or away is not used although it answers: longer each time, until it
+	// was used for settled.
+	minCaution, maxCaution = 20 * time.Millisecond, time.Second
+	settled                = 5 * time.Second
 )
 
 // probeScript does what limits need of the store: it runs as a script, and writes.
@@ -30,23 +36,30 @@ func (s *Store) keep(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	client := store.client
-	pause := minAway
-	for s.awaitAnswer(ctx, client) {
-		began := time.Now()
+	var c caution
+	for pause := time.Duration(0); s.awaitAnswer(ctx, store.client, pause); pause = c.next() {
 		s.use(store)
-		s.probeWhileHere(ctx, client)
+		c.used = time.Now()
+		s.probeWhileHere(ctx, store.client, &c)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > settled {
-			pause = minAway
-		}
-		if !sleep(ctx, pause) {
-			return
-		}
-		pause = min(2*pause, maxAway)
 	}
+}
+
+// caution is how long a store that was late or away is not used although it answers. The zero value is for one that was not.
+type caution struct {
+	pause time.Duration
+	used  time.Time // when it was used again
+}
+
+// next returns for how long this time.
+func (c *caution) next() time.Duration {
+	c.pause = min(2*c.pause, maxCaution)
+	if c.pause == 0 || time.Since(c.used) > settled {
+		c.pause = minCaution
+	}
+	return c.pause
 }
 
 // connectAll returns all clients once the store can be reached; some are nil if ctx ends first. They are made side by side, since requests
@@ -100,25 +113,35 @@ func (s *Store) unreachable(err error) {
 	}
 }
 
-// awaitAnswer returns true once the store has answered a probe in time, and false if ctx ends first.
-func (s *Store) awaitAnswer(ctx context.Context, client valkey.Client) bool {
-	for {
-		err := s.probe(ctx, client, patience)
+// awaitAnswer returns true once the store has answered a probe in time, after a pause, and false if ctx ends first. Debts are paid
+// whenever it answers.
+func (s *Store) awaitAnswer(ctx context.Context, client valkey.Client, pause time.Duration) bool {
+	trusted := time.Now().Add(pause)
+	for retry := minRetry; ; retry = min(2*retry, probeInterval) {
+		took, err := s.probe(ctx, client)
 		if err == nil {
+			retry = minRetry
+			err = s.payDebts(ctx, client)
+		}
+		if err == nil && took > patience {
+			err = errLate
+		}
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err != nil:
+			s.unreachable(err)
+		case !time.Now().Before(trusted):
 			return true
 		}
-		if ctx.Err() != nil {
-			return false
-		}
-		s.unreachable(err)
-		if !sleep(ctx, probeInterval) {
+		if !sleep(ctx, retry) {
 			return false
 		}
 	}
 }
 
 // probeWhileHere returns when the store is away, or ctx ends: a store that nobody asks anything may be gone as well.
-func (s *Store) probeWhileHere(ctx context.Context, client valkey.Client) {
+func (s *Store) probeWhileHere(ctx context.Context, client valkey.Client, c *caution) {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
 	here := s.here.Load()
@@ -130,8 +153,11 @@ func (s *Store) probeWhileHere(ctx context.Context, client valkey.Client) {
 		case <-ctx.Done():
 			s.here.Store(nil)
 			return
+		case <-s.doubts:
+			s.check(ctx, here, s.resolve(ctx, client, c))
 		case <-ticker.C:
-			s.check(ctx, here, s.probe(ctx, client, answerPatience))
+			_, err := s.probe(ctx, client)
+			s.check(ctx, here, err)
 		}
 	}
 }
@@ -143,11 +169,53 @@ func (s *Store) check(ctx context.Context, here *connected, err error) {
 	}
 }
 
-// probe asks the store for what limits need of it.
-func (s *Store) probe(ctx context.Context, client valkey.Client, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return probeScript.Exec(ctx, client, []string{s.keys.Load().probe}, nil).Error()
+// resolve ends a doubt, after a pause in which debts are paid. An error means that the store goes on being late.
+func (s *Store) resolve(ctx context.Context, client valkey.Client, c *caution) error {
+	for end := time.Now().Add(maxDoubt); ; {
+		err := within(time.Until(end), func() error { return s.probeInTime(ctx, client) })
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errLate) || !time.Now().Before(end) {
+			return err
+		}
+	}
+	for trusted := time.Now().Add(c.next()); time.Now().Before(trusted); {
+		if !sleep(ctx, payInterval) {
+			return ctx.Err()
+		}
+		if err := s.payDebts(ctx, client); err != nil {
+			return err
+		}
+	}
+	c.used = time.Now()
+	s.doubted.Store(false)
+	s.debts.mark()
+	return nil
+}
+
+// probeInTime is probe, with an error for an answer that requests would not have waited for.
+func (s *Store) probeInTime(ctx context.Context, client valkey.Client) error {
+	took, err := s.probe(ctx, client)
+	if err == nil && took > patience {
+		err = errLate
+	}
+	return err
+}
+
+// probe asks the store for what limits need of it, and returns how long that took. It waits for longer than requests, since the client may
+// have to connect first.
+func (s *Store) probe(ctx context.Context, client valkey.Client) (took time.Duration, err error) {
+	began := time.Now()
+	err = within(answerPatience, func() error {
+		ctx, cancel := context.WithTimeout(ctx, answerPatience)
+		defer cancel()
+		return probeScript.Exec(ctx, client, []string{s.keys.Load().probe}, nil).Error()
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errLate
+	}
+	return time.Since(began), err
 }
 
 // sleep reports whether ctx has not ended meanwhile.

@@ -21,15 +21,14 @@ import (
 const (
 	// patience bounds what is on a request's way.
 	patience = 50 * time.Millisecond
-	// maxLate is how many operations one after another may take longer than that before the store is away: a single one may be due to a
-	// busy machine, and while the store is away limits do not hold over all replicas.
-	maxLate = 3
 	// dialPatience bounds the making of a connection, and answerPatience what nobody waits for.
 	dialPatience, answerPatience = 2 * time.Second, time.Second
 )
 
 // ErrAway means that the store cannot be asked at the moment.
 var ErrAway = errors.New("the store is away")
+
+var errLate = errors.New("the store takes longer than 50 ms to answer")
 
 // Store is this replica's side of the store. Make it with [New]. Its methods are safe for concurrent use.
 type Store struct {
@@ -44,12 +43,15 @@ type Store struct {
 	// here is nil while the store is away.
 	here  atomic.Pointer[connected]
 	state atomic.Pointer[State]
-	// late counts the operations that were late since the last one that was not.
-	late atomic.Int32
 	// lost holds at most one mark: here has become nil.
 	lost chan struct{}
+	// doubted is set from an operation that was late until the store has answered a probe in time, or is away. Doubts holds at most one
+	// mark: it was set.
+	doubted atomic.Bool
+	doubts  chan struct{}
 
 	leases    leases
+	debts     debts
 	conns     connections
 	announced announcements
 	messages  messages
@@ -87,7 +89,8 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 	}
 	s := &Store{
 		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), began: time.Now(), lost: make(chan struct{}, 1),
-		used: make(chan struct{}), messages: newMessages(), leases: leases{owing: make(chan struct{}, 1)},
+		doubts: make(chan struct{}, 1), used: make(chan struct{}), messages: newMessages(), leases: leases{owing: make(chan struct{}, 1)},
+		debts:       newDebts(),
 		sharesWatch: cfg.SharedWatch, moving: make(chan struct{}, maxMoving),
 		answered: make(chan struct{}),
 	}
@@ -161,15 +164,39 @@ func (s *Store) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// done takes the outcome of an operation on a request's way. The store is away after one that failed, or several that were late.
+// within returns the error of an operation, or errLate once it takes longer than a time. The operation goes on then: the client does not
+// heed a context where its queue is full, or another operation is making its connection.
+func within(d time.Duration, operation func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- operation() }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return errLate
+	}
+}
+
+// done takes the outcome of an operation on a request's way.
 func (s *Store) done(c *connected, err error) {
 	switch {
-	case err == nil:
-		if s.late.Load() > 0 { // a load does not disturb other processors
-			s.late.Store(0)
-		}
-	case !errors.Is(err, context.DeadlineExceeded) || s.late.Add(1) >= maxLate:
+	case errors.Is(err, errLate):
+		s.doubt()
+	case err != nil:
 		s.fail(c, err)
+	}
+}
+
+// doubt has the store probed at once, because an operation was late. Limits do not wait for it meanwhile.
+func (s *Store) doubt() {
+	if !s.doubted.CompareAndSwap(false, true) {
+		return
+	}
+	select {
+	case s.doubts <- struct{}{}:
+	default:
 	}
 }
 
@@ -190,7 +217,7 @@ func (s *Store) fail(c *connected, err error) {
 // use makes the store one that is here.
 func (s *Store) use(client *connected) {
 	s.state.Store(&State{Here: true, Since: time.Now()})
-	s.late.Store(0)
+	s.doubted.Store(false)
 	s.here.Store(&connected{client.client, client.beside}) // another one each time: see fail
 	s.answer()
 	s.mu.Lock()

@@ -21,8 +21,10 @@ const maxBuckets = 10_000
 type SharedLimits interface {
 	// Take counts a request of a principal, which is given by its key, against each of the limits, or against none of them if it
 	// has to wait. Release, which may be nil, gives its places back. Both must not take long. An error means that the replicas
-	// cannot count together now.
+	// cannot count together now. Limits must not be changed after it.
 	Take(principal string, limits []*config.Limit) (release func(), wait time.Duration, err error)
+	// CountedHere says that this replica has counted a request alone, against each of the limits, after an error. It must not block.
+	CountedHere(principal string, limits []*config.Limit)
 }
 
 // limits count each principal's requests against limit blocks.
@@ -102,11 +104,15 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 	if err != nil {
 		return counted{}, err
 	}
-	shared, wait, err := l.shared.Take(key, slices.Clone(blocks)) // a clone, so that those of other requests stay on the stack
+	together := slices.Clone(blocks) // a clone, so that those of other requests stay on the stack
+	shared, wait, err := l.shared.Take(key, together)
 	switch {
 	case err != nil:
 		c.end()
-		return l.acquireHere(key, blocks, true)
+		if c, err = l.acquireHere(key, blocks, true); err == nil {
+			l.shared.CountedHere(key, together)
+		}
+		return c, err
 	case wait > 0:
 		c.end()
 		return counted{}, rateLimited(wait)
