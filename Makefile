@@ -148,6 +148,7 @@ overload: build ## offer the gateway more than it can answer, on one core: OVERL
 CLUSTER ?=
 cluster: build bin/toxiproxy-server ## run three gateways with a store behind HAProxy, and check what they promise together, in a quarter of an hour; needs both: CLUSTER='-only ^store'
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/cluster
+	$(call ABOUT,Several replicas)
 	@bin/cluster $(CLUSTER)
 
 # What a CI machine of two cores has time for, in half a minute.

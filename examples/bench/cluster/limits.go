@@ -16,10 +16,11 @@ import (
 )
 
 // tolerance is how far a rate may be from what is configured, alone that of each replica while the store is away, which depends on
-// how evenly requests come.
+// how evenly requests come, and late that over all replicas while they count alone and together in turns.
 const (
 	tolerance      = 0.05
 	toleranceAlone = 0.15
+	toleranceLate  = 0.05
 )
 
 // offered is how many gets a second of the limited prompt are sent: more than the replicas admit apart.
@@ -129,7 +130,7 @@ func getFrom(ctx context.Context, w *world, prompt string, connections int) []go
 	for range connections {
 		l.pending.Go(func() {
 			for range times {
-				l.get(ctx, w, prompt)
+				l.get(ctx, w, prompt, time.Now())
 			}
 		})
 	}

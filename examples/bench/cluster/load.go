@@ -6,16 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
 )
 
-// got is one get: when it began, how long it took, and what became of it.
+// got is one get: when it began, how long after it was due, how long it took from then on, and what became of it.
 type got struct {
-	began time.Time
-	took  time.Duration
-	err   error
+	began      time.Time
+	late, took time.Duration
+	err        error
 }
 
 // load is gets of one prompt at a constant rate. Stop ends it.
@@ -27,17 +28,17 @@ type load struct {
 	gets []got
 }
 
-// begin gets a prompt a number of times each second, whether or not earlier gets have been answered, until [load.stop].
+// begin gets a prompt a number of times each second, whether or not earlier gets have been answered, until [load.stop]. Gets for which this
+// program has no processor when they are due come as soon as it has, so that none is left out; that they are late is the rig's own fault.
 func (w *world) begin(ctx context.Context, prompt string, perSecond int) *load {
 	l := &load{}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.pending.Go(func() {
-		ticker := time.NewTicker(time.Second / time.Duration(perSecond))
-		defer ticker.Stop()
-		for {
+		interval := time.Second / time.Duration(perSecond)
+		for due := time.Now().Add(interval); ; due = due.Add(interval) {
 			select {
-			case <-ticker.C:
-				l.pending.Go(func() { l.get(context.WithoutCancel(ctx), w, prompt) })
+			case <-time.After(time.Until(due)):
+				l.pending.Go(func() { l.get(context.WithoutCancel(ctx), w, prompt, due) })
 			case <-ctx.Done():
 				return
 			}
@@ -46,8 +47,9 @@ func (w *world) begin(ctx context.Context, prompt string, perSecond int) *load {
 	return l
 }
 
-func (l *load) get(ctx context.Context, w *world, prompt string) {
+func (l *load) get(ctx context.Context, w *world, prompt string, due time.Time) {
 	g := got{began: time.Now()}
+	g.late = g.began.Sub(due)
 	g.err = w.get(ctx, prompt)
 	g.took = time.Since(g.began)
 	l.mu.Lock()
@@ -103,6 +105,32 @@ func quantile(gets []got, percent int) time.Duration {
 	}
 	slices.Sort(all)
 	return all[min(len(all)-1, len(all)*percent/100)]
+}
+
+func p99(gets []got) time.Duration { return quantile(gets, 99).Round(100 * time.Microsecond) }
+
+// lateness returns the p99 of how late gets began.
+func lateness(gets []got) time.Duration {
+	late := make([]got, len(gets))
+	for i, g := range gets {
+		late[i].took = g.late
+	}
+	return p99(late)
+}
+
+// worstSecond returns when after a time the p99 of the gets of one second was the greatest, and that.
+func worstSecond(gets []got, from time.Time) (second int, worst time.Duration) {
+	bySecond := map[int][]got{}
+	for _, g := range gets {
+		n := int(math.Floor(g.began.Sub(from).Seconds()))
+		bySecond[n] = append(bySecond[n], g)
+	}
+	for n, some := range bySecond {
+		if one := p99(some); one > worst {
+			second, worst = n, one
+		}
+	}
+	return second, worst
 }
 
 // anyFailure returns an error if gets failed.

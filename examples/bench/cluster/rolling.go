@@ -19,6 +19,7 @@ import (
 // which come as long as it lasts. Stop ends it.
 type traffic struct {
 	w             *world
+	perSecond     int // of gets
 	free, limited *load
 	followers     *followers
 	began         time.Time
@@ -36,7 +37,7 @@ const changeInterval = 700 * time.Millisecond
 // beginTraffic begins it with numbers of gets a second. If again, a page or stream that fails is asked for once more, because replicas are
 // killed.
 func (w *world) beginTraffic(ctx context.Context, free, limited int, again bool) *traffic {
-	t := &traffic{w: w, began: time.Now(), stopping: make(chan struct{})}
+	t := &traffic{w: w, perSecond: free + limited, began: time.Now(), stopping: make(chan struct{})}
 	t.free, t.limited = w.begin(ctx, "plain.p0000", free), w.begin(ctx, "plain.limited", limited)
 	t.followers = w.follow(ctx, 3, again)
 	t.pending.Go(func() {
@@ -79,17 +80,22 @@ type seenTraffic struct {
 }
 
 func (s *seenTraffic) String() string {
-	return fmt.Sprintf("%d gets, %d whole lists, %d streams that ended with their closing result and %d that were cut, in %.1f s",
-		len(s.free)+len(s.limited), s.walks, s.ended, s.cut, s.took.Seconds())
+	return fmt.Sprintf("%d gets, %.0f a second, of which %d failed, %d whole lists, %d streams that ended with their closing result and %d that "+
+		"were cut, in %.1f s", len(s.free)+len(s.limited), s.rate(), len(failures(s.free))+len(failures(s.limited)), s.walks, s.ended, s.cut,
+		s.took.Seconds())
 }
+
+// rate returns how many gets there were a second.
+func (s *seenTraffic) rate() float64 { return float64(len(s.free)+len(s.limited)) / s.took.Seconds() }
 
 // stop ends the traffic. An error means that a list was not whole, or that a client has missed a change.
 func (t *traffic) stop() (*seenTraffic, error) {
 	close(t.stopping)
 	t.pending.Wait()
 	_, missed := t.followers.await(t.w.change())
-	s := &seenTraffic{took: time.Since(t.began), walks: t.walks}
+	s := &seenTraffic{walks: t.walks}
 	s.free, s.limited = t.free.stop(), t.limited.stop()
+	s.took = time.Since(t.began)
 	s.ended = t.followers.sum(func(f *follower) int { return f.ended })
 	s.cut = t.followers.sum(func(f *follower) int { return f.cut })
 	return s, errors.Join(t.err, missed, t.followers.stop())
@@ -112,7 +118,7 @@ func (w *world) restart(ctx context.Context, i int, upstream string) error {
 }
 
 // checkRollingRestart restarts one gateway after another, at the same addresses.
-func checkRollingRestart(ctx context.Context, w *world, _ *settings) (string, error) {
+func checkRollingRestart(ctx context.Context, w *world, s *settings) (string, error) {
 	t := w.beginTraffic(ctx, 300, 200, false)
 	var failed error
 	for i := range w.gateways {
@@ -120,22 +126,25 @@ func checkRollingRestart(ctx context.Context, w *world, _ *settings) (string, er
 			break
 		}
 	}
-	return t.none(failed)
+	return t.none(failed, s)
 }
 
-// none ends traffic of which nothing may have failed.
-func (t *traffic) none(failed error) (string, error) {
-	s, err := t.stop()
-	if failed = errors.Join(failed, err, anyFailure(s.free), anyFailure(s.limited)); failed == nil && s.cut > 0 {
+// none ends traffic of which nothing may have failed, and which was as much as it was to be.
+func (t *traffic) none(failed error, s *settings) (string, error) {
+	seen, err := t.stop()
+	if failed = errors.Join(failed, err, anyFailure(seen.free), anyFailure(seen.limited)); failed == nil && seen.cut > 0 {
 		failed = errors.New("streams were cut")
 	}
-	return s.String(), failed
+	if !s.busy && seen.rate() < 0.95*float64(t.perSecond) {
+		failed = errors.Join(failed, fmt.Errorf("%.0f gets a second instead of %d: the machine is too busy", seen.rate(), t.perSecond))
+	}
+	return seen.String(), failed
 }
 
 // checkRollingChange changes the configuration of one gateway after another by a reload, and back by a restart: the upstream has another
 // address and other headers.
-func checkRollingChange(ctx context.Context, w *world, _ *settings) (string, error) {
-	t := w.beginTraffic(ctx, 500, 20, false)
+func checkRollingChange(ctx context.Context, w *world, s *settings) (string, error) {
+	t := w.beginTraffic(ctx, 480, 20, false)
 	reload := func(g *process.Gateway) error { return g.Reload(ctx, w.configurationOf(g, w.other.block())) }
 	err := w.roll(ctx, "plain", "other", func(i int) error { return reload(w.gateways[i]) })
 	if err == nil {
@@ -144,7 +153,7 @@ func checkRollingChange(ctx context.Context, w *world, _ *settings) (string, err
 	if n := w.plain.strangers.Load() + w.other.strangers.Load(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%d requests with the headers of the other configuration", n))
 	}
-	return t.none(err)
+	return t.none(err, s)
 }
 
 // roll changes one replica after another. Each lists what its configuration's server offers, and nothing else.

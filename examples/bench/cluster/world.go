@@ -39,6 +39,8 @@ const (
 	token = "caller"
 	// patience bounds the wait for what must happen.
 	patience = 10 * time.Second
+	// idle is how long a connection without requests is kept: less than HAProxy does, which would close it as the next request comes.
+	idle = 20 * time.Second
 )
 
 // world is all programs of the rig, and the servers that this one runs.
@@ -73,7 +75,7 @@ type design struct {
 // newWorld starts everything. Close must be called, also after an error.
 func newWorld(ctx context.Context, s *settings, d design) (*world, error) {
 	w := &world{client: &http.Client{
-		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Minute},
+		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: idle},
 	}}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "cluster"); err != nil {
@@ -161,9 +163,11 @@ func (w *world) close() {
 	if w.store != nil {
 		w.store.kill()
 	}
-	w.plain.http.Close()
-	w.other.http.Close()
-	w.asking.Close()
+	if w.asking != nil {
+		w.plain.http.Close()
+		w.other.http.Close()
+		w.asking.Close()
+	}
 	_ = os.RemoveAll(w.dir) // a temporary folder
 }
 
@@ -355,7 +359,11 @@ func (w *world) startHAProxy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&text, "  server replica%d %s check port %s inter 200ms fall 1 rise 1\n", i+1, endpoint.Host, admin.Port())
+		check := ""
+		if len(w.gateways) > 1 { // otherwise there is nowhere else to send a request
+			check = fmt.Sprintf(" check port %s inter 200ms fall 1 rise 1", admin.Port())
+		}
+		fmt.Fprintf(&text, "  server replica%d %s%s\n", i+1, endpoint.Host, check)
 	}
 	path := filepath.Join(w.dir, "haproxy.cfg")
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
