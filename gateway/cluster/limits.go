@@ -93,6 +93,7 @@ func (s *Store) Take(principal string, limits []*config.Limit) (release func(), 
 	case answer = <-answers:
 	case <-timer.C:
 		s.doubt()
+		s.leases.owe(lease) // the store may take it yet, and hears this next
 		go func() { s.takenLate(principal, limits, lease, <-answers) }()
 		return nil, 0, ErrAway
 	}
@@ -118,11 +119,8 @@ type taken struct {
 
 // takenLate undoes what the store has done about a request that did not wait for it.
 func (s *Store) takenLate(principal string, limits []*config.Limit, lease *lease, answer taken) {
-	switch {
-	case answer.err != nil:
-		s.leases.owe(lease)
-	case answer.wait == 0:
-		s.leases.owe(lease)
+	s.leases.owe(lease) // again: only now it is sure to have been taken before
+	if answer.err == nil && answer.wait == 0 {
 		s.debts.add(principal, limits, -1)
 	}
 }
