@@ -59,7 +59,7 @@ func checkKilledReplicas(ctx context.Context, w *world, s *settings) (string, er
 			limited = append(limited, g)
 		}
 	}
-	held, err := rateWithin(limited, from, to, rate, tolerance)
+	held, err := s.rateWithin(limited, from, to, rate, tolerance)
 	return fmt.Sprintf("%d kills: %s; %d gets lost, of %d in flight around one; %s", len(kills), seen, lost, inFlight, held), errors.Join(failed, err)
 }
 

@@ -33,19 +33,27 @@ func checkRate(ctx context.Context, w *world, s *settings) (string, error) {
 	time.Sleep(s.length(16 * time.Second))
 	to := time.Now()
 	gets := l.stop()
-	return rateWithin(gets, from, to, rate, tolerance)
+	return s.rateWithin(gets, from, to, rate, tolerance)
 }
 
+// blurred is how long replicas on a busy machine, where the store is late now and then, may have counted alone at one end of what is watched, which
+// is made up for on the other side of it.
+const blurred = 300 * time.Millisecond
+
 // rateWithin checks how many gets a second were answered.
-func rateWithin(gets []got, from, to time.Time, want, tolerance float64) (string, error) {
+func (s *settings) rateWithin(gets []got, from, to time.Time, want, tolerance float64) (string, error) {
 	within := between(gets, from, to)
 	if err := anyFailure(within); err != nil {
 		return "", err
 	}
 	have := float64(answered(within)) / to.Sub(from).Seconds()
 	seen := fmt.Sprintf("%.1f of %.0f gets a second answered, limit %.0f", have, float64(len(within))/to.Sub(from).Seconds(), want)
-	if math.Abs(have-want) > tolerance*want {
-		return seen, fmt.Errorf("not within %.0f %%", 100*tolerance)
+	most := tolerance * want
+	if s.busy {
+		most += (replicas*burst + (replicas-1)*rate*blurred.Seconds()) / to.Sub(from).Seconds()
+	}
+	if math.Abs(have-want) > most {
+		return seen, fmt.Errorf("%.1f gets a second answered, not %.0f ± %.0f", have, want, most)
 	}
 	return seen, nil
 }
@@ -79,15 +87,17 @@ func checkConcurrency(ctx context.Context, w *world, s *settings) (string, error
 		wait.Wait()
 		return answered, refused, err
 	}
-	few, refused, err := count(places)
-	if err != nil || refused > 0 {
-		return "", fmt.Errorf("%d of %d gets over as many connections as there are places were refused: %w", refused, few+refused, err)
+	few, refusedOfFew, err := count(places)
+	many, refused, errMany := count(10 * places)
+	seen := fmt.Sprintf("%d of %d gets refused over %d connections; %d of %d over %d", refusedOfFew, few+refusedOfFew, places, refused, many+refused, 10*places)
+	mayBe := 0
+	if s.busy { // where the store is late a place is given back a moment later
+		mayBe = (few + refusedOfFew) / 20
 	}
-	many, refused, err := count(10 * places)
-	if err != nil || refused == 0 {
-		return "", fmt.Errorf("%d of %d gets over ten times as many were refused: %w", refused, many+refused, err)
+	if err = errors.Join(err, errMany); err == nil && (refusedOfFew > mayBe || refused == 0) {
+		err = errors.New("want none over as many connections as there are places, and some over ten times as many")
 	}
-	return fmt.Sprintf("%d gets over %d connections, none refused; over %d, %d of %d refused", few, places, 10*places, refused, many+refused), nil
+	return seen, err
 }
 
 // checkCost compares gets with a limit that is counted at the store with gets that a gateway without a cluster counts, and with gets without

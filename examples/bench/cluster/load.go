@@ -21,8 +21,9 @@ type got struct {
 
 // load is gets of one prompt at a constant rate. Stop ends it.
 type load struct {
-	cancel  context.CancelFunc
-	pending sync.WaitGroup
+	prompt, at string // of what, and through which HAProxy
+	cancel     context.CancelFunc
+	pending    sync.WaitGroup
 
 	mu   sync.Mutex // guards gets
 	gets []got
@@ -31,7 +32,7 @@ type load struct {
 // begin gets a prompt a number of times each second, whether or not earlier gets have been answered, until [load.stop]. Gets for which this
 // program has no processor when they are due come as soon as it has, so that none is left out; that they are late is the rig's own fault.
 func (w *world) begin(ctx context.Context, prompt string, perSecond int) *load {
-	l := &load{}
+	l := &load{prompt: prompt, at: w.url}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.pending.Go(func() {
 		interval := time.Second / time.Duration(perSecond)
@@ -135,8 +136,11 @@ func worstSecond(gets []got, from time.Time) (second int, worst time.Duration) {
 
 // anyFailure returns an error if gets failed.
 func anyFailure(gets []got) error {
-	if failed := failures(gets); len(failed) > 0 {
-		return fmt.Errorf("%d of %d gets failed, the first with: %w", len(failed), len(gets), failed[0])
+	failed := failures(gets)
+	if len(failed) == 0 {
+		return nil
 	}
-	return nil
+	i := slices.IndexFunc(gets, func(g got) bool { return errors.Is(g.err, failed[0]) })
+	return fmt.Errorf("%d of %d gets failed, the first at %s after %v with: %w", len(failed), len(gets), gets[i].began.UTC().Format("15:04:05.000"),
+		gets[i].took, failed[0])
 }

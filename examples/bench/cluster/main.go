@@ -48,7 +48,7 @@ type settings struct {
 // length returns how long something is watched.
 func (s *settings) length(usual time.Duration) time.Duration {
 	if s.short {
-		return min(usual/4, 4*time.Second)
+		return min(usual/4, 3*time.Second)
 	}
 	return usual
 }

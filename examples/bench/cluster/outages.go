@@ -59,13 +59,13 @@ func checkSlowStore(ctx context.Context, _ *world, s *settings) (string, error) 
 
 // checkStutteringStore has the store hang for a tenth of a second again and again.
 func checkStutteringStore(ctx context.Context, w *world, s *settings) (string, error) {
-	ctx, stop := context.WithCancel(ctx)
+	until, stop := context.WithCancel(ctx)
 	var stuttering sync.WaitGroup
 	o := &outage{lasts: 20 * time.Second, perSecond: rate, tolerance: toleranceLate, waits: patienceWithStore}
 	o.begin = func() error {
 		stuttering.Go(func() {
 			defer w.store.resume()
-			for ctx.Err() == nil {
+			for until.Err() == nil {
 				w.store.hang()
 				time.Sleep(100 * time.Millisecond)
 				w.store.resume()
@@ -122,7 +122,9 @@ func (o *outage) check(ctx context.Context, w *world, s *settings) (string, erro
 		w.begin(ctx, "plain.limited", offered),
 	}
 	length := s.length(12 * time.Second)
-	time.Sleep(length)
+	if !s.busy { // otherwise nothing is compared with what was before
+		time.Sleep(length)
+	}
 	broke := time.Now()
 	err = o.begin()
 	time.Sleep(time.Second) // it is noticed, and full buckets are emptied
@@ -138,15 +140,17 @@ func (o *outage) check(ctx context.Context, w *world, s *settings) (string, erro
 	var all []phases
 	for _, l := range loads {
 		gets := l.stop()
-		err = errors.Join(err, anyFailure(gets))
+		if failed := anyFailure(gets); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s at %s: %w", l.prompt, l.at, failed))
+		}
 		all = append(all, phases{between(gets, broke.Add(-length), broke), between(gets, broke, mended), between(gets, again, until)})
 	}
 	if err != nil {
 		return "", err
 	}
 	free, counted, beside, limited := all[0], all[1], all[2], all[3]
-	seenAway, err := rateWithin(between(limited.meanwhile, away, mended), away, mended, o.perSecond, o.tolerance)
-	seenAgain, errAgain := rateWithin(limited.after, again, until, rate, tolerance)
+	seenAway, err := s.rateWithin(between(limited.meanwhile, away, mended), away, mended, o.perSecond, o.tolerance)
+	seenAgain, errAgain := s.rateWithin(limited.after, again, until, rate, tolerance)
 	inFlight := between(slices.Concat(counted.before, counted.meanwhile), broke.Add(-patienceWithStore), broke.Add(time.Second))
 	seen := fmt.Sprintf("meanwhile %s; in use %.1f s after it, then %s; p99 before, meanwhile, after: %s without limits, %s with one, "+
 		"%s at a gateway without a store; slowest of those in flight %v; this program was late by %v (p99)",
