@@ -2,11 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/cluster"
@@ -28,29 +23,7 @@ type sharedWatches struct {
 }
 
 func (s sharedWatches) Join(connection []byte) upstream.SharedWatch {
-	return sharedWatch{s.store.Join(append(connection, s.version...))}
-}
-
-// sharedWatch is one watch. What it says is the same in both packages, neither of which knows the other one.
-type sharedWatch struct{ *cluster.Watch }
-
-func (w sharedWatch) Attend(ctx context.Context, mayHold bool) (upstream.Turn, error) {
-	turn, err := w.Watch.Attend(ctx, mayHold)
-	return upstream.Turn(turn), err
-}
-
-func (w sharedWatch) Put(
-	ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration,
-) (version uint64, held bool, err error) {
-	version, held, err = w.Watch.Put(ctx, number, definitions, unchanged, answers, ttl)
-	if errors.Is(err, cluster.ErrTooLarge) {
-		err = fmt.Errorf("%w: %w", upstream.ErrNotShareable, err)
-	}
-	return version, held, err
-}
-
-func (w sharedWatch) Take(ctx context.Context, turn upstream.Turn) ([]jsontext.Value, error) {
-	return w.Watch.Take(ctx, cluster.Turn(turn))
+	return s.store.Join(append(connection, s.version...))
 }
 
 // runCluster runs this replica's side of the store until end is called, which waits for its end. Its context does not end before.

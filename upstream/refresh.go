@@ -15,6 +15,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/sharedwatch"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -48,7 +49,7 @@ type watch struct {
 
 	// held is the lease while the endpoint watches for all replicas, asked what these have asked for, and put the version of the list that
 	// they have, 0 for none. Held changes only while nothing is watched or listed.
-	held       *Turn
+	held       *sharedwatch.Turn
 	asked, put atomic.Uint64
 	// putRetry is when to list again, to put the list that could not be put; 0 if there is none. Only refresh uses it.
 	putRetry time.Duration
@@ -75,7 +76,7 @@ func (w *watch) hear() {
 
 // notPut notes why a list was not put. Each further attempt costs a list, and comes after twice the time.
 func (w *watch) notPut(err error) {
-	if errors.Is(err, ErrNotShareable) {
+	if errors.Is(err, sharedwatch.ErrNotShareable) {
 		w.putRetry = 0
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/sharedwatch"
 )
 
 // SharedWatches lets several replicas of a gateway watch each server once. It must be safe for concurrent use.
@@ -26,47 +27,22 @@ type SharedWatches interface {
 // means that the others cannot be reached.
 type SharedWatch interface {
 	// Attend renews the lease, or takes it if nobody holds it; an endpoint that may not hold it only learns how things are.
-	Attend(ctx context.Context, mayHold bool) (Turn, error)
+	Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, error)
 	// Woken has a mark when it is worth to attend at once.
 	Woken() <-chan struct{}
 	// Ask has the holder list again: it returns what Answers of that list is at least.
 	Ask(ctx context.Context) (asked uint64, err error)
 	// Put gives all a list under the number of a lease. Held is false if the lease has another number, so that there is a later list or
-	// will be one. Unchanged says that the list is that of the last call. An error that is not [ErrNotShareable] may pass.
+	// will be one. Unchanged says that the list is that of the last call. An error that is not [sharedwatch.ErrNotShareable] may pass.
 	Put(ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration) (version uint64, held bool, err error)
 	// PutAlone tells all that there is no list for them.
 	PutAlone(ctx context.Context, number, answers uint64) (held bool, err error)
 	// Take returns the list that a turn describes.
-	Take(ctx context.Context, turn Turn) ([]jsontext.Value, error)
+	Take(ctx context.Context, turn sharedwatch.Turn) ([]jsontext.Value, error)
 	// Release ends the lease, if it is held, so that another one takes it.
 	Release()
 	// Leave is called last.
 	Leave()
-}
-
-// Turn is how things are when an endpoint attends.
-type Turn struct {
-	// Lease names what the numbers are of.
-	Lease string
-	// Held says that the endpoint holds the lease, Number which one it is: a greater one for each holder. Left is how long it lasts.
-	Held   bool
-	Number uint64
-	Left   time.Duration
-	// Next is when to attend again.
-	Next time.Duration
-	// Asked grows with each [SharedWatch.Ask].
-	Asked uint64
-	// ListNumber and Version say which list is there: the number of who put it, and a version that grows while that one holds. Both are 0
-	// for none.
-	ListNumber, Version uint64
-	// Answers is the Asked that its holder knew before it requested the list.
-	Answers uint64
-	// TTL is that of the list, see [State.TTL].
-	TTL time.Duration
-	// Alone says that there is no list for the others.
-	Alone bool
-	// Size is for [SharedWatch.Take].
-	Size int
 }
 
 // Watching says which part an endpoint takes in watching its server.
@@ -94,9 +70,6 @@ const (
 	// reports changes without end decides what it costs itself, but not the store.
 	attendBurst = 4
 )
-
-// ErrNotShareable means that a list cannot be put, and need not be put again before it changes.
-var ErrNotShareable = errors.New("the list cannot be shared")
 
 // errLate means that an endpoint has waited in vain for a list.
 var errLate = fmt.Errorf("no list of the replica that watches the server has come within %s", followPatience)
@@ -162,7 +135,7 @@ func (e *endpoint) share(ctx context.Context, s *client.Session, w *watch) error
 			err = e.watchAlone(ctx, s, w, aloneTime)
 		case turn.Held:
 			err = e.watchForAll(ctx, s, w, turn)
-		case turn.isAlone():
+		case turn.IsAlone():
 			err = e.watchAlone(ctx, s, w, 0)
 		default:
 			err = e.follow(ctx, s, w, turn)
@@ -174,18 +147,15 @@ func (e *endpoint) share(ctx context.Context, s *client.Session, w *watch) error
 }
 
 // attend attends the lease, in time. While the server wants no requests, the endpoint does not hold it: it could not list.
-func (e *endpoint) attend(ctx context.Context) (Turn, error) {
+func (e *endpoint) attend(ctx context.Context) (sharedwatch.Turn, error) {
 	if err := e.shared.pace.Wait(ctx); err != nil {
-		return Turn{}, err
+		return sharedwatch.Turn{}, err
 	}
 	return e.shared.Attend(ctx, !e.isPaused())
 }
 
 // isPaused reports whether the server wants no requests for longer than others should wait for a list.
 func (e *endpoint) isPaused() bool { return e.paused().rest() > holderPatience }
-
-// isAlone reports whether whoever holds the lease has no list for the others.
-func (t *Turn) isAlone() bool { return t.Alone && t.ListNumber == t.Number }
 
 // stint watches and lists until a function returns, with nil, or the session breaks.
 func (e *endpoint) stint(ctx context.Context, s *client.Session, w *watch, watching Watching, until func(context.Context)) error {
@@ -223,7 +193,7 @@ func (e *endpoint) watchAlone(ctx context.Context, s *client.Session, w *watch, 
 				return
 			}
 			turn, err := e.attend(ctx)
-			if ctx.Err() != nil || err == nil && (turn.Held || !turn.isAlone()) {
+			if ctx.Err() != nil || err == nil && (turn.Held || !turn.IsAlone()) {
 				return
 			}
 			wait = attendRetry
@@ -247,7 +217,7 @@ func (e *endpoint) awaitTurn(ctx context.Context, next time.Duration) {
 }
 
 // watchForAll watches for all replicas for as long as the endpoint holds the lease. It gives it up when it must not list for long.
-func (e *endpoint) watchForAll(ctx context.Context, s *client.Session, w *watch, held Turn) error {
+func (e *endpoint) watchForAll(ctx context.Context, s *client.Session, w *watch, held sharedwatch.Turn) error {
 	w.held, w.putRetry = &held, 0
 	w.asked.Store(held.Asked)
 	w.put.Store(0)
@@ -261,7 +231,7 @@ func (e *endpoint) watchForAll(ctx context.Context, s *client.Session, w *watch,
 }
 
 // keepLease renews the lease until that fails, it is another's, or the endpoint is to give it up.
-func (e *endpoint) keepLease(ctx context.Context, w *watch, held Turn, ends time.Time) {
+func (e *endpoint) keepLease(ctx context.Context, w *watch, held sharedwatch.Turn, ends time.Time) {
 	for wait := held.Next; ; {
 		e.awaitTurn(ctx, wait)
 		if e.isPaused() {
@@ -369,7 +339,7 @@ func (e *endpoint) letOthersList(ctx context.Context, w *watch, asked uint64) (d
 
 // follow shows what the holder of the lease has listed, and waits until there may be something else. The error means that the session
 // is of no more use.
-func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn Turn) error {
+func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn sharedwatch.Turn) error {
 	f := e.shared
 	e.setWatching(WatchingOther)
 	// Over HTTP+SSE, the server tells each session of a change, and so the holder as well.
@@ -449,7 +419,7 @@ func (e *endpoint) untilTurn(next time.Duration) time.Duration {
 }
 
 // followList makes the list of a turn the present one, if it is later than that.
-func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, turn Turn) (outcome, error) {
+func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, turn sharedwatch.Turn) (outcome, error) {
 	f, now := e.shared, e.status.Load()
 	next := listID{turn.Lease, turn.ListNumber, turn.Version}
 	definitions := now.Definitions
@@ -491,7 +461,7 @@ func (e *endpoint) followList(ctx context.Context, s *client.Session, w *watch, 
 }
 
 // missList has the endpoint watch alone for a while, because a list cannot be had, unless there is another one by now.
-func (e *endpoint) missList(ctx context.Context, missed Turn, err error) {
+func (e *endpoint) missList(ctx context.Context, missed sharedwatch.Turn, err error) {
 	turn, failed := e.attend(ctx)
 	if ctx.Err() != nil || failed == nil && (turn.Held || turn.Number != missed.Number || turn.Version != missed.Version) {
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/sharedwatch"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -24,7 +25,7 @@ type fakeWatch struct {
 	woken chan struct{}
 
 	mu            sync.Mutex // guards what follows
-	turn          upstream.Turn
+	turn          sharedwatch.Turn
 	list          []jsontext.Value
 	attends, asks int
 	// putErr is what becomes of the lists that are put, alone of those that are not. These are counted.
@@ -51,7 +52,7 @@ func share(t *testing.T, w *fakeWatch, test func(*testing.T, *upstreamtest.Peer,
 		p := upstreamtest.NewPeer(t)
 		p.Prompts("own")
 		w.woken = make(chan struct{}, 1)
-		w.turn = upstream.Turn{Lease: "lease", Number: 1, Held: w.turn.Held, Left: 4 * time.Second, Next: 2 * time.Second}
+		w.turn = sharedwatch.Turn{Lease: "lease", Number: 1, Held: w.turn.Held, Left: 4 * time.Second, Next: 2 * time.Second}
 		c := upstream.New(anywhere(), upstream.Options{Transport: upstreamtest.Memory{Handler: p}}, func() {})
 		c.ShareWatch(w)
 		run(t, c)
@@ -91,7 +92,7 @@ func (w *fakeWatch) Woken() <-chan struct{}           { return w.woken }
 func (w *fakeWatch) Release()                         {}
 func (w *fakeWatch) Leave()                           {}
 
-func (w *fakeWatch) Attend(context.Context, bool) (upstream.Turn, error) {
+func (w *fakeWatch) Attend(context.Context, bool) (sharedwatch.Turn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.attends++
@@ -124,7 +125,7 @@ func (w *fakeWatch) PutAlone(context.Context, uint64, uint64) (bool, error) {
 	return w.turn.Held, nil
 }
 
-func (w *fakeWatch) Take(ctx context.Context, _ upstream.Turn) ([]jsontext.Value, error) {
+func (w *fakeWatch) Take(ctx context.Context, _ sharedwatch.Turn) ([]jsontext.Value, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.isLate {
@@ -216,10 +217,10 @@ func TestShare_HolderPutsAgainWhatCouldNotBePut(t *testing.T) {
 		puts []int // after 1 s, 10 s, 1 min and, once it succeeds, 10 min
 	}{
 		"passing": {errors.New("the store is full"), []int{1, 2, 4, 5}},
-		"lasting": {fmt.Errorf("%w: it is too large", upstream.ErrNotShareable), []int{1, 1, 1, 1}},
+		"lasting": {fmt.Errorf("%w: it is too large", sharedwatch.ErrNotShareable), []int{1, 1, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			share(t, &fakeWatch{turn: upstream.Turn{Held: true}, putErr: c.err}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
+			share(t, &fakeWatch{turn: sharedwatch.Turn{Held: true}, putErr: c.err}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
 				var got []int
 				for _, d := range []time.Duration{time.Second, 9 * time.Second, 50 * time.Second, 9 * time.Minute} {
 					if d > time.Minute {
@@ -242,7 +243,7 @@ func TestShare_HolderPutsAgainWhatCouldNotBePut(t *testing.T) {
 
 // A store that has lost something may count questions from a smaller number. The holder lists for each all the same.
 func TestShare_HolderAnswersQuestionsWhoseCountWentBack(t *testing.T) {
-	share(t, &fakeWatch{turn: upstream.Turn{Held: true}}, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
+	share(t, &fakeWatch{turn: sharedwatch.Turn{Held: true}}, func(t *testing.T, p *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
 		for _, asked := range []uint64{1000, 3} {
 			time.Sleep(time.Minute)
 			before := lists(p)
@@ -257,7 +258,7 @@ func TestShare_HolderAnswersQuestionsWhoseCountWentBack(t *testing.T) {
 
 // What the store has forgotten is put again although the server lists the same.
 func TestShare_HolderPutsAgainWhatTheStoreForgot(t *testing.T) {
-	share(t, &fakeWatch{turn: upstream.Turn{Held: true}}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
+	share(t, &fakeWatch{turn: sharedwatch.Turn{Held: true}}, func(t *testing.T, _ *upstreamtest.Peer, _ *upstream.Connector, w *fakeWatch) {
 		time.Sleep(time.Minute)
 		w.mu.Lock()
 		w.turn.ListNumber, w.turn.Version, w.unchanged = 0, 0, true

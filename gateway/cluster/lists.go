@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/valkey-io/valkey-go"
+
+	"github.com/promptweir/promptweir/upstream/sharedwatch"
 )
 
 const (
@@ -31,8 +33,8 @@ const (
 	maxMoving = 4
 )
 
-// ErrTooLarge means that a list is not shared, because it has more than 8 MiB.
-var ErrTooLarge = errors.New("the list is too large for the store: it has more than 8 MiB")
+// errTooLarge means that a list is not shared, because it has more than 8 MiB.
+var errTooLarge = fmt.Errorf("%w: it has more than 8 MiB in the store", sharedwatch.ErrNotShareable)
 
 // errNoRoom means that a list would take memory of the store that is kept for all else.
 var errNoRoom = errors.New("the store has too little memory left for the list: raise its maxmemory")
@@ -69,7 +71,7 @@ return 1`)
 
 // Put gives all replicas a list under the number of a lease. Unchanged says that it is the one of the last call that succeeded, and that the
 // store is not known to have forgotten it: then it is told of it only where answers or ttl are others. Held is
-// false, and the list was not put, if the lease has another number. An error means that it may have been put, or not; [ErrTooLarge]
+// false, and the list was not put, if the lease has another number. An error means that it may have been put, or not; [sharedwatch.ErrNotShareable]
 // that it was not. The version identifies it together with the number.
 func (w *Watch) Put(
 	ctx context.Context, number uint64, definitions []jsontext.Value, unchanged bool, answers uint64, ttl time.Duration,
@@ -86,8 +88,8 @@ func (w *Watch) Put(
 			return before.Version, held, err
 		}
 	}
-	w.version, w.put = w.version+1, Turn{}
-	list := Turn{ListNumber: number, Version: w.version, Answers: answers, TTL: ttl}
+	w.version, w.put = w.version+1, sharedwatch.Turn{}
+	list := sharedwatch.Turn{ListNumber: number, Version: w.version, Answers: answers, TTL: ttl}
 	plain, err := packed(definitions)
 	if err != nil {
 		return 0, true, err
@@ -95,7 +97,7 @@ func (w *Watch) Put(
 	wanted := w.want()
 	value := wanted.values().Seal(plain, wanted.about(number, list.Version))
 	if list.Size = len(value); list.Size > maxList {
-		return 0, true, ErrTooLarge
+		return 0, true, errTooLarge
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -115,13 +117,13 @@ func (w *Watch) Put(
 
 // PutAlone tells all replicas, under the number of a lease, that they have to watch for themselves. Held is as for Put.
 func (w *Watch) PutAlone(ctx context.Context, number, answers uint64) (held bool, err error) {
-	w.version, w.put = w.version+1, Turn{}
-	_, held, err = w.describe(ctx, Turn{ListNumber: number, Version: w.version, Answers: answers, Alone: true}, "", "")
+	w.version, w.put = w.version+1, sharedwatch.Turn{}
+	_, held, err = w.describe(ctx, sharedwatch.Turn{ListNumber: number, Version: w.version, Answers: answers, Alone: true}, "", "")
 	return held, err
 }
 
 // describe has the store describe a list, and wakes the others. There is false if the list itself is not in the store.
-func (w *Watch) describe(ctx context.Context, list Turn, begin, size string) (there, held bool, err error) {
+func (w *Watch) describe(ctx context.Context, list sharedwatch.Turn, begin, size string) (there, held bool, err error) {
 	here := w.store.here.Load()
 	if here == nil {
 		return false, true, ErrAway
@@ -130,7 +132,7 @@ func (w *Watch) describe(ctx context.Context, list Turn, begin, size string) (th
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	n, err := putScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list, wanted.staged},
-		[]string{w.name, strconv.FormatUint(list.ListNumber, 10), listLife, list.description(), size, begin}).AsInt64()
+		[]string{w.name, strconv.FormatUint(list.ListNumber, 10), listLife, description(&list), size, begin}).AsInt64()
 	if err != nil {
 		return false, true, fmt.Errorf("put the list: %w", w.store.mask.Error(err))
 	}
@@ -202,7 +204,7 @@ func send(ctx context.Context, client valkey.Client, key string, from int, piece
 }
 
 // Take returns the list that a turn describes. An error means that the store cannot be asked, or has another list or none.
-func (w *Watch) Take(ctx context.Context, turn Turn) ([]jsontext.Value, error) {
+func (w *Watch) Take(ctx context.Context, turn sharedwatch.Turn) ([]jsontext.Value, error) {
 	wanted := w.want()
 	if wanted.name != turn.Lease || turn.Size > maxList {
 		return nil, errListGone
@@ -272,7 +274,7 @@ func packed(definitions []jsontext.Value) ([]byte, error) {
 		_, _ = compressor.Write(size[:binary.PutUvarint(size[:], uint64(len(definition)))]) // into memory
 		_, _ = compressor.Write(definition)
 		if b.Len() > maxList {
-			return nil, ErrTooLarge
+			return nil, errTooLarge
 		}
 	}
 	_ = compressor.Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/sharedwatch"
 )
 
 // Replicas with the same connection to a server let one of them watch it: the one that holds a lease, whose number is greater for each
@@ -62,7 +63,7 @@ type Watch struct {
 	held atomic.Bool
 	// version counts what was put, and put describes the list that was put last; it is zero if it is not known to be there.
 	version uint64
-	put     Turn
+	put     sharedwatch.Turn
 
 	mu     sync.Mutex // guards what follows
 	wanted *wanted
@@ -75,30 +76,6 @@ type wanted struct {
 	keys *keys
 	// name is a keyed hash of the connection. The keys lease, list and staged contain it.
 	name, lease, list, staged string
-}
-
-// Turn is what the store says to a watch that attends.
-type Turn struct {
-	// Lease names the lease. It changes with the cursor keys; what has another name cannot be compared.
-	Lease string
-	// Held says that the watch holds the lease, and Number which one it is. Left is how long it lasts, since the watch began to attend.
-	Held   bool
-	Number uint64
-	Left   time.Duration
-	// Next is when to attend again, at the latest: in time to renew the lease, or when it is over.
-	Next time.Duration
-	// Asked grows whenever a watch asks for a list: a list that answers it was requested after that.
-	Asked uint64
-	// ListNumber and Version identify what was put last, both 0 for nothing: the holder's number, and a version that grows while it holds.
-	ListNumber, Version uint64
-	// Answers is the Asked that the holder knew when it began to list.
-	Answers uint64
-	// TTL is for how long the list is good although nobody would report a change; 0 where that is unknown.
-	TTL time.Duration
-	// Alone says that the holder has no list to share, so that each replica has to watch for itself.
-	Alone bool
-	// Size is that of the sealed list, in bytes.
-	Size int
 }
 
 // Join takes part in watching the server at the other end of a connection, with those watches of all replicas whose connection is made of
@@ -222,12 +199,12 @@ return {tostring(held), string.format('%.0f', number), string.format('%.0f', mat
 // Attend renews the lease, or takes it if nobody holds it, and returns how things are. To be called again before what is left of the
 // lease is over: by the holder to keep it, by the others to take it if the holder did not. A watch that may not hold it only learns how
 // things are. An error means that the store cannot be asked, or ctx has ended.
-func (w *Watch) Attend(ctx context.Context, mayHold bool) (Turn, error) {
+func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, error) {
 	s := w.store
 	s.awaitFirst(ctx)
 	here := s.here.Load()
 	if here == nil {
-		return Turn{}, ErrAway
+		return sharedwatch.Turn{}, ErrAway
 	}
 	wanted := w.want()
 	w.mu.Lock()
@@ -243,11 +220,11 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (Turn, error) {
 	answer, err := attendScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list},
 		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife, may, listLife}).AsStrSlice()
 	if err != nil {
-		return Turn{}, fmt.Errorf("attend the lease: %w", s.mask.Error(err))
+		return sharedwatch.Turn{}, fmt.Errorf("attend the lease: %w", s.mask.Error(err))
 	}
 	turn, err := readTurn(answer)
 	if err != nil {
-		return Turn{}, err
+		return sharedwatch.Turn{}, err
 	}
 	turn.Lease, turn.Next = wanted.name, s.next(&turn)
 	if mayHold {
@@ -262,7 +239,7 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (Turn, error) {
 }
 
 // next returns when to attend after a turn: in a moment that all watches of this replica have in common, and other replicas have not.
-func (s *Store) next(turn *Turn) time.Duration {
+func (s *Store) next(turn *sharedwatch.Turn) time.Duration {
 	wait := turn.Left + overdue
 	switch {
 	case turn.Held:
@@ -275,7 +252,7 @@ func (s *Store) next(turn *Turn) time.Duration {
 
 var errNoTurn = errors.New("the lease in the store is not one of this version")
 
-func readTurn(answer []string) (turn Turn, err error) {
+func readTurn(answer []string) (turn sharedwatch.Turn, err error) {
 	if len(answer) != 5 {
 		return turn, errNoTurn
 	}
@@ -293,7 +270,7 @@ func readTurn(answer []string) (turn Turn, err error) {
 }
 
 // description returns what the store has of a list beside the list itself, as readTurn reads it.
-func (t *Turn) description() string {
+func description(t *sharedwatch.Turn) string {
 	alone := 0
 	if t.Alone {
 		alone = 1

@@ -21,6 +21,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/sharedwatch"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -40,7 +41,7 @@ func join(t *testing.T, s *cluster.Store, connection string) *cluster.Watch {
 }
 
 // attend attends a lease, which must be held, or not.
-func attend(t *testing.T, w *cluster.Watch, held bool) cluster.Turn {
+func attend(t *testing.T, w *cluster.Watch, held bool) sharedwatch.Turn {
 	t.Helper()
 	turn, err := w.Attend(t.Context(), true)
 	for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); { // on a busy machine
@@ -289,7 +290,7 @@ func TestWatch_LeavesTheStoreMemory(t *testing.T) {
 	a, b := join(t, s, "one server"), join(t, s, "another server")
 	first, second := attend(t, a, true).Number, attend(t, b, true).Number
 	put(t, a, first, true, string(noise))
-	if _, _, err := b.Put(t.Context(), second, values([]string{string(noise)}), false, 0, 0); err == nil || errors.Is(err, cluster.ErrTooLarge) {
+	if _, _, err := b.Put(t.Context(), second, values([]string{string(noise)}), false, 0, 0); err == nil || errors.Is(err, sharedwatch.ErrNotShareable) {
 		t.Errorf("a list that would fill the store: %v", err)
 	}
 	put(t, b, second, true, "small")
@@ -352,7 +353,7 @@ func TestWatch_SendsLargeListsInPieces(t *testing.T) {
 	put(t, a, number, true, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
 	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
 	_, _, err := a.Put(t.Context(), number, values([]string{random(9 << 20)}), false, 0, 0)
-	if !errors.Is(err, cluster.ErrTooLarge) {
+	if !errors.Is(err, sharedwatch.ErrNotShareable) {
 		t.Errorf("a list that is too large: %v", err)
 	}
 	wantList(t, b, random(3<<20), random(2<<20), strings.Repeat("x", 32<<20))
