@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-fanout bench-outage bench-replicas simulate-replicas pgo soak faults faults-short overload cluster cluster-short figures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage bench-replicas simulate-replicas pgo soak faults faults-short overload cluster cluster-short figures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -93,6 +93,11 @@ bench-pairs: build ## compare with an older build: OLD=path/to/promptweir PAIRS=
 	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
 	$(call ABOUT,Pairs)
 	@bin/speed -against '$(OLD)' $(PAIRS)
+
+bench-recording: build ## measure what the audit log, traces, logs and metrics cost a get: PAIRS='-pairs 15 -only 2026'
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	$(call ABOUT,Recording)
+	@bin/speed -everything $(PAIRS)
 
 FANOUT ?= -rounds 5
 bench-fanout: build ## measure 1 000 and 10 000 listening clients: FANOUT='-rounds 20' for more changes

@@ -4,6 +4,7 @@
 //	reference proxy URL   httputil.ReverseProxy
 //	reference page FILE   a handler that writes the bytes of a file
 //	reference sdk URL     a gateway as one builds it on the official Go SDK
+//	reference sink        a collector of telemetry that keeps nothing
 //
 // With -tls FILE the upstream serves TLS and writes its certificate to the file, and the proxy trusts the certificate in it.
 package main
@@ -40,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: reference upstream | proxy URL | page FILE | sdk URL")
+		return errors.New("usage: reference upstream | proxy URL | page FILE | sdk URL | sink")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	u, certificate, version := &upstream{}, "", ""
@@ -85,8 +86,10 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return serve(ctx, newServer(handler))
+	case "sink":
+		return serve(ctx, newServer(&sink{}))
 	}
-	return fmt.Errorf("unknown program %q: want upstream, proxy, page or sdk", args[0])
+	return fmt.Errorf("unknown program %q: want upstream, proxy, page, sdk or sink", args[0])
 }
 
 func newServer(handler http.Handler) *http.Server {

@@ -1,5 +1,6 @@
 // Command speed compares the gateway with simpler programs: a handler that writes the same bytes, httputil.ReverseProxy and a
-// gateway built on the official Go SDK. With -against it compares the gateway with an older build of itself.
+// gateway built on the official Go SDK. With -against it compares the gateway with an older build of itself, and with -everything
+// one that records all it can with one that records nothing.
 //
 // Each program is a process of its own. They take turns under the same load, a closed loop on a fixed number of connections,
 // and the result is the ratio within one turn: whatever else the machine does slows all of them alike.
@@ -33,8 +34,10 @@ type settings struct {
 	// against is an older build of the gateway. If it is set, speed compares the two builds and nothing else.
 	against string
 	pairs   int
-	// with is configuration that the new one of two builds has in addition.
-	with string
+	// added is what the new one of two builds has in addition.
+	added addition
+	// everything says that what is recorded is to be measured, and nothing else.
+	everything bool
 	// cores are those that the gateway may use, in the syntax of taskset; empty means all.
 	cores string
 }
@@ -48,7 +51,8 @@ func main() {
 	flag.StringVar(&s.profiles, "profiles", "", "write a CPU profile of the gateway for each case to this `directory`, and measure nothing")
 	flag.StringVar(&s.against, "against", "", "compare the gateway with this older `build` of it, and measure nothing else")
 	with := flag.String("with", "", "with -against: a `file` with blocks that only the newer build is configured with, to see what they cost")
-	flag.IntVar(&s.pairs, "pairs", 15, "how many pairs of turns the two builds of -against take")
+	flag.BoolVar(&s.everything, "everything", false, "compare the gateway with an audit log, and with traces, logs and metrics exported too, with the same one without, and measure nothing else")
+	flag.IntVar(&s.pairs, "pairs", 15, "how many pairs of turns the two gateways of -against or -everything take")
 	flag.StringVar(&s.cores, "cores", "", "run the gateway on these `cores` only, such as 2-3; needs taskset")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -57,7 +61,7 @@ func main() {
 	if *with != "" {
 		var blocks []byte
 		blocks, err = os.ReadFile(*with)
-		s.with = string(blocks)
+		s.added.blocks = string(blocks)
 	}
 	if err == nil {
 		s.only, err = regexp.Compile(*only)
@@ -72,6 +76,9 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
+	if s.everything {
+		return compareRecording(ctx, s)
+	}
 	if s.against != "" {
 		return comparePairs(ctx, s)
 	}

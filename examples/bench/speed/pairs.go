@@ -48,9 +48,7 @@ func pairCases() []pairCase {
 // load, and which is first alternates. What counts is the ratio within each pair: whatever else the machine does meanwhile
 // slows both.
 func comparePairs(ctx context.Context, s settings) error {
-	fmt.Printf("Ratios are new to old, medians of %d pairs with the 95 %% confidence interval of the median.\n\n", s.pairs)
-	fmt.Println("| case | connections | req/s old | new | req/s ratio | CPU per request | p99 | allocations per request, old → new | bytes per request | RSS MiB |\n" +
-		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	printPairsHeading(s, "old", "new")
 	for _, c := range pairCases() {
 		if !s.only.MatchString(c.name) {
 			continue
@@ -60,6 +58,18 @@ func comparePairs(ctx context.Context, s settings) error {
 		}
 	}
 	return compareMemory(ctx, s)
+}
+
+func printPairsHeading(s settings, old, latest string) {
+	fmt.Printf("Ratios are %s to %s, medians of %d pairs with the 95 %% confidence interval of the median.\n\n", latest, old, s.pairs)
+	fmt.Printf("| case | connections | req/s %s | %s | req/s ratio | CPU per request | p99 | allocations per request, %[1]s → %[2]s | bytes per request | RSS MiB |\n"+
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", old, latest)
+}
+
+// addition is what only one of two gateways has: blocks of its configuration, and variables of its environment.
+type addition struct {
+	blocks      string
+	environment []string
 }
 
 // builds returns the programs to compare, the old one first.
@@ -77,7 +87,7 @@ func (c pairCase) compare(ctx context.Context, s settings) error {
 		st.build = build
 		settings := settingsOf{upstream: at(up, ""), pageSize: c.pageSize}
 		if build == "" {
-			settings.blocks = s.with
+			settings.addition = s.added
 		}
 		gateway, err := st.gateway(ctx, settings)
 		if err != nil {

@@ -82,9 +82,11 @@ func (st *stage) file(name string, content []byte) (string, error) {
 
 // settingsOf is the configuration of a gateway.
 type settingsOf struct {
-	// upstream is the body of the upstream block; more holds further blocks of the team, and blocks those beside it.
-	upstream, more, blocks string
-	pageSize               int
+	addition
+
+	// upstream is the body of the upstream block; more holds further blocks of the team.
+	upstream, more string
+	pageSize       int
 	// prompts are files by name; with them, there is no upstream.
 	prompts map[string]string
 	// tokens are the labels of bearer tokens, each also its own secret. The first is a member of the team.
@@ -132,6 +134,9 @@ func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
 	command := append([]string{st.build, "serve", "--config", path}, st.flags...)
 	if st.build == "" {
 		command[0] = filepath.Join(st.bin, "promptweir")
+	}
+	if len(s.environment) > 0 {
+		command = append(append([]string{"env"}, s.environment...), command...)
 	}
 	if st.cores != "" {
 		command = append([]string{"taskset", "-c", st.cores}, command...)
