@@ -131,12 +131,23 @@ type measurement struct {
 	begun  time.Time
 }
 
+// clientSpan are the options of every span; making them each time would allocate.
+var clientSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)} //nolint:gochecknoglobals // a constant
+
+// sampled reports whether the span of a call in ctx may be sampled. It is not if that of the gateway's own request is not: so decides each
+// sampler that OTEL_TRACES_SAMPLER can name, by the trace's id or by the parent. Such a call needs no span. The server then gets the id
+// of the request's, and that it is not sampled.
+func sampled(ctx context.Context) bool {
+	parent := trace.SpanContextFromContext(ctx)
+	return !parent.IsValid() || parent.IsSampled() || parent.IsRemote()
+}
+
 // start starts the client span of a call. [measurement.end] ends it and records the duration.
 func (i *instruments) start(ctx context.Context, method, prompt string) (context.Context, measurement) {
 	begun := time.Now()
 	var span trace.Span = noop.Span{}
-	if !i.silent {
-		ctx, span = i.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindClient))
+	if !i.silent && sampled(ctx) {
+		ctx, span = i.tracer.Start(ctx, method, clientSpan...)
 	}
 	if span.IsRecording() {
 		span.SetAttributes(append(slices.Clip(i.common), attrMethod.String(method))...)

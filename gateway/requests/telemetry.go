@@ -85,8 +85,8 @@ type operation struct {
 	success []metric.RecordOption // nil where it is not in instruments.succeeded
 }
 
-// serverSpan is an option of every span; making it each time would allocate.
-var serverSpan = trace.WithSpanKind(trace.SpanKindServer) //nolint:gochecknoglobals // a constant
+// serverSpan are the options of every span; making them each time would allocate.
+var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)} //nolint:gochecknoglobals // a constant
 
 // start starts the server span of a request, as a child of the trace that came with it. [Request.end] must follow.
 func (i *instruments) start(ctx context.Context, r *Request) context.Context {
@@ -97,7 +97,7 @@ func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 	}
 	var span trace.Span = noop.Span{}
 	if i.traced {
-		ctx, span = i.tracer.Start(ctx, method, serverSpan)
+		ctx, span = i.tracer.Start(ctx, method, serverSpan...)
 	}
 	if span.IsRecording() {
 		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))

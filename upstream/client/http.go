@@ -12,9 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -156,9 +153,9 @@ func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.R
 	const envelope = 80 // bytes at most, without method and params
 	body := make([]byte, 0, envelope+len(r.method)+len(r.params))
 	body = wire.AppendRequest(body, r.id, r.method, r.params)
-	post := t.newPost(ctx)
-	if wire.Modern(r.revision) {
-		post.Header = maps.Clone(post.Header)
+	modern := wire.Modern(r.revision)
+	post := t.newPost(ctx, r.traced, modern)
+	if modern {
 		post.Header.Set(wire.HeaderProtocolVersion, r.revision)
 		post.Header.Set(wire.HeaderMethod, r.method)
 		if r.name != "" {
@@ -168,12 +165,13 @@ func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.R
 	return post, body
 }
 
-// newPost returns a POST with the headers that every message has. All POSTs share the map: clone it to add a header.
-func (t *httpTransport) newPost(ctx context.Context) *http.Request {
+// newPost returns a POST with the headers that every message has, and those of a trace. POSTs share the map of the headers unless
+// there is a trace or the caller wants to add others.
+func (t *httpTransport) newPost(ctx context.Context, traced *traceContext, addsHeaders bool) *http.Request {
 	post := t.agreed.Load().post.WithContext(ctx)
-	if trace.SpanContextFromContext(ctx).IsValid() {
+	if addsHeaders || traced != nil {
 		post.Header = maps.Clone(post.Header)
-		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(post.Header))
+		traced.setHeaders(post.Header)
 	}
 	return post
 }
@@ -346,7 +344,7 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if wire.Modern(t.agreed.Load().revision) {
 		return nil // the modern era has no such messages over HTTP: closing a stream says the same
 	}
-	return t.http.do(t.newPost(ctx), message, (*httpResponse).success)
+	return t.http.do(t.newPost(ctx, traceContextOf(ctx), false), message, (*httpResponse).success)
 }
 
 // standalone resumes the last stream if the server can do that.

@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -129,7 +127,7 @@ func (c *httpClient) newRequest(ctx context.Context, method, url string) (*http.
 		return nil, withoutURL(err)
 	}
 	c.setHeaders(r.Header)
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	traceContextOf(ctx).setHeaders(r.Header)
 	return r, nil
 }
 

@@ -1,12 +1,9 @@
 package client
 
 import (
-	"context"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -19,13 +16,18 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 }
 
 // ownMeta are the members of _meta that the gateway adds, without their values.
-var ownMeta = struct{ revision, info, capabilities, logLevel, progress wire.Member }{ //nolint:gochecknoglobals // a constant
+var ownMeta = struct{ revision, info, capabilities, logLevel, progress, traceParent, traceState wire.Member }{ //nolint:gochecknoglobals // a constant
 	revision:     wire.NewMember(wire.MetaProtocolVersion, nil),
 	info:         wire.NewMember(wire.MetaClientInfo, nil),
 	capabilities: wire.NewMember(wire.MetaClientCapabilities, nil),
 	logLevel:     wire.NewMember(wire.MetaLogLevel, nil),
 	progress:     wire.NewMember(wire.MetaProgressToken, nil),
+	traceParent:  wire.NewMember(wire.MetaTraceParent, nil),
+	traceState:   wire.NewMember(wire.MetaTraceState, nil),
 }
+
+// metaMember is _meta itself, without its value.
+var metaMember = wire.NewMember("_meta", nil) //nolint:gochecknoglobals // a constant
 
 // emptyObject is the JSON both of no capabilities and of no members.
 const emptyObject = "{}"
@@ -34,11 +36,13 @@ const emptyObject = "{}"
 // _meta: it loses what was meant for the gateway, and gains what the gateway says for itself and its client. Params may be
 // nil.
 func outgoingParams(
-	ctx context.Context, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
+	traced *traceContext, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
 ) jsontext.Value {
+	// Room for the usual number of members, which the stack has: this is done for each call.
+	const usualParams, usualMeta = 4, 8
 	before := params.Get("_meta")
 	given := params.Object("_meta")
-	var meta wire.Object
+	meta := make(wire.Object, 0, usualMeta)
 	for _, member := range given {
 		if !slices.Contains(hopMeta, member.Name) {
 			meta = append(meta, member)
@@ -50,17 +54,28 @@ func outgoingParams(
 	if relay.Progress {
 		meta = append(meta, ownMeta.progress.Of(wire.NumberID(progressToken)))
 	}
-	meta = appendTraceContext(ctx, meta)
-	switch {
-	case len(meta) > 0, string(before) == emptyObject:
-		params = params.With("_meta", meta.JSON())
-	case before != nil: // nothing is left of it
-		params = params.Without(func(name string) bool { return name == "_meta" })
+	meta = traced.appendMeta(meta)
+	if len(meta) == 0 && before == nil {
+		if len(params) == 0 {
+			return nil
+		}
+		return params.JSON()
 	}
-	if len(params) == 0 {
+	outgoing := make(wire.Object, 0, usualParams)
+	for _, member := range params {
+		if member.Name != metaMember.Name {
+			outgoing = append(outgoing, member)
+		} else if len(meta) > 0 || string(before) == emptyObject { // else nothing is left of it
+			outgoing = append(outgoing, member.Of(meta.JSON()))
+		}
+	}
+	if before == nil {
+		outgoing = append(outgoing, metaMember.Of(meta.JSON()))
+	}
+	if len(outgoing) == 0 {
 		return nil
 	}
-	return params.JSON()
+	return outgoing.JSON()
 }
 
 // appendModernMeta appends what each request of the modern era says about its sender.
@@ -71,25 +86,10 @@ func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, re
 	if declared.Kind() != '{' {
 		declared = jsontext.Value(emptyObject)
 	}
-	meta = append(slices.Grow(meta, 3),
+	meta = append(meta,
 		ownMeta.revision.Of(wire.Quote(revision)), ownMeta.info.Of(self), ownMeta.capabilities.Of(declared))
 	if relay.LogLevel != "" {
 		meta = append(meta, ownMeta.logLevel.Of(wire.Quote(relay.LogLevel)))
-	}
-	return meta
-}
-
-// appendTraceContext appends the trace context of ctx, if it has any.
-func appendTraceContext(ctx context.Context, meta wire.Object) wire.Object {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return meta
-	}
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	for _, key := range []string{wire.MetaTraceParent, wire.MetaTraceState} {
-		if value := carrier[key]; value != "" {
-			meta = append(meta, wire.NewMember(key, wire.Quote(value)))
-		}
 	}
 	return meta
 }
