@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	prometheusclient "github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -68,6 +70,9 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 
 // exported reports whether the environment names an exporter or an endpoint for a signal.
 func exported(signal string) bool {
+	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" { // what nobody gets need not be recorded
+		return false
+	}
 	for _, name := range []string{
 		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT",
 	} {
@@ -87,17 +92,46 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 	if !exported("TRACES") && os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER") == "" { // no measurement belongs to a trace: do not look at each
 		options = append(options, metric.WithExemplarFilter(exemplar.AlwaysOffFilter))
 	}
+	share := likePrometheus()
+	if share {
+		autoexport.WithFallbackMetricProducer(func(context.Context) (metric.Producer, error) { return &sharedMetrics{reader}, nil })
+	}
+	var exporter metric.Reader
 	if exported("METRICS") {
-		exporter, err := autoexport.NewMetricReader(ctx)
-		if err != nil {
+		if exporter, err = autoexport.NewMetricReader(ctx); err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
-		options = append(options, metric.WithReader(exporter))
+		if !share {
+			options = append(options, metric.WithReader(exporter))
+		}
 	}
 	provider := metric.NewMeterProvider(options...)
 	otel.SetMeterProvider(provider)
 	t.stops = append(t.stops, provider.Shutdown)
+	if share && exporter != nil { // it has no instruments of its own
+		t.stops = append(t.stops, metric.NewMeterProvider(metric.WithResource(described), metric.WithReader(exporter)).Shutdown)
+	}
 	return nil
+}
+
+// likePrometheus reports whether metrics are exported in the form that Prometheus gets, so that each measurement need be taken once only.
+func likePrometheus() bool {
+	const temporality, histograms = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
+	is := func(name, usual string) bool {
+		return os.Getenv(name) == "" || strings.EqualFold(os.Getenv(name), usual)
+	}
+	return is(temporality, "cumulative") && is(histograms, "explicit_bucket_histogram") && os.Getenv("OTEL_METRICS_PRODUCERS") == ""
+}
+
+// sharedMetrics gives an exporter what another reader has measured. A reader of its own would take every measurement a second time,
+// and that is most of what exporting metrics costs a request.
+type sharedMetrics struct{ measured metric.Reader }
+
+// Produce implements metric.Producer.
+func (s *sharedMetrics) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
+	var all metricdata.ResourceMetrics
+	err := s.measured.Collect(ctx, &all)
+	return all.ScopeMetrics, err
 }
 
 func (t *telemetry) startTraces(ctx context.Context, described *resource.Resource) error {

@@ -17,9 +17,11 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace"
 	logs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	record "go.opentelemetry.io/proto/otlp/logs/v1"
+	measured "go.opentelemetry.io/proto/otlp/metrics/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -31,6 +33,8 @@ type receiver struct {
 	mu    sync.Mutex // guards what follows
 	spans []*span.Span
 	logs  []exportedRecord
+	// metrics are those of the last export, by name.
+	metrics map[string][]*measured.Metric
 }
 
 // exportedRecord is a record of the log as a receiver has it.
@@ -70,6 +74,24 @@ func newReceiver(t *testing.T) *receiver {
 				for _, scope := range resource.GetScopeLogs() {
 					for _, one := range scope.GetLogRecords() {
 						r.logs = append(r.logs, exportedRecord{one, attributeOf(resource.GetResource().GetAttributes(), "service.name")})
+					}
+				}
+			}
+			return
+		}
+		if request.URL.Path == "/v1/metrics" {
+			var export metrics.ExportMetricsServiceRequest
+			if err := proto.Unmarshal(body, &export); err != nil {
+				t.Error(err)
+			}
+			r.metrics = map[string][]*measured.Metric{}
+			for _, resource := range export.GetResourceMetrics() {
+				if service := attributeOf(resource.GetResource().GetAttributes(), "service.name"); service != "promptweir" {
+					t.Errorf("metrics of the service %q", service)
+				}
+				for _, scope := range resource.GetScopeMetrics() {
+					for _, one := range scope.GetMetrics() {
+						r.metrics[one.GetName()] = append(r.metrics[one.GetName()], one)
 					}
 				}
 			}
@@ -192,6 +214,43 @@ func TestServe_SaysLocallyThatNothingIsExported(t *testing.T) {
 	records, failures := strings.Count(p.logged(), "\n"), strings.Count(p.logged(), "telemetry not exported")
 	if failures > records-failures {
 		t.Errorf("%d records that nothing is exported, for %d others:\n%s", failures, records-failures, p.logged())
+	}
+}
+
+// What is exported is what Prometheus has, each measurement once; with another temporality it is measured apart.
+func TestServe_ExportsItsMetrics(t *testing.T) {
+	for preference, want := range map[string]measured.AggregationTemporality{
+		"":           measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+		"Cumulative": measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+		"delta":      measured.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA,
+	} {
+		r := newReceiver(t)
+		p := serve(t, configure(t, map[string]string{}), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_TRACES_EXPORTER=none", "OTEL_LOGS_EXPORTER=none",
+			"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE="+preference)
+		const lists = 3
+		for range lists {
+			p.list(t, "")
+		}
+		if exit := p.stop(t); exit != 0 { // exports what is left
+			t.Errorf("exit code %d", exit)
+		}
+		durations := r.metrics["mcp.server.operation.duration"]
+		if len(durations) != 1 {
+			t.Fatalf("temporality %q: got %v", preference, r.metrics)
+		}
+		histogram := durations[0].GetHistogram()
+		count := uint64(0)
+		for _, point := range histogram.GetDataPoints() {
+			if attributeOf(point.GetAttributes(), "mcp.method.name") == "prompts/list" {
+				count += point.GetCount()
+			}
+		}
+		if len(histogram.GetDataPoints()[0].GetExemplars()) > 0 {
+			t.Errorf("temporality %q: exemplars of traces that nobody gets", preference)
+		}
+		if count != lists || histogram.GetAggregationTemporality() != want {
+			t.Errorf("temporality %q: %d lists with %v, want %d with %v", preference, count, histogram.GetAggregationTemporality(), lists, want)
+		}
 	}
 }
 
