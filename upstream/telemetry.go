@@ -125,10 +125,10 @@ type failedConnect struct {
 type measurement struct {
 	*instruments
 
-	ctx    context.Context //nolint:containedctx // the span's, in which the duration is recorded
-	span   trace.Span
-	method string
-	begun  time.Time
+	ctx            context.Context //nolint:containedctx // the span's, in which the duration is recorded
+	span           trace.Span
+	method, prompt string
+	begun          time.Time
 }
 
 // clientSpan are the options of every span; making them each time would allocate.
@@ -147,33 +147,50 @@ func (i *instruments) start(ctx context.Context, method, prompt string) (context
 	begun := time.Now()
 	var span trace.Span = noop.Span{}
 	if !i.silent && sampled(ctx) {
-		ctx, span = i.tracer.Start(ctx, method, clientSpan...)
-	}
-	if span.IsRecording() {
-		span.SetAttributes(append(slices.Clip(i.common), attrMethod.String(method))...)
+		name := method
 		if prompt != "" {
-			span.SetName(method + " " + prompt)
-			span.SetAttributes(attrPrompt.String(prompt))
+			name += " " + prompt
 		}
+		ctx, span = i.tracer.Start(ctx, name, clientSpan...)
 	}
-	return ctx, measurement{i, ctx, span, method, begun}
+	return ctx, measurement{i, ctx, span, method, prompt, begun}
 }
 
 // end ends the span of a call and records its duration. The revision is empty if the call brought no result.
 func (m measurement) end(revision string, err error) {
-	if revision != "" && m.span.IsRecording() {
-		m.span.SetAttributes(attrRevision.String(revision))
-	}
+	failed := failureAttributes(err)
 	attributes, ok := m.succeeded()[m.method]
 	if err != nil || !ok {
-		attributes = metric.WithAttributes(append(append(slices.Clip(m.common), attrMethod.String(m.method)), failureAttributes(err)...)...)
+		attributes = metric.WithAttributes(append(append(slices.Clip(m.common), attrMethod.String(m.method)), failed...)...)
 	}
-	if err != nil {
-		m.span.SetAttributes(failureAttributes(err)...)
-		m.span.SetStatus(codes.Error, string(errorType(err)))
+	if m.span.IsRecording() {
+		m.describe(revision, failed)
+		if err != nil {
+			m.span.SetStatus(codes.Error, string(errorType(err)))
+		}
+		m.span.End()
 	}
-	m.span.End()
 	m.duration.Record(m.ctx, time.Since(m.begun).Seconds(), attributes)
+}
+
+// spanAttributes has memory for the attributes of a span, which copies them.
+var spanAttributes = sync.Pool{New: func() any { return new([maxSpanAttributes]attribute.KeyValue) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// maxSpanAttributes is how many attributes a span has at most.
+const maxSpanAttributes = 8
+
+// describe sets what the span says of the call, all at once: each time, the span makes room for what is added.
+func (m measurement) describe(revision string, failed []attribute.KeyValue) {
+	room, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
+	defer spanAttributes.Put(room)
+	attributes := append(append(room[:0], m.common...), attrMethod.String(m.method))
+	if m.prompt != "" {
+		attributes = append(attributes, attrPrompt.String(m.prompt))
+	}
+	if revision != "" {
+		attributes = append(attributes, attrRevision.String(revision))
+	}
+	m.span.SetAttributes(append(attributes, failed...)...)
 }
 
 // failureAttributes say why there was no result: the server's error code, or the reason why it did not answer.

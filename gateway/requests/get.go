@@ -98,7 +98,6 @@ func (h *Handler) authorize(
 	}
 	rule, limit := audience.ShownBy(entry.VisibilityTo(audience))
 	r.target.entry, r.target.rule = entry, rule
-	r.operation.target(entry.Name)
 	share := s.Config.Gateway.MaxBuffered
 	if h.memory.Busy(share) && h.memory.Full(share, r.Holder()) {
 		return nil, nil, errUnread()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -99,12 +100,6 @@ func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 	if i.traced {
 		ctx, span = i.tracer.Start(ctx, method, serverSpan...)
 	}
-	if span.IsRecording() {
-		span.SetAttributes(attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
-		if r.Client != nil {
-			span.SetAttributes(attrClient.String(r.Client.ClientAddress()))
-		}
-	}
 	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success}
 	return ctx
 }
@@ -145,33 +140,52 @@ func requestID(id jsontext.Value) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
 }
 
-// target names the prompt that the request is about, once its caller is known to see it.
-func (o *operation) target(name string) {
-	if o.span.IsRecording() {
-		o.span.SetName(o.method + " " + name)
-		o.span.SetAttributes(attrPrompt.String(name))
-	}
-}
-
 // end ends the request's operation. The client gets the error as wireErr, which is nil where a transport refuses by itself.
 func (r *Request) end(err error, wireErr *wire.Error) {
 	o := &r.operation
 	options := o.success
-	if err != nil || options == nil {
-		attributes := []attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(r.Revision)}
-		if err != nil {
-			attributes = append(attributes, failure(err)...)
-			if reason := knownReason(wireErr); reason != "" {
-				attributes = append(attributes, attrReason.String(reason))
-			}
-			o.span.SetAttributes(attributes...)
-			o.span.SetStatus(codes.Error, errorType(err))
+	var failed []attribute.KeyValue
+	if err != nil {
+		failed = failure(err)
+		if reason := knownReason(wireErr); reason != "" {
+			failed = append(failed, attrReason.String(reason))
 		}
+	}
+	if err != nil || options == nil {
+		attributes := append([]attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(r.Revision)}, failed...)
 		options = []metric.RecordOption{metric.WithAttributes(attributes...)}
 	}
-	o.span.End()
+	if o.span.IsRecording() {
+		r.describe(o.span, failed)
+		if err != nil {
+			o.span.SetStatus(codes.Error, errorType(err))
+		}
+		o.span.End()
+	}
 	r.Answered = time.Now()
 	o.metrics.duration.Record(o.ctx, r.Answered.Sub(r.Received).Seconds(), options...)
+}
+
+// spanAttributes has memory for the attributes of a span, which copies them.
+var spanAttributes = sync.Pool{New: func() any { return new([maxSpanAttributes]attribute.KeyValue) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+// maxSpanAttributes is how many attributes a span has at most.
+const maxSpanAttributes = 8
+
+// describe sets what a span says of its request, all at once: each time, the span makes room for what is added.
+func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
+	room, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
+	defer spanAttributes.Put(room)
+	method := r.operation.method
+	attributes := append(room[:0], attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
+	if r.Client != nil {
+		attributes = append(attributes, attrClient.String(r.Client.ClientAddress()))
+	}
+	if name := r.target.seen(); name != "" {
+		span.SetName(method + " " + name)
+		attributes = append(attributes, attrPrompt.String(name))
+	}
+	span.SetAttributes(append(attributes, failed...)...)
 }
 
 // knownReasons may appear on metrics. They are those of the gateway's own errors which say more than the code.
