@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 	"unicode/utf16"
@@ -48,7 +47,7 @@ func (l *Line) append(dst []byte) []byte {
 	}
 	if l.Duration > 0 {
 		e.name("duration_ms")
-		e.dst = strconv.AppendFloat(e.dst, math.Round(float64(l.Duration)/float64(time.Microsecond))/1000, 'f', -1, 64)
+		e.dst = appendMilliseconds(e.dst, l.Duration)
 	}
 	if l.Trace.IsValid() {
 		e.hex("trace_id", l.Trace[:])
@@ -104,6 +103,16 @@ func appendDigits(dst []byte, number, digits int) []byte {
 	return dst
 }
 
+// appendMilliseconds appends a duration as a number, rounded to microseconds.
+func appendMilliseconds(dst []byte, d time.Duration) []byte {
+	micros := int(d.Round(time.Microsecond) / time.Microsecond)
+	dst = strconv.AppendInt(dst, int64(micros/1000), 10)
+	if micros%1000 == 0 {
+		return dst
+	}
+	return bytes.TrimRight(appendDigits(append(dst, '.'), micros%1000, 3), "0")
+}
+
 // encoder appends members.
 type encoder struct {
 	dst []byte
@@ -140,6 +149,10 @@ func (e *encoder) quote(text string, most int) {
 	}
 	if isPlain(text) {
 		e.dst = append(append(append(e.dst, '"'), text...), '"')
+		return
+	}
+	if isPrintable(text) {
+		e.dst = appendEscaped(e.dst, text)
 		return
 	}
 	begun := len(e.dst)
@@ -179,6 +192,28 @@ func isPlain[T string | []byte](text T) bool {
 		}
 	}
 	return true
+}
+
+// isPrintable reports whether a text is of printable ASCII characters, as the titles of rules are, with their quotes.
+func isPrintable(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// appendEscaped appends a printable text as JSON.
+func appendEscaped(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	for i := range len(text) {
+		if c := text[i]; c == '"' || c == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, text[i])
+	}
+	return append(dst, '"')
 }
 
 // groups appends the groups of a principal.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
@@ -69,6 +70,28 @@ func TestLine_HasTheTimeOfRFC3339(t *testing.T) {
 		want := `{"time":"` + now.UTC().Format("2006-01-02T15:04:05.000000Z") + `","event":"reload"}` + "\n"
 		if got := string((&Line{Time: now, Event: Reload}).append(nil)); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestLine_HasItsDurationInMilliseconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		499: "0", 500: "0.001", 1500: "0.002", time.Microsecond: "0.001", 12345678: "12.346", 999999500: "1000",
+		100 * time.Millisecond: "100", 120 * time.Microsecond: "0.12", 70 * time.Minute: "4200000", 1100*time.Millisecond + 10*time.Microsecond: "1100.01",
+	} {
+		if got := string(appendMilliseconds(nil, d)); got != want {
+			t.Errorf("%d ns: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestLine_QuotesPrintableTexts(t *testing.T) {
+	for _, text := range []string{`expose "engineers"`, `back\slash`, `\"`, "~ !<>&'/", "tab\t", "ä"} {
+		e := encoder{}
+		e.quote(text, maxText)
+		want, err := jsontext.AppendQuote(nil, text)
+		if got := string(e.dst); err != nil || got != string(want) {
+			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }
