@@ -98,6 +98,9 @@ async function isSpoken(page, state) {
   assert.equal(announcements.length, 1, `${state}: places that are read aloud when they change`);
 }
 
+// isAnnounced waits until something is read aloud.
+const isAnnounced = (page, what) => page.locator('#announce', { hasText: what }).waitFor({ state: 'attached' });
+
 const steps = {
   async 'signs in'(page) {
     await page.goto(`${url}/prompts?q=ledger`);
@@ -137,20 +140,31 @@ const steps = {
 
   async 'opens one, completes an argument and runs it'(page) {
     await page.goto(`${url}/prompts?q=review_07770`);
-    await page.getByRole('link', { name: /review_07770/ }).click();
+    assert.equal(await page.title(), 'Prompts: 1 found – promptweir');
+    await page.getByRole('link', { name: 'library.review_07770', exact: true }).click();
     await page.getByRole('heading', { name: 'Who sees it' }).waitFor();
     await fits(page, 'prompt');
     const tone = page.getByLabel('tone');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.waitForFunction(() => document.querySelector('#announce').textContent === document.querySelector('#arg-0').validationMessage);
     await tone.fill('c');
-    await page.waitForFunction(() => document.querySelector('#values-0').options.length === 2);
-    assert.deepEqual(await page.locator('#values-0 option').evaluateAll((options) => options.map((o) => o.value)), ['calm', 'clear']);
-    await tone.fill('calm');
+    await isAnnounced(page, '2 suggestions.');
+    assert.deepEqual(await page.getByRole('option').allInnerTexts(), ['calm', 'clear']);
+    await fits(page, 'suggestions');
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('ArrowDown'); // round to the first one
+    const field = (await spoken(page)).find(({ role, name }) => role === 'combobox' && name.startsWith('tone'));
+    assert.deepEqual([field.properties.expanded, field.properties.required, 'activedescendant' in field.properties], [true, true, true]);
+    assert.ok((await spoken(page)).some(({ role, name, properties }) => role === 'option' && name === 'calm' && properties.selected), 'which one is marked');
+    await page.keyboard.press('Enter');
+    assert.equal(await tone.inputValue(), 'calm');
+    assert.equal(await page.getByRole('option').count(), 0);
     await page.getByRole('button', { name: 'Run' }).click();
     await page.locator('.said', { hasText: '<script>pwned = true</script> said' }).waitFor();
     await page.waitForFunction(() => document.querySelector('.message img')?.naturalWidth === 1);
     await page.waitForFunction(() => document.querySelector('.message audio')?.readyState > 0);
     await page.locator('.message .place', { hasText: 'file:///notes.txt' }).waitFor();
-    assert.equal(await page.locator('#announce').innerText(), 'Done.');
+    await isAnnounced(page, 'Done: 4 messages.');
     await fits(page, 'result');
   },
 
@@ -160,6 +174,7 @@ const steps = {
     const name = page.getByLabel('Your name');
     await name.waitFor();
     assert.ok(await name.evaluate((e) => e === document.activeElement), 'the question has the focus');
+    await isAnnounced(page, 'The server asks: Who are you?');
     await fits(page, 'question');
     await name.fill('Ann');
     expected++; // a 422
@@ -196,8 +211,12 @@ const steps = {
     await page.locator('[data-team="support"]', { hasText: '1 down' }).waitFor();
     assert.match(await card.innerText(), /unreachable since .*connection refused[^]*Start the server/);
     assert.match(await page.title(), /^Ready: 1 of 4 upstreams in trouble/);
-    assert.match(await page.locator('#announce').innerText(), /1 of 4 upstreams in trouble/);
+    await isAnnounced(page, '1 of 4 upstreams in trouble');
     await fits(page, 'overview');
+    await page.setViewportSize({ width: 320, height: 900 });
+    const table = (await spoken(page)).map(({ role }) => role).filter((role) => ['table', 'columnheader', 'rowheader'].includes(role));
+    assert.deepEqual(table, ['table', ...Array(4).fill('columnheader'), ...Array(3).fill('rowheader')], 'teams are a table in a narrow window, too');
+    await page.setViewportSize({ width: 1280, height: 900 });
     const nodes = await spoken(page);
     const { children } = nodes.find(({ role, properties }) => role === 'status' && properties.live === 'polite');
     assert.match(nodes.find(({ id }) => id === children[0]).name, /1 of 4 upstreams in trouble/, 'what is read aloud');
@@ -217,9 +236,12 @@ const steps = {
     await page.getByRole('button', { name: 'Drain desk' }).click();
     const card = page.locator('[data-upstream="desk"]');
     await card.getByText('drained by an operator').waitFor();
+    await isAnnounced(page, 'desk is drained.');
+    assert.equal(await page.evaluate(() => document.activeElement.innerText), 'Let desk serve again', 'the button keeps the focus');
     await fits(page, 'drained');
-    await card.getByRole('button', { name: 'serve again' }).click();
+    await page.keyboard.press('Enter');
     await card.getByText('up', { exact: true }).waitFor();
+    await isAnnounced(page, 'desk serves again.');
     assert.equal(page.url(), `${url}/upstreams?team=support`);
   },
 
@@ -247,7 +269,7 @@ const steps = {
     await fits(page, 'unlisted');
     await page.goto(`${url}/prompt?name=desk.greet`);
     await page.getByRole('button', { name: 'Run' }).click();
-    await page.locator('#announce', { hasText: 'Done.' }).waitFor();
+    await isAnnounced(page, 'Done: 1 message.');
     await page.goto(`${url}/`);
     await page.getByRole('heading', { name: 'The audit log cannot be written' }).waitFor();
     await fits(page, 'overview-audit');
@@ -261,6 +283,7 @@ const steps = {
     await page.evaluate(() => { document.querySelector('#tryit [name=name]').value = 'library.gone'; });
     await page.getByRole('button', { name: 'Run' }).click();
     await page.getByRole('heading', { name: 'It failed' }).waitFor();
+    await isAnnounced(page, 'It failed: Unknown prompt');
     await fits(page, 'failed');
   },
 

@@ -28,7 +28,7 @@ func TestOverview_BeginsWithWhatIsWrong(t *testing.T) {
 	a.Want(t, http.StatusOK, "Needs attention: the last configuration was refused, 1 of 3 upstreams in trouble, 2 reports to fix.",
 		"<title>Ready: the last configuration was refused", "definitions in upstream &#34;up&#34;", "more than once", "urll",
 		"unreachable since <time>20", "connection refused at", "Start the server, or correct host and port in url.", `data-upstream="gone"`,
-		`<tr class="bad" data-team="eng">`, "1 down", "1.2.3")
+		`<tr class="bad" data-team="eng" role="row">`, "1 down", "1.2.3")
 	for _, bad := range []string{"hunter2", `data-upstream="up"`} {
 		if strings.Contains(a.Body, bad) {
 			t.Errorf("%q is on the page:\n%s", bad, a.Body)

@@ -32,6 +32,9 @@ func (c *console) prompts(r *http.Request, p *page) error {
 	}
 	slices.Sort(list.Teams)
 	p.Name, p.Title, p.Query, p.Known, p.Content = "prompts", "Prompts", query.Text, c.Principals(), &list
+	if query.Text != "" {
+		p.Title += ": " + number(found.Total) + " found"
+	}
 	return nil
 }
 

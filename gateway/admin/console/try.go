@@ -195,15 +195,17 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		return begun.ask(ctx, question, func() {
-			send(event{State: "asking", HTML: c.fragment("question", questionView{Run: begun.id, Request: question}), Say: "The server asks something."})
+			send(event{State: "asking", HTML: c.fragment("question", questionView{Run: begun.id, Request: question}), Say: "The server asks: " + line(question.Message)})
 		})
 	}
 	result, err := c.Get(ctx, c.operator(r), triedParams(r), reply)
 	if err != nil {
-		send(event{State: "failed", HTML: c.fragment("failed", failure(err)), Say: "It failed."})
+		failed := failure(err)
+		send(event{State: "failed", HTML: c.fragment("failed", failed), Say: "It failed: " + line(failed.Message)})
 		return
 	}
-	send(event{State: "done", HTML: c.fragment("result", readResult(result)), Say: "Done."})
+	shown := readResult(result)
+	send(event{State: "done", HTML: c.fragment("result", shown), Say: "Done: " + count(len(shown.Messages)+shown.More, "message") + "."})
 }
 
 func (c *console) operator(r *http.Request) Operator {

@@ -8,6 +8,13 @@ let version = document.body.dataset.version;
 let fetched = Date.now();
 let fetching = null;
 
+// say has a screen reader say something, also what it said last.
+function say(what) {
+  const place = document.getElementById('announce');
+  place.textContent = '';
+  setTimeout(() => { place.textContent = what; }, 50);
+}
+
 // replaceLive replaces the live parts of the page by those of another document, and says aloud what they want said.
 function replaceLive(other) {
   for (const part of document.querySelectorAll('[data-live]')) {
@@ -22,9 +29,7 @@ function replaceLive(other) {
       const key = focused.id ? `#${CSS.escape(focused.id)}` : focused.getAttribute('href') ? `[href="${CSS.escape(focused.getAttribute('href'))}"]` : null;
       (key && fresh.querySelector(key) || document.getElementById('main')).focus({ preventScroll: true });
     }
-    if (fresh.dataset.announce && fresh.dataset.announce !== part.dataset.announce) {
-      document.getElementById('announce').textContent = fresh.dataset.announce;
-    }
+    if (fresh.dataset.announce && fresh.dataset.announce !== part.dataset.announce) say(fresh.dataset.announce);
   }
   document.title = other.title;
 }
@@ -60,7 +65,7 @@ async function look() {
     } catch (error) {
       if (error.name !== 'AbortError' && !document.body.classList.contains('lost')) {
         document.body.classList.add('lost');
-        document.getElementById('announce').textContent = 'The gateway does not answer.';
+        say('The gateway does not answer.');
       }
     }
   }
@@ -97,13 +102,136 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
+// What a browser shows in a bubble about a field, screen readers are not told.
+document.addEventListener('invalid', (event) => say(event.target.validationMessage), true);
+
+// offers shows suggestions beneath a field while somebody types, as ARIA's combobox has them: screen readers are not told of those of a
+// datalist. Ask returns them for what the field has.
+function offers(input, ask) {
+  const list = document.createElement('ul');
+  list.id = `${input.id}-values`;
+  list.className = 'values';
+  list.hidden = true;
+  list.setAttribute('role', 'listbox');
+  list.setAttribute('aria-label', 'Suggestions');
+  const place = Object.assign(document.createElement('div'), { className: 'offers' });
+  input.replaceWith(place);
+  place.append(input, list);
+  input.removeAttribute('list');
+  for (const [name, value] of Object.entries({ role: 'combobox', 'aria-autocomplete': 'list', 'aria-expanded': 'false', 'aria-controls': list.id })) {
+    input.setAttribute(name, value);
+  }
+  let at = -1; // the option that is marked
+
+  const open = (isOpen) => {
+    list.hidden = !isOpen;
+    input.setAttribute('aria-expanded', isOpen);
+    mark(-1);
+  };
+  const mark = (index) => {
+    list.children[at]?.setAttribute('aria-selected', 'false');
+    at = index;
+    const option = list.children[at];
+    option?.setAttribute('aria-selected', 'true');
+    option?.scrollIntoView({ block: 'nearest' });
+    if (option) input.setAttribute('aria-activedescendant', option.id); else input.removeAttribute('aria-activedescendant');
+  };
+  const take = (option) => {
+    input.value = option.dataset.value;
+    open(false);
+  };
+  const show = (values) => {
+    list.replaceChildren(...values.map((value, i) => {
+      const option = Object.assign(document.createElement('li'), { id: `${list.id}-${i}`, textContent: value, dir: 'auto' });
+      option.dataset.value = value;
+      option.setAttribute('role', 'option');
+      option.setAttribute('aria-selected', 'false');
+      option.addEventListener('mousedown', (event) => event.preventDefault()); // the focus stays in the field
+      option.addEventListener('click', () => take(option));
+      return option;
+    }));
+    const any = values.length > 0 && document.activeElement === input;
+    open(any);
+    if (any) say(values.length === 1 ? '1 suggestion.' : `${values.length} suggestions.`);
+  };
+
+  let asked = 0;
+  let pending;
+  const soon = (delay) => {
+    clearTimeout(pending);
+    const mine = ++asked;
+    pending = setTimeout(async () => {
+      const values = (await ask()).filter((value) => value !== input.value);
+      if (mine === asked) show(values);
+    }, delay);
+  };
+  const stop = () => {
+    clearTimeout(pending);
+    asked++;
+    open(false);
+  };
+  input.addEventListener('input', () => soon(200));
+  input.addEventListener('blur', stop);
+  input.addEventListener('keydown', (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && !event.altKey) {
+      event.preventDefault();
+      const last = list.children.length - 1;
+      if (list.hidden) soon(0);
+      else if (at < 0) mark(step > 0 ? 0 : last);
+      else mark(at + step > last ? 0 : at + step < 0 ? last : at + step);
+    } else if (event.key === 'Enter' && at >= 0) {
+      event.preventDefault();
+      take(list.children[at]);
+    } else if (event.key === 'Escape' && !list.hidden) {
+      event.preventDefault();
+      stop();
+    }
+  });
+}
+
+// Principals to choose from: users and groups, with commas between them.
+for (const input of document.querySelectorAll('input[list]')) {
+  const all = [...input.list.options].map((option) => option.value);
+  offers(input, () => {
+    const begin = input.value.lastIndexOf(',') + 1;
+    const part = input.value.slice(begin).trim().toLowerCase();
+    return all.filter((value) => value.toLowerCase().includes(part)).slice(0, 100).map((value) => input.value.slice(0, begin) + value);
+  });
+}
+
+// Draining, without a reload: the button keeps the focus, and says what can be done next.
+document.addEventListener('submit', async (event) => {
+  const form = event.target;
+  if (!form.matches('.act')) return;
+  event.preventDefault();
+  const body = new URLSearchParams(new FormData(form, event.submitter));
+  try {
+    const response = await fetch(form.action, { method: 'POST', body });
+    if (response.redirected && new URL(response.url).pathname === '/sign-in') {
+      location.reload();
+      return;
+    }
+    const other = new DOMParser().parseFromString(await response.text(), 'text/html');
+    if (response.ok) {
+      replaceLive(other);
+      say(event.submitter.dataset.done);
+    } else {
+      document.getElementById('main').replaceWith(document.adoptNode(other.getElementById('main')));
+      document.getElementById('main').focus();
+    }
+  } catch {
+    say('The gateway does not answer.');
+  }
+});
+
 // Buttons that copy what an element says.
 for (const button of document.querySelectorAll('[data-copy]')) {
   if (!navigator.clipboard) break; // only over TLS and on this machine
   button.hidden = false;
   button.addEventListener('click', async () => {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    document.getElementById('announce').textContent = 'Copied.';
+    say('Copied.');
     button.textContent = 'Copied';
     setTimeout(() => { button.textContent = 'Copy'; }, 1500);
   });
@@ -115,7 +243,6 @@ if (tryIt) {
   const outcome = document.getElementById('outcome');
   const run = document.getElementById('run');
   const stop = document.getElementById('stop');
-  const say = (what) => { document.getElementById('announce').textContent = what; };
   const show = (html) => {
     outcome.replaceChildren(...new DOMParser().parseFromString(html, 'text/html').body.childNodes);
     const question = outcome.querySelector('form');
@@ -130,6 +257,7 @@ if (tryIt) {
     say(message);
   };
   const busy = () => {
+    say('Running.');
     const text = document.createElement('p');
     text.className = 'busy';
     text.textContent = 'Running …';
@@ -198,27 +326,18 @@ if (tryIt) {
 
   // Completion of arguments while somebody types.
   for (const input of tryIt.querySelectorAll('[data-argument]')) {
-    let pending;
     let asked = null;
-    const suggest = async () => {
+    offers(input, async () => {
       asked?.abort();
       const mine = asked = new AbortController();
       const data = new URLSearchParams(new FormData(tryIt));
       data.set('argument', input.dataset.argument);
       try {
         const response = await fetch('/complete', { method: 'POST', body: data, signal: mine.signal });
-        if (!response.ok) return;
-        const { values } = await response.json();
-        input.list.replaceChildren(...values.map((value) => Object.assign(document.createElement('option'), { value })));
-      } catch (error) {
-        if (error.name !== 'AbortError') throw error;
+        return response.ok ? (await response.json()).values : [];
+      } catch {
+        return []; // asked again, or the gateway does not answer
       }
-    };
-    const soon = () => {
-      clearTimeout(pending);
-      pending = setTimeout(suggest, 200);
-    };
-    input.addEventListener('focus', soon);
-    input.addEventListener('input', soon);
+    });
   }
 }
