@@ -29,8 +29,10 @@ import (
 const (
 	// childVariable names a child in the environment of its descendants.
 	childVariable = "PROMPTWEIR_CHILD"
-	// orphanTimeout bounds how long the orphans of a child are looked for, since new ones can be started meanwhile.
+	// orphanTimeout bounds how long the orphans of a child are looked for, since new ones can be started meanwhile. On a machine that is
+	// busy they are looked for orphanPasses times all the same: what a killed one has started is an orphan only then.
 	orphanTimeout = 2 * time.Second
+	orphanPasses  = 20
 	// orphanPause is how long a killed process gets to exit before it is looked for again, and reapPause how long a dead one may
 	// stay before it is reaped, so that a child that starts many costs little.
 	orphanPause = 2 * time.Millisecond
@@ -79,7 +81,8 @@ func (f *family) ended(command *exec.Cmd, id string) {
 	f.mu.Lock()
 	delete(f.started, command.Process.Pid)
 	f.mu.Unlock()
-	for deadline := time.Now().Add(orphanTimeout); f.killOrphans(id) && time.Now().Before(deadline); {
+	deadline := time.Now().Add(orphanTimeout)
+	for pass := 1; f.killOrphans(id) && (pass < orphanPasses || time.Now().Before(deadline)); pass++ {
 		time.Sleep(orphanPause) // what it has started itself is an orphan once it has exited
 	}
 	f.mu.Lock()
