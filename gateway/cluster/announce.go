@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,9 @@ const (
 	maxAnnounced, maxRenewed = 100_000, 100
 	// maxWaiting bounds the announcements that wait for a store that is away. Beyond it the oldest is lost.
 	maxWaiting = 10_000
+	// repeated is for how long what was announced is announced again once the store was lost: a server that has taken the place of another one
+	// may not have what that was told last.
+	repeated = time.Minute
 	// overlap is how much is heard again after the store was away, since another server may have taken its place, whose clock is
 	// behind.
 	overlap = 5 * time.Minute
@@ -34,8 +38,10 @@ const (
 type announcements struct {
 	heard map[string]hearing // by topic; not written after Run has begun
 
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex // guards what follows
 	waiting []announcement
+	// sent are those that the store was told lately, maxWaiting at most.
+	sent []announcement
 }
 
 // hearing is what becomes of a topic's messages.
@@ -45,10 +51,11 @@ type hearing struct {
 	lasts time.Duration
 }
 
-// announcement is a message that could not be sent yet.
+// announcement is a message, and when it was announced.
 type announcement struct {
 	topic   string
 	message []byte
+	at      time.Time
 }
 
 // Hear has a function called with each message that any replica announces under a topic, itself included, and maybe more than once.
@@ -65,23 +72,48 @@ func (s *Store) HearFor(topic string, lasts time.Duration, heard func(message []
 	s.storeKeys(s.keys.Load().sealer)
 }
 
-// Announce tells all replicas of a message, those too that are started while it lasts: for a day, unless [Store.HearFor] says otherwise. When it returns, the store has it; or the store
-// is away, and gets it when it is here again.
+// Announce tells all replicas of a message, those too that are started while it lasts: for a day, unless [Store.HearFor] says otherwise. When
+// it returns, the store has it; or the store is away, and gets it when it is here again. It gets it once more if it is lost within a minute.
 func (s *Store) Announce(topic string, message []byte) {
+	one := announcement{topic, message, time.Now()}
 	if here := s.here.Load(); here != nil {
 		err := within(patience, func() error { return s.add(context.Background(), here.client, topic, message) })
 		s.done(here, err)
 		if err == nil {
+			s.announced.wereSent(one)
 			return
 		}
 	}
 	s.announced.mu.Lock()
 	defer s.announced.mu.Unlock()
-	if len(s.announced.waiting) >= maxWaiting {
-		s.announced.waiting = s.announced.waiting[1:]
-	}
-	s.announced.waiting = append(s.announced.waiting, announcement{topic, message})
+	s.announced.waiting = lastOf(append(s.announced.waiting, one))
 }
+
+// wereSent notes what the store was told.
+func (a *announcements) wereSent(some ...announcement) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sent = lastOf(append(a.freshLocked(), some...))
+}
+
+// freshLocked returns what was sent within the time after which nothing is repeated.
+func (a *announcements) freshLocked() []announcement {
+	i := slices.IndexFunc(a.sent, func(one announcement) bool { return time.Since(one.at) < repeated })
+	if i < 0 {
+		return nil
+	}
+	return a.sent[i:]
+}
+
+// repeat has what was sent lately sent again.
+func (a *announcements) repeat() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting, a.sent = lastOf(append(a.freshLocked(), a.waiting...)), nil
+}
+
+// lastOf returns as many of the last announcements as are kept.
+func lastOf(all []announcement) []announcement { return all[max(0, len(all)-maxWaiting):] }
 
 // add appends a message to the stream of its topic.
 func (s *Store) add(ctx context.Context, client valkey.Client, topic string, message []byte) error {
@@ -114,10 +146,11 @@ func (s *Store) announceWaiting(ctx context.Context, client valkey.Client) error
 		cancel()
 		if err != nil {
 			s.announced.mu.Lock()
-			s.announced.waiting = append(waiting[i:], s.announced.waiting...)
+			s.announced.waiting = lastOf(append(waiting[i:], s.announced.waiting...))
 			s.announced.mu.Unlock()
 			return err
 		}
+		s.announced.wereSent(one)
 	}
 	return nil
 }

@@ -27,12 +27,18 @@ type listener struct {
 
 func listen(t *testing.T, store config.Store, keys ...[32]byte) *listener {
 	t.Helper()
+	return listenWith(t, &config.Cluster{Store: store}, keys...)
+}
+
+// listenWith returns one that answers questions, too.
+func listenWith(t *testing.T, cfg *config.Cluster, keys ...[32]byte) *listener {
+	t.Helper()
 	sealer, err := seal.New(keys)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &listener{}
-	if l.Store, err = cluster.New(&config.Cluster{Store: store}, sealer, discard); err != nil {
+	if l.Store, err = cluster.New(cfg, sealer, discard); err != nil {
 		t.Fatal(err)
 	}
 	l.Hear("topic", func(message []byte) {
@@ -40,6 +46,7 @@ func listen(t *testing.T, store config.Store, keys ...[32]byte) *listener {
 		defer l.mu.Unlock()
 		l.heard = append(l.heard, string(message))
 	})
+	l.Serve("question", func(_ context.Context, question []byte) []byte { return question })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()

@@ -74,6 +74,18 @@ func (l *leases) owe(one *lease) {
 	}
 }
 
+// oweEnded has those leases given back that have ended here.
+func (l *leases) oweEnded(some []*lease) {
+	for _, one := range some {
+		l.mu.Lock()
+		_, isHeld := l.held[one]
+		l.mu.Unlock()
+		if !isHeld {
+			l.owe(one)
+		}
+	}
+}
+
 // takeOwed returns some leases that are to be given back; none if there are no more.
 func (l *leases) takeOwed() []*lease {
 	l.mu.Lock()
@@ -152,14 +164,14 @@ func (s *Store) giveBackOwed(ctx context.Context) {
 	}
 }
 
-// renewScript renews the lease with the name and time in ARGV in each of KEYS where it still is: one that was given back
-// meanwhile must not come back.
+// renewScript renews the lease with the name and time in ARGV in each of KEYS, also where it is no longer: the store may have lost it, or its
+// replica was stopped for longer than that.
 //
 //nolint:gochecknoglobals // a constant
 var renewScript = valkey.NewLuaScript(`
 local t = redis.call('TIME')
 for _, key in ipairs(KEYS) do
-	redis.call('ZADD', key, 'XX', string.format('%.0f', t[1] * 1000000 + t[2] + ARGV[2]), ARGV[1])
+	redis.call('ZADD', key, string.format('%.0f', t[1] * 1000000 + t[2] + ARGV[2]), ARGV[1])
 	redis.call('PEXPIRE', key, string.format('%.0f', ARGV[2] / 1000))
 end
 return 0`)
@@ -206,6 +218,7 @@ func (s *Store) renew(ctx context.Context, due []*lease) {
 		bound, cancel := context.WithTimeout(ctx, answerPatience)
 		results := renewScript.ExecMulti(bound, here.client, execs...)
 		cancel()
+		s.leases.oweEnded(batch) // those that were given back meanwhile have come back
 		for _, result := range results {
 			if err := result.Error(); err != nil {
 				if ctx.Err() == nil {

@@ -22,6 +22,9 @@ const (
 	// was used for settled.
 	minCaution, maxCaution = 20 * time.Millisecond, time.Second
 	settled                = 5 * time.Second
+	// lateOnly is for how long a store may be away that has lost nothing, if operations were only late: another server does not take its
+	// place that fast.
+	lateOnly = time.Second
 )
 
 // probeScript does what limits need of the store: it runs as a script, and writes.
@@ -38,6 +41,9 @@ func (s *Store) keep(ctx context.Context) {
 	}
 	var c caution
 	for pause := time.Duration(0); s.awaitAnswer(ctx, store.client, pause); pause = c.next() {
+		if s.mayHaveLost() {
+			s.announced.repeat()
+		}
 		s.use(store)
 		c.used = time.Now()
 		s.probeWhileHere(ctx, store.client, &c)
@@ -60,6 +66,13 @@ func (c *caution) next() time.Duration {
 		c.pause = minCaution
 	}
 	return c.pause
+}
+
+// mayHaveLost reports whether a store that was away may be without what it was told last: it was started again, or is another server.
+func (s *Store) mayHaveLost() bool {
+	away := s.State()
+	isLate := errors.Is(away.Err, errLate) || errors.Is(away.Err, context.DeadlineExceeded)
+	return away.Err != nil && (!isLate || time.Since(away.Since) >= lateOnly)
 }
 
 // connectAll returns all clients once the store can be reached; some are nil if ctx ends first. They are made side by side, since requests

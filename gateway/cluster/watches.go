@@ -67,8 +67,10 @@ type Watch struct {
 
 	mu     sync.Mutex // guards what follows
 	wanted *wanted
-	// seen is the greatest number of the lease that is known: a store whose number is smaller has forgotten something.
-	seen uint64
+	// seen is the greatest number of the lease that is known, and seenBy which watch it was of: a store whose number is smaller, or another
+	// watch's, has forgotten something.
+	seen   uint64
+	seenBy string
 }
 
 // wanted is what is watched, as the store knows it by the present keys.
@@ -104,7 +106,7 @@ func (w *Watch) want() *wanted {
 	next := &wanted{keys: keys, name: name, lease: "promptweir:{" + name + "}:watch"}
 	next.list, next.staged = next.lease+":list", next.lease+":staged:"+w.name
 	w.store.watches.move(w, w.wanted, next)
-	w.wanted, w.seen = next, 0
+	w.wanted, w.seen, w.seenBy = next, 0, ""
 	return next
 }
 
@@ -167,22 +169,24 @@ func (w *Watch) wakeOthers(replica string, here *connected, wanted *wanted) {
 //
 //	KEYS  the lease, the list
 //	ARGV  the watch, the time of a lease, the greatest number known, for how many milliseconds the lease is kept, 1 if the watch may hold it,
-//	      for how many milliseconds the list is kept
+//	      for how many milliseconds the list is kept, which watch the greatest number known was of
 //
 // A number is never smaller than the clock, so that it grows even if the store was emptied. If the store has a smaller one than is
-// known, it has lost something, and the lease is nobody's. A clock that was set back does not make a lease longer.
+// known, or another watch has the same, the store has lost something, and the lease is nobody's: a server whose clock is behind may have
+// taken the place of another one. A clock that was set back does not make a lease longer.
 //
 //nolint:gochecknoglobals // a constant
 var attendScript = valkey.NewLuaScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local l = redis.call('HMGET', KEYS[1], 'holder', 'until', 'number', 'asked', 'list')
+local l = redis.call('HMGET', KEYS[1], 'holder', 'until', 'number', 'asked', 'list', 'by')
 local time, seen, number, left = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(l[3] or 0), tonumber(l[2] or 0) - now
-local may, held = ARGV[5] == '1', 0
-if may and l[1] == ARGV[1] and number >= seen then
+local may, held, by = ARGV[5] == '1', 0, l[6] or ''
+local lost = number < seen or number == seen and by ~= ARGV[7]
+if may and l[1] == ARGV[1] and not lost then
 	held = 1
-elseif may and (left <= 0 or number < seen) then
-	held = 1
+elseif may and (left <= 0 or lost) then
+	held, by = 1, ARGV[1]
 	number = math.max(number, seen, now) + 1
 elseif left > time then
 	left = time
@@ -190,11 +194,11 @@ elseif left > time then
 end
 if held == 1 then
 	left = time
-	redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', now + time), 'number', string.format('%.0f', number))
+	redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', now + time), 'number', string.format('%.0f', number), 'by', by)
 	redis.call('PEXPIRE', KEYS[1], ARGV[4])
 	redis.call('PEXPIRE', KEYS[2], ARGV[6])
 end
-return {tostring(held), string.format('%.0f', number), string.format('%.0f', math.max(left, 0)), l[4] or '0', l[5] or ''}`)
+return {tostring(held), string.format('%.0f', number), string.format('%.0f', math.max(left, 0)), l[4] or '0', l[5] or '', by}`)
 
 // Attend renews the lease, or takes it if nobody holds it, and returns how things are. To be called again before what is left of the
 // lease is over: by the holder to keep it, by the others to take it if the holder did not. A watch that may not hold it only learns how
@@ -208,7 +212,7 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, err
 	}
 	wanted := w.want()
 	w.mu.Lock()
-	seen := w.seen
+	seen, seenBy := w.seen, w.seenBy
 	w.mu.Unlock()
 	may := "0"
 	if mayHold {
@@ -218,7 +222,7 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, err
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	answer, err := attendScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list},
-		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife, may, listLife}).AsStrSlice()
+		[]string{w.name, microseconds(watchTime), strconv.FormatUint(seen, 10), watchLife, may, listLife, seenBy}).AsStrSlice()
 	if err != nil {
 		return sharedwatch.Turn{}, fmt.Errorf("attend the lease: %w", s.mask.Error(err))
 	}
@@ -231,8 +235,8 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, err
 		w.held.Store(turn.Held)
 	}
 	w.mu.Lock()
-	if w.wanted == wanted {
-		w.seen = max(w.seen, turn.Number)
+	if w.wanted == wanted && turn.Number > w.seen {
+		w.seen, w.seenBy = turn.Number, answer[5]
 	}
 	w.mu.Unlock()
 	return turn, nil
@@ -253,7 +257,7 @@ func (s *Store) next(turn *sharedwatch.Turn) time.Duration {
 var errNoTurn = errors.New("the lease in the store is not one of this version")
 
 func readTurn(answer []string) (turn sharedwatch.Turn, err error) {
-	if len(answer) != 5 {
+	if len(answer) != 6 {
 		return turn, errNoTurn
 	}
 	var left, ttl, alone int64

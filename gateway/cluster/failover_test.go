@@ -1,0 +1,350 @@
+//go:build store
+
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/cluster"
+	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
+)
+
+// failoverTime is how long replicas may take to be one again after a store's server has died: Sentinels and nodes of a cluster take two
+// seconds in these tests to notice, and as long to agree. The rest is for a busy machine.
+const failoverTime = time.Minute
+
+// within waits until something is so, for at most the time of a failover.
+func within(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(failoverTime); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v it is not so that %s", failoverTime, what)
+		}
+	}
+}
+
+// failover is a store of a master and a replica, which a Sentinel puts in its place.
+type failover struct {
+	master, replica, sentinel *clustertest.Store
+}
+
+func startFailover(t *testing.T) *failover {
+	t.Helper()
+	f := &failover{master: clustertest.Start(t, "--repl-diskless-sync-delay", "0")}
+	f.replica = clustertest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(f.master.Port))
+	within(t, "the replica has what the master has", func() bool {
+		return strings.Contains(f.replica.Command("INFO", "replication"), "master_link_status:up")
+	})
+	f.sentinel = clustertest.StartSentinel(t, "main", f.master,
+		"sentinel down-after-milliseconds main 2000", "sentinel failover-timeout main 5000")
+	within(t, "the Sentinel knows the replica", func() bool {
+		return strings.Contains(f.sentinel.Command("SENTINEL", "REPLICAS", "main"), strconv.Itoa(f.replica.Port))
+	})
+	return f
+}
+
+func (f *failover) address() config.Store {
+	address := at(f.sentinel)
+	address.MasterSet = "main"
+	return address
+}
+
+// loseWrites has the replica get nothing of what is written from now on, as if the master died before it has sent it.
+func (f *failover) loseWrites(t *testing.T) {
+	t.Helper()
+	f.master.Command("ACL", "SETUSER", "default", "-psync", "-sync")
+	f.master.Command("CLIENT", "KILL", "TYPE", "replica")
+	within(t, "the replica gets nothing more", func() bool {
+		return strings.Contains(f.replica.Command("INFO", "replication"), "master_link_status:down")
+	})
+}
+
+// awaitMaster waits until the replica is the master, and a store of each gateway's has answered after that.
+func (f *failover) awaitMaster(t *testing.T, all ...*cluster.Store) {
+	t.Helper()
+	within(t, "all use the new master", func() bool {
+		if !strings.Contains(f.replica.Command("ROLE"), "master") {
+			return false
+		}
+		return !slices.ContainsFunc(all, func(s *cluster.Store) bool { return !s.State().Here })
+	})
+}
+
+// takes reports whether a request is counted by the store: false while the store is away.
+func takes(s *cluster.Store, who string, limit *config.Limit) (counted bool, err error) {
+	_, wait, err := s.Take(who, []*config.Limit{limit})
+	return wait == 0, err
+}
+
+func TestStore_FollowsAFailoverOfSentinels(t *testing.T) {
+	t.Parallel() // it waits
+	for name, end := range map[string]func(*clustertest.Store){"killed": (*clustertest.Store).Kill, "hangs": (*clustertest.Store).Pause} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFailover(t)
+			a, b := watchingAt(t, f.address(), 1), watchingAt(t, f.address(), 1)
+			first, second := join(t, a, "server"), join(t, b, "server")
+			number := attend(t, first, true).Number
+			put(t, first, number, true, "1")
+			wantList(t, second, "1")
+			take(t, a, "ann", true, &config.Limit{Rate: 0.001, Burst: 1, Block: "before"})
+			end(f.master)
+			began := time.Now()
+			f.awaitMaster(t, a, b)
+			limit := &config.Limit{Rate: 0.001, Burst: 2, Block: "after"}
+			for i, s := range []*cluster.Store{a, b, a} {
+				within(t, "a request is counted", func() bool {
+					counted, err := takes(s, "ann", limit)
+					if err == nil && counted != (i < 2) {
+						t.Errorf("request %d of 2 that are allowed is counted: %t", i+1, counted)
+					}
+					return err == nil
+				})
+			}
+			// Whoever takes the lease has a greater number, and what the earlier one puts is refused.
+			next := takeLease(t, second)
+			if next <= number {
+				t.Errorf("number %d after %d", next, number)
+			}
+			put(t, second, next, true, "2")
+			put(t, first, number, false, "1")
+			wantList(t, first, "2")
+			t.Logf("%v after the end of the master", time.Since(began))
+		})
+	}
+}
+
+// watchingAt returns a replica that shares watches by a store at an address, once it is here.
+func watchingAt(t *testing.T, address config.Store, key byte) *cluster.Store {
+	t.Helper()
+	s := start(t, &config.Cluster{Store: address, SharedWatch: true}, [32]byte{key}, discard)
+	within(t, "the store is here", func() bool { return s.State().Here })
+	return s
+}
+
+// What was written last is lost with a master that has not sent it. Numbers of leases grow all the same, nobody has an earlier list for that,
+// what was announced is heard, and places count.
+func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
+	t.Parallel() // it waits
+	f := startFailover(t)
+	a, b := listenSharing(t, f.address()), listenSharing(t, f.address())
+	first, second, third := join(t, a.Store, "server"), join(t, b.Store, "server"), join(t, b.Store, "server")
+	before := attend(t, first, true).Number
+	put(t, first, before, true, "1")
+	wantList(t, second, "1")
+	two := &config.Limit{Concurrency: 2, Block: "gateway"}
+	kept, _ := take(t, a.Store, "ann", true, two)
+	within(t, "the replica has the list", func() bool { return strings.Contains(f.replica.Command("KEYS", "*"), ":list") })
+	f.loseWrites(t)
+	first.Release()
+	lost := attend(t, second, true).Number
+	put(t, second, lost, true, "2")
+	wantList(t, third, "2")
+	placeOfB, _ := take(t, b.Store, "ann", true, two)
+	a.Announce("topic", []byte("the end of a session"))
+	b.want(t, "the end of a session")
+	f.master.Kill()
+	began := time.Now()
+	within(t, "the store is known to be away", func() bool { return !a.State().Here && !b.State().Here })
+	f.awaitMaster(t, a.Store, b.Store)
+	t.Logf("the new master is used after %v", time.Since(began))
+
+	next := takeLease(t, third) // it knows the greatest number, whoever the new master says holds the lease
+	if next <= lost {
+		t.Errorf("number %d after %d", next, lost)
+	}
+	put(t, third, next, true, "3")
+	put(t, first, before, false, "1")
+	put(t, second, lost, false, "2")
+	wantList(t, first, "3")
+	wantList(t, second, "3")
+
+	listenSharing(t, f.address()).want(t, "the end of a session") // it is started later
+	within(t, "places of requests in flight count again", func() bool {
+		release, wait, err := a.Take("ann", []*config.Limit{two})
+		if err == nil && wait == 0 {
+			release()
+		}
+		return err == nil && wait > 0
+	})
+	kept()
+	placeOfB()
+	within(t, "places are free", func() bool {
+		_, wait, err := a.Take("ann", []*config.Limit{two})
+		return err == nil && wait == 0
+	})
+}
+
+// listenSharing returns a replica that hears a topic and shares watches.
+func listenSharing(t *testing.T, address config.Store) *listener {
+	t.Helper()
+	return listenWith(t, &config.Cluster{Store: address, SharedWatch: true}, [32]byte{1})
+}
+
+// redisCluster is a store of three masters, and one replica of the first.
+type redisCluster []*clustertest.Store
+
+func startCluster(t *testing.T) redisCluster {
+	t.Helper()
+	var all redisCluster
+	for range 4 {
+		all = append(all, clustertest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"))
+	}
+	for i, slots := range [][2]string{{"0", "5460"}, {"5461", "10922"}, {"10923", "16383"}} {
+		all[i].Command("CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1])
+		all[i].Command("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+	}
+	for _, node := range all[1:] {
+		node.Command("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(all[0].Port))
+	}
+	first := all.id(0)
+	within(t, "the replica knows its master", func() bool {
+		return strings.HasPrefix(all[3].Command("CLUSTER", "REPLICATE", first), "+OK")
+	})
+	within(t, "the cluster is ready", func() bool { return all.isReady() })
+	within(t, "the replica has what its master has", func() bool {
+		return strings.Contains(all[3].Command("INFO", "replication"), "master_link_status:up")
+	})
+	return all
+}
+
+func (all redisCluster) id(node int) string {
+	lines := strings.Split(all[node].Command("CLUSTER", "MYID"), "\r\n")
+	return lines[1]
+}
+
+// isReady reports whether those that run know of a whole cluster of four.
+func (all redisCluster) isReady() bool {
+	return !slices.ContainsFunc(all, func(node *clustertest.Store) bool {
+		info := node.Command("CLUSTER", "INFO")
+		return !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:4") ||
+			strings.Count(node.Command("CLUSTER", "NODES"), "myself,slave")+strings.Count(node.Command("CLUSTER", "NODES"), " slave ") != 1
+	})
+}
+
+func (all redisCluster) address() config.Store { return at(all[1]) } // the others are found
+
+// slotOf returns the slot of a key.
+func (all redisCluster) slotOf(t *testing.T, key string) string {
+	t.Helper()
+	return strings.Trim(all[1].Command("CLUSTER", "KEYSLOT", key), ":\r\n")
+}
+
+// worksAt holds that two replicas share limits, leases, lists and announcements, of names that fall on all nodes.
+func worksAt(t *testing.T, round string, a, b *listener) {
+	t.Helper()
+	for i := range 12 {
+		limit := &config.Limit{Rate: 0.001, Burst: 2, Concurrency: 10, Block: round}
+		for j, s := range []*listener{a, b, a} {
+			who := fmt.Sprint("principal ", i)
+			within(t, "a request is counted", func() bool {
+				counted, err := takes(s.Store, who, limit)
+				if err == nil && counted != (j < 2) {
+					t.Errorf("request %d of 2 that are allowed is counted: %t", j+1, counted)
+				}
+				return err == nil
+			})
+		}
+		first, second := join(t, a.Store, fmt.Sprint("server ", round, i)), join(t, b.Store, fmt.Sprint("server ", round, i))
+		var number uint64
+		within(t, "a lease is taken and a list is put", func() bool {
+			turn, err := first.Attend(t.Context(), true)
+			if err != nil || !turn.Held {
+				return false
+			}
+			number = turn.Number
+			_, held, err := first.Put(t.Context(), number, values([]string{round}), false, 0, 0)
+			return held && err == nil
+		})
+		within(t, "the other one has it", func() bool {
+			turn, err := second.Attend(t.Context(), false)
+			if err != nil {
+				return false
+			}
+			got, err := second.Take(t.Context(), turn)
+			return err == nil && len(got) == 1 && string(got[0]) == round && turn.Number >= number
+		})
+	}
+	a.Announce("topic", []byte(round))
+	b.want(t, round)
+	within(t, "a question is answered", func() bool {
+		answer, err := a.Ask(t.Context(), b.Name(), "question", []byte(round))
+		return err == nil && string(answer) == round
+	})
+}
+
+func TestStore_IsARedisClusterOfSeveralNodes(t *testing.T) {
+	t.Parallel() // it waits
+	nodes := startCluster(t)
+	a, b := listenSharing(t, nodes.address()), listenSharing(t, nodes.address())
+	worksAt(t, "at first", a, b)
+
+	// A slot moves with the lease and the list in it, one key after another.
+	w, other := join(t, a.Store, "server at first0"), join(t, b.Store, "server at first0")
+	first := takeLease(t, w)
+	put(t, w, first, true, "before it moves")
+	var key string
+	from := -1
+	for i := range 3 {
+		for k := range strings.FieldsSeq(nodes[i].Command("KEYS", "promptweir:*:watch")) {
+			if from < 0 && strings.HasPrefix(k, "promptweir:") && nodes[i].Command("EXISTS", k+":list") == ":1\r\n" &&
+				strings.Contains(nodes[i].Command("HGET", k, "number"), strconv.FormatUint(first, 10)) {
+				key, from = k, i
+			}
+		}
+	}
+	if from < 0 {
+		t.Fatal("the lease is at no node")
+	}
+	slot, to := nodes.slotOf(t, key), (from+1)%3
+	nodes[to].Command("CLUSTER", "SETSLOT", slot, "IMPORTING", nodes.id(from))
+	nodes[from].Command("CLUSTER", "SETSLOT", slot, "MIGRATING", nodes.id(to))
+	for _, k := range []string{key + ":list", key} {
+		if answer := nodes[from].Command("MIGRATE", "127.0.0.1", strconv.Itoa(nodes[to].Port), k, "0", "5000"); answer != "+OK\r\n" {
+			t.Fatal(answer)
+		}
+		within(t, "the lease is renewed while its slot moves", func() bool { // TRYAGAIN while its keys are at two nodes
+			turn, err := w.Attend(t.Context(), true)
+			if err == nil && (!turn.Held || turn.Number != first) {
+				t.Errorf("turn %+v, want number %d", turn, first)
+			}
+			return err == nil || k == key+":list"
+		})
+	}
+	wantList(t, other, "before it moves")
+	for _, i := range []int{to, from, (to + 1) % 3} {
+		nodes[i].Command("CLUSTER", "SETSLOT", slot, "NODE", nodes.id(to))
+	}
+	put(t, w, first, true, "after it has moved")
+	wantList(t, other, "after it has moved")
+	worksAt(t, "after a slot has moved", a, b)
+
+	// A node dies, and its replica takes its place.
+	nodes[0].Kill()
+	began := time.Now()
+	within(t, "the cluster is whole again", func() bool {
+		return !slices.ContainsFunc(nodes[1:], func(node *clustertest.Store) bool {
+			return !strings.Contains(node.Command("CLUSTER", "INFO"), "cluster_state:ok") || !strings.Contains(nodes[3].Command("ROLE"), "master")
+		})
+	})
+	whole := time.Since(began)
+	worksAt(t, "after a node has died", a, b)
+	t.Logf("the cluster was whole after %v, and all worked after %v", whole, time.Since(began))
+}
+
+// takeLease takes a lease, and tries until it has it.
+func takeLease(t *testing.T, w *cluster.Watch) (number uint64) {
+	t.Helper()
+	within(t, "the lease is taken", func() bool {
+		turn, err := w.Attend(t.Context(), true)
+		number = turn.Number
+		return err == nil && turn.Held
+	})
+	return number
+}
