@@ -372,6 +372,9 @@ func (e *endpoint) follow(ctx context.Context, s *client.Session, w *watch, turn
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	if turn.Next > turn.Left+attendRetry { // it would have been woken if nobody held the lease
+		f.ends = time.Now().Add(attendRetry)
+	}
 	return nil
 }
 

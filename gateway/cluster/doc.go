@@ -23,7 +23,8 @@
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
 //   - A message to another replica is bounded, and arrives at most once. Whoever asks one that is gone knows within 50 ms.
 //   - Of the replicas with the same connection to a server, one holds the lease to watch it. What it puts as the list replaces nothing
-//     that a later holder has put. Who attends takes the lease of a replica that died within 6 seconds.
+//     that a later holder has put. Who attends takes the lease of a replica that died within 8 seconds. While nothing happens, the store is
+//     asked as often as there are leases, and replicas, and hardly more often where there are many of both.
 //   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most, one that the store was away or late for
 //     as soon as it answers.
 //
@@ -35,5 +36,5 @@
 // is the binary: with html/template in it, which keeps the methods that nobody calls, 10 MB are the client's (8 MB with go-redis); they
 // are code that is never read into memory.
 //
-// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, debts.go, announce.go, messages.go, pieces.go, watches.go, lists.go
+// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, debts.go, announce.go, messages.go, pieces.go, watches.go, looks.go, lists.go
 package cluster

@@ -34,6 +34,8 @@ type keys struct {
 	// watched names what is watched together; lists seals what was listed.
 	watched *seal.MAC
 	lists   *seal.Values
+	// index are the keys of what happens to leases of watches, see lookScript.
+	index [3]string
 
 	// replaced ends when other keys have taken the place of these.
 	replaced context.Context //nolint:containedctx // it is a mark that others wait for
@@ -47,6 +49,8 @@ func newKeys(sealer *seal.Sealer, heard map[string]hearing) *keys {
 		fleet: sealer.MACs(fleetPurpose), messages: sealer.For("cluster message"),
 		watched: sealer.MAC(watchPurpose), lists: sealer.Values(listPurpose),
 	}
+	index := "promptweir:{" + hash(k.watched, "index") + "}:watches:"
+	k.index = [...]string{index + "held", index + "changed", index + "state"}
 	k.replaced, k.replace = context.WithCancel(context.Background())
 	for name, h := range heard {
 		k.topics[name] = newTopic(sealer, name, h.lasts)

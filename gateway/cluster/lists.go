@@ -137,7 +137,7 @@ func (w *Watch) describe(ctx context.Context, list sharedwatch.Turn, begin, size
 		return false, true, fmt.Errorf("put the list: %w", w.store.mask.Error(err))
 	}
 	if n == 1 {
-		w.wakeOthers("", here, wanted)
+		w.wakeOthers(here, wanted, false)
 	}
 	return n == 1, n != 0, nil
 }

@@ -96,8 +96,8 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 	}
 	s.answer = sync.OnceFunc(func() { close(s.answered) })
 	s.Serve(topicThere, func(context.Context, []byte) []byte { return nil })
-	s.Serve(watchTopic, func(_ context.Context, name []byte) []byte {
-		s.watches.wake(string(name), nil)
+	s.Serve(watchTopic, func(_ context.Context, message []byte) []byte {
+		s.watches.hear(message)
 		return nil
 	})
 	s.state.Store(&State{Since: time.Now()})
@@ -161,6 +161,7 @@ func (s *Store) Run(ctx context.Context) error {
 	group.Go(func() error { s.renewLeases(ctx); return nil })
 	group.Go(func() error { s.hear(ctx); return nil })
 	group.Go(func() error { s.listen(ctx); return nil })
+	group.Go(func() error { s.look(ctx); return nil })
 	return group.Wait()
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +25,8 @@ import (
 //	      ▲                                                             │ store │
 //	      └────────────────────── is woken, attends ◀────────────────── └───────┘ ◀── Ask: list again, please
 //
-// Nothing of this is on a request's way: it has a connection of its own.
+// Whoever holds the lease renews it. The others attend when something has happened, see looks.go, and rarely without a cause. Nothing of this is
+// on a request's way: it has a connection of its own.
 
 const (
 	// watchTime is how long a lease lasts without being renewed. Whoever waits for it has it within that time after its holder died.
@@ -46,8 +48,8 @@ const (
 type watches struct {
 	count atomic.Uint64 // of all, for their names
 
-	mu     sync.Mutex // guards byName
-	byName map[string]map[*Watch]struct{}
+	mu     sync.Mutex // guards byName and what is in it
+	byName map[string]*watched
 }
 
 // Watch is the part that one connection of this replica to a server takes in watching that server. Make it with [Store.Join]. Its methods are
@@ -59,8 +61,11 @@ type Watch struct {
 	// name is this watch's among those of all replicas.
 	name  string
 	woken chan struct{}
-	// held is set while the lease may be this watch's.
-	held atomic.Bool
+	// held is set while the lease may be this watch's, and until is when it ends that is, in nanoseconds; 0 if it is not known to be.
+	held  atomic.Bool
+	until atomic.Int64
+	// unnoted is set while there is something that the index was not told.
+	unnoted atomic.Bool
 	// version counts what was put, and put describes the list that was put last; it is zero if it is not known to be there.
 	version uint64
 	put     sharedwatch.Turn
@@ -115,8 +120,8 @@ func (all *watches) move(w *Watch, from, to *wanted) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if from != nil {
-		delete(all.byName[from.name], w)
-		if len(all.byName[from.name]) == 0 {
+		delete(all.byName[from.name].watches, w)
+		if len(all.byName[from.name].watches) == 0 {
 			delete(all.byName, from.name)
 		}
 	}
@@ -124,43 +129,58 @@ func (all *watches) move(w *Watch, from, to *wanted) {
 		return
 	}
 	if all.byName == nil {
-		all.byName = map[string]map[*Watch]struct{}{}
+		all.byName = map[string]*watched{}
 	}
 	if all.byName[to.name] == nil {
-		all.byName[to.name] = map[*Watch]struct{}{}
+		all.byName[to.name] = &watched{watches: map[*Watch]struct{}{}}
 	}
-	all.byName[to.name][w] = struct{}{}
+	all.byName[to.name].watches[w] = struct{}{}
 }
 
-// wake wakes the watches of a name, but for one, which may be nil.
-func (all *watches) wake(name string, but *Watch) {
+// wake wakes the watches of a lease that has changed, but for one, which may be nil.
+func (all *watches) wake(c change, but *Watch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for w := range all.byName[name] {
-		if w == but {
-			continue
-		}
-		select {
-		case w.woken <- struct{}{}:
-		default:
+	one := all.byName[c.lease]
+	if one == nil {
+		return
+	}
+	one.noted = max(one.noted, c.place)
+	if c.ended {
+		one.indexed = false
+	}
+	for w := range one.watches {
+		if w != but {
+			w.wake()
 		}
 	}
 }
 
-// wakeOthers wakes the other watches of the same, at a replica or, if it is empty, at all. That is not sure to arrive: who waits attends
-// from time to time.
-func (w *Watch) wakeOthers(replica string, here *connected, wanted *wanted) {
-	s := w.store
-	if replica == "" || replica == s.replica {
-		s.watches.wake(wanted.name, w)
-	}
-	if replica == s.replica {
+// wakeOthers wakes the other watches of the same, because there is something new, or the lease has ended.
+func (w *Watch) wakeOthers(here *connected, wanted *wanted, ended bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
+	defer cancel()
+	c := change{wanted.name, w.note(ctx, here, wanted, ended), ended}
+	w.store.watches.wake(c, w)
+	w.tell(ctx, "", here, wanted, c)
+}
+
+// wakeHolder wakes the watches of the same at a replica.
+func (w *Watch) wakeHolder(replica string, here *connected, wanted *wanted) {
+	c := change{lease: wanted.name}
+	if replica == w.store.replica {
+		w.store.watches.wake(c, w)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
 	defer cancel()
-	told := envelope{kind: kindTell, topic: watchTopic, payload: []byte(wanted.name)}
-	s.address(&told, replica)
+	w.tell(ctx, replica, here, wanted, c)
+}
+
+// tell sends a message of a change to a replica, or to all if it is empty. That is not sure to arrive.
+func (w *Watch) tell(ctx context.Context, replica string, here *connected, wanted *wanted, c change) {
+	told := envelope{kind: kindTell, topic: watchTopic, payload: c.encode()}
+	w.store.address(&told, replica)
 	channel, message := wanted.keys.sealed(replica, &told)
 	_ = here.beside.Do(ctx, here.beside.B().Publish().Channel(channel).Message(message).Build()).Error() // see above
 }
@@ -200,9 +220,9 @@ if held == 1 then
 end
 return {tostring(held), string.format('%.0f', number), string.format('%.0f', math.max(left, 0)), l[4] or '0', l[5] or '', by}`)
 
-// Attend renews the lease, or takes it if nobody holds it, and returns how things are. To be called again before what is left of the
-// lease is over: by the holder to keep it, by the others to take it if the holder did not. A watch that may not hold it only learns how
-// things are. An error means that the store cannot be asked, or ctx has ended.
+// Attend renews the lease, or takes it if nobody holds it, and returns how things are. To be called again when the turn says so, by the
+// holder to keep the lease, by the others to take it if the holder did not, and when the watch is woken. A watch that may not hold it only
+// learns how things are. An error means that the store cannot be asked, or ctx has ended.
 func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, error) {
 	s := w.store
 	s.awaitFirst(ctx)
@@ -219,6 +239,7 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, err
 		may = "1"
 		w.held.Store(true) // it may be, also without an answer
 	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	answer, err := attendScript.Exec(ctx, here.beside, []string{wanted.lease, wanted.list},
@@ -230,9 +251,17 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, err
 	if err != nil {
 		return sharedwatch.Turn{}, err
 	}
-	turn.Lease, turn.Next = wanted.name, s.next(&turn)
+	turn.Lease = wanted.name
+	turn.Next = s.next(&turn)
 	if mayHold {
 		w.held.Store(turn.Held)
+	}
+	w.until.Store(0)
+	if turn.Held {
+		w.until.Store(began.Add(turn.Left).UnixNano())
+		if w.unnoted.Load() {
+			w.wakeOthers(here, wanted, false)
+		}
 	}
 	w.mu.Lock()
 	if w.wanted == wanted && turn.Number > w.seen {
@@ -242,12 +271,17 @@ func (w *Watch) Attend(ctx context.Context, mayHold bool) (sharedwatch.Turn, err
 	return turn, nil
 }
 
+// holdsUntil returns when the lease ends that is this watch's; the zero Unix time if it is not known to be.
+func (w *Watch) holdsUntil() time.Time { return time.Unix(0, w.until.Load()) }
+
 // next returns when to attend after a turn: in a moment that all watches of this replica have in common, and other replicas have not.
 func (s *Store) next(turn *sharedwatch.Turn) time.Duration {
 	wait := turn.Left + overdue
 	switch {
 	case turn.Held:
 		wait = turn.Left / 3
+	case s.watches.isIndexed(turn.Lease): // a look says when there is something new
+		wait = rareTime/2 + mathrand.N(rareTime) //nolint:gosec // it need not be unknown
 	case turn.Left == 0: // nobody holds it, and whoever takes it wakes the others when it has a list
 		wait = watchTime / 3
 	}
@@ -314,7 +348,7 @@ func (w *Watch) Ask(ctx context.Context) (asked uint64, err error) {
 		return 0, errNoTurn
 	}
 	if holder, _, _ := strings.Cut(answer[1], "."); holder != "" {
-		w.wakeOthers(holder, here, wanted)
+		w.wakeHolder(holder, here, wanted)
 	}
 	return asked, nil
 }
@@ -330,6 +364,7 @@ return 1`)
 // Release ends the lease if this watch holds it, so that another one takes it at once. It waits for that for a moment at most.
 func (w *Watch) Release() {
 	here := w.store.here.Load()
+	w.until.Store(0)
 	if here == nil || !w.held.Swap(false) {
 		return
 	}
@@ -337,7 +372,7 @@ func (w *Watch) Release() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
 	if n, err := releaseScript.Exec(ctx, here.beside, []string{wanted.lease}, []string{w.name}).AsInt64(); err == nil && n == 1 {
-		w.wakeOthers("", here, wanted)
+		w.wakeOthers(here, wanted, true)
 	}
 }
 

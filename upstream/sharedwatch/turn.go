@@ -17,7 +17,8 @@ type Turn struct {
 	Held   bool
 	Number uint64
 	Left   time.Duration
-	// Next is when to attend again, at the latest: in time to renew the lease, or when it is over.
+	// Next is when to attend again, at the latest: in time to renew the lease, or when it is over, or much later if the endpoint will be
+	// woken then.
 	Next time.Duration
 	// Asked grows whenever an endpoint asks for a list: a list that answers it was requested after that.
 	Asked uint64

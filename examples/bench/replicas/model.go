@@ -25,9 +25,11 @@ const (
 	minPause = 500 * time.Millisecond
 	// pieceSize is how much of a list goes to or from the store at once: gateway/cluster/lists.go.
 	pieceSize = 256 << 10
-	// leaseRenewal is how often the replica that watches says so, and leaseLook how often the others look, on average:
-	// gateway/cluster/watches.go.
-	leaseRenewal, leaseLook = 2025 * time.Millisecond, 5075 * time.Millisecond
+	// leaseRenewal is how often the replica that watches says so: gateway/cluster/watches.go.
+	leaseRenewal = 2025 * time.Millisecond
+	// indexLook is how often each replica looks at what has happened to leases, and leaseLook how often at one where nothing has, on average:
+	// gateway/cluster/looks.go.
+	indexLook, leaseLook = time.Second, 5 * time.Minute
 	// probeInterval and readInterval are how often each replica asks the store whether it is there, and for what was announced:
 	// gateway/cluster/probe.go, announce.go.
 	probeInterval, readInterval = time.Second, 5 * time.Second
@@ -266,6 +268,7 @@ func (m *model) pieces() int { return max(1, (m.listSize+pieceSize-1)/pieceSize)
 func (m *model) put(holder, server, version int) {
 	m.command(1 + m.pieces() + 1) // there is room for it, it is sent, and a script makes it the list
 	m.stored[server] = version
+	m.command(1) // what has happened is noted
 	m.serve(holder, server, version)
 	m.publish(func(replica int) {
 		if replica == holder {
@@ -380,7 +383,7 @@ func (f fleet) standing() standing {
 	}
 	if f.shared {
 		s.streams = servers
-		s.commands += servers * (1/leaseRenewal.Seconds() + (replicas-1)/leaseLook.Seconds())
+		s.commands += replicas/indexLook.Seconds() + servers*(1/leaseRenewal.Seconds()+(replicas-1)/leaseLook.Seconds())
 	}
 	return s
 }

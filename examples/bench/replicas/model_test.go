@@ -38,7 +38,7 @@ func TestSimulate_CountsASingleChange(t *testing.T) {
 		}
 		f.shared, f.listSize = true, 300<<10
 		got = simulate(f, 1, changes)
-		if want := n * (1 + 2 + 1 + 1 + (replicas-1)*(1+2)); got.lists != n*f.pages || got.commands != want {
+		if want := n * (1 + 2 + 1 + 1 + 1 + (replicas-1)*(1+2)); got.lists != n*f.pages || got.commands != want {
 			t.Errorf("%d replicas that share: %d pages of lists and %d commands, want %d and %d", replicas, got.lists, got.commands, n*f.pages, want)
 		}
 		f.tells = true
