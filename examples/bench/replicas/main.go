@@ -3,7 +3,8 @@
 //
 // It runs 1, 3 and 10 gateways with a real store, a few servers and clients, counts messages, and computes the same by a model of the
 // same fleet. Where they differ by more than a tenth, the exit code is 1. With -simulate, it computes only, for 100 replicas,
-// 1 000 servers and 100 000 clients, which takes seconds and always gives the same.
+// 1 000 servers and 100 000 clients, which takes seconds and always gives the same. With -many, it runs three gateways with as many servers,
+// kills the one that watches them, and exits with 1 unless the others do within 10 seconds and answer limited gets meanwhile.
 //
 //	clients ──▶ gateways ──▶ servers, which count what they are asked
 //	                └──▶ store, which says what it is asked (MONITOR)
@@ -27,12 +28,20 @@ func main() {
 	changes := flag.Int("changes", 10, "how many changes are measured")
 	alone := flag.Bool("alone", false, "have each replica watch the servers for itself: shared_watch = false")
 	simulated := flag.Bool("simulate", false, "compute a fleet of 100 replicas instead, without running anything")
+	many := flag.Int("many", 0, "run 3 replicas with so many `servers` instead, kill the one that watches, and count until others do")
 	seed := flag.Uint64("seed", 1, "that of the model; another one gives figures that differ by little")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *simulated {
 		printSimulation(*seed)
+		return
+	}
+	if *many > 0 {
+		if err := runMany(ctx, *bin, 3, *many); err != nil {
+			fmt.Fprintln(os.Stderr, "replicas:", err)
+			os.Exit(1) //nolint:gocritic // as below
+		}
 		return
 	}
 	if err := run(ctx, *bin, *counts, *changes, *alone, *seed); err != nil {
