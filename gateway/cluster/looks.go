@@ -71,7 +71,8 @@ redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[5])
 for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
 local answer = {name, redis.call('HGET', KEYS[3], 'place') or '0'}
 local function add(lease, place)
-	local indexed = redis.call('ZSCORE', KEYS[1], lease) and '1' or '0'
+	local ends = tonumber(redis.call('ZSCORE', KEYS[1], lease) or 0)
+	local indexed = ends > 0 and ends < now + 1e7 and '1' or '0' -- not if the clock was set back
 	if indexed == '1' or place ~= '0' then
 		answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = lease, place, indexed
 	end
@@ -96,11 +97,12 @@ redis.call('ZADD', KEYS[2], place, ARGV[1])
 for i = 2, 3 do redis.call('PEXPIRE', KEYS[i], ARGV[3]) end
 return place`)
 
-// position is up to where a replica has read an index.
+// position is up to where a replica has read an index, and how often the store had been lost before.
 type position struct {
-	keys  *keys
-	name  string
-	place uint64
+	keys   *keys
+	losses uint64
+	name   string
+	place  uint64
 }
 
 // look looks at the index every second, until ctx ends.
@@ -109,7 +111,7 @@ func (s *Store) look(ctx context.Context) {
 		return
 	}
 	var at position
-	seen, blind, late := time.Now(), true, false
+	seen, blind := time.Now(), true
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
@@ -120,16 +122,23 @@ func (s *Store) look(ctx context.Context) {
 		}
 		switch err := s.lookOnce(ctx, &at); {
 		case err == nil:
-			seen, blind, late = time.Now(), false, false
+			seen, blind = time.Now(), false
 		case !blind && time.Since(seen) >= blindTime:
 			at, blind = position{}, true
-			s.watches.wakeAll(endedSpread)
-		case !late && errors.Is(err, context.DeadlineExceeded): // a single one may be due to a busy machine
-			late = true
-		default: // another server may have taken the place of the store, and lack what this one has seen
+			s.watches.wakeAll(s.blindSpread())
+		case !errors.Is(err, ErrAway) && !errors.Is(err, context.DeadlineExceeded): // the index may be at another server now
 			at = position{}
 		}
 	}
+}
+
+// blindSpread returns within which time watches attend for themselves: soon where they only learn that the store is away, and otherwise
+// without a burst, since it may be late because it has much to do.
+func (s *Store) blindSpread() time.Duration {
+	if s.here.Load() == nil {
+		return endedSpread
+	}
+	return allSpread
 }
 
 // lookOnce has the watches woken for which there is something new since a position, which it moves.
@@ -147,7 +156,7 @@ func (s *Store) lookOnce(ctx context.Context, at *position) error {
 
 // lookFor looks once, with some of the leases that are held here, or doubted.
 func (s *Store) lookFor(ctx context.Context, at *position, held []heldLease, doubted []string) error {
-	here, keys := s.here.Load(), s.keys.Load()
+	here, keys, losses := s.here.Load(), s.keys.Load(), s.losses.Load()
 	if here == nil {
 		return ErrAway
 	}
@@ -167,8 +176,8 @@ func (s *Store) lookFor(ctx context.Context, at *position, held []heldLease, dou
 	if err != nil {
 		return err
 	}
-	isKnown := at.keys == keys && at.name == name && at.place <= place && place-at.place < maxNoted
-	*at = position{keys, name, place}
+	isKnown := at.keys == keys && at.losses == losses && at.name == name && at.place <= place && place-at.place < maxNoted
+	*at = position{keys, losses, name, place}
 	if !isKnown {
 		s.watches.wakeAll(allSpread)
 	}
@@ -285,7 +294,7 @@ func (w *Watch) wakeWithin(d time.Duration) {
 	time.AfterFunc(mathrand.N(d), w.wake) //nolint:gosec // it need not be unknown
 }
 
-// note notes a change of a lease, and returns its place in the index; 0 if that failed: then the watch does so when it attends.
+// note notes a change of a lease, and returns its place in the index; 0 if that failed: then whoever holds it does so when it attends.
 func (w *Watch) note(ctx context.Context, here *connected, wanted *wanted, ended bool) (place uint64) {
 	is := "0"
 	if ended {

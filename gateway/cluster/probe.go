@@ -43,6 +43,7 @@ func (s *Store) keep(ctx context.Context) {
 	for pause := time.Duration(0); s.awaitAnswer(ctx, store.client, pause); pause = c.next() {
 		if s.mayHaveLost() {
 			s.announced.repeat()
+			s.losses.Add(1)
 		}
 		s.use(store)
 		c.used = time.Now()
