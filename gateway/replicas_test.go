@@ -23,13 +23,13 @@ import (
 )
 
 // serveReplicas runs gateways of one configuration that share a store.
-func serveReplicas(t *testing.T, store *clustertest.Store, n int, text string) []*gatewaytest.Server {
+func serveReplicas(t *testing.T, store interface{ URL() string }, n int, text string) []*gatewaytest.Server {
 	t.Helper()
 	return serveReplicasAs(t, store, n, text, "1.2.3")
 }
 
 // serveReplicasAs is [serveReplicas] for gateways of a version. With %ALONE% in place of %CLUSTER%, each watches servers for itself.
-func serveReplicasAs(t *testing.T, store *clustertest.Store, n int, text, version string) []*gatewaytest.Server {
+func serveReplicasAs(t *testing.T, store interface{ URL() string }, n int, text, version string) []*gatewaytest.Server {
 	t.Helper()
 	shared, keys := !strings.Contains(text, "%ALONE%"), "cursor_keys = [\"%KEY%\"]"
 	text = strings.NewReplacer("%CLUSTER%", keys, "%ALONE%", keys).Replace(text) +

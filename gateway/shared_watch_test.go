@@ -209,6 +209,32 @@ func TestSharedWatch_IsEachReplicasOwnWithoutTheStore(t *testing.T) {
 	}
 }
 
+// A Sentinel puts another server in the place of the store that was killed. Nobody keeps an old list, before that and after it.
+func TestSharedWatch_FollowsAFailoverOfTheStore(t *testing.T) {
+	t.Parallel() // it waits
+	f, w := clustertest.StartFailover(t), serveWatched(t, "a", "old")
+	replicas := serveReplicas(t, f, 3, "gateway { %CLUSTER% }\n"+w.team(""))
+	wantListed(t, "old", replicas...)
+	w.wantStreams(t, 1)
+	f.LoseWrites()
+	w.add(t, "lost", replicas...) // the new master has the list of before
+	f.Master.Kill()
+	w.sdk.RemovePrompts("old")
+	w.add(t, "meanwhile", replicas...)
+	upstreamtest.Eventually(t, "another server is the store", f.IsOver)
+	awaitStore(t, true, replicas...)
+	w.wantStreams(t, 1)
+	w.add(t, "after", replicas...)
+	for i, g := range replicas {
+		if got := len(g.Modern("").List()); got != 4 || slices.Contains(g.Modern("").List(), "sdk.old") {
+			t.Errorf("replica %d lists %s, want 4 prompts without the one that was removed", i, g.Modern("").List())
+		}
+	}
+	upstreamtest.Eventually(t, "one replica watches for all, and two leave it to that one", func() bool {
+		return watching(upstream.WatchingForAll, replicas...) == 1 && watching(upstream.WatchingOther, replicas...) == 2
+	})
+}
+
 // process is a replica in a process of its own, that can be stopped in every way.
 type process struct {
 	*gatewaytest.Server

@@ -29,50 +29,17 @@ func within(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// failover is a store of a master and a replica, which a Sentinel puts in its place.
-type failover struct {
-	master, replica, sentinel *clustertest.Store
-}
-
-func startFailover(t *testing.T) *failover {
-	t.Helper()
-	f := &failover{master: clustertest.Start(t, "--repl-diskless-sync-delay", "0")}
-	f.replica = clustertest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(f.master.Port))
-	within(t, "the replica has what the master has", func() bool {
-		return strings.Contains(f.replica.Command("INFO", "replication"), "master_link_status:up")
-	})
-	f.sentinel = clustertest.StartSentinel(t, "main", f.master,
-		"sentinel down-after-milliseconds main 2000", "sentinel failover-timeout main 5000")
-	within(t, "the Sentinel knows the replica", func() bool {
-		return strings.Contains(f.sentinel.Command("SENTINEL", "REPLICAS", "main"), strconv.Itoa(f.replica.Port))
-	})
-	return f
-}
-
-func (f *failover) address() config.Store {
-	address := at(f.sentinel)
-	address.MasterSet = "main"
+func sentinel(f *clustertest.Failover) config.Store {
+	address := at(f.Sentinel)
+	address.MasterSet = clustertest.MasterSet
 	return address
 }
 
-// loseWrites has the replica get nothing of what is written from now on, as if the master died before it has sent it.
-func (f *failover) loseWrites(t *testing.T) {
-	t.Helper()
-	f.master.Command("ACL", "SETUSER", "default", "-psync", "-sync")
-	f.master.Command("CLIENT", "KILL", "TYPE", "replica")
-	within(t, "the replica gets nothing more", func() bool {
-		return strings.Contains(f.replica.Command("INFO", "replication"), "master_link_status:down")
-	})
-}
-
-// awaitMaster waits until the replica is the master, and a store of each gateway's has answered after that.
-func (f *failover) awaitMaster(t *testing.T, all ...*cluster.Store) {
+// awaitFailover waits until the replica is the master, and all use it.
+func awaitFailover(t *testing.T, f *clustertest.Failover, all ...*cluster.Store) {
 	t.Helper()
 	within(t, "all use the new master", func() bool {
-		if !strings.Contains(f.replica.Command("ROLE"), "master") {
-			return false
-		}
-		return !slices.ContainsFunc(all, func(s *cluster.Store) bool { return !s.State().Here })
+		return f.IsOver() && !slices.ContainsFunc(all, func(s *cluster.Store) bool { return !s.State().Here })
 	})
 }
 
@@ -87,16 +54,16 @@ func TestStore_FollowsAFailoverOfSentinels(t *testing.T) {
 	for name, end := range map[string]func(*clustertest.Store){"killed": (*clustertest.Store).Kill, "hangs": (*clustertest.Store).Pause} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := startFailover(t)
-			a, b := watchingAt(t, f.address(), 1), watchingAt(t, f.address(), 1)
+			f := clustertest.StartFailover(t)
+			a, b := watchingAt(t, sentinel(f), 1), watchingAt(t, sentinel(f), 1)
 			first, second := join(t, a, "server"), join(t, b, "server")
 			number := attend(t, first, true).Number
 			put(t, first, number, true, "1")
 			wantList(t, second, "1")
 			take(t, a, "ann", true, &config.Limit{Rate: 0.001, Burst: 1, Block: "before"})
-			end(f.master)
+			end(f.Master)
 			began := time.Now()
-			f.awaitMaster(t, a, b)
+			awaitFailover(t, f, a, b)
 			limit := &config.Limit{Rate: 0.001, Burst: 2, Block: "after"}
 			for i, s := range []*cluster.Store{a, b, a} {
 				within(t, "a request is counted", func() bool {
@@ -132,16 +99,16 @@ func watchingAt(t *testing.T, address config.Store, key byte) *cluster.Store {
 // what was announced is heard, and places count.
 func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
 	t.Parallel() // it waits
-	f := startFailover(t)
-	a, b := listenSharing(t, f.address()), listenSharing(t, f.address())
+	f := clustertest.StartFailover(t)
+	a, b := listenSharing(t, sentinel(f)), listenSharing(t, sentinel(f))
 	first, second, third := join(t, a.Store, "server"), join(t, b.Store, "server"), join(t, b.Store, "server")
 	before := attend(t, first, true).Number
 	put(t, first, before, true, "1")
 	wantList(t, second, "1")
 	two := &config.Limit{Concurrency: 2, Block: "gateway"}
 	kept, _ := take(t, a.Store, "ann", true, two)
-	within(t, "the replica has the list", func() bool { return strings.Contains(f.replica.Command("KEYS", "*"), ":list") })
-	f.loseWrites(t)
+	within(t, "the replica has the list", func() bool { return strings.Contains(f.Replica.Command("KEYS", "*"), ":list") })
+	f.LoseWrites()
 	first.Release()
 	lost := attend(t, second, true).Number
 	put(t, second, lost, true, "2")
@@ -149,10 +116,10 @@ func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
 	placeOfB, _ := take(t, b.Store, "ann", true, two)
 	a.Announce("topic", []byte("the end of a session"))
 	b.want(t, "the end of a session")
-	f.master.Kill()
+	f.Master.Kill()
 	began := time.Now()
 	within(t, "the store is known to be away", func() bool { return !a.State().Here && !b.State().Here })
-	f.awaitMaster(t, a.Store, b.Store)
+	awaitFailover(t, f, a.Store, b.Store)
 	t.Logf("the new master is used after %v", time.Since(began))
 
 	next := takeLease(t, third) // it knows the greatest number, whoever the new master says holds the lease
@@ -165,7 +132,7 @@ func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
 	wantList(t, first, "3")
 	wantList(t, second, "3")
 
-	listenSharing(t, f.address()).want(t, "the end of a session") // it is started later
+	listenSharing(t, sentinel(f)).want(t, "the end of a session") // it is started later
 	within(t, "places of requests in flight count again", func() bool {
 		release, wait, err := a.Take("ann", []*config.Limit{two})
 		if err == nil && wait == 0 {
