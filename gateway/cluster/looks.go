@@ -126,7 +126,7 @@ func (s *Store) look(ctx context.Context) {
 		case !blind && time.Since(seen) >= blindTime:
 			at, blind = position{}, true
 			s.watches.wakeAll(s.blindSpread())
-		case !errors.Is(err, ErrAway) && !errors.Is(err, context.DeadlineExceeded): // the index may be at another server now
+		case !errors.Is(err, ErrAway) && !errors.Is(err, errLate) && !errors.Is(err, context.DeadlineExceeded): // it may be another server's now
 			at = position{}
 		}
 	}
@@ -166,9 +166,13 @@ func (s *Store) lookFor(ctx context.Context, at *position, held []heldLease, dou
 		args = append(args, one.name, microseconds(one.left))
 	}
 	args = append(args, doubted...)
-	ctx, cancel := context.WithTimeout(ctx, answerPatience)
-	defer cancel()
-	answer, err := lookScript.Exec(ctx, here.beside, keys.index[:], args).AsStrSlice()
+	var answer []string // not read once it is late
+	err := within(answerPatience, func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, answerPatience)
+		defer cancel()
+		answer, err = lookScript.Exec(ctx, here.beside, keys.index[:], args).AsStrSlice()
+		return err
+	})
 	if err != nil {
 		return err
 	}
