@@ -125,7 +125,7 @@ type failedConnect struct {
 type measurement struct {
 	*instruments
 
-	ctx            context.Context //nolint:containedctx // the span's, in which the duration is recorded
+	ctx            context.Context //nolint:containedctx // the span's, in which the duration is recorded; empty where none is
 	span           trace.Span
 	method, prompt string
 	begun          time.Time
@@ -153,7 +153,11 @@ func (i *instruments) start(ctx context.Context, method, prompt string) (context
 		}
 		ctx, span = i.tracer.Start(ctx, name, clientSpan...)
 	}
-	return ctx, measurement{i, ctx, span, method, prompt, begun}
+	m := measurement{i, ctx, span, method, prompt, begun}
+	if !span.IsRecording() {
+		m.ctx = context.Background() // a sampled span is looked for there, through all the contexts of the request
+	}
+	return ctx, m
 }
 
 // end ends the span of a call and records its duration. The revision is empty if the call brought no result.

@@ -97,8 +97,11 @@ func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 		method = "_OTHER"
 	}
 	var span trace.Span = noop.Span{}
-	if i.traced {
+	if i.traced && trace.SpanContextFromContext(ctx).IsValid() {
 		ctx, span = i.tracer.Start(ctx, method, serverSpan...)
+	} else if i.traced { // Start would look for a parent three times more, through all the contexts of the connection
+		_, span = i.tracer.Start(context.Background(), method, serverSpan...)
+		ctx = trace.ContextWithSpan(ctx, span)
 	}
 	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success}
 	return ctx

@@ -66,16 +66,21 @@ func outgoingParams(
 		if member.Name != metaMember.Name {
 			outgoing = append(outgoing, member)
 		} else if len(meta) > 0 || string(before) == emptyObject { // else nothing is left of it
-			outgoing = append(outgoing, member.Of(meta.JSON()))
+			outgoing = append(outgoing, member.Of(nil))
 		}
 	}
 	if before == nil {
-		outgoing = append(outgoing, metaMember.Of(meta.JSON()))
+		outgoing = append(outgoing, metaMember)
 	}
 	if len(outgoing) == 0 {
 		return nil
 	}
-	return outgoing.JSON()
+	return outgoing.AppendBy(make([]byte, 0, outgoing.Size()+meta.Size()), func(dst []byte, value jsontext.Value) []byte {
+		if value == nil { // that of _meta, which needs no memory of its own
+			return meta.Append(dst)
+		}
+		return append(dst, value...)
+	})
 }
 
 // appendModernMeta appends what each request of the modern era says about its sender.

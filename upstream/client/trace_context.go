@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -15,7 +14,10 @@ import (
 // for both: to pass it on is most of what a trace costs that is not sampled. A nil *traceContext says nothing.
 type traceContext struct {
 	parent, state [1]string // as headers have them
+	quoted        [len(`"`) + traceParentLength + len(`"`)]byte
 }
+
+const traceParentLength = len("00-") + 32 + len("-") + 16 + len("-01")
 
 // traceContextOf returns that of the span of ctx, nil if there is none.
 func traceContextOf(ctx context.Context) *traceContext {
@@ -23,14 +25,14 @@ func traceContextOf(ctx context.Context) *traceContext {
 	if !span.IsValid() {
 		return nil
 	}
-	const length = len("00-") + 32 + len("-") + 16 + len("-01")
-	var text [length]byte
+	t := &traceContext{state: [1]string{span.TraceState().String()}}
 	traceID, spanID := span.TraceID(), span.SpanID()
-	parent := append(text[:0], "00-"...)
-	parent = append(hex.AppendEncode(parent, traceID[:]), '-')
-	parent = append(hex.AppendEncode(parent, spanID[:]), '-')
-	parent = hex.AppendEncode(parent, []byte{byte(span.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom))})
-	return &traceContext{[1]string{string(parent)}, [1]string{span.TraceState().String()}}
+	text := append(t.quoted[:0], `"00-`...)
+	text = append(hex.AppendEncode(text, traceID[:]), '-')
+	text = append(hex.AppendEncode(text, spanID[:]), '-')
+	text = hex.AppendEncode(text, []byte{byte(span.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom))})
+	t.parent[0] = string(append(text, '"')[1 : 1+traceParentLength])
+	return t
 }
 
 // setHeaders sets the headers of the trace context.
@@ -49,7 +51,7 @@ func (t *traceContext) appendMeta(meta wire.Object) wire.Object {
 	if t == nil {
 		return meta
 	}
-	meta = append(meta, ownMeta.traceParent.Of(jsontext.Value(`"`+t.parent[0]+`"`))) // has nothing that would be escaped
+	meta = append(meta, ownMeta.traceParent.Of(t.quoted[:]))
 	if t.state[0] != "" {
 		meta = append(meta, ownMeta.traceState.Of(wire.Quote(t.state[0])))
 	}

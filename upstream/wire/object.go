@@ -237,14 +237,17 @@ func (o Object) AppendBy(dst []byte, appendValue func(dst []byte, value jsontext
 	return append(dst, '}')
 }
 
-// JSON returns the object's JSON.
-func (o Object) JSON() jsontext.Value {
+// Size returns how many bytes the object's JSON has at most.
+func (o Object) Size() int {
 	size := 2
-	for _, m := range o {
-		size += len(m.quoted) + len(m.Value) + 2
+	for i := range o {
+		size += len(o[i].quoted) + len(o[i].Value) + 2
 	}
-	return o.Append(make([]byte, 0, size))
+	return size
 }
+
+// JSON returns the object's JSON.
+func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.Size())) }
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) jsontext.Value {
