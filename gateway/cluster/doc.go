@@ -21,7 +21,8 @@
 //     again and again.
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it;
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
-//   - A message to another replica is bounded, and arrives at most once. Whoever asks one that is gone knows within 50 ms.
+//   - A message to another replica is bounded, and arrives at most once. Whoever asks one that has ended knows at once,
+//     and within two seconds if it hangs.
 //   - Of the replicas with the same connection to a server, one holds the lease to watch it. What it puts as the list replaces nothing
 //     that a later holder has put. Who attends takes the lease of a replica that died within 8 seconds. While nothing happens, the store is
 //     asked as often as there are leases, and replicas, and hardly more often where there are many of both.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -19,11 +20,13 @@ import (
 //	     ◀─ at work ──── (at once, and then every second)
 //	     ◀─ answer ─────
 //
-// A replica that does not say in time that it is at work is taken to be gone.
+// A replica that does not listen is gone, and so is one that does not say in time that it is at work.
 
 const (
 	// workInterval is how often a replica says that it is at work, and goneAfter how long it may be silent.
 	workInterval, goneAfter = time.Second, 5 * time.Second
+	// hearPatience is how long a replica that listens may take to say so first: it may be busy, or its connection be about to end.
+	hearPatience = 2 * time.Second
 	// listenPause is how long a replica waits that could not listen.
 	listenPause = 250 * time.Millisecond
 	// maxServed bounds what a replica does for others at once. Further questions are not answered.
@@ -102,14 +105,17 @@ func (s *Store) Tell(to, topic string, message []byte) {
 // Ask sends a message to a replica and returns its answer. An error is that of ctx, or means that there will be no answer; the message may
 // have arrived all the same.
 func (s *Store) Ask(ctx context.Context, to, topic string, message []byte) (answer []byte, err error) {
+	if to == "" || to == s.replica {
+		return nil, ErrGone // nobody would answer
+	}
 	question := envelope{kind: kindAsk, id: newMessageID(), topic: topic, payload: message}
 	heard := make(chan envelope, 1)
 	s.messages.await(question.id, heard)
 	defer s.messages.forget(question.id)
-	if err := s.publish(to, question); err != nil {
-		return nil, err
+	if listeners, err := s.send(to, question); err != nil || listeners == 0 {
+		return nil, cmp.Or(err, ErrGone)
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(hearPatience)
 	defer timer.Stop()
 	for {
 		select {
@@ -146,29 +152,38 @@ func (m *messages) forget(id messageID) {
 
 // publish sends an envelope to a replica, or to all.
 func (s *Store) publish(to string, e envelope) error {
+	_, err := s.send(to, e)
+	return err
+}
+
+// send is publish, and returns how many replicas listen. Those that Sentinel's store has not told of a failover yet do not.
+func (s *Store) send(to string, e envelope) (listeners int64, err error) {
 	here := s.here.Load()
 	if here == nil {
-		return ErrAway
+		return 0, ErrAway
 	}
 	if int64(len(e.payload)) > s.messages.max.Load() {
-		return errMessageTooLarge
+		return 0, errMessageTooLarge
 	}
 	s.address(&e, to)
 	keys := s.keys.Load()
 	if len(e.payload) > pieceSize && to != "" {
 		if err := s.putPieces(here.client, keys, &e); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	channel, message := keys.sealed(to, &e)
-	err := within(patience, func() error {
-		return here.client.Do(context.Background(), here.client.B().Publish().Channel(channel).Message(message).Build()).Error()
+	var heard atomic.Int64 // which may be written after a time that is too long
+	err = within(patience, func() error {
+		n, err := here.client.Do(context.Background(), here.client.B().Publish().Channel(channel).Message(message).Build()).AsInt64()
+		heard.Store(n)
+		return err
 	})
 	s.done(here, err)
 	if err != nil {
-		return ErrAway
+		return 0, ErrAway
 	}
-	return nil
+	return heard.Load(), nil
 }
 
 // address completes an envelope to a replica, or to all.
@@ -255,10 +270,10 @@ func (s *Store) serve(ctx context.Context, keys *keys, e envelope) {
 		if s.complete(ctx, keys, &e) {
 			answer.kind, answer.payload = kindAnswer, f(ctx, e.payload)
 		}
-		stop()
 		if ctx.Err() == nil {
-			s.sendAnswer(e.from, answer)
+			s.sendAnswer(e.from, answer) // which takes seconds if it is large
 		}
+		stop()
 	})
 }
 
