@@ -46,7 +46,7 @@ manifests: ## test the manifests, dashboard, alert rules and the configuration o
 
 interop: ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, HAProxy, nginx and promtool
 	cd examples/interop && npm ci --ignore-scripts
-	go test -tags interop -v -count=1 -timeout 8m ./examples/interop/...
+	go test -tags interop -v -count=1 -timeout 15m ./examples/interop/...
 	go test -tags interop -v -count=1 -run PassPromtool ./cmd/promptweir
 
 lint: ## run the linters, with the import rules of .golangci.yml

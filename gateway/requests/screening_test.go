@@ -121,11 +121,19 @@ func TestScreens_ApplyToTheContentOfServerRequests(t *testing.T) {
 
 // A get whose server request is rejected ends at once. If it waited for a reply, it would keep one of the server's slots.
 func TestScreens_RejectedServerRequestEndsItsGet(t *testing.T) {
-	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", requestingUpstream(t, "stdio-legacy", "timeout = \"2s\"")+`screen "small" { max_size = 180 }`))
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", requestingUpstream(t, "stdio-legacy", "timeout = \"30s\"")+`screen "small" { max_size = 180 }`))
 	upstreamtest.Eventually(t, "all prompts are listed", func() bool { return len(s.Modern("").List()) == 4 })
 	ann := meet(t, s, "ann", gatewaytest.Latest, "http")
+	get := func() (rejected bool, err error) {
+		_, err = ann.get(t.Context(), "stdio-legacy.elicit")
+		return err != nil && strings.Contains(err.Error(), "rejected"), err
+	}
+	upstreamtest.Eventually(t, "there is a session with the client's capabilities", func() bool {
+		rejected, _ := get()
+		return rejected
+	})
 	for i := range 6 { // more than the four that the server runs at a time
-		if _, err := ann.get(t.Context(), "stdio-legacy.elicit"); err == nil || !strings.Contains(err.Error(), "rejected") {
+		if rejected, err := get(); !rejected {
 			t.Fatalf("get %d: %v, want that it is rejected", i, err)
 		}
 	}
