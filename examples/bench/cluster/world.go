@@ -322,8 +322,9 @@ func awaitLog(g *process.Gateway, message string, times int) error {
 	return fmt.Errorf("the gateway has not logged %q %d times after %v:\n%s", message, times, patience, g.Log())
 }
 
-// haproxyConfiguration sends each request to the next server, and asks each server's readiness. Streams may last. Without http-no-delay,
-// HAProxy keeps an event back for up to 200 ms, in case another one follows. Responses say which server they are of.
+// haproxyConfiguration sends each request to the next server, and asks each server's readiness, which a busy machine may answer late. Streams
+// may last. Without http-no-delay, HAProxy keeps an event back for up to 200 ms, in case another one follows. Responses say which server
+// they are of.
 const haproxyConfiguration = `defaults
   mode http
   balance roundrobin
@@ -332,6 +333,7 @@ const haproxyConfiguration = `defaults
   retries 3
   retry-on conn-failure
   timeout connect 1s
+  timeout check 2s
   timeout client 60s
   timeout server 60s
   option httpchk GET /readyz
