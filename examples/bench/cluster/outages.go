@@ -61,7 +61,7 @@ func checkSlowStore(ctx context.Context, _ *world, s *settings) (string, error) 
 func checkStutteringStore(ctx context.Context, w *world, s *settings) (string, error) {
 	until, stop := context.WithCancel(ctx)
 	var stuttering sync.WaitGroup
-	o := &outage{lasts: 20 * time.Second, perSecond: rate, tolerance: toleranceLate, waits: patienceWithStore}
+	o := &outage{lasts: 20 * time.Second, perSecond: rate, tolerance: toleranceLate, waits: patienceWithStore + few}
 	o.begin = func() error {
 		stuttering.Go(func() {
 			defer w.store.resume()
@@ -86,7 +86,7 @@ func checkStutteringStore(ctx context.Context, w *world, s *settings) (string, e
 // checkLateStore has the store answer after 20 ms, for which gets with a limit wait.
 func checkLateStore(ctx context.Context, _ *world, s *settings) (string, error) {
 	const latency = 20 * time.Millisecond
-	return checkLatency(ctx, s, latency, &outage{lasts: 20 * time.Second, perSecond: rate, tolerance: tolerance, waits: latency})
+	return checkLatency(ctx, s, latency, &outage{lasts: 20 * time.Second, perSecond: rate, tolerance: tolerance, waits: latency + few})
 }
 
 // checkLatency checks, in a world of its own, an outage in which the store's responses are late.
