@@ -34,7 +34,10 @@ func (c *console) configuration(r *http.Request, p *page) error {
 	for _, team := range c.Snapshot().Config.Teams {
 		view.Teams = append(view.Teams, team.Name)
 	}
-	p.Name, p.Title, p.Content = "configuration", "Configuration", &view
+	p.Name, p.Title, p.Content = "configuration", "Configuration: in use since "+when(view.Loaded), &view
+	if view.Refused != nil {
+		p.Title = "Configuration: the last one was refused"
+	}
 	return nil
 }
 

@@ -32,7 +32,7 @@ func (c *console) prompts(r *http.Request, p *page) error {
 	}
 	slices.Sort(list.Teams)
 	p.Name, p.Title, p.Query, p.Known, p.Content = "prompts", "Prompts", query.Text, c.Principals(), &list
-	if query.Text != "" {
+	if query.Text != "" || query.Team != "" || p.As != "" {
 		p.Title += ": " + number(found.Total) + " found"
 	}
 	return nil

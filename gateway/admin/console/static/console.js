@@ -257,7 +257,6 @@ if (tryIt) {
     say(message);
   };
   const busy = () => {
-    say('Running.');
     const text = document.createElement('p');
     text.className = 'busy';
     text.textContent = 'Running …';
@@ -295,6 +294,7 @@ if (tryIt) {
     run.disabled = true;
     stop.hidden = false;
     busy();
+    const long = setTimeout(() => say('Running.'), 1000);
     try {
       const response = await fetch('/try', { method: 'POST', body: new URLSearchParams(new FormData(tryIt)), signal: mine.signal });
       if (!response.ok) {
@@ -309,6 +309,7 @@ if (tryIt) {
         const lines = (rest + value).split('\n');
         rest = lines.pop();
         for (const line of lines) {
+          clearTimeout(long);
           const said = JSON.parse(line);
           show(said.html);
           say(said.say);
@@ -317,6 +318,7 @@ if (tryIt) {
     } catch (error) {
       fail(error.name === 'AbortError' ? 'Stopped.' : 'The gateway does not answer.');
     } finally {
+      clearTimeout(long);
       run.disabled = false;
       stop.hidden = true;
       if (document.activeElement === document.body) run.focus();
