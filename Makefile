@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage bench-replicas simulate-replicas pgo soak faults faults-short overload cluster cluster-short figures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage bench-replicas simulate-replicas pgo soak faults faults-short overload cluster cluster-short figures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -48,6 +48,9 @@ interop: ## test with other clients, servers and tools and the MCP conformance s
 	cd examples/interop && npm ci --ignore-scripts
 	go test -tags interop -v -count=1 -timeout 15m ./examples/interop/...
 	go test -tags interop -v -count=1 -run PassPromtool ./cmd/promptweir
+
+screenreader: ## walk the console by keyboard with the screen reader Orca in Chromium; needs Node 22 and Debian's chromium, orca, xvfb, dbus, at-spi2-core, openbox and xdotool
+	go test -tags interop,screenreader -v -count=1 -timeout 15m -run WithAScreenReader ./examples/interop
 
 lint: ## run the linters, with the import rules of .golangci.yml
 	$(TOOL) golangci-lint run

@@ -27,8 +27,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 )
 
-// consoleBound is how long the whole session of an operator may take.
-const consoleBound = 5 * time.Minute
+// consoleBound is how long the whole session of an operator may take, also with a screen reader.
+const consoleBound = 10 * time.Minute
 
 // dot is a PNG of one pixel.
 const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -36,6 +36,12 @@ const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwA
 // TestConsole_InABrowser has console.mjs do what an operator does, in Chromium. The script checks what it sees.
 func TestConsole_InABrowser(t *testing.T) {
 	t.Parallel()
+	converseInTheConsole(t, "console.mjs")
+}
+
+// converseInTheConsole runs a script of an operator's session in a browser, with the console of a gateway that has four upstreams.
+func converseInTheConsole(t *testing.T, script string) {
+	t.Helper()
 	library := gatewaytest.NewPeer(t, "library", manyPrompts(10_000)...)
 	library.Answer("completion/complete", `{"completion":{"values":["calm","clear"]}}`)
 	library.Answer("prompts/get", fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":"<script>pwned = true</script> said"}},
@@ -45,9 +51,9 @@ func TestConsole_InABrowser(t *testing.T) {
 	asker := gatewaytest.NewRequestingPeer(t, `elicitation/create {"message":"Who are you?","requestedSchema":{"type":"object","required":["age"],"properties":{`+
 		`"name":{"type":"string","title":"Your name"},"age":{"type":"integer","minimum":18},"size":{"type":"string","enum":["small","large"]},"tags":{"type":"array","items":{"enum":["x","y"]}}}}}`)
 	desk := gatewaytest.NewPeer(t, "desk", "greet")
-	const script = `<script>pwned = true</script><img src=x onerror='pwned = true'>`
+	const hostile = `<script>pwned = true</script><img src=x onerror='pwned = true'>`
 	evil := gatewaytest.NewPeer(t, "evil",
-		fmt.Sprintf(`{"name":"<b>evil","title":%q,"description":"\u202e\u2066%s%s","arguments":[{"name":%q,"description":%q}]}`, script, script, strings.Repeat("W", 10_000), script, script),
+		fmt.Sprintf(`{"name":"<b>evil","title":%q,"description":"\u202e\u2066%s%s","arguments":[{"name":%q,"description":%q}]}`, hostile, hostile, strings.Repeat("W", 10_000), hostile, hostile),
 		fmt.Sprintf(`{"name":%q,"title":"too long"}`, strings.Repeat("n", 10_000)), fmt.Sprintf(`{"name":%q}`, strings.Repeat("m", 200)))
 
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -67,7 +73,7 @@ func TestConsole_InABrowser(t *testing.T) {
 		_, _ = io.WriteString(w, "<title>another port</title>") // the browser of the test
 	}))
 	defer other.Close()
-	converse(t, []string{"console.mjs", browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1)},
+	converse(t, []string{script, browser(t), strings.Replace(s.AdminURL, "127.0.0.1", "localhost", 1), strings.Replace(other.URL, "127.0.0.1", "localhost", 1)},
 		map[string]func(){
 			"desk dies":         desk.Stop,
 			"desk returns":      desk.Restart,
