@@ -207,12 +207,20 @@ func isForwarded(header http.Header) bool {
 // signInPath is where the console asks for the token.
 const signInPath = "/sign-in"
 
-// askToSignIn sends a browser that opens a page to where the console asks for the token, and reports whether it did.
+// askToSignIn sends a browser that opens a page, or a form of one whose session has ended, to where the console asks for the token, and
+// reports whether it did.
 func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
-	if !o.HaveToken() || r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") || r.Header.Get("Authorization") != "" {
+	if !o.HaveToken() || !strings.Contains(r.Header.Get("Accept"), "text/html") || r.Header.Get("Authorization") != "" {
 		return false
 	}
+	next := r.URL.RequestURI()
+	if r.Method != http.MethodGet {
+		next = "/"
+		if page, err := url.Parse(r.Referer()); err == nil && page.Host == r.Host {
+			next = page.RequestURI()
+		}
+	}
 	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, signInPath+"?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+	http.Redirect(w, r, signInPath+"?"+url.Values{"next": {next}}.Encode(), http.StatusSeeOther)
 	return true
 }

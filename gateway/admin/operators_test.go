@@ -69,6 +69,18 @@ func TestSignIn_OpensTheConsoleForASession(t *testing.T) {
 	if w := browse("/prompts?q=x", nil, html); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?next=%2Fprompts%3Fq%3Dx" {
 		t.Errorf("without a session: %d to %q", w.Code, w.Header().Get("Location"))
 	}
+	form := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/reload", "", gatewaytest.Headers{"Accept", html})
+	form.RemoteAddr = "127.0.0.1:1"
+	for referer, next := range map[string]string{
+		"http://localhost/configuration?team=eng": "%2Fconfiguration%3Fteam%3Deng", "http://evil.example.com/x": "%2F", "": "%2F",
+	} {
+		form.Header.Set("Referer", referer)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, form)
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?next="+next {
+			t.Errorf("a form of %q whose session has ended: %d to %q", referer, w.Code, w.Header().Get("Location"))
+		}
+	}
 	if w := browse("/", nil, "*/*"); w.Code != http.StatusForbidden {
 		t.Errorf("a program without the token: %d", w.Code)
 	}
