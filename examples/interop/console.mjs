@@ -101,6 +101,9 @@ async function isSpoken(page, state) {
 // isAnnounced waits until something is read aloud.
 const isAnnounced = (page, what) => page.locator('#announce', { hasText: what }).waitFor({ state: 'attached' });
 
+// isLive waits until the page's script runs, without which a key pressed at once would have no effect.
+const isLive = (page) => page.locator('#live').waitFor();
+
 const steps = {
   async 'signs in'(page) {
     await page.goto(`${url}/prompts?q=ledger`);
@@ -121,6 +124,7 @@ const steps = {
     assert.match(await page.locator('h1').innerText(), /Ready/);
     await page.getByRole('link', { name: 'Prompts', exact: true }).click();
     await page.locator('#total', { hasText: /^10.00\d prompts$/ }).waitFor();
+    await isLive(page);
     const field = page.getByLabel('Name, title or description');
     const begun = Date.now();
     await field.pressSequentially('number 7770', { delay: 20 });
@@ -132,6 +136,7 @@ const steps = {
     await page.locator('#total', { hasText: '10 000 prompts found' }).waitFor();
     await page.getByRole('link', { name: 'Next' }).click();
     await page.getByText('Page 2 of 200').waitFor();
+    await isLive(page);
     await fits(page, 'search');
     await field.fill('no such words');
     await page.getByText('Nothing is found.').waitFor();
@@ -143,6 +148,7 @@ const steps = {
     assert.equal(await page.title(), 'Prompts: 1 found – promptweir');
     await page.getByRole('link', { name: 'library.review_07770', exact: true }).click();
     await page.getByRole('heading', { name: 'Who sees it' }).waitFor();
+    await isLive(page);
     await fits(page, 'prompt');
     const tone = page.getByLabel('tone');
     await page.getByRole('button', { name: 'Run' }).click();
@@ -229,6 +235,10 @@ const steps = {
     await page.goto(`${url}/upstreams`);
     await page.locator('[data-upstream="desk"] .spark').waitFor();
     await fits(page, 'upstreams');
+    await page.getByLabel('Search upstreams by name').fill('DES');
+    await page.keyboard.press('Enter');
+    await page.getByText('1 upstream found.').waitFor();
+    assert.deepEqual(await page.locator('[data-upstream]').evaluateAll((found) => found.map((card) => card.dataset.upstream)), ['desk']);
   },
 
   async 'drains an upstream and lets it serve again'(page) {
@@ -298,10 +308,16 @@ const steps = {
 
   async 'views as somebody'(page) {
     await page.goto(`${url}/prompts`);
+    await page.getByLabel('View as').fill('plat');
+    await page.getByRole('option', { name: 'user:somebody,group:platform' }).waitFor(); // a group alone is no principal
+    await page.getByLabel('View as').fill('user:bob,group:p');
+    await page.getByRole('option', { name: 'user:bob,group:platform' }).click();
+    assert.equal(await page.getByLabel('View as').inputValue(), 'user:bob,group:platform');
     await page.getByLabel('View as').fill('user:bob,group:ci');
     await page.keyboard.press('Enter');
     await page.getByText('You see what user:bob,group:ci sees.').waitFor();
     await page.locator('#total', { hasText: '1002 prompts' }).waitFor();
+    await isLive(page);
     await page.getByLabel('Name, title or description').fill('desk');
     await page.locator('#total', { hasText: '2 prompts found' }).waitFor();
     await page.goto(`${url}/prompt?name=library.ledger_00006&as=user:bob`);
@@ -352,6 +368,7 @@ const steps = {
     await reach('review_07770');
     await press('Enter');
     await page.getByRole('heading', { name: 'Try it' }).waitFor();
+    await isLive(page);
     await reach('arg-0');
     await page.keyboard.type('calm');
     await reach('Run');

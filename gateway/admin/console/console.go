@@ -109,7 +109,7 @@ type page struct {
 	HasToken, Proven bool
 	// Known are principals to choose from.
 	Known []string
-	// URI is the path and query of the page.
+	// URI is the path and query of the page, or of the page to go back to.
 	URI string
 	// Content is what the page itself needs.
 	Content any
@@ -158,6 +158,11 @@ func (c *console) serve(fill func(r *http.Request, p *page) error) http.HandlerF
 		if query, ok := errors.AsType[*admin.QueryError](err); ok {
 			status = http.StatusBadRequest
 			p.Name, p.Title, p.Content = "problem", "This cannot be shown", query.Error()
+			if p.As == "" {
+				p.URI = "/"
+			} else { // most likely that is what cannot be read, here and on any other page
+				p.URI, p.As = p.Everybody(), ""
+			}
 		} else if redirect, ok := errors.AsType[*redirectError](err); ok {
 			http.Redirect(w, r, redirect.to, http.StatusSeeOther)
 			return

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,12 +64,12 @@ func TestPrompt_SaysWhoSeesIt(t *testing.T) {
 		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?"+query, "", nil).Want(t, status, parts...)
 	}
 	page("name=billing.ledger", http.StatusOK, "Who sees it", "group:payments", "gateway.hcl:", "year", "required", "Definition",
-		"promptweir get billing.ledger &#39;year=…&#39; --url http://", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span")
+		"<bdi>billing.ledger</bdi> <bdi>&#39;year=…&#39;</bdi> <bdi>--url</bdi> <bdi>http://", "claude mcp add", "revision <bdi>2025-11-25</bdi>", "0 <span")
 	page("name=billing.review_pr&as=user:bob", http.StatusOK, "<b>Yes</b>", "expose &#34;reviews&#34;", "<b>decides</b>", "You see what",
 		`href="/prompt?name=billing.review_pr"`, `href="/prompts?as=user%3Abob&amp;team=payments"`)
 	page("name=billing.wip_x&as=user:ann,group:payments", http.StatusOK, "<b>No</b>", "hide &#34;half-finished&#34;")
 	page("name=none.such", http.StatusOK, "Not in the catalog", "Nobody")
-	page("name=x&as=ann", http.StatusBadRequest, "neither a user nor a group", "<title>This cannot be shown")
+	page("name=x&as=ann", http.StatusBadRequest, "neither a user nor a group", "<title>This cannot be shown", `<a href="/prompt?name=x">Back</a>`, `<a href="/prompts">`)
 	page("", http.StatusBadRequest)
 	body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?as=user:bob", "", nil).Body
 	if !strings.Contains(body, `data-prompt="billing.review_pr"`) || !strings.Contains(body, `data-prompt="find.query"`) || strings.Contains(body, "ledger") {
@@ -95,6 +96,18 @@ func TestPages_EscapeWhatServersSend(t *testing.T) {
 		}
 	}
 	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=up.%3Cb%3Ex", "", nil).Want(t, http.StatusOK, "&lt;script&gt;alert(1)", "⟨U&#43;202E⟩", "⟨U&#43;2066⟩")
+}
+
+func TestUpstreams_AreFoundByName(t *testing.T) {
+	s, _, _ := gatewaytest.ServeTwoTeams(t, "")
+	for query, names := range map[string][]string{"": {"billing", "find"}, "q=BILL": {"billing"}, "q=find&team=payments": {}, "q=i": {"billing", "find"}} {
+		body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/upstreams?"+query, "", nil).Body
+		for _, name := range []string{"billing", "find"} {
+			if got := strings.Contains(body, `data-upstream="`+name+`"`); got != slices.Contains(names, name) {
+				t.Errorf("%q: %s is shown: %t\n%s", query, name, got, body)
+			}
+		}
+	}
 }
 
 func TestChanges_FollowAnUpstream(t *testing.T) {

@@ -206,11 +206,18 @@ func (c *console) upstreams(r *http.Request, p *page) error {
 	if err != nil {
 		return err
 	}
+	if query.Text != "" {
+		name := strings.ToLower(query.Text)
+		all = slices.DeleteFunc(all, func(u admin.UpstreamHealth) bool { return !strings.Contains(strings.ToLower(u.Name), name) })
+	}
 	all = worstFirst(all)
 	list := upstreamList{Team: query.Team, Total: len(all), Pages: max(1, (len(all)+upstreamsPerPage-1)/upstreamsPerPage)}
 	list.Page = min(max(1, query.Page), list.Pages)
 	first := (list.Page - 1) * upstreamsPerPage
 	list.Rows = c.withHistory(p, all[first:min(first+upstreamsPerPage, len(all))])
-	p.Name, p.Title, p.Content = "upstreams", "Upstreams", &list
+	p.Name, p.Title, p.Query, p.Content = "upstreams", "Upstreams", query.Text, &list
+	if query.Text != "" || query.Team != "" {
+		p.Title += ": " + number(list.Total) + " found"
+	}
 	return nil
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
@@ -44,7 +43,7 @@ type promptView struct {
 
 	Gets, Errors int
 	Spark        *spark
-	Get          string
+	Get          []string
 	Clients      []clientsetup.Client
 	Access       clientsetup.Access
 }
@@ -69,13 +68,13 @@ func (c *console) prompt(r *http.Request, p *page) error {
 	return nil
 }
 
-// getCommand returns a command that gets a prompt, with a place for each required argument.
-func getCommand(prompt *admin.Prompt, endpoint string) string {
+// getCommand returns the words of a command that gets a prompt, with a place for each required argument.
+func getCommand(prompt *admin.Prompt, endpoint string) []string {
 	words := []string{"promptweir", "get", clientsetup.ShellWord(prompt.Name)}
 	for _, argument := range prompt.Arguments {
 		if argument.Required {
 			words = append(words, clientsetup.ShellWord(argument.Name+"=…"))
 		}
 	}
-	return strings.Join(append(words, "--url", clientsetup.ShellWord(endpoint)), " ")
+	return append(words, "--url", clientsetup.ShellWord(endpoint))
 }

@@ -190,13 +190,15 @@ function offers(input, ask) {
   });
 }
 
-// Principals to choose from: users and groups, with commas between them.
+// Principals to choose from: a user and any number of groups, with commas between them.
 for (const input of document.querySelectorAll('input[list]')) {
   const all = [...input.list.options].map((option) => option.value);
   offers(input, () => {
     const begin = input.value.lastIndexOf(',') + 1;
     const part = input.value.slice(begin).trim().toLowerCase();
-    return all.filter((value) => value.toLowerCase().includes(part)).slice(0, 100).map((value) => input.value.slice(0, begin) + value);
+    const before = begin === 0 && !part.startsWith('user:') ? 'user:somebody,' : input.value.slice(0, begin); // whoever is in a group
+    return all.filter((value) => value.toLowerCase().includes(part)).slice(0, 100)
+      .map((value) => (value.startsWith('group:') ? before : input.value.slice(0, begin)) + value);
   });
 }
 
