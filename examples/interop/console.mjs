@@ -235,6 +235,17 @@ const steps = {
     await page.goto(`${url}/upstreams`);
     await page.locator('[data-upstream="desk"] .spark').waitFor();
     await fits(page, 'upstreams');
+    const kept = (spoil) => page.evaluate(async ([of, name]) => {
+      const card = document.querySelector('[data-upstream="up"]'); // library has a link to the same team
+      const link = card.querySelector('a');
+      link.focus();
+      if (name === 'text') card.querySelector('.condition').lastChild.data = 'stale'; else card.append('another child');
+      await refresh(of);
+      const now = document.activeElement;
+      return [now === link, now.textContent, now.closest('[data-upstream]')?.dataset.upstream, document.querySelector('[data-upstream="up"] .condition').textContent];
+    }, [page.url(), spoil]);
+    assert.deepEqual(await kept('text'), [true, 'team platform', 'up', 'up'], 'what is the same stays where it is');
+    assert.deepEqual(await kept('children'), [false, 'team platform', 'up', 'up'], 'the focus is where it was');
     await page.getByLabel('Search upstreams by name').fill('DES');
     await page.keyboard.press('Enter');
     await page.getByText('1 upstream found.').waitFor();

@@ -15,21 +15,50 @@ function say(what) {
   setTimeout(() => { place.textContent = what; }, 50);
 }
 
-// replaceLive replaces the live parts of the page by those of another document, and says aloud what they want said.
+// key finds an element again in another version of its page, in the row that is about the same thing.
+function key(element) {
+  const row = element.closest('[data-upstream], [data-team], [data-prompt]');
+  const of = row ? Object.entries(row.dataset).map(([name, value]) => `[data-${name}="${CSS.escape(value)}"]`)[0] : '';
+  const href = element.getAttribute('href');
+  if (element.id) return `#${CSS.escape(element.id)}`;
+  return href && `${of} [href="${CSS.escape(href)}"]`;
+}
+
+// sameThing reports whether two nodes are about the same thing, so that one may become the other: not a row that of another upstream.
+function sameThing(a, b) {
+  return a.nodeName === b.nodeName && a.childNodes.length === b.childNodes.length && a.id === b.id &&
+    ['upstream', 'team', 'prompt'].every((name) => a.dataset?.[name] === b.dataset?.[name]);
+}
+
+// change makes a node like another one. What is the same stays where it is, with the focus, and with the place where somebody reads.
+function change(node, next) {
+  if (node.isEqualNode(next)) return;
+  if (node.nodeType === Node.TEXT_NODE && next.nodeType === Node.TEXT_NODE) {
+    node.data = next.data;
+    return;
+  }
+  if (node.nodeType !== Node.ELEMENT_NODE || !sameThing(node, next)) {
+    node.replaceWith(document.importNode(next, true));
+    return;
+  }
+  for (const { name } of [...node.attributes]) if (!next.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of next.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  [...node.childNodes].forEach((child, i) => change(child, next.childNodes[i]));
+}
+
+// replaceLive makes the live parts of the page like those of another document, and says aloud what they want said.
 function replaceLive(other) {
   for (const part of document.querySelectorAll('[data-live]')) {
     const next = other.getElementById(part.id);
     if (!next || next.isEqualNode(part)) continue;
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
-    const open = [...part.querySelectorAll('details[open]')].map((details) => details.id);
-    const fresh = document.adoptNode(next);
-    part.replaceWith(fresh);
-    for (const id of open) if (id) fresh.querySelector(`#${CSS.escape(id)}`)?.setAttribute('open', '');
-    if (focused) {
-      const key = focused.id ? `#${CSS.escape(focused.id)}` : focused.getAttribute('href') ? `[href="${CSS.escape(focused.getAttribute('href'))}"]` : null;
-      (key && fresh.querySelector(key) || document.getElementById('main')).focus({ preventScroll: true });
+    const again = focused && key(focused);
+    const said = part.dataset.announce;
+    change(part, next);
+    if (focused && document.activeElement !== focused) {
+      (again && document.querySelector(again) || document.getElementById('main')).focus({ preventScroll: true });
     }
-    if (fresh.dataset.announce && fresh.dataset.announce !== part.dataset.announce) say(fresh.dataset.announce);
+    if (next.dataset.announce && next.dataset.announce !== said) say(next.dataset.announce);
   }
   document.title = other.title;
 }
