@@ -110,6 +110,12 @@ func TestUpstreams_AreFoundByName(t *testing.T) {
 	}
 }
 
+func TestPrompts_SaysWhyThereAreNone(t *testing.T) {
+	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", gatewaytest.NewDownPeer(t)))
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts", "", nil).Want(t, http.StatusOK, "There are no prompts yet", `<a href="/">`)
+	gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompts?q=x", "", nil).Want(t, http.StatusOK, "Nothing is found.")
+}
+
 func TestChanges_FollowAnUpstream(t *testing.T) {
 	p := gatewaytest.NewPeer(t, "up", "a")
 	s := gatewaytest.Serve(t, gatewaytest.Team("eng", "", "", p))
