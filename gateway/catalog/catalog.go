@@ -22,8 +22,8 @@ type Catalog struct {
 	folded  []*Entry // by folded name, then name
 	reports []Report
 
-	// decided is the visibility of the entry that was made last. It is used while the catalog is made.
-	decided *policy.Visibility
+	// decided is what policy decided about the entry that was made last. It is used while the catalog is made.
+	decided *decision
 }
 
 // Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared: do not modify it.
@@ -53,50 +53,68 @@ type Entry struct {
 	// count, so a server that shuffles members from list to list does not look like one whose prompts change.
 	Fingerprint Fingerprint
 
-	// visibility is what policy decided about the entry, see [Options]. PerOwner is nil unless it decided for each owner; then
-	// it has an element for each.
+	decided *decision // nil if nothing was
+	fold    string
+}
+
+// decision is what policy decided about entries, see [Options]. Most entries of a team share one.
+type decision struct {
 	visibility *policy.Visibility
-	perOwner   []*policy.Visibility
-	fold       string
+	// perOwner is nil unless policy decided for each owner; then it has an element for each.
+	perOwner []*policy.Visibility
+}
+
+func (e *Entry) visibility() *policy.Visibility {
+	if e.decided == nil {
+		return nil
+	}
+	return e.decided.visibility
+}
+
+func (e *Entry) perOwner() []*policy.Visibility {
+	if e.decided == nil {
+		return nil
+	}
+	return e.decided.perOwner
 }
 
 // VisibleTo reports whether an audience may see the entry: by any of its owners. This is the one decision behind list, get,
 // completion and notifications.
 func (e *Entry) VisibleTo(audience *policy.Audience) bool {
-	if e.perOwner == nil {
-		return audience.Sees(e.visibility)
+	if e.perOwner() == nil {
+		return audience.Sees(e.visibility())
 	}
-	return slices.ContainsFunc(e.perOwner, audience.Sees)
+	return slices.ContainsFunc(e.perOwner(), audience.Sees)
 }
 
 // VisibilityTo returns what policy decided about an entry that an audience sees: about the first owner by which it does.
 func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
-	for _, v := range e.perOwner {
+	for _, v := range e.perOwner() {
 		if audience.Sees(v) {
 			return v
 		}
 	}
-	return e.visibility
+	return e.visibility()
 }
 
 // HiddenBy returns the hide block that keeps an entry from an audience which does not see it, nil where none does; see
 // [policy.Audience.HiddenBy].
 func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
-	for _, v := range e.perOwner {
+	for _, v := range e.perOwner() {
 		if rule := audience.HiddenBy(v); rule != nil {
 			return rule
 		}
 	}
-	return audience.HiddenBy(e.visibility)
+	return audience.HiddenBy(e.visibility())
 }
 
 // OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is shared: do not modify it.
 func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
-	if e.perOwner == nil {
+	if e.perOwner() == nil {
 		return e.Owners
 	}
 	var owners []Owner
-	for i, v := range e.perOwner {
+	for i, v := range e.perOwner() {
 		if audience.Sees(v) {
 			owners = append(owners, e.Owners[i])
 		}
@@ -106,10 +124,10 @@ func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 
 // Decide evaluates what [Entry.VisibleTo] and [Entry.OwnersFor] depend on, within a budget. The error is [policy.ErrBudget].
 func (e *Entry) Decide(audience *policy.Audience, b *policy.Budget) error {
-	if e.perOwner == nil {
-		return audience.Decide(e.visibility, b)
+	if e.perOwner() == nil {
+		return audience.Decide(e.visibility(), b)
 	}
-	for _, v := range e.perOwner {
+	for _, v := range e.perOwner() {
 		if err := audience.Decide(v, b); err != nil {
 			return err
 		}
@@ -161,19 +179,20 @@ func (c *Catalog) decide(e *Entry) {
 	if c.opts.Visibility == nil {
 		return
 	}
-	e.visibility = c.opts.Visibility(e, &e.Owners[0])
-	if c.decided.Equal(e.visibility) {
-		e.visibility = c.decided // most entries of a team are visible alike, and one is kept for all of them
+	first := c.opts.Visibility(e, &e.Owners[0])
+	if c.decided == nil || !c.decided.visibility.Equal(first) {
+		c.decided = &decision{visibility: first}
 	}
-	c.decided = e.visibility
+	e.decided = c.decided // most entries of a team are visible alike, and one is kept for all of them
 	if len(e.Owners) == 1 || c.opts.PerOwner == nil || !c.opts.PerOwner(e) {
 		return
 	}
-	e.perOwner = make([]*policy.Visibility, len(e.Owners))
-	e.perOwner[0] = e.visibility
+	perOwner := make([]*policy.Visibility, len(e.Owners))
+	perOwner[0] = c.decided.visibility
 	for i := 1; i < len(e.Owners); i++ {
-		e.perOwner[i] = c.opts.Visibility(e, &e.Owners[i])
+		perOwner[i] = c.opts.Visibility(e, &e.Owners[i])
 	}
+	e.decided = &decision{c.decided.visibility, perOwner}
 }
 
 func (c *Catalog) owners(claims []claim) []Owner {

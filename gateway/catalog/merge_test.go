@@ -230,7 +230,7 @@ func contentsOf(s *catalog.Catalog) contents {
 func everybody(*catalog.Entry) bool { return true }
 
 func diffContents(a, b *catalog.Catalog) string {
-	return cmp.Diff(contentsOf(a), contentsOf(b), cmp.AllowUnexported(catalog.Entry{}), cmpopts.IgnoreFields(catalog.Entry{}, "visibility", "perOwner"))
+	return cmp.Diff(contentsOf(a), contentsOf(b), cmp.AllowUnexported(catalog.Entry{}), cmpopts.IgnoreFields(catalog.Entry{}, "decided"))
 }
 
 func TestMerge_NamesAreSortedAndUnique(t *testing.T) {

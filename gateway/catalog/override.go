@@ -134,7 +134,7 @@ func (p *Prompt) fitValues(ctx context.Context, values []ArgumentValue) (fitting
 // checkValue refuses a value that breaks its argument's schema. If the schema cannot be compiled or the check takes too long,
 // the server decides, as it does for clients' values.
 func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) error {
-	compiled, err := schema.Compile(argument.Schema)
+	compiled, err := schema.Compile(*argument.Schema)
 	if err != nil {
 		return nil //nolint:nilerr // not the value's fault
 	}

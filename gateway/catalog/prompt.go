@@ -40,8 +40,8 @@ type Prompt struct {
 type Argument struct {
 	Name     string
 	Required bool
-	// Schema is the JSON Schema of the argument's value as it was sent; nil where there is none.
-	Schema jsontext.Value
+	// Schema is the JSON Schema of the argument's value as it was sent; nil where there is none, as nearly everywhere.
+	Schema *jsontext.Value
 }
 
 // ParsePrompt reads one element of an upstream's prompts/list result, strictly. Members that the protocol's schemas
@@ -225,7 +225,7 @@ func readArgument(object wire.Object) (Argument, error) {
 			}
 		case "schema":
 			if member.Value.Kind() != 'n' { // some serializers write null for an absent member
-				argument.Schema = member.Value
+				argument.Schema = new(member.Value)
 			}
 		}
 		if err != nil {

@@ -58,7 +58,7 @@ func TestParsePrompt_ReadsTheDefinition(t *testing.T) {
 		t.Error("the definition was copied")
 	}
 	arguments := []catalog.Argument{
-		{Name: "code", Required: true, Schema: jsontext.Value(`{ "type" : "string" }`)}, {Name: "style"}, {Name: "language", Required: true},
+		{Name: "code", Required: true, Schema: new(jsontext.Value(`{ "type" : "string" }`))}, {Name: "style"}, {Name: "language", Required: true},
 	}
 	if diff := cmp.Diff(arguments, p.Arguments); diff != "" {
 		t.Errorf("Arguments (-want +got):\n%s", diff)

@@ -164,12 +164,12 @@ func newSchemas(logger *slog.Logger) *schemas {
 
 // compiled returns the compiled schema of a prompt's argument. Report is called once for one that does not compile.
 func (s *schemas) compiled(prompt string, declared *catalog.Argument, report func(error)) (*schema.Schema, error) {
-	key := schemaKey{prompt, declared.Name, string(declared.Schema)}
+	key := schemaKey{prompt, declared.Name, string(*declared.Schema)}
 	if compile, ok := s.cache.Get(key); ok {
 		return compile()
 	}
 	compile := sync.OnceValues(func() (*schema.Schema, error) {
-		compiled, err := schema.Compile(declared.Schema)
+		compiled, err := schema.Compile(*declared.Schema)
 		if err != nil {
 			report(err)
 		}
