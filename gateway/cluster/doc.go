@@ -22,7 +22,7 @@
 //   - What is announced reaches every replica, those too that were away or are started within a day, as long as the store keeps it;
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
 //   - A message to another replica is bounded, and arrives at most once. Whoever asks one that has ended knows at once,
-//     and within two seconds if it hangs.
+//     and within two seconds if it hangs, or the store is a Redis Cluster, whose nodes know only who listens there.
 //   - Of the replicas with the same connection to a server, one holds the lease to watch it. What it puts as the list replaces nothing
 //     that a later holder has put. Who attends takes the lease of a replica that died within 8 seconds. While nothing happens, the store is
 //     asked as often as there are leases, and replicas, and hardly more often where there are many of both.

@@ -3,6 +3,7 @@
 package cluster_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -244,6 +245,12 @@ func worksAt(t *testing.T, round string, a, b *listener) {
 		answer, err := a.Ask(t.Context(), b.Name(), "question", []byte(round))
 		return err == nil && string(answer) == round
 	})
+	for range 20 { // whichever nodes the question and the other replica are at
+		if _, err := a.Ask(t.Context(), b.Name(), "question", nil); errors.Is(err, cluster.ErrGone) {
+			t.Errorf("%s: %v, want an answer", round, err)
+			break
+		}
+	}
 }
 
 func TestStore_IsARedisClusterOfSeveralNodes(t *testing.T) {

@@ -112,7 +112,7 @@ func (s *Store) Ask(ctx context.Context, to, topic string, message []byte) (answ
 	heard := make(chan envelope, 1)
 	s.messages.await(question.id, heard)
 	defer s.messages.forget(question.id)
-	if listeners, err := s.send(to, question); err != nil || listeners == 0 {
+	if isHeard, err := s.send(to, question); err != nil || !isHeard {
 		return nil, cmp.Or(err, ErrGone)
 	}
 	timer := time.NewTimer(hearPatience)
@@ -156,34 +156,34 @@ func (s *Store) publish(to string, e envelope) error {
 	return err
 }
 
-// send is publish, and returns how many replicas listen. Those that Sentinel's store has not told of a failover yet do not.
-func (s *Store) send(to string, e envelope) (listeners int64, err error) {
+// send is publish. IsHeard is false if surely nobody listens. A node of a Redis Cluster knows only who listens at that node.
+func (s *Store) send(to string, e envelope) (isHeard bool, err error) {
 	here := s.here.Load()
 	if here == nil {
-		return 0, ErrAway
+		return false, ErrAway
 	}
 	if int64(len(e.payload)) > s.messages.max.Load() {
-		return 0, errMessageTooLarge
+		return false, errMessageTooLarge
 	}
 	s.address(&e, to)
 	keys := s.keys.Load()
 	if len(e.payload) > pieceSize && to != "" {
 		if err := s.putPieces(here.client, keys, &e); err != nil {
-			return 0, err
+			return false, err
 		}
 	}
 	channel, message := keys.sealed(to, &e)
-	var heard atomic.Int64 // which may be written after a time that is too long
+	var listeners atomic.Int64 // which may be written after a time that is too long
 	err = within(patience, func() error {
 		n, err := here.client.Do(context.Background(), here.client.B().Publish().Channel(channel).Message(message).Build()).AsInt64()
-		heard.Store(n)
+		listeners.Store(n)
 		return err
 	})
 	s.done(here, err)
 	if err != nil {
-		return 0, ErrAway
+		return false, ErrAway
 	}
-	return heard.Load(), nil
+	return listeners.Load() > 0 || here.client.Mode() == valkey.ClientModeCluster, nil
 }
 
 // address completes an envelope to a replica, or to all.
