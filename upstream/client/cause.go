@@ -430,10 +430,17 @@ func (d *Dialer) networkCause(err error) (Cause, bool) {
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS alert
 		return newCause(NeedsTLS, d.place()), true
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, errStreamEnded), errors.Is(err, net.ErrClosed), strings.Contains(err.Error(), "write tcp"): // net/http hides some causes
+		errors.Is(err, errStreamEnded), errors.Is(err, net.ErrClosed), brokenInNetHTTP(err):
 		return newCause(ConnectionBroke, d.place(), rootOf(err)), true
 	}
 	return Cause{}, false
+}
+
+// brokenInNetHTTP reports whether net/http says of a connection that it broke in an error that it does not export.
+func brokenInNetHTTP(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "write tcp") || strings.Contains(text, "http2: client conn") || // "… closed", "… lost", "… not usable"
+		strings.Contains(text, "http2: server sent GOAWAY and closed the connection")
 }
 
 // rootOf returns the innermost error, which names no addresses.

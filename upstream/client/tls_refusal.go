@@ -43,10 +43,10 @@ func (c *readErrorsConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// withRefusal adds to the error of a request the alert that ended its connection before the request began. It is nil-safe. Of
-// HTTP/2, net/http then tells only that there is no connection; crypto/tls returns the alert from each further read.
+// withRefusal adds to the error of a request the alert that ended its connection before the request was written. It is nil-safe.
+// Of HTTP/2, net/http then tells only that there is no connection; crypto/tls returns the alert from each further read.
 func (c *connection) withRefusal(err error) error {
-	if c == nil || !strings.Contains(err.Error(), "client conn could not be established") { // net/http does not export it
+	if c == nil || !foundConnectionClosed(err) {
 		return err
 	}
 	if secured := c.secured.Load(); secured != nil {
@@ -55,6 +55,13 @@ func (c *connection) withRefusal(err error) error {
 		}
 	}
 	return err
+}
+
+// foundConnectionClosed reports whether HTTP/2 found that the reader of the connection had closed it, before it wrote the header of
+// the request or before it wrote the body. net/http does not export the errors.
+func foundConnectionClosed(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "http2: client conn could not be established") || strings.Contains(text, "http2: client conn is closed")
 }
 
 // noteMissingCertificates makes a client note when a server asks for a certificate and gets none, because none is configured, or
