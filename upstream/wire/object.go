@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -42,7 +43,7 @@ func MembersInto(unused Object, part jsontext.Value) Object {
 	if part.Kind() != '{' {
 		return nil
 	}
-	object, err := parseObject(unused[:0], &scanner{raw: part, trusted: true})
+	object, err := parseObject(unused[:0], &scanner{raw: part, rigor: splitting})
 	if err != nil {
 		return nil
 	}
@@ -55,7 +56,7 @@ func KindOf(part jsontext.Value, name string) jsontext.Kind {
 	if part.Kind() != '{' {
 		return 0
 	}
-	s := &scanner{raw: part, trusted: true}
+	s := &scanner{raw: part, rigor: splitting}
 	s.space()
 	empty, err := s.open('}')
 	for last := empty; !last && err == nil; last, err = s.next('}') {
@@ -181,8 +182,11 @@ func Text(value jsontext.Value) (text string, ok bool) {
 // encoding/json, both are the same member, so that they would read another value than this package.
 func (o Object) Folded(names ...string) string {
 	for i := range o {
+		if slices.Contains(names, o[i].Name) {
+			continue
+		}
 		for _, name := range names {
-			if o[i].Name != name && strings.EqualFold(o[i].Name, name) {
+			if strings.EqualFold(o[i].Name, name) {
 				return o[i].Name
 			}
 		}
@@ -257,7 +261,7 @@ func Quote(s string) jsontext.Value {
 
 // ParseArray splits a JSON array that is part of a value read by [Parse] or [ParseObject], and so has been checked.
 func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {
-	return parseArray(&scanner{raw: raw, trusted: true})
+	return parseArray(&scanner{raw: raw, rigor: splitting})
 }
 
 func parseArray(s *scanner) (elements []jsontext.Value, err error) {

@@ -30,15 +30,25 @@ type scanner struct {
 	raw   []byte
 	at    int
 	depth int
-	// trusted is set for a value that was checked before: names are not compared and text is not checked again.
-	trusted bool
-	// escapes is set if the last string has an escape. It is not maintained for a trusted value.
+	rigor rigor
+	// escapes is set if the last string has an escape. It is maintained for a strict scanner only.
 	escapes bool
 	// names has the start of each name of the objects that the scanner is in, and known counts them. They are kept here,
 	// because a set of names at each level would make up most of the stack.
 	names [maxFew]int
 	known int
 }
+
+// rigor is how much a scanner checks.
+type rigor uint8
+
+const (
+	strict rigor = iota
+	// delimiting is for text whose values need only be delimited like JSON: names are not compared and text is not checked.
+	delimiting
+	// splitting is for values that were checked before: nothing is checked again.
+	splitting
+)
 
 // errorAt returns an error about the present position.
 func (s *scanner) errorAt(problem string) error {
@@ -49,15 +59,12 @@ func (s *scanner) errorAt(problem string) error {
 }
 
 func (s *scanner) space() {
-	for s.at < len(s.raw) {
-		switch s.raw[s.at] {
-		case ' ', '\t', '\r', '\n':
-			s.at++
-		default:
-			return
-		}
+	for s.at < len(s.raw) && isSpace(s.raw[s.at]) {
+		s.at++
 	}
 }
+
+func isSpace(c byte) bool { return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r') }
 
 // peek returns the byte at the present position, 0 at the end.
 func (s *scanner) peek() byte {
@@ -86,9 +93,13 @@ func (s *scanner) end() error {
 
 func (s *scanner) value() error {
 	switch c := s.peek(); c {
-	case '{':
-		return s.object(nil)
-	case '[':
+	case '{', '[':
+		switch {
+		case s.rigor == splitting:
+			return s.skipNested()
+		case c == '{':
+			return s.object(nil)
+		}
 		return s.array(nil)
 	case '"':
 		return s.text()
@@ -121,7 +132,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 			return err
 		}
 		quoted := s.raw[start:s.at]
-		if !s.trusted && !names.add(s, start) {
+		if s.rigor == strict && !names.add(s, start) {
 			return fmt.Errorf("duplicate name %s in an object", clip(quoted))
 		}
 		if s.space(); !s.skip(':') {
@@ -284,7 +295,7 @@ func (s *scanner) digits() bool {
 // text reads a string.
 func (s *scanner) text() error {
 	s.at++
-	if s.trusted {
+	if s.rigor != strict {
 		return s.skipText()
 	}
 	s.escapes = false
@@ -316,7 +327,7 @@ func (s *scanner) text() error {
 	}
 }
 
-// skipText moves past the end of a string that was checked before.
+// skipText moves past the end of a string without a look at what is in it.
 func (s *scanner) skipText() error {
 	for start := s.at; ; {
 		quote := bytes.IndexByte(s.raw[s.at:], '"')
@@ -336,6 +347,28 @@ func (s *scanner) skipText() error {
 	}
 }
 
+// skipNested moves past the end of an object or an array that was checked before: past the bracket that closes the first one.
+func (s *scanner) skipNested() error {
+	for depth := 0; s.at < len(s.raw); {
+		switch s.raw[s.at] {
+		case '"':
+			s.at++
+			if err := s.skipText(); err != nil {
+				return err
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if s.at++; depth == 0 {
+			return nil
+		}
+	}
+	return s.errorAt("")
+}
+
 const (
 	eachByte    = 0x0101010101010101
 	eachHighBit = 0x8080808080808080
@@ -344,8 +377,9 @@ const (
 // plain moves past ASCII characters that stand for themselves, eight bytes at a time. It stops at a quote, a backslash, a
 // control character or a byte beyond ASCII, or when less than eight bytes are left.
 func (s *scanner) plain() {
-	for s.at+8 <= len(s.raw) {
-		eight := binary.LittleEndian.Uint64(s.raw[s.at:])
+	raw, at := s.raw, s.at
+	for ; at+8 <= len(raw); at += 8 {
+		eight := binary.LittleEndian.Uint64(raw[at:])
 		// Flipping this bit swaps the quote and the space, so that the quote follows the control characters directly and
 		// one comparison finds both.
 		low, backslash := eight^(eachByte*('"'^' ')), eight^(eachByte*'\\')
@@ -353,11 +387,11 @@ func (s *scanner) plain() {
 		// lowest counts.
 		special := (eight | (low - eachByte*(' '+1)) | (backslash - eachByte)) & eachHighBit
 		if special != 0 {
-			s.at += bits.TrailingZeros64(special) / 8
-			return
+			at += bits.TrailingZeros64(special) / 8
+			break
 		}
-		s.at += 8
 	}
+	s.at = at
 }
 
 // escape reads an escape sequence. A lone surrogate is not Unicode.

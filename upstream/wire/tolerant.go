@@ -15,7 +15,7 @@ func ParseList(raw []byte, member string) (Message, error) {
 	if err == nil {
 		return message, nil
 	}
-	envelope, lax := parseObject(Object{}, &scanner{raw: raw, trusted: true})
+	envelope, lax := parseObject(Object{}, &scanner{raw: raw, rigor: delimiting})
 	if lax != nil {
 		return Message{}, err
 	}
@@ -53,7 +53,7 @@ func isStrict(raw []byte) bool {
 // requests need not wait any longer. It leaves out messages with a method, whose ids are the sender's, and ids that are not unique.
 func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 	if IsBatch(raw) {
-		messages, _ := parseArray(&scanner{raw: raw, trusted: true})
+		messages, _ := parseArray(&scanner{raw: raw, rigor: delimiting})
 		for _, message := range messages {
 			if id := claimedID(message); id != nil {
 				ids = append(ids, id)
@@ -69,7 +69,7 @@ func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 
 func claimedID(raw []byte) (id jsontext.Value) {
 	ids, method := 0, false
-	s := scanner{raw: raw, trusted: true}
+	s := scanner{raw: raw, rigor: delimiting}
 	err := s.members(func(name, _, value []byte) {
 		switch string(name) {
 		case "id":
