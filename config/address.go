@@ -83,21 +83,33 @@ func isHost(s string) bool {
 		return net.ParseIP(strings.Split(s, "%")[0]) != nil
 	}
 	last := s[strings.LastIndex(strings.TrimSuffix(s, "."), ".")+1:]
-	if number.MatchString(last) {
+	if isNumber(strings.TrimSuffix(last, ".")) {
 		return net.ParseIP(s) != nil
 	}
-	return hostName.MatchString(s) && !strings.Contains(s, "..")
+	return isHostName(s)
 }
 
-// Compiled once: every URL of a configuration is checked.
-var (
-	number   = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)\.?$`)
-	hostName = regexp.MustCompile(`^[\pL\pN_]([\pL\pN_.-]*[\pL\pN_.])?$`)
-)
+const digits = "0123456789"
+
+// isNumber reports whether a label is a decimal or hexadecimal number; 0x alone is one, too.
+func isNumber(label string) bool {
+	if hex, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
+		return strings.Trim(hex, digits+"abcdef") == ""
+	}
+	return label != "" && strings.Trim(label, digits) == ""
+}
+
+// isHostName reports whether s is made of letters and digits of any script, with _, - and dots between them, and perhaps one at the end.
+func isHostName(s string) bool {
+	isForeign := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_-.", r)
+	}
+	return s != "" && !strings.ContainsFunc(s, isForeign) && !strings.ContainsAny(s[:1], "-.") && !strings.HasSuffix(s, "-") && !strings.Contains(s, "..")
+}
 
 // checkHost checks a host to compare with Host headers, whose port is ignored.
 func checkHost(s string) error {
-	if host, port, err := net.SplitHostPort(s); err == nil && isHost(host) && strings.Trim(port, "0123456789") == "" {
+	if host, port, err := net.SplitHostPort(s); err == nil && isHost(host) && strings.Trim(port, digits) == "" {
 		return errors.New(`has a port, and ports are ignored; write the host alone, like "prompts.example.com"`)
 	}
 	// People copy IPv6 addresses from URLs, with their brackets.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -221,7 +222,7 @@ func secretMap(b *hclread.Block, name string, keys hclread.Keys, check func(key,
 }
 
 // shellVariable matches a variable as shells write it without brackets, which HCL takes as text.
-var shellVariable = regexp.MustCompile(`\$[A-Z][A-Z0-9_]{2,}`)
+var shellVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$[A-Z][A-Z0-9_]{2,}`) })
 
 // warnOfShellVariables warns of variables that nobody will replace. It does not show them: a password may look like that, too.
 func warnOfShellVariables(b *hclread.Block, names ...string) {
@@ -229,7 +230,7 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 		if !b.Has(name) {
 			continue
 		}
-		if _, source := b.Expression(name); shellVariable.Match(source) {
+		if _, source := b.Expression(name); shellVariable().Match(source) {
 			b.Warning(b.ValueRange(name), "Shell variable", "A text like $NAME in %s is passed on as it is; for a variable of the gateway's environment write env(\"NAME\").", name)
 		}
 	}

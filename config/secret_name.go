@@ -3,28 +3,31 @@ package config
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 var (
-	secretName = regexp.MustCompile(`(?i)token|secret|passw|credential|cookie|authorization|api[-_]?key|access[-_]?key|private[-_]?key|^key$|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
+	secretName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)token|secret|passw|credential|cookie|authorization|api[-_]?key|access[-_]?key|private[-_]?key|^key$|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
+	})
 	// queryParameter matches a parameter in a URL, wherever that stands.
-	queryParameter = regexp.MustCompile(`([?&])([^=?&#\s]+)=([^&#\s]+)`)
+	queryParameter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([?&])([^=?&#\s]+)=([^&#\s]+)`) })
 	// givenWord matches a flag, a variable or a header in one word of a command line, and what follows it.
-	givenWord = regexp.MustCompile(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`)
-	flagWord  = regexp.MustCompile(`^--?([A-Za-z][A-Za-z0-9_-]*)$`)
+	givenWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`) })
+	flagWord  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--?([A-Za-z][A-Za-z0-9_-]*)$`) })
 )
 
 // IsSecretName reports whether the value of a variable, a header, a flag or a parameter of this name is a secret, as far as a name can
 // tell.
-func IsSecretName(name string) bool { return secretName.MatchString(name) }
+func IsSecretName(name string) bool { return secretName().MatchString(name) }
 
 // hideParameters masks the parameters in the URLs of a text whose names are those of secrets.
 func hideParameters(text string) string {
 	if !strings.Contains(text, "=") {
 		return text
 	}
-	return queryParameter.ReplaceAllStringFunc(text, func(parameter string) string {
-		parts := queryParameter.FindStringSubmatch(parameter)
+	return queryParameter().ReplaceAllStringFunc(text, func(parameter string) string {
+		parts := queryParameter().FindStringSubmatch(parameter)
 		if !IsSecretName(parts[2]) {
 			return parameter
 		}
@@ -37,7 +40,7 @@ func hideWords(words []string) []string {
 	hidden := make([]string, len(words))
 	follows := false // a word that is a secret, after a flag that names it
 	for i, word := range words {
-		given, flag := givenWord.FindStringSubmatch(word), flagWord.FindStringSubmatch(word)
+		given, flag := givenWord().FindStringSubmatch(word), flagWord().FindStringSubmatch(word)
 		switch {
 		case follows && flag == nil:
 			hidden[i] = masked

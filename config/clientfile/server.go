@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -90,7 +91,7 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 	if kind == "sse" {
 		b.set("transport", quote("sse"))
 	}
-	b.environment(t, "headers", find(server, "headers"), setByGateway)
+	b.environment(t, "headers", find(server, "headers"), setByGateway())
 	for _, name := range []string{"oauth", "auth"} {
 		if find(server, name) != nil {
 			b.comments = append(b.comments, name+": there, a person signs in. The gateway gets its own tokens with an oauth block (client credentials), or has one in headers.")
@@ -102,17 +103,19 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 }
 
 var (
-	userInfo     = regexp.MustCompile(`^(https?://)[^/?#]*@`)
-	setByGateway = regexp.MustCompile(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
+	userInfo     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(https?://)[^/?#]*@`) })
+	setByGateway = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
+	})
 )
 
 // withoutUser takes the user and the password out of a URL.
 func withoutUser(t *translator, url string) string {
-	if !userInfo.MatchString(url) {
+	if !userInfo().MatchString(url) {
 		return url
 	}
 	t.remarks = append(t.remarks, `Its url had a user and a password: write headers = { Authorization = "Basic ${base64encode(env("…"))}" }.`)
-	return userInfo.ReplaceAllString(url, "$1")
+	return userInfo().ReplaceAllString(url, "$1")
 }
 
 // environment translates env or headers, without the names that match drop.
@@ -238,7 +241,7 @@ func comment(text string) string {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, secretText.ReplaceAllString(text, "…"))
+	}, secretText().ReplaceAllString(text, "…"))
 	if line = strings.Join(strings.Fields(line), " "); len(line) > maxComment {
 		line = strings.ToValidUTF8(line[:maxComment], "") + "…"
 	}

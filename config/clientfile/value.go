@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
@@ -13,16 +14,20 @@ import (
 
 var (
 	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:name} and others with a colon.
-	reference = regexp.MustCompile(`\$\{([^${}]+)\}`)
+	reference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^${}]+)\}`) })
 	// scheme matches what precedes the secret of an Authorization header.
-	scheme = regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|api-key) +)`)
+	scheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|api-key) +)`) })
 	// assignment matches a flag or a variable of a command line, and what follows its equals sign.
-	assignment = regexp.MustCompile(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
+	assignment = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
+	})
 	// headerWord matches a header in one word of a command line.
-	headerWord = regexp.MustCompile(`^([A-Za-z0-9-]+)(: *)(.+)$`)
+	headerWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9-]+)(: *)(.+)$`) })
 	// secretText matches secrets of services whose form is known, wherever they stand.
-	secretText = regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
-	unnamed    = regexp.MustCompile(`[^A-Z0-9]+`)
+	secretText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]+\.[\w-]+\.[\w-]*|AIza[\w-]{30,}|ntn_\w{16,}|secret_\w{16,})`)
+	})
+	unnamed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Z0-9]+`) })
 )
 
 // variables are those of the environment that stand for something in a client's file.
@@ -46,7 +51,7 @@ func (v *variables) secret(name, value string) string {
 
 // variableName makes the name of a variable: upper case letters, digits and _.
 func variableName(text string) string {
-	name := strings.Trim(unnamed.ReplaceAllString(strings.ToUpper(text), "_"), "_")
+	name := strings.Trim(unnamed().ReplaceAllString(strings.ToUpper(text), "_"), "_")
 	if name == "" || name[0] <= '9' {
 		name = "X_" + name
 	}
@@ -123,7 +128,7 @@ func (t *translator) value(name, value string) string {
 
 // credential translates a value in which a word like Bearer may precede the secret.
 func (t *translator) credential(e *expression, name, value string) {
-	prefix := scheme.FindString(value)
+	prefix := scheme().FindString(value)
 	e.text(prefix)
 	if strings.EqualFold(name, "Authorization") {
 		name = "token"
@@ -133,12 +138,12 @@ func (t *translator) credential(e *expression, name, value string) {
 
 // template translates references, and hides secrets.
 func (t *translator) template(e *expression, name, value string) {
-	if value != "" && config.IsSecretName(name) && !reference.MatchString(value) {
+	if value != "" && config.IsSecretName(name) && !reference().MatchString(value) {
 		e.call(t.env(t.secret(t.variable(name), value), "", nil))
 		return
 	}
 	rest := value
-	for _, at := range reference.FindAllStringSubmatchIndex(value, -1) {
+	for _, at := range reference().FindAllStringSubmatchIndex(value, -1) {
 		begin := len(value) - len(rest)
 		t.literal(e, value[begin:at[0]])
 		t.reference(e, value[at[2]:at[3]])
@@ -158,7 +163,7 @@ func (t *translator) variable(name string) string {
 // literal adds text, with a variable in place of what looks like a secret.
 func (t *translator) literal(e *expression, text string) {
 	for {
-		at := secretText.FindStringIndex(text)
+		at := secretText().FindStringIndex(text)
 		if at == nil {
 			e.text(text)
 			return
@@ -207,9 +212,9 @@ func (t *translator) arguments(words []string) (list []string) {
 	after := "" // the flag for a secret that precedes
 	for _, word := range words {
 		var e expression
-		given := assignment.FindStringSubmatch(word)
+		given := assignment().FindStringSubmatch(word)
 		isFlag := given != nil && strings.HasPrefix(word, "-")
-		header := headerWord.FindStringSubmatch(word)
+		header := headerWord().FindStringSubmatch(word)
 		switch {
 		case after != "" && !isFlag:
 			t.template(&e, after, word)

@@ -2,7 +2,6 @@ package clientsetup
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"github.com/promptweir/promptweir/config"
@@ -130,12 +129,12 @@ func indent(file any) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// plainWord matches words that a shell takes as they are.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-]+$`)
+// plainInShell are the characters that a shell takes as they are.
+const plainInShell = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+:,./-"
 
 // ShellWord quotes a word for a POSIX shell, where it has to be.
 func ShellWord(word string) string {
-	if plainWord.MatchString(word) {
+	if word != "" && strings.Trim(word, plainInShell) == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

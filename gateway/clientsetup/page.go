@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 //go:embed page.html
@@ -15,8 +16,10 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
-// pageTemplate is parsed once: what it is filled with is only an address and the kind of access.
-var pageTemplate = template.Must(template.New("page").Parse(pageHTML)) //nolint:gochecknoglobals // constant
+// pageTemplate is parsed when the first browser comes, and only once: it is filled with an address and the kind of access.
+var pageTemplate = sync.OnceValue(func() *template.Template { //nolint:gochecknoglobals // constant
+	return template.Must(template.New("page").Parse(pageHTML))
+})
 
 // pagePolicy allows nothing but the one style sheet, whatever the address may contain.
 var pagePolicy = func() string { //nolint:gochecknoglobals // constant
@@ -54,7 +57,7 @@ func ServePage(w http.ResponseWriter, endpoint string, access Access) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
 	header.Add("Vary", "Accept")
-	_ = pageTemplate.Execute(w, page{template.CSS(pageCSS), endpoint, access, For(endpoint, "prompts", access)}) // an error means that the browser has gone
+	_ = pageTemplate().Execute(w, page{template.CSS(pageCSS), endpoint, access, For(endpoint, "prompts", access)}) // an error means that the browser has gone
 }
 
 // IsBrowser reports whether a request comes from the address bar of a browser rather than from an MCP client: it wants HTML, by name,

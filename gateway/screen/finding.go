@@ -2,7 +2,6 @@ package screen
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -53,8 +52,11 @@ func isName(at *jsontext.Decoder) bool {
 	return kind == '{' && length%2 == 1
 }
 
-// plain matches the parts of a pointer that may be shown: nobody can put much of a message into them.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+// The parts of a pointer that may be shown are short and of few characters: nobody can put much of a message into them.
+const (
+	plain    = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+	maxPlain = 64
+)
 
 // place returns the place of the string that was read last, as a JSON Pointer without names that may carry a message.
 func place(at *jsontext.Decoder) string {
@@ -71,7 +73,7 @@ func place(at *jsontext.Decoder) string {
 
 // shown returns a name as it may be shown in a place.
 func shown(name string) string {
-	if plain.MatchString(name) {
+	if name != "" && len(name) <= maxPlain && strings.Trim(name, plain) == "" {
 		return name
 	}
 	return "…"

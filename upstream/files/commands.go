@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -14,11 +15,11 @@ const maxFirstLine = 200
 
 var (
 	// placeholder is all arguments of a command, one of them by an index, which is not served, or one of them by its number.
-	placeholder = regexp.MustCompile(`\$ARGUMENTS(\[\d*\])?|\$[1-9]`)
-	indexed     = regexp.MustCompile(`\$ARGUMENTS\[\d*\]`)
-	shellLine   = regexp.MustCompile("!`[^`\n]+`")
-	fileMention = regexp.MustCompile(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`)
-	hintWord    = regexp.MustCompile(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`)
+	placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$ARGUMENTS(\[\d*\])?|\$[1-9]`) })
+	indexed     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$ARGUMENTS\[\d*\]`) })
+	shellLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("!`[^`\n]+`") })
+	fileMention = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`) })
+	hintWord    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`) })
 )
 
 // command reads a custom slash command of Claude Code: $ARGUMENTS is everything that people write after the command, and $1 the
@@ -81,7 +82,7 @@ type mention struct{ start, end, word int }
 
 // mentions finds the placeholders of a text. A digit after $1 makes it an amount of money, or the like.
 func mentions(text string) (found []mention) {
-	for _, at := range placeholder.FindAllStringIndex(text, -1) {
+	for _, at := range placeholder().FindAllStringIndex(text, -1) {
 		m := mention{start: at[0], end: at[1]}
 		isIndexed := text[m.end-1] == ']'
 		if m.end-m.start == len("$1") {
@@ -96,13 +97,13 @@ func mentions(text string) (found []mention) {
 
 // commandLine reads the placeholders of a line.
 func (p *parser) commandLine(text string, line int) {
-	if shellLine.MatchString(text) {
+	if shellLine().MatchString(text) {
 		p.unserved(line, "a prompt runs no commands: the text has the command instead of its output")
 	}
-	if fileMention.MatchString(text) {
+	if fileMention().MatchString(text) {
 		p.unserved(line, "a prompt brings no files along: the text has the name instead of the content")
 	}
-	if found := indexed.FindString(text); found != "" {
+	if found := indexed().FindString(text); found != "" {
 		p.unserved(line, "%s is text; write $1 for the first word", found)
 	}
 	at := 0
@@ -139,12 +140,14 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 	}
 }
 
-var plainValue = regexp.MustCompile(`(?m)^([A-Za-z][\w-]*):[ \t]+([^"'|>\s].*?)[ \t\r]*$`)
+var plainValue = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^([A-Za-z][\w-]*):[ \t]+([^"'|>\s].*?)[ \t\r]*$`)
+})
 
 // quoteValues puts the values at the top level that have no quotes into quotes.
 func quoteValues(front string) string {
-	return plainValue.ReplaceAllStringFunc(front, func(line string) string {
-		parts := plainValue.FindStringSubmatch(line)
+	return plainValue().ReplaceAllStringFunc(front, func(line string) string {
+		parts := plainValue().FindStringSubmatch(line)
 		return parts[1] + `: "` + string(content(parts[2])) + `"`
 	})
 }
@@ -169,7 +172,7 @@ func namesIn(hint string) (names []string) {
 	if strings.Contains(hint, "|") { // alternatives, not arguments
 		return nil
 	}
-	for _, word := range hintWord.FindAllString(hint, -1) {
+	for _, word := range hintWord().FindAllString(hint, -1) {
 		name := strings.Join(strings.FieldsFunc(word, func(r rune) bool {
 			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 		}), "-")

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -58,7 +59,7 @@ func wrong(line int, format string, args ...any) error {
 }
 
 // yamlLine finds the line in an error of the YAML library, which has no field for it.
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: (?:line (\d+): )?`) })
 
 // parseFrontMatter returns the fields of front matter, which begins in the second line of its file. Aliases are refused: a
 // few lines of them can stand for more than any memory holds.
@@ -68,13 +69,13 @@ func parseFrontMatter(front string) ([]field, error) {
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(front), &document); err != nil {
-		found := yamlLine.FindStringSubmatch(err.Error())
+		found := yamlLine().FindStringSubmatch(err.Error())
 		line := 1
 		if found != nil && found[1] != "" {
 			line, _ = strconv.Atoi(found[1])
 		}
 		return nil, wrong(line+1, "the front matter is not YAML: %s; put values with special characters into quotes",
-			yamlLine.ReplaceAllString(err.Error(), ""))
+			yamlLine().ReplaceAllString(err.Error(), ""))
 	}
 	if len(document.Content) == 0 { // nothing but comments
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -125,10 +126,10 @@ func (p *parser) setIcons(f field) error {
 }
 
 var (
-	roleLine  = regexp.MustCompile(`^## (user|assistant)[ \t\r]*$`)
-	mediaLine = regexp.MustCompile(`^!\[[^\]]*\]\(([^()<>\s]+)\)[ \t\r]*$`)
-	hasScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
-	spaced    = regexp.MustCompile(`^[ \t]*([^{}\r\n]*?)[ \t]*$`)
+	roleLine  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^## (user|assistant)[ \t\r]*$`) })
+	mediaLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^!\[[^\]]*\]\(([^()<>\s]+)\)[ \t\r]*$`) })
+	hasScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`) })
+	spaced    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ \t]*([^{}\r\n]*?)[ \t]*$`) })
 )
 
 // nativeText reads the text of the last file, which the others include, from a line on.
@@ -138,7 +139,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	}
 	for each := range strings.Lines(text) {
 		bare := strings.TrimSuffix(each, "\n")
-		role, link := roleLine.FindStringSubmatch(bare), mediaLine.FindStringSubmatch(bare)
+		role, link := roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
 		var err error
 		switch {
 		case role != nil:
@@ -159,7 +160,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 // isMediaLink reports whether a link leads to a media file beside the text. Others stay text.
 func isMediaLink(target string) bool {
 	_, ok := mediaOf(target)
-	return ok && !hasScheme.MatchString(target)
+	return ok && !hasScheme().MatchString(target)
 }
 
 func (p *parser) nativeMedia(files []string, target string, line int) error {
@@ -220,7 +221,7 @@ func (p *parser) undeclared(files []string, inner string, line int) {
 	if p.doubts > maxDoubts {
 		return
 	}
-	if name := spaced.FindStringSubmatch(inner); name != nil && p.declared(name[1]) >= 0 {
+	if name := spaced().FindStringSubmatch(inner); name != nil && p.declared(name[1]) >= 0 {
 		p.doubtful(files, line, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant", inner, name[1])
 		return
 	}

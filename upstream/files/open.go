@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/promptweir/promptweir/config"
@@ -142,13 +143,13 @@ func checkHidden(file string) error {
 	return nil
 }
 
-var mountVersion = regexp.MustCompile(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`)
+var mountVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.[0-9]{4}(_[0-9]{2}){5}\.[0-9]+$`) })
 
 // withoutMounts leaves out the folders through which Kubernetes mounts files.
 func withoutMounts(file string) string {
 	var names []string
 	for name := range strings.SplitSeq(file, "/") {
-		if name != "..data" && !mountVersion.MatchString(name) {
+		if name != "..data" && !mountVersion().MatchString(name) {
 			names = append(names, name)
 		}
 	}

@@ -13,7 +13,7 @@ func (p *parser) skillPrompt(front, text string, line int) error {
 	p.foreignFront(front, map[string]func(field) error{"name": setText(&p.name), "description": setText(&p.description)})
 	p.text(text)
 	for each := range strings.Lines(text) {
-		if found := placeholder.FindString(each); strings.HasPrefix(found, "$ARGUMENTS") {
+		if found := placeholder().FindString(each); strings.HasPrefix(found, "$ARGUMENTS") {
 			p.unserved(line, "%s is text: a skill has no arguments", found)
 		}
 		p.reportLinks(each, line)

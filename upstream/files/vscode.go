@@ -4,13 +4,18 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 var (
 	// variable is ${input:name}, ${input:name:placeholder}, or what the editor would know.
-	variable  = regexp.MustCompile(`\$\{(input:[^}\n]*|file|fileBasename|fileDirname|fileBasenameNoExtension|selection|selectedText|workspaceFolder|workspaceFolderBasename)\}`)
-	reference = regexp.MustCompile(`(?:^|\s)#(?:file|folder|sym|tool|codebase|selection|changes|fetch|githubRepo)\b[:\w./-]*`)
-	link      = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	variable = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\$\{(input:[^}\n]*|file|fileBasename|fileDirname|fileBasenameNoExtension|selection|selectedText|workspaceFolder|workspaceFolderBasename)\}`)
+	})
+	reference = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:^|\s)#(?:file|folder|sym|tool|codebase|selection|changes|fetch|githubRepo)\b[:\w./-]*`)
+	})
+	link = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\]\(([^()\s]+)\)`) })
 )
 
 // vscodePrompt reads a prompt file of VS Code: ${input:name:placeholder} asks for a value.
@@ -26,11 +31,11 @@ func (p *parser) vscodePrompt(front, text string, line int) error {
 }
 
 func (p *parser) vscodeLine(text string, line int) {
-	if found := reference.FindString(text); found != "" {
+	if found := reference().FindString(text); found != "" {
 		p.unserved(line, "%s means something only in VS Code: the text has its name", strings.TrimSpace(found))
 	}
 	at := 0
-	for _, found := range variable.FindAllStringSubmatchIndex(text, -1) {
+	for _, found := range variable().FindAllStringSubmatchIndex(text, -1) {
 		inner := text[found[2]:found[3]]
 		input, isInput := strings.CutPrefix(inner, "input:")
 		name, description, _ := strings.Cut(input, ":")
@@ -55,8 +60,8 @@ func (p *parser) vscodeLine(text string, line int) {
 
 // reportLinks reports the links to other files of the same folder or project.
 func (p *parser) reportLinks(text string, line int) {
-	for _, found := range link.FindAllStringSubmatch(text, -1) {
-		if target := found[1]; !hasScheme.MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
+	for _, found := range link().FindAllStringSubmatch(text, -1) {
+		if target := found[1]; !hasScheme().MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
 			p.unserved(line, "the linked file %s does not go along: people need it from elsewhere", clip(target))
 		}
 	}

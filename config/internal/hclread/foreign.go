@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 )
 
 // foreignVariable matches how shells and the configurations of MCP clients write a variable in a string: ${NAME}, ${NAME:-default},
 // ${env:NAME}, ${input:name}; and Terraform, ${var.name}.
-var foreignVariable = regexp.MustCompile(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
+var foreignVariable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
+})
 
 // explainSyntax returns a diagnostic of the parser with a remedy of ours where the file is written as other programs want it.
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
@@ -50,7 +53,7 @@ func instead(content []byte, at int) string {
 	if at < 0 {
 		return ""
 	}
-	match := foreignVariable.FindSubmatch(content[at:])
+	match := foreignVariable().FindSubmatch(content[at:])
 	if match == nil {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -125,14 +126,14 @@ func (r *Reader) startsSecret(tokens hclsyntax.Tokens, i int, isBroken bool) boo
 // credentialSpans finds what may be the user and the password of a URL, up to the last @ of a word.
 func credentialSpans(content []byte) []span {
 	var spans []span
-	for _, at := range credentials.FindAllIndex(content, -1) {
+	for _, at := range credentials().FindAllIndex(content, -1) {
 		spans = append(spans, span{at[0] + len("//"), at[1] - len("@")})
 	}
 	return spans
 }
 
 // credentials may have templates in them, and escaped quotes.
-var credentials = regexp.MustCompile(`//(\$\{[^}\n]*\}|\\[^\n]|[^\s"])*@`)
+var credentials = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`//(\$\{[^}\n]*\}|\\[^\n]|[^\s"])*@`) })
 
 // valueStart returns the index of the token after NAME, NAME = or "NAME" =.
 func valueStart(tokens hclsyntax.Tokens, i int) int {
