@@ -78,8 +78,9 @@ func KindOf(part jsontext.Value, name string) jsontext.Kind {
 	return 0
 }
 
-// usualMembers is the initial capacity of an object: most have no more members.
-const usualMembers = 4
+// usualMembers is the initial capacity of an object: the params of a get have a name, arguments and _meta, and most others have no
+// more members either.
+const usualMembers = 3
 
 // parseObject appends the members to an empty object.
 func parseObject(object Object, s *scanner) (Object, error) {
@@ -200,16 +201,14 @@ func (o Object) Object(name string) Object { return Members(o.Get(name)) }
 
 // With returns a copy of the object in which a member has another value, in its old place, or is added at the end.
 func (o Object) With(name string, value jsontext.Value) Object {
+	at := slices.IndexFunc(o, func(m Member) bool { return m.Name == name })
 	// Objects are shared between requests, so that none may change in place.
-	changed := make(Object, len(o), len(o)+1)
-	copy(changed, o)
-	for i := range changed {
-		if changed[i].Name == name {
-			changed[i].Value = value
-			return changed
-		}
+	if at < 0 {
+		return append(append(make(Object, 0, len(o)+1), o...), NewMember(name, value))
 	}
-	return append(changed, NewMember(name, value))
+	changed := slices.Clone(o)
+	changed[at].Value = value
+	return changed
 }
 
 // Without returns a copy of the object without the members that drop selects.
