@@ -17,17 +17,17 @@ type Principal struct {
 	Subject string
 	// Groups begin with "group:" each. Others are ignored.
 	Groups []string
-	// EveryTeam makes the principal a member of every team, as all are if there is no auth block.
-	EveryTeam bool
 	// Source identifies who vouches for the subject, in at most 32 bytes: the same subject of two sources is two callers.
 	// It is empty for the subject of a token block.
 	Source string
 	// Claims is a JSON object with the issuer's claims about the subject, at most 12 KiB; empty without an issuer.
 	Claims string
-	// ClaimsUnknown means that the principal was named rather than authenticated, so that its claims may be anything.
-	ClaimsUnknown bool
 	// Expires is when the credential expires; zero if it does not.
 	Expires time.Time
+	// ClaimsUnknown means that the principal was named rather than authenticated, so that its claims may be anything.
+	ClaimsUnknown bool
+	// EveryTeam makes the principal a member of every team, as all are if there is no auth block.
+	EveryTeam bool
 	// Anonymous means that there was no credential. Such a principal belongs to no team, whoever the team's members are,
 	// unless EveryTeam is set.
 	Anonymous bool

@@ -65,11 +65,11 @@ func (h *Handler) snapshotOf(r *Request) *snapshot.Snapshot {
 // error means that the response must not be given.
 func (h *Handler) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
 	line := audit.Line{
-		Time: r.Answered, Event: eventOf(r.Message.Method), Duration: r.Answered.Sub(r.Received), Session: r.Session,
+		Time: r.Answered(), Event: eventOf(r.Message.Method), Duration: r.took, Session: r.Session,
 		Trace: trace.SpanContextFromContext(ctx).TraceID(), Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
 	}
 	if line.Event == audit.Request {
-		line.Method = r.operation.method
+		line.Method = r.operation.kind.method
 	}
 	if principal := &r.Caller.Principal; r.Caller.Generation != nil {
 		line.Subject, line.Groups, line.Anonymous = principal.Subject, principal.Groups, principal.Anonymous

@@ -17,13 +17,11 @@ type call struct {
 	// snapshot is the one in which the caller sees the entry.
 	snapshot *snapshot.Snapshot
 	entry    *catalog.Entry
-	method   string
 	params   wire.Object
-	caller   upstream.Caller
 	owners   []catalog.Owner // those that may be called
 	// resumed is set if the get began earlier, so that a drained upstream has to finish it.
 	resumed bool
-	// request is what the owner is asked that is called now.
+	// request is what the owner is asked that is called now. Its method and caller are the same for all.
 	request upstream.Request
 
 	outcome
@@ -32,7 +30,10 @@ type call struct {
 // newGetCall returns the call of a get that these owners may serve. A get with a requestState goes to the one owner that
 // issued it, or to the parked get that waits for it.
 func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call, error) {
-	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.PromptsGet, params: r.Params, caller: r, owners: owners}
+	c := &call{
+		snapshot: r.Snapshot, entry: entry, params: r.Params, owners: owners,
+		request: upstream.Request{Method: wire.PromptsGet, Caller: r},
+	}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
 		return c, c.resumeFrom(r)
 	}
@@ -48,10 +49,8 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 			first = cmp.Or(first, error(&upstream.Unavailable{Upstream: owner.Upstream, Reason: upstream.Draining}))
 			continue
 		}
-		c.request = upstream.Request{
-			Method: c.method, Params: c.paramsFor(&owner), Caller: c.caller, Endpoints: upstream.EndpointSet(owner.Endpoints),
-		}
-		if c.method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
+		c.request.Params, c.request.Endpoints = c.paramsFor(&owner), upstream.EndpointSet(owner.Endpoints)
+		if c.request.Method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
 			c.request.Name, c.request.Check = owner.Name, checkGot
 		}
 		result, err := c.snapshot.Connector(owner.Upstream).Call(ctx, &c.request, relay)
@@ -98,7 +97,7 @@ func (c *call) healthyFirst() []catalog.Owner {
 // paramsFor returns the params for an owner, which may have another name for the prompt.
 func (c *call) paramsFor(owner *catalog.Owner) wire.Object {
 	name := wire.Quote(owner.Name)
-	if c.method == wire.Complete {
+	if c.request.Method == wire.Complete {
 		return c.params.With("ref", c.params.Object("ref").With("name", name).JSON())
 	}
 	return c.params.With("name", name)

@@ -45,7 +45,10 @@ func (h *Handler) GetDirectly(
 		r.Relay, r.ServerRequest = NewRelayQueue(), reply
 		relay = r.upstreamRelay(ctx)
 	}
-	c := &call{snapshot: s, entry: entry, method: wire.PromptsGet, params: withOverrides(entry, params), owners: owners}
+	c := &call{
+		snapshot: s, entry: entry, params: withOverrides(entry, params), owners: owners,
+		request: upstream.Request{Method: wire.PromptsGet},
+	}
 	for round, again := 0, true; again; round++ {
 		err := c.callOwners(ctx, relay)
 		if again = false; reply != nil {
@@ -81,7 +84,7 @@ func (h *Handler) CompleteDirectly(
 	if len(owners) == 0 {
 		return jsontext.Value(noCompletions), nil
 	}
-	c := &call{snapshot: s, entry: entry, method: wire.Complete, params: params, owners: owners}
+	c := &call{snapshot: s, entry: entry, params: params, owners: owners, request: upstream.Request{Method: wire.Complete}}
 	if err := c.callOwners(ctx, &upstream.Relay{}); err != nil {
 		return nil, err
 	}

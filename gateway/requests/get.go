@@ -172,7 +172,7 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	if len(owners) == 0 {
 		return out.appendResult(r, result, h.info, inputNotAllowed)
 	}
-	c := &call{snapshot: r.Snapshot, entry: entry, method: wire.Complete, params: params, owners: owners}
+	c := &call{snapshot: r.Snapshot, entry: entry, params: params, owners: owners, request: upstream.Request{Method: wire.Complete}}
 	err = c.callOwners(ctx, r.upstreamRelay(ctx))
 	out.upstream = c.owner
 	wireErr, refused := errors.AsType[*wire.Error](err)

@@ -94,7 +94,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 		wireErr = wireError(ctx, h.logger, err)
 	}
 	if h.audited(r) {
-		r.Answered = time.Now()
+		r.took = time.Since(r.Received)
 		if h.record(ctx, r, &out, err, wireErr) != nil {
 			h.withhold(r, &out)
 			wireErr = errAudit()

@@ -19,8 +19,8 @@ import (
 // Request is one client's request, after its transport has read it, checked it and authenticated its caller. The
 // transport fills it in once; from then on it belongs to [Handler.Handle].
 type Request struct {
-	// Received is when it had been read, Answered when its response was ready.
-	Received, Answered time.Time
+	// Received is when it had been read.
+	Received time.Time
 
 	Message wire.Message
 	Params  wire.Object
@@ -32,10 +32,8 @@ type Request struct {
 	Snapshot *snapshot.Snapshot
 	Caller   snapshot.Caller
 
-	// Capabilities are those by which the client can be asked for input during the request. LogLevel is the least severe
-	// level of log messages that it wants; empty for none.
-	Capabilities wire.Capabilities
-	LogLevel     string
+	// LogLevel is the least severe level of log messages that the client wants; empty for none.
+	LogLevel string
 	// SetLogLevel changes the level of later requests of the session; nil where there is no session.
 	SetLogLevel func(level string)
 	// Relay takes what is to be sent to the client before the response, and ServerRequest sends a server request to a
@@ -47,14 +45,17 @@ type Request struct {
 	NotifyLater func(message []byte)
 	// Client is where the request came from; nil where that is unknown, and once the request has been carried out.
 	Client Client
+	// Capabilities are those by which the client can be asked for input during the request.
+	Capabilities wire.Capabilities
 	// InParts says that the transport can write a large result without a copy, see [Response.Parts].
 	InParts bool
-
-	// Session is the id of a legacy session of Streamable HTTP, zero elsewhere.
-	Session [16]byte
 	// Audited says that the transport has recorded why it refused the request.
 	Audited bool
+	// Session is the id of a legacy session of Streamable HTTP, zero elsewhere.
+	Session [16]byte
 
+	// took is how long it was from Received until the response was ready.
+	took   time.Duration
 	target target
 	// screening checks what the upstream sends during the request.
 	screening screening
@@ -66,6 +67,9 @@ type Client interface {
 	// ClientAddress returns its network address.
 	ClientAddress() string
 }
+
+// Answered returns when the response was ready.
+func (r *Request) Answered() time.Time { return r.Received.Add(r.took) }
 
 // Holder returns who holds what a request holds, see [HolderOf].
 func (r *Request) Holder() string { return HolderOf(&r.Caller.Principal, r.Client) }

@@ -44,13 +44,19 @@ type instruments struct {
 	traced bool
 	// duration is mcp.server.operation.duration, in seconds.
 	duration metric.Float64Histogram
-	// succeeded has the attributes of successful requests. Making them for each request would cost more than everything
-	// else that is recorded.
-	succeeded map[operationKind][]metric.RecordOption
+	// kinds are those of nearly all requests, by method and revision.
+	kinds map[methodOf]*operationKind
 }
 
-// operationKind distinguishes successful requests on metrics.
-type operationKind struct{ method, revision string }
+type methodOf struct{ revision, method string }
+
+// operationKind is what requests of the same method and revision have in common on metrics and spans.
+type operationKind struct {
+	method string
+	// success has the attributes of those that succeed; nil where it has to be made. Making it for each request would cost more
+	// than everything else that is recorded.
+	success []metric.RecordOption
+}
 
 // knownMethods may appear on metrics. A client can make up any number of others.
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
@@ -65,16 +71,16 @@ func newInstruments() *instruments {
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
-	succeeded := map[operationKind][]metric.RecordOption{}
+	kinds := map[methodOf]*operationKind{}
 	for method := range knownMethods {
 		for _, revision := range wire.Revisions() {
 			attributes := attribute.NewSet(attrMethod.String(method), attrRevision.String(revision))
-			succeeded[operationKind{method, revision}] = []metric.RecordOption{metric.WithAttributeSet(attributes)}
+			kinds[methodOf{revision, method}] = &operationKind{method, []metric.RecordOption{metric.WithAttributeSet(attributes)}}
 		}
 	}
 	tracer := otel.Tracer(Scope)
 	_, silent := tracer.(noop.Tracer)
-	return &instruments{tracer: tracer, traced: !silent, duration: duration, succeeded: succeeded}
+	return &instruments{tracer: tracer, traced: !silent, duration: duration, kinds: kinds}
 }
 
 // operation is one request's server span and duration.
@@ -82,8 +88,7 @@ type operation struct {
 	ctx     context.Context //nolint:containedctx // ends with the request
 	span    trace.Span
 	metrics *instruments
-	method  string
-	success []metric.RecordOption // nil where it is not in instruments.succeeded
+	kind    *operationKind
 }
 
 // serverSpan are the options of every span; making them each time would allocate.
@@ -91,11 +96,11 @@ var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer
 
 // start starts the server span of a request, as a child of the trace that came with it. [Request.end] must follow.
 func (i *instruments) start(ctx context.Context, r *Request) context.Context {
-	method := r.Message.Method
-	success, known := i.succeeded[operationKind{method, r.Revision}]
-	if !known && !knownMethods[method] {
-		method = "_OTHER"
+	kind := i.kinds[methodOf{r.Revision, r.Message.Method}]
+	if kind == nil {
+		kind = &operationKind{method: metricMethod(r.Message.Method)}
 	}
+	method := kind.method
 	var span trace.Span = noop.Span{}
 	if i.traced && trace.SpanContextFromContext(ctx).IsValid() {
 		ctx, span = i.tracer.Start(ctx, method, serverSpan...)
@@ -103,8 +108,16 @@ func (i *instruments) start(ctx context.Context, r *Request) context.Context {
 		_, span = i.tracer.Start(context.Background(), method, serverSpan...)
 		ctx = trace.ContextWithSpan(ctx, span)
 	}
-	r.operation = operation{ctx: ctx, span: span, metrics: i, method: method, success: success}
+	r.operation = operation{ctx: ctx, span: span, metrics: i, kind: kind}
 	return ctx
+}
+
+// metricMethod returns the method as metrics have it.
+func metricMethod(method string) string {
+	if knownMethods[method] {
+		return method
+	}
+	return "_OTHER"
 }
 
 // errRefused stands for any reason why a transport refused a request: its headers, its credential or its session.
@@ -114,7 +127,7 @@ var errRefused = errors.New("refused")
 func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	ctx = h.metrics.start(ctx, r)
 	if h.audited(r) {
-		r.Answered = time.Now()
+		r.took = time.Since(r.Received)
 		wireErr, _ := errors.AsType[*wire.Error](err)
 		_ = h.record(ctx, r, &Response{}, err, wireErr) // what cannot be recorded is counted, and a request like this gives nothing away
 	}
@@ -146,7 +159,7 @@ func requestID(id jsontext.Value) string {
 // end ends the request's operation. The client gets the error as wireErr, which is nil where a transport refuses by itself.
 func (r *Request) end(err error, wireErr *wire.Error) {
 	o := &r.operation
-	options := o.success
+	options := o.kind.success
 	var failed []attribute.KeyValue
 	if err != nil {
 		failed = failure(err)
@@ -155,7 +168,7 @@ func (r *Request) end(err error, wireErr *wire.Error) {
 		}
 	}
 	if err != nil || options == nil {
-		attributes := append([]attribute.KeyValue{attrMethod.String(o.method), attrRevision.String(r.Revision)}, failed...)
+		attributes := append([]attribute.KeyValue{attrMethod.String(o.kind.method), attrRevision.String(r.Revision)}, failed...)
 		options = []metric.RecordOption{metric.WithAttributes(attributes...)}
 	}
 	if o.span.IsRecording() {
@@ -165,8 +178,8 @@ func (r *Request) end(err error, wireErr *wire.Error) {
 		}
 		o.span.End()
 	}
-	r.Answered = time.Now()
-	o.metrics.duration.Record(o.ctx, r.Answered.Sub(r.Received).Seconds(), options...)
+	r.took = time.Since(r.Received)
+	o.metrics.duration.Record(o.ctx, r.took.Seconds(), options...)
 }
 
 // spanAttributes has memory for the attributes of a span, which copies them.
@@ -179,7 +192,7 @@ const maxSpanAttributes = 8
 func (r *Request) describe(span trace.Span, failed []attribute.KeyValue) {
 	room, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
 	defer spanAttributes.Put(room)
-	method := r.operation.method
+	method := r.operation.kind.method
 	attributes := append(room[:0], attrMethod.String(method), attrRevision.String(r.Revision), attrRequestID.String(requestID(r.Message.ID)))
 	if r.Client != nil {
 		attributes = append(attributes, attrClient.String(r.Client.ClientAddress()))

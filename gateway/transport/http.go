@@ -208,7 +208,7 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 		status = http.StatusBadRequest // the only error of a method that has an HTTP status
 	}
 	// A write that failed may still be under way, since HTTP/2 returns from it when the client resets the stream.
-	if err := writeResponse(ctx, x.w, request.Answered, status, &response); err == nil {
+	if err := writeResponse(ctx, x.w, request.Answered(), status, &response); err == nil {
 		putBuffer(buffer, response.JSON)
 	}
 }
