@@ -70,7 +70,7 @@ func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*
 
 // exported reports whether the environment names an exporter or an endpoint for a signal.
 func exported(signal string) bool {
-	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" { // what nobody gets need not be recorded
+	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" { // nothing is recorded that is not exported
 		return false
 	}
 	for _, name := range []string{
@@ -157,11 +157,23 @@ func (t *telemetry) startLogs(ctx context.Context, described *resource.Resource)
 	if err != nil {
 		return fmt.Errorf("logs: %w", err)
 	}
-	// What does not fit into its queue while the collector is slow is dropped, so that nothing waits for it.
-	provider := log.NewLoggerProvider(log.WithResource(described), log.WithProcessor(log.NewBatchProcessor(exporter)))
+	provider := log.NewLoggerProvider(log.WithResource(described), log.WithProcessor(log.NewBatchProcessor(exporter, logQueue()...)))
 	t.logs = otelslog.NewHandler("github.com/promptweir/promptweir", otelslog.WithLoggerProvider(provider))
 	t.stops = append(t.stops, provider.Shutdown)
 	return nil
+}
+
+// maxQueuedLogs is how many records of the log wait to be exported unless the environment says otherwise. What does not fit in while the
+// collector is slow is dropped, so that nothing waits for it. The SDK keeps memory for as many, and each garbage collection looks through
+// it: for its usual 2048 records, that is one percent of what a get costs.
+const maxQueuedLogs = 512
+
+// logQueue returns the bounds of the queue. An export begins when a quarter of it is taken, so that there is room for what comes meanwhile.
+func logQueue() []log.BatchProcessorOption {
+	if os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") != "" || os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") != "" {
+		return nil
+	}
+	return []log.BatchProcessorOption{log.WithMaxQueueSize(maxQueuedLogs), log.WithExportMaxBatchSize(maxQueuedLogs / 4)}
 }
 
 // exportLogs returns a logger whose records are exported, too, if the environment names an exporter of logs. A record that belongs to
