@@ -294,20 +294,29 @@ func readTurn(answer []string) (turn sharedwatch.Turn, err error) {
 	if len(answer) != 6 {
 		return turn, errNoTurn
 	}
-	var left, ttl, alone int64
-	_, err = fmt.Sscan(strings.Join(answer[1:4], " "), &turn.Number, &left, &turn.Asked)
-	if err == nil && answer[4] != "" {
-		_, err = fmt.Sscan(answer[4], &turn.ListNumber, &turn.Version, &turn.Answers, &ttl, &turn.Size, &alone)
-	}
-	if err != nil {
-		return turn, errNoTurn
+	var left int64
+	if _, err = fmt.Sscan(strings.Join(answer[1:4], " "), &turn.Number, &left, &turn.Asked); err != nil {
+		return sharedwatch.Turn{}, errNoTurn
 	}
 	turn.Held, turn.Left = answer[0] == "1", time.Duration(left)*time.Microsecond
-	turn.TTL, turn.Alone = time.Duration(ttl)*time.Millisecond, alone == 1
+	readDescription(answer[4], &turn)
 	return turn, nil
 }
 
-// description returns what the store has of a list beside the list itself, as readTurn reads it.
+// readDescription reads what the store has of a list beside the list itself. What no replica has written there is as good as no list: then
+// whoever holds the lease puts its list again.
+func readDescription(text string, turn *sharedwatch.Turn) {
+	var list sharedwatch.Turn
+	var ttl, size, alone uint32 // neither negative, nor too large for a duration
+	_, err := fmt.Sscan(text, &list.ListNumber, &list.Version, &list.Answers, &ttl, &size, &alone)
+	if err != nil || size > maxList {
+		return
+	}
+	turn.ListNumber, turn.Version, turn.Answers = list.ListNumber, list.Version, list.Answers
+	turn.TTL, turn.Size, turn.Alone = time.Duration(ttl)*time.Millisecond, int(size), alone == 1
+}
+
+// description returns what the store has of a list beside the list itself, as readDescription reads it.
 func description(t *sharedwatch.Turn) string {
 	alone := 0
 	if t.Alone {

@@ -426,3 +426,38 @@ func TestWatch_FollowsTheCursorKeys(t *testing.T) {
 	put(t, w, after.Number, true, "1")
 	wantList(t, join(t, watching(t, store, 2), "server"), "1")
 }
+
+// Whoever can write to the store can hold lists back, and do no more than that: what no replica has written is as good as no list.
+func TestAttend_TakesWhatNoReplicaHasWrittenForNoList(t *testing.T) {
+	store := clustertest.Start(t)
+	first, second := join(t, watching(t, store, 1), "server"), join(t, watching(t, store, 1), "server")
+	number := hold(t, first)
+	put(t, first, number, true, "1")
+	lease := strings.TrimSuffix(keyOf(t, store, ":list"), ":list")
+	for _, description := range []string{
+		"%d 1 0 0 -5 0", "%d 1 0 -5 5 0", "%d 1 0 0 99999999999 0", "%d 1 0 99999999999999999 5 0", "-%d 1 0 0 5 0", "%d 1 0 0 5", "nonsense",
+	} {
+		description = strings.Replace(description, "%d", strconv.FormatUint(number, 10), 1)
+		store.Command("HSET", lease, "list", "'"+description+"'")
+		if turn := attend(t, second, false); turn.ListNumber != 0 || turn.Size != 0 || turn.TTL != 0 {
+			t.Errorf("%q: turn %+v, want one without a list", description, turn)
+		}
+	}
+	put(t, first, number, true, "2")
+	wantList(t, second, "2")
+}
+
+// keyOf returns the only key of the store that ends in a suffix.
+func keyOf(t *testing.T, store *clustertest.Store, suffix string) string {
+	t.Helper()
+	var found []string
+	for _, key := range keys(store) {
+		if strings.HasSuffix(key, suffix) {
+			found = append(found, key)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("keys that end in %s: %q, want one", suffix, found)
+	}
+	return found[0]
+}
