@@ -22,7 +22,8 @@ const leaseTime = 15 * time.Second
 //	      a rate, and the places, 0 without concurrency
 //
 // A rate is one number, the time at which the bucket will be full again (GCRA): a bucket that was never used has none, and expires
-// when it is full. Places are a sorted set of leases by the time at which they end.
+// when it is full. Places are a sorted set of leases by the time at which they end. What is later than it can be was written before the
+// clock was set back, or by a server whose clock was ahead of the one that has taken its place: it becomes as late as it can be.
 //
 //nolint:gochecknoglobals // a constant
 var takeScript = valkey.NewLuaScript(`
@@ -33,10 +34,21 @@ for i = 1, #KEYS / 2 do
 	local interval, burst, places = tonumber(ARGV[3*i]), tonumber(ARGV[3*i+1]), tonumber(ARGV[3*i+2])
 	if places > 0 then
 		redis.call('ZREMRANGEBYSCORE', KEYS[2*i], '-inf', string.format('%.0f', now))
-		if redis.call('ZCARD', KEYS[2*i]) >= places then return ` + concurrencyWait + ` end
+		if redis.call('ZCARD', KEYS[2*i]) >= places then
+			local latest = string.format('%.0f', now + ARGV[2])
+			for _, lease in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2*i], '(' .. latest, '+inf')) do
+				redis.call('ZADD', KEYS[2*i], latest, lease)
+			end
+			return ` + concurrencyWait + `
+		end
 	end
 	if interval > 0 then
-		full[i] = math.max(tonumber(redis.call('GET', KEYS[2*i-1]) or 0), now) + interval
+		local before, latest = tonumber(redis.call('GET', KEYS[2*i-1]) or 0), now + burst + ` + maxDebtMicros + `
+		if before > latest then
+			before = latest
+			redis.call('SET', KEYS[2*i-1], string.format('%.0f', before), 'PX', string.format('%.0f', math.min((before - now) / 1000 + 1, 1e12)))
+		end
+		full[i] = math.max(before, now) + interval
 		local wait = full[i] - burst - now
 		if wait >= 1 then return math.ceil(wait) end
 	end
@@ -55,6 +67,9 @@ return 0`)
 
 // concurrencyWait is what a request waits for whose principal has no place, in microseconds.
 const concurrencyWait = "1000000"
+
+// maxDebtMicros is maxDebt in a script.
+const maxDebtMicros = "3000000"
 
 // Take counts a request of a principal, which is given by its key, against each of the limits, over all replicas, or against none
 // of them if it has to wait. Release, which may be nil, gives its places back. An error means that the store is away, or late, and

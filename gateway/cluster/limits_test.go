@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -211,6 +212,39 @@ func TestLeases_EndWithTheirReplica(t *testing.T) {
 		t.Errorf("the place was free after %v, want 15 s", took)
 	}
 	take(t, living, "bob", false, one)
+}
+
+// What was written by a clock that was ahead by minutes holds nobody up for minutes once the clock is set back, or a server with another one has
+// taken the store's place.
+func TestTake_OutlivesAClockThatWasAhead(t *testing.T) {
+	t.Parallel() // it waits for 15 seconds
+	const ahead = 5 * time.Minute
+	store := clustertest.Start(t)
+	s := replica(t, at(store))
+	rated, narrow := &config.Limit{Rate: 0.1, Burst: 2, Block: "gateway"}, &config.Limit{Concurrency: 1, Block: "team"}
+	take(t, s, "ann", true, rated)
+	take(t, s, "ann", true, narrow) // it is never given back, and renewed from the fifth second on
+	rate, places := keyOf(t, store, ":rate"), keyOf(t, store, ":places")
+	late := strconv.FormatInt(time.Now().Add(ahead).UnixMicro(), 10)
+	store.Command("SET", rate, late)
+	store.Command("ZREMRANGEBYRANK", places, "0", "-1")
+	store.Command("ZADD", places, late, "of-a-replica-that-died.1")
+	for _, key := range []string{rate, places} {
+		store.Command("PEXPIRE", key, strconv.FormatInt(ahead.Milliseconds(), 10))
+	}
+	if _, wait := take(t, s, "ann", false, rated); wait > 13*time.Second {
+		t.Errorf("wait %v, want that of one request and of a debt at most", wait)
+	}
+	upstreamtest.Eventually(t, "the rate is that of before", func() bool {
+		_, wait, err := s.Take("ann", []*config.Limit{rated})
+		return err == nil && wait == 0
+	})
+	began := time.Now()
+	upstreamtest.Eventually(t, "the place of a replica that died is free", func() bool {
+		_, _, _ = s.Take("ann", []*config.Limit{narrow})
+		return !strings.Contains(store.Command("ZRANGE", places, "0", "-1"), "of-a-replica-that-died")
+	})
+	t.Logf("the place was free after %v", time.Since(began))
 }
 
 // What ends while the store is away, or is taken by an operation that was given up, does not keep its place for the time of a lease.
