@@ -9,11 +9,13 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,26 @@ func TestStore_IsFoundBySentinels(t *testing.T) {
 	address.MasterSet, address.Password, address.SentinelPassword = "main", "of-the-store", "of-the-sentinel"
 	s := replica(t, address)
 	take(t, s, "ann", true, twoLimits...)
+}
+
+// A user of an access control list who has the keys and not the channels, as whoever is new to one, cannot pass messages on: the store is away
+// for as long as that is so, rather than whenever a message was sent.
+func TestStore_IsAwayForAUserWithoutChannels(t *testing.T) {
+	store := clustertest.Start(t)
+	store.Command("ACL", "SETUSER", "gateway", "on", ">of-the-store", "~promptweir:*", "+@all", "-@admin", "-@dangerous", "+info")
+	address := at(store)
+	address.Username, address.Password = "gateway", "of-the-store"
+	a := start(t, &config.Cluster{Store: address}, [32]byte{1}, discard)
+	upstreamtest.Eventually(t, "it is known what is refused", func() bool { return a.State().Err != nil })
+	if state := a.State(); state.Here || !strings.Contains(state.Err.Error(), "channel") {
+		t.Errorf("state %+v, want away because of channels", state)
+	}
+	store.Command("ACL", "SETUSER", "gateway", "&promptweir:*")
+	upstreamtest.Eventually(t, "the store is here", func() bool { return a.State().Here })
+	upstreamtest.Eventually(t, "a message is published", func() bool {
+		_, err := a.Ask(t.Context(), "nobody", "question", nil)
+		return errors.Is(err, cluster.ErrGone)
+	})
 }
 
 func TestStore_IsReachedOverTLS(t *testing.T) {

@@ -25,7 +25,7 @@ const hashSize = 32
 type keys struct {
 	sealer            *seal.Sealer
 	principal, limits *seal.MAC
-	// probe is the key that probes write.
+	// probe is the key that probes write, and the channel that they publish to.
 	probe  string
 	topics map[string]topic
 	// fleet names what is shared by all replicas, by each cursor key; messages seals what they send each other.

@@ -27,10 +27,14 @@ const (
 	lateOnly = time.Second
 )
 
-// probeScript does what limits need of the store: it runs as a script, and writes.
+// probeScript does what limits and messages need of the store: it runs as a script, writes, and publishes, to nobody. To a user who may not
+// do all of that, the store is away, rather than away whenever a message was sent.
 //
 //nolint:gochecknoglobals // a constant
-var probeScript = valkey.NewLuaScript(`redis.call('SET', KEYS[1], '', 'PX', 1000) return 1`)
+var probeScript = valkey.NewLuaScript(`
+redis.call('SET', KEYS[1], '', 'PX', 1000)
+redis.call('PUBLISH', KEYS[1], '')
+return 1`)
 
 // keep connects to the store, probes it, and connects again whenever that fails, until ctx ends.
 func (s *Store) keep(ctx context.Context) {
@@ -217,7 +221,7 @@ func (s *Store) probeInTime(ctx context.Context, client valkey.Client) error {
 	return err
 }
 
-// probe asks the store for what limits need of it, and returns how long that took. It waits for longer than requests, since the client may
+// probe asks the store for what limits and messages need of it, and returns how long that took. It waits for longer than requests, since the client may
 // have to connect first.
 func (s *Store) probe(ctx context.Context, client valkey.Client) (took time.Duration, err error) {
 	began := time.Now()
