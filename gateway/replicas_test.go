@@ -276,7 +276,7 @@ func TestLogLevel_HoldsAtAllReplicas(t *testing.T) {
 func awaitHearing(t *testing.T, store *clustertest.Store, replicas int) {
 	t.Helper()
 	upstreamtest.Eventually(t, "the replicas listen", func() bool {
-		return strings.Count(store.Command("PUBSUB", "CHANNELS", "promptweir:to:*"), "promptweir:to:") == replicas+1
+		return strings.Count(store.Command("PUBSUB", "CHANNELS", "promptweir:{replicas}:to:*"), "}:to:") == replicas+1
 	})
 }
 

@@ -244,11 +244,11 @@ type topic struct {
 }
 
 // newTopic names a topic's streams by each of the cursor keys: while these are being replaced, replicas have different first ones. All
-// streams have one hash tag, so that they are read together.
+// streams are at one node, so that they are read together.
 func newTopic(sealer *seal.Sealer, name string, lasts time.Duration) topic {
 	t := topic{box: sealer.For("cluster " + name), lasts: lasts}
 	for _, mac := range sealer.MACs(fleetPurpose) {
-		t.streams = append(t.streams, "promptweir:{announced}:"+hash(mac, name))
+		t.streams = append(t.streams, ofAll+"announced:"+hash(mac, name))
 	}
 	return t
 }

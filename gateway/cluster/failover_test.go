@@ -3,6 +3,7 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -179,6 +180,11 @@ func startCluster(t *testing.T) redisCluster {
 	within(t, "the replica has what its master has", func() bool {
 		return strings.Contains(all[3].Command("INFO", "replication"), "master_link_status:up")
 	})
+	for i := 0; all[0].Command("SET", strconv.Itoa(i), "x") != "+OK\r\n"; i++ { // a replica that has nothing is not told of
+	}
+	within(t, "clients are told of the replica", func() bool {
+		return strings.Contains(all[1].Command("CLUSTER", "SLOTS"), strconv.Itoa(all[3].Port))
+	})
 	return all
 }
 
@@ -310,6 +316,30 @@ func TestStore_IsARedisClusterOfSeveralNodes(t *testing.T) {
 	whole := time.Since(began)
 	worksAt(t, "after a node has died", a, b)
 	t.Logf("the cluster was whole after %v, and all worked after %v", whole, time.Since(began))
+}
+
+// A node that has no keys and hangs, as the replica of another one may, holds no message back.
+func TestMessages_AvoidANodeWithoutKeys(t *testing.T) {
+	t.Parallel() // it waits
+	nodes := startCluster(t)
+	s := listenSharing(t, nodes.address())
+	for _, node := range nodes {
+		node.Command("CONFIG", "SET", "cluster-node-timeout", "60000") // it stays the replica for longer than this test takes
+	}
+	nodes[3].Pause()
+	defer nodes[3].Resume()
+	publishes := func(string) bool { // on a busy machine, any may be late
+		for range 40 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond) // nobody answers
+			_, err := s.Ask(ctx, "nobody", "question", nil)
+			cancel()
+			if errors.Is(err, cluster.ErrAway) {
+				return false
+			}
+		}
+		return true
+	}
+	once(t, "forty questions are published", publishes)
 }
 
 // takeLease takes a lease, and tries until it has it.

@@ -18,6 +18,10 @@ const (
 	listPurpose = "cluster list 1"
 )
 
+// ofAll begins the keys and channels of what all replicas have in common. It has a hash tag: one node of a Redis Cluster has all of that, and
+// answers to probes.
+const ofAll = "promptweir:{replicas}:"
+
 // hashSize is how much of a hash stands in a key, in hexadecimal digits: 128 bits.
 const hashSize = 32
 
@@ -45,7 +49,7 @@ type keys struct {
 func newKeys(sealer *seal.Sealer, heard map[string]hearing) *keys {
 	k := &keys{
 		sealer: sealer, principal: sealer.MAC(principalPurpose), limits: sealer.MAC(limitPurpose),
-		probe: "promptweir:probe:" + hash(sealer.MAC(fleetPurpose), "probe"), topics: map[string]topic{},
+		probe: ofAll + "probe:" + hash(sealer.MAC(fleetPurpose), "probe"), topics: map[string]topic{},
 		fleet: sealer.MACs(fleetPurpose), messages: sealer.For("cluster message"),
 		watched: sealer.MAC(watchPurpose), lists: sealer.Values(listPurpose),
 	}

@@ -175,7 +175,7 @@ func (s *Store) send(to string, e envelope) (isHeard bool, err error) {
 	channel, message := keys.sealed(to, &e)
 	var listeners atomic.Int64 // which may be written after a time that is too long
 	err = within(patience, func() error {
-		n, err := here.client.Do(context.Background(), here.client.B().Publish().Channel(channel).Message(message).Build()).AsInt64()
+		n, err := here.client.Do(context.Background(), publication(here.client, channel, message)).AsInt64()
 		listeners.Store(n)
 		return err
 	})
@@ -184,6 +184,12 @@ func (s *Store) send(to string, e envelope) (isHeard bool, err error) {
 		return false, ErrAway
 	}
 	return listeners.Load() > 0 || here.client.Mode() == valkey.ClientModeCluster, nil
+}
+
+// publication returns the command that publishes to a channel. In a Redis Cluster it goes to the node that would have a key of that name. Any
+// node would do, but the client may choose one that hangs, although it has no keys.
+func publication(client valkey.Client, channel, message string) valkey.Completed {
+	return client.B().Arbitrary("PUBLISH").Keys(channel).Args(message).Build()
 }
 
 // address completes an envelope to a replica, or to all.
@@ -401,7 +407,7 @@ func decode(b []byte) (e envelope, ok bool) {
 // subscribed to.
 func (k *keys) channels(replica string) (channels []string) {
 	for _, mac := range k.fleet {
-		channels = append(channels, "promptweir:to:"+hash(mac, "replica "+replica))
+		channels = append(channels, ofAll+"to:"+hash(mac, "replica "+replica))
 	}
 	return channels
 }

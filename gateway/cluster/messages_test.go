@@ -182,7 +182,7 @@ func TestTell_ReachesOneOrAllOnce(t *testing.T) {
 		}
 		store.Command("PUBLISH", m.Channel, m.Message)
 	}
-	store.Command("PUBLISH", "promptweir:to:x", "nonsense")
+	store.Command("PUBLISH", "promptweir:{replicas}:to:x", "nonsense")
 	awaitHearing(t, a, b) // after what was sent again
 	awaitHearing(t, a, c)
 	if a.counted.Load() != 0 || b.counted.Load() != 2 || c.counted.Load() != 1 {

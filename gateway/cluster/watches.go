@@ -182,7 +182,7 @@ func (w *Watch) tell(ctx context.Context, replica string, here *connected, wante
 	told := envelope{kind: kindTell, topic: watchTopic, payload: c.encode()}
 	w.store.address(&told, replica)
 	channel, message := wanted.keys.sealed(replica, &told)
-	_ = here.beside.Do(ctx, here.beside.B().Publish().Channel(channel).Message(message).Build()).Error() // see above
+	_ = here.beside.Do(ctx, publication(here.beside, channel, message)).Error() // see above
 }
 
 // attendScript renews the lease, or takes it if nobody holds it. The time is the store's clock, in microseconds.
