@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,22 @@ func TestElicited_ItsEndIsPassedOnForTenMinutes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server cannot leave what is large for callers: of that, they hear the id.
+func TestElicited_PassesOnTheIDOfALargeEnd(t *testing.T) {
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		refuseForURL(p)
+		var told []string
+		if err := getFor(t.Context(), c, payer("ann", &told)); err == nil {
+			t.Error("the get succeeds")
+		}
+		p.Say(strings.Replace(elicitationOver("e1"), `"x":1`, `"x":"`+strings.Repeat("x", 5000)+`"`, 1))
+		synctest.Wait()
+		if want := []string{`notifications/elicitation/complete{"elicitationId":"e1"}`}; !slices.Equal(told, want) {
+			t.Errorf("told of %.200q, want %q", told, want)
+		}
+	})
 }
 
 // What one caller is refused does not keep others from hearing of theirs.

@@ -29,6 +29,9 @@ const (
 	hearPatience = 2 * time.Second
 	// listenPause is how long a replica waits that could not listen.
 	listenPause = 250 * time.Millisecond
+	// maxToAll bounds what a message to all passes on, in bytes: each replica gets it over the connection that its requests wait for, and a
+	// server of pub/sub cuts off whoever does not read 32 MiB fast enough.
+	maxToAll = 512 << 10
 	// maxServed bounds what a replica does for others at once. Further questions are not answered.
 	maxServed = 1000
 	// maxBeside bounds what a message has beside that which is passed on, such as names.
@@ -97,7 +100,8 @@ func (s *Store) Serve(topic string, f func(ctx context.Context, message []byte) 
 	s.messages.served[topic] = f
 }
 
-// Tell sends a message to a replica, or to all others if to is empty. Nobody confirms that it arrives.
+// Tell sends a message to a replica, or to all others if to is empty, which is not done with one of more than 512 KiB. Nobody confirms that it
+// arrives.
 func (s *Store) Tell(to, topic string, message []byte) {
 	_ = s.publish(to, envelope{kind: kindTell, topic: topic, payload: message}) // as good as one that does not arrive
 }
@@ -162,7 +166,7 @@ func (s *Store) send(to string, e envelope) (isHeard bool, err error) {
 	if here == nil {
 		return false, ErrAway
 	}
-	if int64(len(e.payload)) > s.messages.max.Load() {
+	if int64(len(e.payload)) > s.messages.max.Load() || to == "" && len(e.payload) > maxToAll {
 		return false, errMessageTooLarge
 	}
 	s.address(&e, to)

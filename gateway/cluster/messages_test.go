@@ -167,7 +167,7 @@ func TestTell_ReachesOneOrAllOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_ = client.Receive(ctx, client.B().Psubscribe().Pattern("promptweir:*").Build(), func(m valkey.PubSubMessage) { recorded <- m }) // until the test ends
+		_ = client.Receive(ctx, client.B().Psubscribe().Pattern("promptweir:{replicas}:to:*").Build(), func(m valkey.PubSubMessage) { recorded <- m }) // until the test ends
 	}()
 	upstreamtest.Eventually(t, "the store is watched", func() bool { return strings.Contains(store.Command("PUBSUB", "NUMPAT"), ":1") })
 
@@ -191,6 +191,15 @@ func TestTell_ReachesOneOrAllOnce(t *testing.T) {
 	// What is large reaches all as well. For a replica that is not there, whose name a client has made up, the store keeps nothing.
 	a.Tell("", "count", bytes.Repeat([]byte("hushhush"), 40_000))
 	upstreamtest.Eventually(t, "b and c have heard", func() bool { return b.counted.Load() == 3 && c.counted.Load() == 2 })
+	// What is larger would cut them off, or hold up what their requests wait for, and is not sent.
+	for range 16 {
+		a.Tell("", "count", make([]byte, 2<<20))
+	}
+	awaitHearing(t, a, b)
+	awaitHearing(t, a, c)
+	if b.counted.Load() != 3 || c.counted.Load() != 2 {
+		t.Errorf("heard %d and %d times, want 3 and 2 still", b.counted.Load(), c.counted.Load())
+	}
 	a.Tell("nobody", "count", bytes.Repeat([]byte("hushhush"), 40_000))
 	if _, err := a.Ask(t.Context(), "nobody", "echo", bytes.Repeat([]byte("hushhush"), 40_000)); err == nil {
 		t.Error("a replica that is not there has answered")

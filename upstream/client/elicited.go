@@ -19,6 +19,9 @@ const (
 	maxElicited     = 512
 	maxElicitedEach = 16
 	maxElicitedID   = 1024
+	// maxElicitedParams bounds the params of the notification that one has ended, in bytes: it waits for a stream of each caller. Of larger
+	// ones the id is passed on, which is all that MCP has in them.
+	maxElicitedParams = 4 << 10
 )
 
 // elicited is an elicitation by URL for which the server refused a call. It goes on after the call, and a client that hears
@@ -82,8 +85,16 @@ func (rs *relays) endElicited(id string, m *wire.Message) {
 	})
 	rs.mu.Unlock()
 	for _, e := range told {
-		e.notify(m.Method, bytes.Clone(m.Params))
+		e.notify(m.Method, elicitedParams(id, m))
 	}
+}
+
+// elicitedParams returns the params of a notification that an elicitation has ended, which do not refer to the message.
+func elicitedParams(id string, m *wire.Message) jsontext.Value {
+	if len(m.Params) > maxElicitedParams {
+		return wire.Object{}.With("elicitationId", wire.Quote(id)).JSON()
+	}
+	return bytes.Clone(m.Params)
 }
 
 // awaitsElicitedUntil returns until when the end of an elicitation is awaited; the zero time if none is.
