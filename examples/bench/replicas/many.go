@@ -37,6 +37,17 @@ const (
 func runMany(ctx context.Context, bin string, replicas, count int) error {
 	w := &world{}
 	defer w.close()
+	if err := w.startFleet(ctx, bin, replicas, count); err != nil {
+		return err
+	}
+	if err := w.measureQuiet(ctx); err != nil {
+		return err
+	}
+	return w.measureTakeover(ctx)
+}
+
+// startFleet starts a store, servers and replicas, one after another, and waits until the first watches all.
+func (w *world) startFleet(ctx context.Context, bin string, replicas, count int) error {
 	if err := w.startStore(ctx); err != nil {
 		return err
 	}
@@ -56,41 +67,39 @@ func runMany(ctx context.Context, bin string, replicas, count int) error {
 	if err := pause(ctx, settling); err != nil {
 		return err
 	}
-	if err := await(ctx, "stream of each server", func() bool { return w.watched() == count }); err != nil {
-		return err
-	}
-	lists := w.lists()
-	before := w.storeTraffic(ctx)
+	return await(ctx, "stream of each server", func() bool { return w.watched() == count })
+}
+
+// measureQuiet measures what a fleet costs its store while nothing changes.
+func (w *world) measureQuiet(ctx context.Context) error {
+	lists, before := w.lists(), w.storeTraffic(ctx)
 	if err := pause(ctx, idleTime); err != nil {
 		return err
 	}
 	quiet := w.storeTraffic(ctx).since(before)
-	f := fleet{replicas: replicas, servers: count, shared: true}
+	model := fleet{replicas: len(w.gateways), servers: len(w.servers), shared: true}
 	fmt.Printf("%d servers, %d lists of theirs; in %v without a change: %s; %.0f commands a second (%.0f by the model)\n",
-		count, lists, idleTime, quiet, float64(quiet.commands)/idleTime.Seconds(), f.standing().commands)
+		len(w.servers), lists, idleTime, quiet, float64(quiet.commands)/idleTime.Seconds(), model.standing().commands)
+	return nil
+}
 
-	// What is on a request's way is measured before and meanwhile.
+// measureTakeover kills the first replica, and measures what the others do about it, and what limited gets there notice. It returns an error
+// if the others take too long, or a get has failed.
+func (w *world) measureTakeover(ctx context.Context) error {
 	quietly := w.limitedFor(ctx, limitedTime, func() bool { return false })
-	before = w.storeTraffic(ctx)
-	lists = w.lists()
-	var peak peak
-	began := time.Now()
+	before, lists := w.storeTraffic(ctx), w.lists()
 	if err := w.gateways[0].Kill(); err != nil {
 		return err
 	}
-	var took time.Duration
-	fewest := count
+	taking := takingOver{began: time.Now(), fewest: len(w.servers)}
 	meanwhile := w.limitedFor(ctx, patience, func() bool {
-		peak.note(w.monitor.seen().commands)
-		watched := w.watched()
-		if fewest = min(fewest, watched); fewest < watched && watched == count && took == 0 {
-			took = time.Since(began)
-		}
-		return took > 0 && time.Since(began) > took+2*time.Second
+		taking.peak.note(w.monitor.seen().commands)
+		taking.note(w.watched(), len(w.servers))
+		return taking.took > 0 && time.Since(taking.began) > taking.took+2*time.Second
 	})
 	after := w.storeTraffic(ctx)
 	fmt.Printf("the first is killed, which watched %d: all are watched again after %v, %d lists; %s; at most %d commands in one second\n",
-		count-fewest, took.Round(10*time.Millisecond), w.lists()-lists, after.since(before), peak.most)
+		len(w.servers)-taking.fewest, taking.took.Round(10*time.Millisecond), w.lists()-lists, after.since(before), taking.peak.most)
 	fmt.Printf("limited gets before: %s\nlimited gets meanwhile: %s\n", quietly, meanwhile)
 	for i, g := range w.gateways[1:] {
 		if n := strings.Count(g.Log(), "store away"); n > 0 {
@@ -98,12 +107,29 @@ func runMany(ctx context.Context, bin string, replicas, count int) error {
 		}
 	}
 	switch {
-	case took == 0 || took > takeover:
+	case taking.took == 0 || taking.took > takeover:
 		return fmt.Errorf("not all servers are watched again within %v", takeover)
 	case meanwhile.failed > 0:
 		return fmt.Errorf("%d limited gets have failed", meanwhile.failed)
 	}
 	return nil
+}
+
+// takingOver is how replicas take over what another one watched.
+type takingOver struct {
+	began time.Time
+	// fewest is how many servers were watched when there were fewest, and took after what time all were again; 0 if they are not yet.
+	fewest int
+	took   time.Duration
+	peak   peak
+}
+
+// note notes how many of all servers are watched now.
+func (t *takingOver) note(watched, all int) {
+	t.fewest = min(t.fewest, watched)
+	if t.fewest < all && watched == all && t.took == 0 {
+		t.took = time.Since(t.began)
+	}
 }
 
 // startMany starts servers at one address, each with one prompt, and returns the configuration of a gateway.
