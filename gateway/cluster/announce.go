@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -30,6 +32,8 @@ const (
 	// hearAtOnce bounds the announcements that are read at once, and hearTime how long the store waits for some.
 	hearAtOnce, hearTime = 1000, 5 * time.Second
 )
+
+var errNoStreams = errors.New("the store does not answer which streams there are")
 
 // Announcements reach the other replicas by one stream for each topic and cursor key. A stream keeps its entries, so that a replica
 // that was away, or is new, hears what it missed.
@@ -203,27 +207,61 @@ func (s *Store) read(ctx context.Context, client valkey.Client, positions map[st
 	return nil
 }
 
-// begin sets the position of each stream that has none: before what lasts still. An entry's id begins with the store's time.
+// streamsScript returns the time, in milliseconds, and the last entry of each stream in KEYS, by its id; empty for one without entries. The clock
+// is that by which entries get their ids: another node of a Redis Cluster may have another one.
+//
+//nolint:gochecknoglobals // a constant
+var streamsScript = valkey.NewLuaScript(`
+local t = redis.call('TIME')
+local answer = {string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))}
+for i, key in ipairs(KEYS) do
+	local last = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
+	answer[i + 1] = last and last[1] or ''
+end
+return answer`)
+
+// begin sets the position of each stream from which to read: of one that has none, before what lasts still. One that is before its position was
+// lost, or has expired, and begins again, maybe by a clock that is behind: it is read from its beginning.
 func (k *keys) begin(ctx context.Context, client valkey.Client, positions map[string]string) error {
-	var now string
+	var streams []string
+	var lasts []time.Duration
 	for _, t := range k.topics {
 		for _, stream := range t.streams {
-			if positions[stream] != "" {
-				continue
-			}
-			if now == "" {
-				bound, cancel := context.WithTimeout(ctx, answerPatience)
-				parts, err := client.Do(bound, client.B().Time().Build()).AsStrSlice()
-				cancel()
-				if err != nil {
-					return err
-				}
-				now = parts[0] + "000" // it has seconds, and microseconds of the current one
-			}
-			positions[stream] = earlier(now, t.lasts)
+			streams, lasts = append(streams, stream), append(lasts, t.lasts)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	answer, err := streamsScript.Exec(ctx, client, streams, nil).AsStrSlice()
+	if err != nil {
+		return err
+	}
+	if len(answer) != 1+len(streams) {
+		return errNoStreams
+	}
+	for i, stream := range streams {
+		switch position, last := positions[stream], answer[i+1]; {
+		case position == "":
+			positions[stream] = earlier(answer[0], lasts[i])
+		case compareIDs(last, position) < 0:
+			positions[stream] = "0"
 		}
 	}
 	return nil
+}
+
+// compareIDs compares the ids of entries: a time in milliseconds and a number, or nothing, which is before all.
+func compareIDs(a, b string) int {
+	timeA, countA := splitID(a)
+	timeB, countB := splitID(b)
+	return cmp.Or(cmp.Compare(timeA, timeB), cmp.Compare(countA, countB))
+}
+
+func splitID(id string) (at, count uint64) {
+	ms, number, _ := strings.Cut(id, "-")
+	at, _ = strconv.ParseUint(ms, 10, 64)        // 0 for what is none
+	count, _ = strconv.ParseUint(number, 10, 64) // as above
+	return at, count
 }
 
 // earlier returns the position before an entry of a stream by a time.

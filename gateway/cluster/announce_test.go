@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/cluster"
@@ -110,6 +112,24 @@ func TestAnnounce_IsHeardByAll(t *testing.T) {
 	if len(stranger.heard) > 0 {
 		t.Errorf("a gateway with other keys has heard %q", stranger.heard)
 	}
+}
+
+// A stream may begin again by a clock that is behind: the store was emptied and its clock set back, another server has taken its place, or
+// nothing was announced for longer than it is kept. Nobody notices that otherwise.
+func TestAnnounce_IsHeardWhereAStreamBeginsAgain(t *testing.T) {
+	t.Parallel() // it waits
+	store := clustertest.Start(t)
+	a, b := listen(t, at(store), [32]byte{1}), listen(t, at(store), [32]byte{1})
+	b.Announce("topic", []byte("before"))
+	a.want(t, "before")
+	stream := strings.Fields(store.Command("KEYS", "*announced*"))[2]
+	ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	store.Command("XADD", stream, ahead, "m", "nothing-of-a-replica")
+	b.Announce("topic", []byte("while the clock is ahead"))
+	a.want(t, "while the clock is ahead")
+	store.Command("DEL", stream)
+	b.Announce("topic", []byte("after the clock was set back"))
+	a.want(t, "after the clock was set back")
 }
 
 func TestSetKeys_HearsUnderTheNewOnes(t *testing.T) {
