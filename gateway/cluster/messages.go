@@ -32,7 +32,7 @@ const (
 	// maxToAll bounds what a message to all passes on, in bytes: each replica gets it over the connection that its requests wait for, and a
 	// server of pub/sub cuts off whoever does not read 32 MiB fast enough.
 	maxToAll = 512 << 10
-	// maxServed bounds what a replica does for others at once. Further questions are not answered.
+	// maxServed bounds what a replica does for others at once under a topic. Further questions are not answered.
 	maxServed = 1000
 	// maxBeside bounds what a message has beside that which is passed on, such as names.
 	maxBeside = 64 << 10
@@ -64,9 +64,8 @@ type messageID [16]byte
 
 // messages are those that are served and awaited. Make it with newMessages.
 type messages struct {
-	served map[string]func(ctx context.Context, message []byte) []byte // by topic; not written after Run has begun
+	served map[string]service // by topic; not written after Run has begun
 	seen   *lru.Cache[messageID, struct{}]
-	slots  chan struct{}
 	work   sync.WaitGroup
 	max    atomic.Int64 // bounds a message, in bytes
 
@@ -75,13 +74,20 @@ type messages struct {
 	working map[messageID]context.CancelFunc
 }
 
+// service is what is done with the messages of a topic. It has slots of its own: what takes long under one topic, as a post does whose client
+// does not read, keeps nothing else from being served.
+type service struct {
+	serve func(ctx context.Context, message []byte) []byte
+	slots chan struct{}
+}
+
 func newMessages() messages {
 	seen, err := lru.New[messageID, struct{}](maxSeen)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
 	return messages{
-		served: map[string]func(context.Context, []byte) []byte{}, seen: seen, slots: make(chan struct{}, maxServed),
+		served: map[string]service{}, seen: seen,
 		asked: map[messageID]chan envelope{}, working: map[messageID]context.CancelFunc{},
 	}
 }
@@ -97,7 +103,7 @@ func (s *Store) SetMaxMessage(size int) { s.messages.max.Store(int64(size) + max
 // answer, which is nil where the sender has not asked. Its context ends when nobody needs the answer any more. To be called before
 // [Store.Run].
 func (s *Store) Serve(topic string, f func(ctx context.Context, message []byte) (answer []byte)) {
-	s.messages.served[topic] = f
+	s.messages.served[topic] = service{f, make(chan struct{}, maxServed)}
 }
 
 // Tell sends a message to a replica, or to all others if to is empty, which is not done with one of more than 512 KiB. Nobody confirms that it
@@ -252,13 +258,10 @@ func (s *Store) receive(ctx context.Context, keys *keys, sealed string) {
 
 // serve has a message served, unless there are too many.
 func (s *Store) serve(ctx context.Context, keys *keys, e envelope) {
-	f := s.messages.served[e.topic]
-	if f == nil {
-		return // a later version's
-	}
+	service := s.messages.served[e.topic]
 	select {
-	case s.messages.slots <- struct{}{}:
-	default:
+	case service.slots <- struct{}{}:
+	default: // there are too many, or the topic is a later version's
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -266,11 +269,11 @@ func (s *Store) serve(ctx context.Context, keys *keys, e envelope) {
 		s.messages.begin(e.id, cancel)
 	}
 	s.messages.work.Go(func() {
-		defer func() { <-s.messages.slots }()
+		defer func() { <-service.slots }()
 		defer cancel()
 		if e.kind == kindTell {
 			if s.complete(ctx, keys, &e) {
-				f(ctx, e.payload)
+				service.serve(ctx, e.payload)
 			}
 			return
 		}
@@ -278,7 +281,7 @@ func (s *Store) serve(ctx context.Context, keys *keys, e envelope) {
 		stop := s.sayAtWork(ctx, e)
 		answer := envelope{kind: kindNone, id: e.id}
 		if s.complete(ctx, keys, &e) {
-			answer.kind, answer.payload = kindAnswer, f(ctx, e.payload)
+			answer.kind, answer.payload = kindAnswer, service.serve(ctx, e.payload)
 		}
 		if ctx.Err() == nil {
 			s.sendAnswer(e.from, answer) // which takes seconds if it is large
