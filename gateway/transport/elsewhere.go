@@ -58,10 +58,10 @@ func (t *Transport) serveReplicas() {
 	t.replicas.Serve(topicPost, func(ctx context.Context, message []byte) []byte {
 		id, rest, _ := cutField(message)
 		owner, body, ok := cutField(rest)
-		if ok && t.post(ctx, string(id), string(owner), body) {
-			return []byte{1}
+		if !ok {
+			return []byte{byte(postUnknown)}
 		}
-		return []byte{0}
+		return []byte{byte(t.post(ctx, string(id), string(owner), body))}
 	})
 }
 
@@ -116,30 +116,48 @@ func encodeReply(m *wire.Message) []byte {
 	return wire.AppendResult(nil, m.ID, m.Result)
 }
 
-// passPost passes what a client posts on to the replica that has its session of HTTP+SSE. It reports whether the session was
-// found.
-func (x *exchange) passPost(id, owner string, body []byte) bool {
+// posted is what becomes of a post to a session of HTTP+SSE. Replicas tell each other by the number.
+type posted byte
+
+const (
+	postUnknown posted = iota // there is no such session
+	postTaken
+	postTooMany // too many posts of the principal wait for sessions that take none
+)
+
+// passPost passes what a client posts on to the replica that has its session of HTTP+SSE.
+func (x *exchange) passPost(id, owner string, body []byte) posted {
 	replica := x.elsewhere(id)
 	if replica == "" {
-		return false
+		return postUnknown
 	}
 	message := append(appendField(appendField(nil, []byte(id)), []byte(owner)), body...)
 	answer, err := x.replicas.Ask(x.r.Context(), replica, topicPost, message)
-	return err == nil && len(answer) == 1 && answer[0] == 1
+	if err != nil || len(answer) != 1 {
+		return postUnknown
+	}
+	return posted(answer[0])
 }
 
-// post hands a message to a session of HTTP+SSE of this replica, which belongs to a principal. It reports whether there is one.
-func (t *Transport) post(ctx context.Context, id, owner string, body []byte) bool {
+// post hands a message that another replica passes on to a session of HTTP+SSE of this one, which belongs to a principal.
+func (t *Transport) post(ctx context.Context, id, owner string, body []byte) posted {
 	s := t.sseSessions.find(id)
 	if s == nil || s.owner != owner {
-		return false
+		return postUnknown
 	}
 	in, refusal := readIncoming(body)
 	if refusal != nil {
-		return false // the replica that passed it on has read it
+		return postUnknown // the replica that passed it on has read it
 	}
 	in.header = http.Header{}
-	return s.take(ctx, in)
+	if !t.sseSessions.begin(owner) {
+		return postTooMany
+	}
+	defer t.sseSessions.end(owner)
+	if !s.take(ctx, in) {
+		return postUnknown
+	}
+	return postTaken
 }
 
 // elsewhere returns the other replica that an id of this gateway's names; empty where there is none.

@@ -15,6 +15,9 @@ const (
 	ssePath = "/sse"
 	// sseSessionKey is the query parameter by which its clients name their session.
 	sseSessionKey = "sessionId"
+	// maxPassed bounds the posts of one principal that other replicas have passed on and that wait for its sessions, which take none while
+	// their client does not read: what a replica does for others at once is bounded in all.
+	maxPassed = 64
 )
 
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream carries the others. It
@@ -31,8 +34,10 @@ type sseSession struct {
 
 // sseSessions are the open sessions by id. The zero value is ready.
 type sseSessions struct {
-	mu  sync.Mutex // guards all
+	mu  sync.Mutex // guards what follows
 	all map[string]*sseSession
+	// passed is how many posts have been passed on and wait, by owner.
+	passed map[string]int
 }
 
 // add gives a session an id that cannot be guessed, and that names its replica if there are any.
@@ -57,6 +62,28 @@ func (s *sseSessions) remove(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, id)
+}
+
+// begin counts a post that was passed on, unless too many of its owner wait. If ok, end must follow.
+func (s *sseSessions) begin(owner string) (ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.passed[owner] >= maxPassed {
+		return false
+	}
+	if s.passed == nil {
+		s.passed = map[string]int{}
+	}
+	s.passed[owner]++
+	return true
+}
+
+func (s *sseSessions) end(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.passed[owner]--; s.passed[owner] == 0 {
+		delete(s.passed, owner)
+	}
 }
 
 // serveHTTPSSE serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
@@ -179,18 +206,19 @@ func (x *exchange) serveSSEPost() {
 		return
 	}
 	session, owner := x.r.URL.Query().Get(sseSessionKey), caller.Principal.Key()
-	var accepted bool
-	if s := x.sseSessions.find(session); s != nil {
-		accepted = s.owner == owner && s.take(x.r.Context(), in)
-	} else {
-		accepted = x.passPost(session, owner, in.raw)
+	outcome := postUnknown
+	if s := x.sseSessions.find(session); s == nil {
+		outcome = x.passPost(session, owner, in.raw)
+	} else if s.owner == owner && s.take(x.r.Context(), in) {
+		outcome = postTaken
 	}
-	if x.r.Context().Err() != nil {
-		return
-	}
-	if accepted {
+	switch {
+	case x.r.Context().Err() != nil:
+	case outcome == postTaken:
 		x.w.WriteHeader(http.StatusAccepted)
-		return
+	case outcome == postTooMany:
+		x.refuse(http.StatusServiceUnavailable, id, errInFlight())
+	default:
+		x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: open a new stream"))
 	}
-	x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: open a new stream"))
 }
