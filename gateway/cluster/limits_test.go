@@ -69,6 +69,18 @@ func take(t *testing.T, s *cluster.Store, who string, counted bool, limits ...*c
 	return release, wait
 }
 
+// takeOnce waits until a request of ann is counted by the store, which it is not while that seems to be away.
+func takeOnce(t *testing.T, what string, s *cluster.Store, limit *config.Limit) (release func()) {
+	t.Helper()
+	upstreamtest.Eventually(t, what, func() bool {
+		var wait time.Duration
+		var err error
+		release, wait, err = s.Take("ann", []*config.Limit{limit})
+		return err == nil && wait == 0
+	})
+	return release
+}
+
 func TestTake_CountsOverAllReplicas(t *testing.T) {
 	store := clustertest.Start(t)
 	a, b := replica(t, at(store)), replica(t, at(store))
@@ -100,11 +112,7 @@ func TestTake_BoundsConcurrencyOverAllReplicas(t *testing.T) {
 	}
 	take(t, b, "bob", true, two)
 	first()
-	upstreamtest.Eventually(t, "a place is free", func() bool {
-		var wait time.Duration
-		first, wait, _ = b.Take("ann", []*config.Limit{two})
-		return wait == 0
-	})
+	first = takeOnce(t, "a place is free", b, two)
 	take(t, a, "ann", false, two)
 	first()
 	second()
@@ -119,11 +127,7 @@ func TestTake_CountsAgainstAllLimitsOrNone(t *testing.T) {
 		take(t, s, "ann", false, slow, narrow)
 	}
 	release()
-	upstreamtest.Eventually(t, "the place is free", func() bool {
-		var wait time.Duration
-		release, wait, _ = s.Take("ann", []*config.Limit{narrow})
-		return wait == 0
-	})
+	release = takeOnce(t, "the place is free", s, narrow)
 	take(t, s, "ann", true, slow)
 	take(t, s, "ann", true, slow)
 	release()
@@ -131,13 +135,7 @@ func TestTake_CountsAgainstAllLimitsOrNone(t *testing.T) {
 	for range 3 {
 		take(t, s, "ann", false, narrow, slow)
 	}
-	upstreamtest.Eventually(t, "the place was not taken", func() bool {
-		release, wait, _ := s.Take("ann", []*config.Limit{narrow})
-		if wait == 0 {
-			release()
-		}
-		return wait == 0
-	})
+	takeOnce(t, "the place was not taken", s, narrow)()
 }
 
 // The rate, in the middle of the range and at its ends, is that of the store's clock.
@@ -204,10 +202,7 @@ func TestLeases_EndWithTheirReplica(t *testing.T) {
 	living := replica(t, at(store))
 	take(t, living, "bob", true, one)
 	take(t, living, "ann", false, one)
-	upstreamtest.Eventually(t, "the place of the dead replica is free", func() bool {
-		_, wait, _ := living.Take("ann", []*config.Limit{one})
-		return wait == 0
-	})
+	takeOnce(t, "the place of the dead replica is free", living, one)
 	if took := time.Since(died); took > 16*time.Second {
 		t.Errorf("the place was free after %v, want 15 s", took)
 	}
@@ -235,10 +230,7 @@ func TestTake_OutlivesAClockThatWasAhead(t *testing.T) {
 	if _, wait := take(t, s, "ann", false, rated); wait > 13*time.Second {
 		t.Errorf("wait %v, want that of one request and of a debt at most", wait)
 	}
-	upstreamtest.Eventually(t, "the rate is that of before", func() bool {
-		_, wait, err := s.Take("ann", []*config.Limit{rated})
-		return err == nil && wait == 0
-	})
+	takeOnce(t, "the rate is that of before", s, rated)
 	began := time.Now()
 	upstreamtest.Eventually(t, "the place of a replica that died is free", func() bool {
 		_, _, _ = s.Take("ann", []*config.Limit{narrow})
