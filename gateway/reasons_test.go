@@ -45,7 +45,7 @@ func TestMetrics_HaveEachReason(t *testing.T) {
 		})
 		return p
 	}
-	away, slow, busy, cut := peer("away", ""), peer("slow", `timeout = "200ms"`), peer("busy", "rate = 0.001"), peer("cut", "")
+	away, slow, busy, cut := peer("away", ""), peer("slow", `timeout = "3s"`), peer("busy", "rate = 0.001"), peer("cut", "")
 	odd, loud := peer("odd", ""), peer("loud", "")
 	odd.Answer("prompts/get", `{"description":"nothing else"}`)
 	loud.Answer("prompts/get", `{"messages":[{"role":"user","content":{"type":"text","text":"SECRET"}}]}`)

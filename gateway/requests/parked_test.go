@@ -58,7 +58,7 @@ func TestParked_ResumesForItsOwnCallerOnly(t *testing.T) {
 // Over a connection without a tag for server requests, a principal's calls take turns. A principal who does not reply
 // keeps only its own next calls waiting.
 func TestParked_BlocksOnlyItsOwnPrincipal(t *testing.T) {
-	text := requestingUpstream(t, "stdio-legacy", "timeout = \"2s\"")
+	text := requestingUpstream(t, "stdio-legacy", "timeout = \"5s\"")
 	s := gatewaytest.Serve(t, "auth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n"+gatewaytest.Team("a", `"user:ann", "user:bob"`, text))
 	ann, bob := s.ModernWith("ann", `{"elicitation":{}}`), s.ModernWith("bob", `{"elicitation":{}}`)
 	const elicit = `{"name":"stdio-legacy.elicit","arguments":{"who":"x"}}`
