@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,8 +72,10 @@ func TestSplit_CutsAtPlus(t *testing.T) {
 }
 
 func TestRun_FirstToEndStopsTheOthers(t *testing.T) {
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt) // as in main: commands would ignore what whoever runs the test ignores
+	defer stop()
 	began := time.Now()
-	err := run(t.Context(), [][]string{{"sleep", "60"}, {"false"}})
+	err := run(ctx, [][]string{{"sleep", "60"}, {"false"}})
 	if err == nil || !strings.Contains(err.Error(), "false ended by itself") {
 		t.Errorf("run = %v, want who ended", err)
 	}
