@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // writes counts calls.
@@ -46,12 +47,7 @@ func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
 	}
 	proxy.Start()
 	defer proxy.Close()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = listener.Close()
-	for name, url := range map[string]string{"nobody listens": "http://" + listener.Addr().String(), "502": proxy.URL} {
+	for name, url := range map[string]string{"nobody listens": "http://" + upstreamtest.Address(t), "502": proxy.URL} {
 		d := NewDialers(config.Upstream{
 			Name: "up", URLs: []string{url}, Transport: config.StreamableHTTP, Concurrency: 1, Timeout: time.Second, MaxMessage: 1 << 20,
 		}, Options{})[0]

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,17 +13,6 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// closedPort returns the address of a port on which nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestReach_FailsAsConnectDoes(t *testing.T) {
 	t.Parallel()
 	guarded := errors.New("not this one")
@@ -33,7 +21,7 @@ func TestReach_FailsAsConnectDoes(t *testing.T) {
 		guard func(string) error
 		want  client.Kind
 	}{
-		"nobody listens": {"http://" + closedPort(t) + "/secret", nil, client.ConnectionRefused},
+		"nobody listens": {"http://" + upstreamtest.Address(t) + "/secret", nil, client.ConnectionRefused},
 		"guarded":        {"http://127.0.0.1/secret", func(string) error { return guarded }, client.AddressNotAllowed},
 		"guarded, HTTPS": {"https://127.0.0.1/secret", func(string) error { return guarded }, client.AddressNotAllowed},
 		"no such host":   {"http://no..host/secret", nil, client.UnknownHost}, // no name server is asked for a name like this
@@ -75,7 +63,7 @@ func TestReach_FindsAServer(t *testing.T) {
 
 // It is asked as often as connectors are down.
 func TestReach_CostsLessThanConnect(t *testing.T) {
-	d := client.NewDialers(upstreamtest.HTTP("away", "http://"+closedPort(t)), client.Options{})[0]
+	d := client.NewDialers(upstreamtest.HTTP("away", "http://"+upstreamtest.Address(t)), client.Options{})[0]
 	connect := upstreamtest.Allocs(t, func() { _, _ = d.Connect(t.Context(), client.SessionOptions{}) })
 	reach := upstreamtest.Allocs(t, func() { _ = d.Reach(t.Context()) })
 	if reach > connect/3 {
