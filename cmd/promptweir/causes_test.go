@@ -24,6 +24,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Each script makes causes of trouble for real, and says what operators are told about them. Its commands are:
@@ -56,13 +57,13 @@ func explains(ts *testscript.TestScript, _ bool, args []string) {
 	block, condition, cause, remedy := args[0], args[1], args[2], args[3]
 	configureWiki(ts, block)
 	const place = "conf/team.hcl:2"
+	p := serveScript(ts)                                  // both wait at the same time
 	_ = ts.Exec("promptweir", "list", "--config", "conf") // which fails, for it is the only upstream
 	line := fmt.Sprintf("promptweir: wiki (%s) %s: %s; %s\n", place, condition, cause, remedy)
 	if got := ts.ReadFile("stderr"); !contains(got, line) {
 		ts.Fatalf("list prints\n%swant\n%s", got, line)
 	}
 
-	p := serveScript(ts)
 	health := p.await(ts, func(r admin.Readiness) bool { return r.Upstreams[0].Cause != "" }).Upstreams[0]
 	if health.Place != place || !contains(health.Cause, cause) || !contains(health.Remedy, remedy) || health.Reason == "" {
 		ts.Fatalf("readyz has %+v\nwant %s: %s; %s", health, place, cause, remedy)
@@ -200,6 +201,7 @@ func (p *scriptGateway) await(ts *testscript.TestScript, fits func(admin.Readine
 
 // startPeer returns the command peer.
 func startPeer(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	nobody := upstreamtest.Address(t) // at which nobody listens
 	return func(ts *testscript.TestScript, _ bool, args []string) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a script has no context
 		ts.Check(err)
@@ -208,6 +210,9 @@ func startPeer(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		switch kind := args[0]; kind {
 		case "refused":
 			ts.Check(listener.Close())
+			ts.Setenv("HOST", nobody)
+			ts.Setenv("URL", scheme+nobody+"/mcp")
+			return
 		case "mute": // accepts, and says nothing
 			go hold(listener)
 		case "tls-mute":
@@ -273,18 +278,19 @@ func reset(listener net.Listener) {
 	}
 }
 
-// fill fills the queue of a listener that accepts nothing, so that further connections are not answered.
+// fill fills the queue of a listener that accepts nothing, so that further connections are not answered. One that is not answered in time
+// may be this process's fault.
 func fill(ts *testscript.TestScript, listener net.Listener) {
 	raw, err := listener.(*net.TCPListener).SyscallConn()
 	ts.Check(err)
 	ts.Check(raw.Control(func(fd uintptr) { err = syscall.Listen(int(fd), 0) }))
 	ts.Check(err)
-	for {
+	for unanswered := 0; unanswered < 3; unanswered++ {
 		conn, err := net.DialTimeout("tcp", listener.Addr().String(), 500*time.Millisecond) //nolint:noctx // a script has no context
-		if err != nil {
-			return
+		if err == nil {
+			ts.Defer(func() { _ = conn.Close() })
+			unanswered = -1
 		}
-		ts.Defer(func() { _ = conn.Close() })
 	}
 }
 

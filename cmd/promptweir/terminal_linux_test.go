@@ -25,7 +25,7 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
   upstream "wiki" { command = ["wiki-mcp-servr"] }
   upstream "slow" {
     url     = "http://%s/mcp"
-    timeout = "300ms"
+    timeout = "3s"
   }
 }`, program(t, "greeter"), address)})
 	at, k := openTerminal(t)
@@ -65,7 +65,7 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 	for _, pattern := range []string{
 		`upstream connected \x1b\[2mupstream=\x1b\[0mgreeter .*prompts=\x1b\[0m4 `,
 		`upstream down: wiki \` + place + `3\): cannot start wiki-mcp-servr: not found in PATH; write the whole path, or install it$`,
-		`upstream down: slow \` + place + `4\): 127.0.0.1:\d+ took the request, but did not answer server/discover within 300ms; `,
+		`upstream down: slow \` + place + `4\): 127.0.0.1:\d+ took the request, but did not answer server/discover within 3s; `,
 	} {
 		if !regexp.MustCompile(`(?m)^` + begin + pattern).MatchString(k.text()) {
 			t.Errorf("the terminal does not show %s:\n%s", pattern, k.text())
