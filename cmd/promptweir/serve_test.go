@@ -21,10 +21,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestServe_KilledUpstreamsDoNotAffectOthers(t *testing.T) {
-	web, address := daemon(t, "127.0.0.1:0")
+	web, address := daemon(t, upstreamtest.Address(t))
 	greeter := program(t, "greeter")
 	p := serve(t, configure(t, map[string]string{"team.hcl": fmt.Sprintf(`
 team "greeters" {

@@ -67,9 +67,9 @@ func newPeer(tb testing.TB, modern bool, name string, prompts []string) *Peer {
 		TB: tb, Name: name, Capabilities: `{"prompts":{"listChanged":true},"completions":{}}`, modern: modern,
 		prompts: definitions(prompts), results: map[string]string{}, streams: map[chan string]string{},
 	}
-	p.http = httptest.NewServer(p)
-	p.URL = p.http.URL
-	p.address = p.http.Listener.Addr().String()
+	p.address = upstreamtest.Address(tb)
+	p.URL = "http://" + p.address
+	p.Restart()
 	tb.Cleanup(p.Stop)
 	return p
 }
@@ -112,15 +112,13 @@ func (p *Peer) Stop() {
 	p.http.Close()
 }
 
-// Restart starts the server again at the same address.
+// Restart starts the server again at the same address, which nobody else has got meanwhile.
 func (p *Peer) Restart() {
 	p.TB.Helper()
-	var listener net.Listener
-	upstreamtest.Eventually(p.TB, "the address is free again", func() (ok bool) {
-		var err error
-		listener, err = net.Listen("tcp", p.address) //nolint:noctx // a test
-		return err == nil
-	})
+	listener, err := net.Listen("tcp", p.address) //nolint:noctx // a test
+	if err != nil {
+		p.TB.Fatal(err)
+	}
 	p.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: p}} //nolint:gosec // a test
 	p.http.Start()
 }
