@@ -167,6 +167,7 @@ func TestDrain_OutlastsAReloadButNotTheName(t *testing.T) {
 	wantDraining(t, get(), "p")
 	s.MustReload(gatewaytest.Team("eng", "", "", other))
 	s.MustReload(text)
+	s.AwaitUpstreams() // p is new: only a reload that replaces an upstream waits for it
 	get().Want(t, http.StatusOK, `"messages"`)
 	c.Call("prompts/get", gatewaytest.GetParams("other.b")).Want(t, http.StatusOK, `"messages"`)
 

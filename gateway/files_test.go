@@ -187,6 +187,7 @@ func TestFiles_SurviveAReload(t *testing.T) {
 	f.dir = filepath.Dir(g.Path)
 	f.write("p/a.md", "A")
 	g.MustReload(text)
+	g.AwaitUpstreams()
 	c := g.Modern("")
 	c.WantList("book.a")
 	before := g.Snapshot().Connector("book")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -20,6 +21,7 @@ func TestReports_CannotFloodTheLog(t *testing.T) {
 	}
 	noisy, other := gatewaytest.NewPeer(t, "noisy", duplicates(0)...), gatewaytest.NewPeer(t, "other", "a")
 	var log gatewaytest.Log
+	begun := time.Now()
 	s := gatewaytest.StartWith(t, gatewaytest.Team("eng", "", "", noisy, other), gateway.Options{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
@@ -29,7 +31,8 @@ func TestReports_CannotFloodTheLog(t *testing.T) {
 	}
 	other.Offer("b", "b")
 	upstreamtest.Eventually(t, "the other is reported", func() bool { return log.Count("msg=catalog kind=duplicate upstream=other") == 1 })
-	if got := log.Count("msg=catalog kind=duplicate upstream=noisy"); got != 50 {
-		t.Errorf("%d lines about 150 duplicates, want 50", got)
+	most := 50 * (1 + int(time.Since(begun)/(10*time.Second)))
+	if got := log.Count("msg=catalog kind=duplicate upstream=noisy"); got < 50 || got > most {
+		t.Errorf("%d lines about 150 duplicates, want 50, %d at most", got, most)
 	}
 }
