@@ -74,7 +74,7 @@ func TestBatch_IsReadInItsRevisionOnly(t *testing.T) {
 		for _, faults := range [][]string{{"batches"}, nil} {
 			u := upstreamtest.Child(t, "scripted", "script", faults...)
 			if faults == nil { // the response is ignored
-				u.Timeout = time.Second
+				u.Timeout = 3 * time.Second
 			}
 			c := start(t, u, upstream.Options{})
 			waitForNames(t, c, "scripted")

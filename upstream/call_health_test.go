@@ -58,7 +58,6 @@ func TestCallHealth_GetsThatAllFailAreAProblem(t *testing.T) {
 			peer := upstreamtest.NewPeer(t)
 			u := upstreamtest.HTTP("ill", upstreamtest.Serve(t, peer).URL)
 			u.Breaker.Cooldown = 100 * time.Millisecond
-			u.Timeout = 2 * time.Second
 			c, records := startLogged(t, u)
 			peer.Handle(wire.PromptsGet, test.failure)
 			begun := time.Now()

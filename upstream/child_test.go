@@ -247,7 +247,7 @@ func TestChild_IsKilledAfterClosingStdout(t *testing.T) {
 func TestChild_ThatDoesNotReadStdinDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "deaf", "script")
-	u.Timeout = time.Second
+	u.Timeout = 3 * time.Second // which the child starts in
 	c := upstream.New(u, upstream.Options{}, func() {})
 	stop := run(t, c)
 	waitForNames(t, c, "scripted")

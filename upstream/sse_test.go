@@ -313,7 +313,7 @@ func TestSSE_ReceivesMessagesOutsideOfCalls(t *testing.T) {
 func TestSSE_CallEndsWithContext(t *testing.T) {
 	t.Parallel()
 	peer := upstreamtest.NewPeer(t)
-	c := startSSE(t, peer, func(u *config.Upstream) { u.Timeout = time.Second })
+	c := startSSE(t, peer, func(u *config.Upstream) { u.Timeout = 5 * time.Second })
 	begun := make(chan string, 2)
 	peer.Handle(wire.PromptsGet, func(_ http.ResponseWriter, r *upstreamtest.Request) { begun <- string(r.Message.ID) })
 	ctx, cancel := context.WithCancel(t.Context())
