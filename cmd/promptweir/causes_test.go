@@ -38,11 +38,8 @@ import (
 func TestCauses_AreExplainedInTheListTheLogAndReadyz(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/causes", RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"peer": startPeer(t), "explains": explains, "reports": reports, "listens": listens, "upstream": configures},
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			return nil
-		},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"peer": startPeer(t), "explains": explains, "reports": reports, "listens": listens, "upstream": configures},
+		Setup: setup,
 	})
 }
 

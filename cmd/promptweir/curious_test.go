@@ -100,7 +100,7 @@ func TestGet_AsksAPerson(t *testing.T) {
 				})
 				env.Setenv(name, server.URL)
 			}
-			return nil
+			return setup(env)
 		},
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,25 +20,39 @@ import (
 
 // TestMain makes the test binary also the gateway, and three upstreams, by the name under which it is executed.
 func TestMain(m *testing.M) {
+	// Otherwise the race detector makes each process wait for a second at its end.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	// A child of the gateway does not get the variable. It leaves without a word to the race detector.
+	child := func(serve func()) func() {
+		return func() {
+			serve()
+			syscall.Exit(0)
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"promptweir": main,
-		"greeter":    func() { serveGreeter(&mcp.StdioTransport{}) },
+		"greeter":    child(func() { serveGreeter(&mcp.StdioTransport{}) }),
 		"greeterd":   greeterd,
-		"curious":    curious,
-		"spy":        spy,
-		"waver":      waver,
+		"curious":    child(curious),
+		"spy":        child(spy),
+		"waver":      child(waver),
 	})
 }
 
 func TestCommands_FollowTheScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "mistake": mistakeCommand},
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise the race detector waits a second at the end of each command
-			return nil
-		},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "mistake": mistakeCommand},
+		Setup: setup,
 	})
+}
+
+// setup gives the commands of a script what those of the other tests get from this process.
+func setup(env *testscript.Env) error {
+	env.Setenv("GORACE", os.Getenv("GORACE"))
+	return nil
 }
 
 // exits is exec for scripts that expect an exit code: exits CODE COMMAND [ARG…].

@@ -31,7 +31,7 @@ func TestProbe_FollowsTheScripts(t *testing.T) {
 				env.Defer(server.Close)
 				env.Setenv(name, server.URL)
 			}
-			return nil
+			return setup(env)
 		},
 	})
 }
