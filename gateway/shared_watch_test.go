@@ -119,15 +119,20 @@ func TestSharedWatch_OneReplicaListsForAll(t *testing.T) {
 			replicas := serveReplicas(t, store, n, "gateway { %CLUSTER% }\n"+w.team(""))
 			wantListed(t, "c", replicas...)
 			w.wantStreams(t, 1)
-			awaitFollowers(t, replicas...)
-			lists := w.lists.Load() // usually 1, but the store may be late
-			for i := range 5 {
-				w.add(t, fmt.Sprintf("new%d", i), replicas...)
-			}
-			if got := w.lists.Load() - lists; got != 5 {
-				t.Errorf("%d lists for 5 changes and %d replicas", got, n)
-			}
+			changes := 0
+			whileShared(t, replicas, func() (wrong string) {
+				lists := w.lists.Load() // usually 1, but the store may be late
+				for range 5 {
+					changes++
+					w.add(t, fmt.Sprintf("new%d", changes), replicas...)
+				}
+				if got := w.lists.Load() - lists; got != 5 {
+					wrong = fmt.Sprintf("%d lists for 5 changes and %d replicas", got, n)
+				}
+				return wrong
+			})
 			w.wantStreams(t, 1)
+			awaitFollowers(t, replicas...)
 			if holders, others := watching(upstream.WatchingForAll, replicas...), watching(upstream.WatchingOther, replicas...); holders != 1 || others != n-1 {
 				t.Errorf("%d replicas watch for all, and %d leave it to another, of %d", holders, others, n)
 			}
@@ -176,6 +181,7 @@ func TestSharedWatch_PassesOnWhenAReplicaStops(t *testing.T) {
 	replicas := serveReplicas(t, store, 3, "gateway { %CLUSTER% }\n"+w.team(""))
 	for i := range 2 {
 		w.wantStreams(t, 1)
+		awaitFollowers(t, replicas...)
 		holder := slices.IndexFunc(replicas, func(g *gatewaytest.Server) bool { return watching(upstream.WatchingForAll, g) == 1 })
 		began := time.Now()
 		replicas[holder].Stop()
@@ -342,6 +348,7 @@ func TestSharedWatch_IsTakenFromAReplicaThatIsKilled(t *testing.T) {
 	p, others := holderFirst(t, store, w)
 	lists := w.lists.Load()
 	p.send(t, syscall.SIGKILL)
+	wasAlone := watchedAlone(t, others...)
 	began := time.Now()
 	w.add(t, "meanwhile", others...) // nobody watches
 	if took := time.Since(began); took > 10*time.Second {
@@ -349,9 +356,31 @@ func TestSharedWatch_IsTakenFromAReplicaThatIsKilled(t *testing.T) {
 	}
 	w.wantStreams(t, 1)
 	w.add(t, "later", others...)
-	if got := w.lists.Load() - lists; got != 2 {
+	if got := w.lists.Load() - lists; got != 2 && !wasAlone() {
 		t.Errorf("%d lists, want one at the takeover and one for the change after it", got)
 	}
+}
+
+// watchedAlone returns a function that reports whether a replica has watched for itself since, as it is to where the store seems to be late,
+// on a busy machine. It does so for seconds, so that looking at it now and then is enough.
+func watchedAlone(t *testing.T, replicas ...*gatewaytest.Server) func() bool {
+	t.Helper()
+	var alone atomic.Bool
+	ctx, cancel := context.WithCancel(t.Context())
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for ctx.Err() == nil {
+			if watching(upstream.WatchingAlone, replicas...) > 0 {
+				alone.Store(true)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		looking.Wait()
+	})
+	return alone.Load
 }
 
 // A holder that was stopped for longer than its lease, in the middle of a list or not, brings back nothing that it knew.
