@@ -18,6 +18,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/gateway/places"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // served is an HTTP server with a bounded number of places. /stream?as=NAME is a stream that NAME holds, and says goodbye if it
@@ -27,6 +28,8 @@ type served struct {
 
 	tb  testing.TB
 	log *syncBuffer
+	// idle is how often a connection has become idle, which may be after its client has the response.
+	idle atomic.Int32
 }
 
 func serve(t *testing.T, most int, http2 bool) *served {
@@ -50,6 +53,13 @@ func serve(t *testing.T, most int, http2 bool) *served {
 		}
 	}))
 	s.Listener = p.Listen(httpconn.Listen(s.Config, s.Listener), func(string) string { return "address" })
+	listen := s.Config.ConnState
+	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		listen(c, state)
+		if state == http.StateIdle {
+			s.idle.Add(1)
+		}
+	}
 	if s.EnableHTTP2 = http2; http2 {
 		s.StartTLS()
 	} else {
@@ -157,6 +167,7 @@ func TestPlaces_IdleConnectionsGoFirst(t *testing.T) {
 	}
 	mine := s.open("/stream?as=address") // of the same holder
 	read()
+	upstreamtest.Eventually(t, "the connection is idle", func() bool { return s.idle.Load() == 1 })
 	var others []*stream
 	for range 3 {
 		others = append(others, s.open("/stream?as=address"))
@@ -189,7 +200,7 @@ func TestPlaces_SilentConnectionsGiveWay(t *testing.T) {
 	bob := s.open("/stream?as=bob")
 	open := 0
 	for _, conn := range silent {
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // which only those wait for that are open
 		if _, err := conn.Read(make([]byte, 1)); isTimeout(err) {
 			open++
 		}
