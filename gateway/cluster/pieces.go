@@ -56,8 +56,11 @@ func (s *Store) takePieces(ctx context.Context, keys *keys, e *envelope) ([]byte
 		bound, cancel := context.WithTimeout(ctx, answerPatience)
 		piece, err := here.client.Do(bound, here.client.B().Getdel().Key(pieceKey(e.id, n)).Build()).ToString()
 		cancel()
-		if err != nil {
+		switch {
+		case valkey.IsValkeyNil(err): // it was taken, or has waited for too long
 			return nil, ErrGone
+		case err != nil:
+			return nil, ErrAway
 		}
 		sealed.WriteString(piece)
 	}
