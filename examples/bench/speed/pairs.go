@@ -46,7 +46,7 @@ func pairCases() []pairCase {
 
 // comparePairs compares the gateway with an older build of it. Both run at the same time; they take turns under the same
 // load, and which is first alternates. What counts is the ratio within each pair: whatever else the machine does meanwhile
-// slows both.
+// slows both. Both are started anew after some pairs.
 func comparePairs(ctx context.Context, s settings) error {
 	printPairsHeading(s, "old", "new")
 	for _, c := range pairCases() {
@@ -75,7 +75,23 @@ type addition struct {
 // builds returns the programs to compare, the old one first.
 func (s settings) builds() []string { return []string{s.against, ""} }
 
+// pairsPerStart is how many pairs of turns two gateways take before both are started anew. Two starts of one build differ by some percent
+// for as long as they live, because of how their memory happens to lie: one start of each would compare that as well.
+const pairsPerStart = 3
+
 func (c pairCase) compare(ctx context.Context, s settings) error {
+	var rows [2]row
+	for pair := 0; pair < s.pairs; pair += pairsPerStart {
+		if err := c.takePairs(ctx, s, pair, min(pair+pairsPerStart, s.pairs), &rows); err != nil {
+			return err
+		}
+	}
+	fmt.Println(c.line(rows[0], rows[1]))
+	return nil
+}
+
+// takePairs starts both gateways, and adds the samples of some pairs of turns to those of the old build and of the new one.
+func (c pairCase) takePairs(ctx context.Context, s settings, pair, end int, rows *[2]row) error {
 	st := newStage(s)
 	defer st.close()
 	up, err := st.reference(ctx, append([]string{"upstream"}, c.upstream...)...)
@@ -105,27 +121,17 @@ func (c pairCase) compare(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	rows, err := takeTurns(ctx, contestants, c.connections, s)
-	if err != nil {
-		return err
-	}
-	fmt.Println(c.line(rows[0], rows[1]))
-	return nil
-}
-
-// takeTurns returns the samples of the old build and of the new one.
-func takeTurns(ctx context.Context, contestants []contestant, connections int, s settings) (rows [2]row, err error) {
-	for pair := range s.pairs {
+	for ; pair < end; pair++ {
 		for turn := range rows {
 			i := (pair + turn) % len(rows)
-			sample, err := contestants[i].takeWithAllocations(ctx, connections, s.length)
+			sample, err := contestants[i].takeWithAllocations(ctx, c.connections, s.length)
 			if err != nil {
-				return rows, fmt.Errorf("%s: %w", contestants[i].name, err)
+				return fmt.Errorf("%s: %w", contestants[i].name, err)
 			}
 			rows[i] = append(rows[i], sample)
 		}
 	}
-	return rows, nil
+	return nil
 }
 
 func (c pairCase) line(old, latest row) string {
