@@ -26,8 +26,8 @@ const (
 	// repeated is for how long what was announced is announced again once the store was lost: a server that has taken the place of another one
 	// may not have what that was told last.
 	repeated = time.Minute
-	// overlap is how much is heard again after the store was away, since another server may have taken its place, whose clock is
-	// behind.
+	// overlap is how much is heard again after the store may have lost something, since another server may have taken its place, whose clock
+	// is behind.
 	overlap = 5 * time.Minute
 	// hearAtOnce bounds the announcements that are read at once, and hearTime how long the store waits for some.
 	hearAtOnce, hearTime = 1000, 5 * time.Second
@@ -165,12 +165,16 @@ func (s *Store) hear(ctx context.Context) {
 		return
 	}
 	positions := map[string]string{} // the last entry that was read, by stream
+	losses := s.losses.Load()
 	for here := s.awaitHere(ctx); here != nil; here = s.awaitHere(ctx) {
-		if err := s.read(ctx, here.client, positions); err != nil && ctx.Err() == nil {
-			s.fail(here, fmt.Errorf("read announcements: %w", err))
+		if now := s.losses.Load(); now != losses {
+			losses = now
 			for stream, position := range positions {
 				positions[stream] = earlier(position, overlap)
 			}
+		}
+		if err := s.read(ctx, here.client, positions); err != nil && ctx.Err() == nil {
+			s.fail(here, fmt.Errorf("read announcements: %w", err))
 		}
 	}
 }

@@ -150,6 +150,30 @@ func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
 	})
 }
 
+// Where Sentinels are told to replace a master that answers, nothing fails, and yet what the master is told until clients know of it is lost.
+func TestStore_MakesGoodWhatAPlannedFailoverLoses(t *testing.T) {
+	t.Parallel() // it waits
+	f := clustertest.StartFailover(t)
+	a := listenSharing(t, sentinel(f))
+	within(t, "a failover begins", func() bool {
+		return f.Sentinel.Command("SENTINEL", "FAILOVER", clustertest.MasterSet) == "+OK\r\n"
+	})
+	var all []string
+	announce := func() {
+		all = append(all, fmt.Sprint("message ", len(all)))
+		a.Announce("topic", []byte(all[len(all)-1]))
+	}
+	within(t, "the replica is the master", func() bool {
+		announce()
+		return f.IsOver()
+	})
+	within(t, "the master is its replica", func() bool {
+		announce()
+		return strings.Contains(f.Master.Command("ROLE"), "slave")
+	})
+	listenSharing(t, sentinel(f)).want(t, all...) // it is started later
+}
+
 // listenSharing returns a replica that hears a topic and shares watches.
 func listenSharing(t *testing.T, address config.Store) *listener {
 	t.Helper()

@@ -28,13 +28,15 @@ const (
 )
 
 // probeScript does what limits and messages need of the store: it runs as a script, writes, and publishes, to nobody. To a user who may not
-// do all of that, the store is away, rather than away whenever a message was sent.
+// do all of that, the store is away, rather than away whenever a message was sent. It returns which server has answered; nothing if that does not
+// tell.
 //
 //nolint:gochecknoglobals // a constant
 var probeScript = valkey.NewLuaScript(`
 redis.call('SET', KEYS[1], '', 'PX', 1000)
 redis.call('PUBLISH', KEYS[1], '')
-return 1`)
+local info = redis.pcall('INFO', 'server')
+return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''`)
 
 // keep connects to the store, probes it, and connects again whenever that fails, until ctx ends.
 func (s *Store) keep(ctx context.Context) {
@@ -46,8 +48,7 @@ func (s *Store) keep(ctx context.Context) {
 	var c caution
 	for pause := time.Duration(0); s.awaitAnswer(ctx, store.client, pause); pause = c.next() {
 		if s.mayHaveLost() {
-			s.announced.repeat()
-			s.losses.Add(1)
+			s.makeGood()
 		}
 		s.use(store)
 		c.used = time.Now()
@@ -78,6 +79,20 @@ func (s *Store) mayHaveLost() bool {
 	away := s.State()
 	isLate := errors.Is(away.Err, errLate) || errors.Is(away.Err, context.DeadlineExceeded)
 	return away.Err != nil && (!isLate || time.Since(away.Since) >= lateOnly)
+}
+
+// makeGood has that done again which the store may have lost.
+func (s *Store) makeGood() {
+	s.announced.repeat()
+	s.losses.Add(1)
+}
+
+// answeredBy takes which server has answered a probe. One that takes the place of another while both answer, as where an operator has Sentinels do
+// that, may lack what the other one was told last, and the store was not away.
+func (s *Store) answeredBy(server string) {
+	if before := s.server.Swap(&server); before != nil && *before != server {
+		s.makeGood()
+	}
 }
 
 // connectAll returns all clients once the store can be reached; some are nil if ctx ends first. They are made side by side, since requests
@@ -228,7 +243,11 @@ func (s *Store) probe(ctx context.Context, client valkey.Client) (took time.Dura
 	err = within(answerPatience, func() error {
 		ctx, cancel := context.WithTimeout(ctx, answerPatience)
 		defer cancel()
-		return probeScript.Exec(ctx, client, []string{s.keys.Load().probe}, nil).Error()
+		server, err := probeScript.Exec(ctx, client, []string{s.keys.Load().probe}, nil).ToString()
+		if err == nil {
+			s.answeredBy(server)
+		}
+		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errLate

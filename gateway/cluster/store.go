@@ -43,8 +43,10 @@ type Store struct {
 	// here is nil while the store is away.
 	here  atomic.Pointer[connected]
 	state atomic.Pointer[State]
-	// losses counts how often the store may have lost something, see mayHaveLost.
+	// losses counts how often the store may have lost something, see mayHaveLost and answeredBy.
 	losses atomic.Uint64
+	// server is the one that has answered a probe last; nil before.
+	server atomic.Pointer[string]
 	// lost holds at most one mark: here has become nil.
 	lost chan struct{}
 	// doubted is set from an operation that was late until the store has answered a probe in time, or is away. Doubts holds at most one
