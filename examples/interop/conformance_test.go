@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,6 +254,13 @@ func startReference(t *testing.T, dir string, stateless bool) string {
 		if t.Failed() {
 			t.Logf("log of the reference server:\n%s", log.String())
 		}
+	})
+	upstreamtest.Eventually(t, "the reference server listens", func() bool { // which it says before it does
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
 	})
 	return "http://" + address + "/mcp"
 }
