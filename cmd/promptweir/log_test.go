@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
@@ -68,6 +69,7 @@ func serveUnread(t *testing.T, config string) (p *gatewayProcess, log *os.File) 
 func TestServe_DoesNotWaitForItsLog(t *testing.T) {
 	p, _ := serveUnread(t, guarded(t))
 	refuseMany(t, p)
+	p.awaitUpstreams(t)
 	if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
 		t.Error("a get is not answered while nobody reads the log")
 	}
@@ -90,6 +92,7 @@ func TestServe_SurvivesAReaderOfItsLogThatLeaves(t *testing.T) {
 	p, log := serveUnread(t, guarded(t))
 	_ = log.Close()
 	refuseMany(t, p)
+	p.awaitUpstreams(t)
 	if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
 		t.Error("a get is not answered once nobody reads the log any more")
 	}
@@ -167,9 +170,16 @@ func TestStdio_EndsInOrder(t *testing.T) {
 			child := 0
 			for lines := bufio.NewScanner(out); child == 0 && lines.Scan(); {
 				var response rpcResponse
-				if json.Unmarshal(lines.Bytes(), &response) == nil && response.text() != "" {
-					child, _ = strconv.Atoi(response.text())
+				if err := json.Unmarshal(lines.Bytes(), &response); err != nil {
+					t.Fatalf("%v: %s", err, lines.Bytes())
 				}
+				if response.Error != nil { // the upstream is slow to start, and clients do not wait for it for long
+					time.Sleep(10 * time.Millisecond)
+					if _, err := io.WriteString(in, get+"\n"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				child, _ = strconv.Atoi(response.text())
 			}
 			if child == 0 {
 				t.Fatalf("no child process:\n%s", log.String())

@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/promptweir/promptweir/gateway/admin"
 )
 
 // patience is how long a test waits for something that takes milliseconds on an idle machine.
@@ -168,6 +171,19 @@ func (p *gatewayProcess) page(t *testing.T, path string, headers ...string) (sta
 		t.Fatal(err)
 	}
 	return response.StatusCode, string(body)
+}
+
+// awaitUpstreams waits until the gateway has tried to list each upstream. Clients wait for that in its first two seconds only.
+func (p *gatewayProcess) awaitUpstreams(t *testing.T) {
+	t.Helper()
+	eventually(t, "each upstream was tried", func() bool {
+		_, page := p.page(t, "/readyz")
+		var readiness admin.Readiness
+		if err := json.Unmarshal([]byte(page), &readiness); err != nil {
+			t.Fatalf("%v\n%s", err, page)
+		}
+		return !slices.ContainsFunc(readiness.Upstreams, func(u admin.UpstreamHealth) bool { return u.Reason == "" && !u.Listed })
+	})
 }
 
 // stop sends SIGTERM, waits for the process to end and returns its exit code.

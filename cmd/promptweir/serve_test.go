@@ -170,6 +170,7 @@ team "blue" {
   upstream "b" { command = [%q] }
 }`, greeter),
 	}))
+	p.awaitUpstreams(t)
 	sees := func(token, want string) {
 		t.Helper()
 		if names := p.list(t, token).names(); names != want {
@@ -214,6 +215,7 @@ func drainsOnSignal(t *testing.T, signal syscall.Signal) {
 team "greeters" {
   upstream "greeter" { command = [%q] }
 }`, program(t, "greeter"))}))
+	p.awaitUpstreams(t)
 	child := p.get(t, "greeter.pid", "").text()
 	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
 	defer listen.Body.Close()
@@ -269,6 +271,7 @@ func TestServe_AnnouncesItsEnd(t *testing.T) {
 	listen := p.post(t, "subscriptions/listen", "", `{"notifications":{"promptsListChanged":true}}`, "")
 	defer listen.Body.Close()
 	eventually(t, "ready", func() bool { status, _ := p.page(t, "/readyz"); return status == http.StatusOK })
+	p.awaitUpstreams(t)
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -338,6 +341,7 @@ func TestServe_AnnouncesItsEndBetweenTwoClients(t *testing.T) {
 // SIGINT skips the delay.
 func TestServe_AnswersWhatItCutsOff(t *testing.T) {
 	p := serve(t, draining(t, "drain_delay = \"1h\"\ndrain_timeout = \"100ms\""))
+	p.awaitUpstreams(t)
 	file := filepath.Join(t.TempDir(), "slow")
 	inFlight := make(chan *rpcResponse)
 	go func() { inFlight <- p.get(t, "greeter.slow", "", "file", file) }()
@@ -364,12 +368,22 @@ func TestStdio_AnswersGetsInFlight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var out bytes.Buffer
-			p.Stdout, p.Stderr = &out, os.Stderr
+			out, err := p.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Stderr = os.Stderr
 			if err := p.Start(); err != nil {
 				t.Fatal(err)
 			}
 			defer p.Process.Kill() //nolint:errcheck // it has ended
+			lines := bufio.NewScanner(out)
+			eventually(t, "the upstream is listed", func() bool {
+				if _, err := io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{`+modernMeta+"}}\n"); err != nil {
+					t.Fatal(err)
+				}
+				return lines.Scan() && strings.Contains(lines.Text(), "greeter.slow")
+			})
 			file := filepath.Join(t.TempDir(), "slow")
 			get := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"greeter.slow","arguments":{"file":%q},%s}}`, file, modernMeta)
 			if _, err := io.WriteString(in, get+"\n"); err != nil {
@@ -384,11 +398,14 @@ func TestStdio_AnswersGetsInFlight(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if !lines.Scan() || !strings.Contains(lines.Text(), c.want) {
+				t.Errorf("got %s, want %s in it", lines.Text(), c.want)
+			}
+			if lines.Scan() {
+				t.Errorf("got %s after that, want the end", lines.Text())
+			}
 			if err := p.Wait(); err != nil {
 				t.Errorf("the process ends with %v", err)
-			}
-			if !strings.Contains(out.String(), c.want) {
-				t.Errorf("got %s, want %s in it", out.String(), c.want)
 			}
 		})
 	}
@@ -420,6 +437,7 @@ team "greeters" {
 			t.Errorf("%s answers %d, want %d", path, status, want)
 		}
 	}
+	p.awaitUpstreams(t)
 	p.get(t, "greeter.hello", "", "who", "metrics")
 	status, text := page("/metrics")
 	for _, want := range []string{
