@@ -23,9 +23,9 @@ import (
 
 const (
 	// startup bounds how long a process may take to log where it listens.
-	startup = 30 * time.Second
+	startup = time.Minute
 	// shutdown bounds how long a process may take to exit after SIGINT.
-	shutdown = 20 * time.Second
+	shutdown = time.Minute
 )
 
 // Root returns the module's directory.
@@ -123,7 +123,7 @@ func Start(tb testing.TB, dir, name string, args ...string) *Process {
 	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), name, args...)
 	cmd.Dir = dir
 	cmd.Stderr = &p.log
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second // for what it left behind
 	if err := cmd.Start(); err != nil {
 		tb.Fatalf("start %s: %v", name, err)
 	}
