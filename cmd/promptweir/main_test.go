@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
+	completionBound = patience // in the processes that shells start as well
 	// A child of the gateway does not get the variable. It leaves without a word to the race detector.
 	child := func(serve func()) func() {
 		return func() {
