@@ -64,7 +64,7 @@ func TestList_BoundsBytes(t *testing.T) {
 	peer.Handle(wire.PromptsList, func(w http.ResponseWriter, r *upstreamtest.Request) {
 		r.Result(w, fmt.Sprintf(`{"prompts":[],"padding":"%s","nextCursor":"%d"}`, padding, len(peer.Seen(wire.PromptsList))))
 	})
-	session := connect(t, peer, func(u *config.Upstream) { u.MaxMessage = 64 << 20 })
+	session := connect(t, peer, func(u *config.Upstream) { u.MaxMessage, u.Timeout = 64<<20, time.Minute }) // a page takes a while
 	_, err := session.List(t.Context(), 10)
 	if err == nil || !strings.Contains(err.Error(), "larger than") || len(peer.Seen(wire.PromptsList)) != 2 {
 		t.Errorf("List() = %v after %d pages", err, len(peer.Seen(wire.PromptsList)))
