@@ -155,9 +155,6 @@ func TestStore_MakesGoodWhatAPlannedFailoverLoses(t *testing.T) {
 	t.Parallel() // it waits
 	f := clustertest.StartFailover(t)
 	a := listenSharing(t, sentinel(f))
-	within(t, "a failover begins", func() bool {
-		return f.Sentinel.Command("SENTINEL", "FAILOVER", clustertest.MasterSet) == "+OK\r\n"
-	})
 	var all []string
 	announce := func() {
 		all = append(all, fmt.Sprint("message ", len(all)))
@@ -165,7 +162,11 @@ func TestStore_MakesGoodWhatAPlannedFailoverLoses(t *testing.T) {
 	}
 	within(t, "the replica is the master", func() bool {
 		announce()
-		return f.IsOver()
+		if f.IsOver() {
+			return true
+		}
+		f.Sentinel.Command("SENTINEL", "FAILOVER", clustertest.MasterSet) // again where one was given up on a busy machine
+		return false
 	})
 	within(t, "the master is its replica", func() bool {
 		announce()
