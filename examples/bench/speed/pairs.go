@@ -46,7 +46,7 @@ func pairCases() []pairCase {
 
 // comparePairs compares the gateway with an older build of it. Both run at the same time; they take turns under the same
 // load, and which is first alternates. What counts is the ratio within each pair: whatever else the machine does meanwhile
-// slows both. Both are started anew after some pairs.
+// slows both.
 func comparePairs(ctx context.Context, s settings) error {
 	printPairsHeading(s, "old", "new")
 	for _, c := range pairCases() {
@@ -75,41 +75,47 @@ type addition struct {
 // builds returns the programs to compare, the old one first.
 func (s settings) builds() []string { return []string{s.against, ""} }
 
-// pairsPerStart is how many pairs of turns two gateways take before both are started anew. Two starts of one build differ by some percent
-// for as long as they live, because of how their memory happens to lie: one start of each would compare that as well.
-const pairsPerStart = 3
+// turnsOfPair is how many turns each gateway of a pair takes, of a part of the length that a turn has otherwise. Each also takes one before
+// that does not count, because a process that has just started is slower.
+const turnsOfPair = 4
 
 func (c pairCase) compare(ctx context.Context, s settings) error {
 	var rows [2]row
-	for pair := 0; pair < s.pairs; pair += pairsPerStart {
-		if err := c.takePairs(ctx, s, pair, min(pair+pairsPerStart, s.pairs), &rows); err != nil {
+	for pair := range s.pairs {
+		samples, err := c.takePair(ctx, s, pair)
+		if err != nil {
 			return err
+		}
+		for i := range rows {
+			rows[i] = append(rows[i], samples[i])
 		}
 	}
 	fmt.Println(c.line(rows[0], rows[1]))
 	return nil
 }
 
-// takePairs starts both gateways, and adds the samples of some pairs of turns to those of the old build and of the new one.
-func (c pairCase) takePairs(ctx context.Context, s settings, pair, end int, rows *[2]row) error {
+// takePair starts both gateways, and returns a sample of the old build and one of the new. Two starts of one build differ by some percent
+// for as long as they live, because of how their memory happens to lie: so each pair is started anew.
+func (c pairCase) takePair(ctx context.Context, s settings, pair int) (samples [2]sample, err error) {
 	st := newStage(s)
 	defer st.close()
 	up, err := st.reference(ctx, append([]string{"upstream"}, c.upstream...)...)
 	if err != nil {
-		return err
+		return samples, err
 	}
-	var both entrants
-	for i, build := range s.builds() {
-		st.build = build
+	both := make(entrants, 2)
+	for turn := range both {
+		i := (pair + turn) % len(both)
+		st.build = s.builds()[i]
 		settings := settingsOf{upstream: at(up, ""), pageSize: c.pageSize}
-		if build == "" {
+		if st.build == "" {
 			settings.addition = s.added
 		}
 		gateway, err := st.gateway(ctx, settings)
 		if err != nil {
-			return err
+			return samples, err
 		}
-		both = append(both, entrant{[]string{"old", "new"}[i], gateway, "up.p00001", c.modern})
+		both[i] = entrant{[]string{"old", "new"}[i], gateway, "up.p00001", c.modern}
 	}
 	params := func(e entrant) string {
 		if c.method == wire.PromptsList {
@@ -119,19 +125,21 @@ func (c pairCase) takePairs(ctx context.Context, s settings, pair, end int, rows
 	}
 	contestants, err := both.ready(ctx, c.method, params, c.want)
 	if err != nil {
-		return err
+		return samples, err
 	}
-	for ; pair < end; pair++ {
-		for turn := range rows {
-			i := (pair + turn) % len(rows)
-			sample, err := contestants[i].takeWithAllocations(ctx, c.connections, s.length)
-			if err != nil {
-				return fmt.Errorf("%s: %w", contestants[i].name, err)
-			}
-			rows[i] = append(rows[i], sample)
+	var rows [2]row
+	for turn := range 2 * (1 + turnsOfPair) {
+		i := (pair + turn/2 + turn) % len(rows) // who was second is first next
+		taken, err := contestants[i].takeWithAllocations(ctx, c.connections, s.length/2)
+		if err != nil {
+			return samples, fmt.Errorf("%s: %w", contestants[i].name, err)
 		}
+		rows[i] = append(rows[i], taken)
 	}
-	return nil
+	for i := range samples {
+		samples[i] = rows[i][1:].mean()
+	}
+	return samples, nil
 }
 
 func (c pairCase) line(old, latest row) string {

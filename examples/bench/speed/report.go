@@ -32,6 +32,22 @@ type sample struct {
 // row holds the samples of all turns.
 type row []sample
 
+// mean returns the means of the samples, of turns of one length.
+func (r row) mean() sample {
+	var all sample
+	n := len(r)
+	for _, s := range r {
+		all.rate += s.rate / float64(n)
+		all.p50 += s.p50 / time.Duration(n)
+		all.p99 += s.p99 / time.Duration(n)
+		all.cpu += s.cpu / float64(n)
+		all.memory += s.memory / int64(n)
+		all.objects += s.objects / float64(n)
+		all.bytes += s.bytes / float64(n)
+	}
+	return all
+}
+
 func (c contestant) take(ctx context.Context, connections int, length time.Duration) (sample, error) {
 	return c.measure(ctx, connections, length, func() (heapUse, error) { return heapUse{}, nil })
 }
