@@ -33,7 +33,7 @@ type call struct {
 // acquireSlot waits for a slot and the rate limit.
 func (k *call) acquireSlot(ctx context.Context) error {
 	c := k.connector
-	err := c.queue.acquire(ctx, k.request.Caller, k.deadline.left())
+	err := c.queue.acquire(ctx, k.request.Caller, k.deadline.left)
 	if refused, ok := errors.AsType[*queueError](err); ok {
 		return unavailable(c.upstream.Name, Overloaded, refused.retryAfter, refused.error)
 	}
@@ -48,7 +48,7 @@ func (k *call) acquireSlot(ctx context.Context) error {
 func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Result, err error) {
 	d := k.deadline
 	if more {
-		ctx, d = withDeadline(ctx, d.left()/2, d)
+		ctx, d = withDeadline(ctx, time.Now(), d.left()/2, d)
 		defer d.stop()
 	}
 	k.endpoint = e

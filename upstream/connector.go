@@ -174,7 +174,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if err := c.refusePaused(request); err != nil { // before it takes a slot, or a turn of the rate
 		return Result{}, err
 	}
-	ctx, deadline := withDeadline(caller, c.upstream.Timeout, nil)
+	ctx, deadline := withDeadline(caller, measured.begun, c.upstream.Timeout, nil)
 	defer deadline.stop()
 	if relay == nil {
 		relay = &Relay{}
@@ -184,7 +184,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 		return Result{}, err
 	}
 	defer func() { k.slot.release(isMeasured(err)) }()
-	k.late = deadline.left() < c.upstream.Timeout/2
+	k.late = k.slot.begun.Sub(measured.begun) > c.upstream.Timeout/2
 
 	// Failing over to another endpoint needs no pause: only from the second round on are the same servers called again.
 	endpoints, healthy := c.pick(request)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/cancel"
 )
 
-// deadline cancels a context with [context.DeadlineExceeded] as its cause after a time, like [context.WithTimeout], but
+// deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of [context.WithTimeout], but
 // can be paused.
 type deadline struct {
+	cancel.Context
+
 	// outer is the deadline of the call that an attempt is part of, or nil.
-	outer  *deadline
-	cancel context.CancelCauseFunc
+	outer *deadline
 
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
@@ -21,18 +24,18 @@ type deadline struct {
 	pauses    int
 }
 
-// withDeadline returns a context that lasts for a time at most. The deadline must be stopped.
-func withDeadline(ctx context.Context, timeout time.Duration, outer *deadline) (context.Context, *deadline) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	d := &deadline{outer: outer, cancel: cancel, until: time.Now().Add(timeout)}
-	d.timer = time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
-	return ctx, d
+// withDeadline returns a context that lasts for a time at most, which begins now. The deadline must be stopped.
+func withDeadline(ctx context.Context, now time.Time, timeout time.Duration, outer *deadline) (context.Context, *deadline) {
+	d := &deadline{outer: outer, until: now.Add(timeout)}
+	d.Begin(ctx)
+	d.timer = time.AfterFunc(timeout, func() { d.End(context.DeadlineExceeded) })
+	return d, d
 }
 
 // stop ends the context.
 func (d *deadline) stop() {
 	d.timer.Stop()
-	d.cancel(nil)
+	d.End(context.Canceled)
 }
 
 // left returns how much time is left.

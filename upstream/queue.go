@@ -71,9 +71,9 @@ func newQueue(concurrency int, timeout time.Duration, limiter *rate.Limiter) *qu
 	}
 }
 
-// acquire waits for a slot, for a call that has some time left. Without one, the error is ErrRetired or a [*queueError]. End must be
+// acquire waits for a slot, for a call that has the time left that a function returns. Without one, the error is ErrRetired or a [*queueError]. End must be
 // called for each call that got one.
-func (q *queue) acquire(ctx context.Context, caller Caller, left time.Duration) error {
+func (q *queue) acquire(ctx context.Context, caller Caller, left func() time.Duration) error {
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
@@ -84,7 +84,7 @@ func (q *queue) acquire(ctx context.Context, caller Caller, left time.Duration) 
 		q.mu.Unlock()
 		return nil
 	}
-	w, err := q.joinLocked(caller, left)
+	w, err := q.joinLocked(caller, left())
 	q.mu.Unlock()
 	if err != nil {
 		return err

@@ -8,9 +8,10 @@
 //	new connection                └─ closed ─▶ waits ─▶ room ────────────┘
 //	                                             └─ longer than patience ─▶ HTTP 503
 //
-// The gate is closed while the process is late with what has arrived, which it finds out by sending itself a byte now and then. While
-// it is closed, a few requests are let in each time that a byte has come back: not before the process has got as far as that. What
-// waits for upstreams does not count: however many gets are in flight, they take no processor's time until their responses arrive.
+// The gate is closed while the process is late with what has arrived, which it finds out by sending itself a byte now and then. It does so
+// as long as requests arrive, and rests when none do. While it is closed, a few requests are let in each time that a byte has come back:
+// not before the process has got as far as that. What waits for upstreams does not count: however many gets are in flight, they take no
+// processor's time until their responses arrive.
 //
 // Promises:
 //   - An open gate costs a request nothing but a look at one variable.

@@ -15,8 +15,8 @@ const (
 	tolerable = 20 * time.Millisecond
 	// batch is how many requests for each processor a closed gate lets in at a time. They take a processor a few milliseconds.
 	batch = 32
-	// openInterval is the pause between two looks of an open gate, closedInterval that of a closed one. A look takes a few
-	// microseconds.
+	// openInterval is the pause between two looks of an open gate, closedInterval that of a closed one. A look wakes two goroutines:
+	// all the time, it would take 2 % of a processor while there is nothing to do.
 	openInterval   = 20 * time.Millisecond
 	closedInterval = time.Millisecond
 	// patience is how long a request waits at least before it is refused.
@@ -35,10 +35,20 @@ const (
 	logInterval = 10 * time.Second
 )
 
+// The states of a gate. All but the last are open.
+const (
+	resting int32 = iota // it does not look until something arrives
+	quiet                // nothing has arrived since the last look
+	busy
+	closed
+)
+
 // Gate lets requests in as long as the processors keep up with them. Make it with [New]. Its methods are safe for concurrent use.
 type Gate struct {
 	logger *slog.Logger
-	closed atomic.Bool
+	state  atomic.Int32
+	// woken receives a value when a gate that rests has something to look at.
+	woken chan struct{}
 
 	mu    sync.Mutex // guards what follows, and closing
 	ended bool       // it closes no more
@@ -79,23 +89,38 @@ type waiter struct {
 
 // New returns a gate that is open until [Gate.Run] closes it.
 func New(logger *slog.Logger) *Gate {
-	return &Gate{logger: logger, more: make(chan struct{}, 1), lines: map[string]*line{}}
+	return &Gate{logger: logger, woken: make(chan struct{}, 1), more: make(chan struct{}, 1), lines: map[string]*line{}}
 }
 
 // Enter returns true when a request of a holder, which is a client's address, may be served. While the gate is closed it waits, and
 // it returns false for a request that has waited for too long.
 func (g *Gate) Enter(holder string) bool {
-	if !g.closed.Load() {
+	if g.arrive() {
 		return true
 	}
 	g.mu.Lock()
-	if !g.closed.Load() {
+	if g.state.Load() != closed {
 		g.mu.Unlock()
 		return true
 	}
 	w := g.waitLocked(holder)
 	g.mu.Unlock()
 	return <-w.enter
+}
+
+// arrive notes that something has arrived, and reports whether the gate is open.
+func (g *Gate) arrive() (open bool) {
+	switch g.state.Load() {
+	case busy:
+		return true
+	case quiet:
+		g.state.CompareAndSwap(quiet, busy)
+	case resting:
+		if g.state.CompareAndSwap(resting, busy) {
+			signal(g.woken)
+		}
+	}
+	return g.state.Load() != closed
 }
 
 // waitLocked puts a request at the end of its holder's line.
@@ -114,7 +139,7 @@ func (g *Gate) waitLocked(holder string) *waiter {
 // enterConnection returns when another connection may be accepted. While the gate is closed, few are at a time: each is work, and so
 // will be its requests. Those that nobody accepts wait in the kernel, which costs nothing. Only one goroutine may call it.
 func (g *Gate) enterConnection() {
-	for g.closed.Load() {
+	for !g.arrive() {
 		g.mu.Lock()
 		g.connections--
 		enter := g.connections >= 0
@@ -146,7 +171,11 @@ func (g *Gate) Run(ctx context.Context) error {
 // run is Run with a function that waits until what has arrived has been looked at, and says how long that took.
 func (g *Gate) run(ctx context.Context, wait func() (time.Duration, error)) error {
 	var logged time.Time
-	for calm := 0; ctx.Err() == nil; {
+	for calm := 0; ; {
+		g.rest(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		late := time.AfterFunc(tolerable, g.close)
 		took, err := wait()
 		late.Stop()
@@ -154,7 +183,7 @@ func (g *Gate) run(ctx context.Context, wait func() (time.Duration, error)) erro
 			return err
 		}
 		interval := openInterval
-		if g.closed.Load() {
+		if g.state.Load() == closed {
 			interval = closedInterval
 			if left := g.admit(batch * runtime.GOMAXPROCS(0)); left > 0 || took > tolerable {
 				calm = 0
@@ -172,7 +201,20 @@ func (g *Gate) run(ctx context.Context, wait func() (time.Duration, error)) erro
 		case <-ctx.Done():
 		}
 	}
-	return nil
+}
+
+// rest returns when there is something to look at: at once unless nothing has arrived since the last two looks.
+func (g *Gate) rest(ctx context.Context) {
+	if g.state.CompareAndSwap(busy, quiet) {
+		return
+	}
+	g.state.CompareAndSwap(quiet, resting)
+	for g.state.Load() == resting && ctx.Err() == nil {
+		select {
+		case <-g.woken:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // admit lets up to n of those that wait in, and refuses some of those that have waited for too long. It returns how many still wait.
@@ -187,7 +229,7 @@ func (g *Gate) admit(n int) (left int) {
 		g.connections = 1
 	}
 	if g.connections > 0 {
-		g.moreLocked()
+		signal(g.more)
 	}
 	for range min(n, g.waiting.Len()) {
 		g.answerLocked(g.nextLocked(), true)
@@ -215,9 +257,10 @@ func (g *Gate) nextLocked() *waiter {
 	return waiterOf(l.waiting.Back())
 }
 
-func (g *Gate) moreLocked() {
+// signal sends a value that nobody may be waiting for yet.
+func signal(c chan<- struct{}) {
 	select {
-	case g.more <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -239,8 +282,8 @@ func (g *Gate) answerLocked(w *waiter, enter bool) {
 func (g *Gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.ended { // a timer may have fired too late to be stopped
-		g.closed.Store(true)
+	if !g.ended && g.state.Swap(closed) == resting { // a timer may have fired too late to be stopped
+		signal(g.woken)
 	}
 }
 
@@ -256,8 +299,8 @@ func (g *Gate) end() {
 func (g *Gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.closed.Store(false)
-	g.moreLocked()
+	g.state.Store(busy)
+	signal(g.more)
 	for g.waiting.Len() > 0 {
 		g.answerLocked(waiterOf(g.waiting.Front()), true)
 	}

@@ -23,6 +23,8 @@ type crowd struct {
 	log  strings.Builder
 	// late is how long each look takes.
 	late atomic.Int64
+	// looks counts them.
+	looks atomic.Int64
 
 	mu sync.Mutex // guards entered and refused
 	// entered and refused are the numbers of the requests in the order of their answers.
@@ -39,6 +41,7 @@ func start(t *testing.T) *crowd {
 	go func() {
 		defer c.gate.open()
 		ended <- c.gate.run(ctx, func() (time.Duration, error) {
+			c.looks.Add(1)
 			late := time.Duration(c.late.Load())
 			time.Sleep(late)
 			return late, nil
@@ -56,6 +59,7 @@ func start(t *testing.T) *crowd {
 // hang closes the gate: from now on, looks take an hour.
 func (c *crowd) hang() {
 	c.late.Store(int64(time.Hour))
+	c.gate.Enter("192.0.2.200") // or it would not look
 	time.Sleep(openInterval + 2*tolerable)
 	synctest.Wait()
 }
@@ -109,7 +113,8 @@ func TestGate_ClosesWhileTheProcessIsLate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.late.Store(int64(50 * time.Millisecond))
-		time.Sleep(openInterval + 2*tolerable)
+		c.gate.Enter("192.0.2.200") // or it would not look
+		time.Sleep(2 * tolerable)
 		batched := batch * runtime.GOMAXPROCS(0)
 		c.arrive(1, batched+1)
 		if entered, _ := c.answered(); len(entered) > 0 {
@@ -127,6 +132,35 @@ func TestGate_ClosesWhileTheProcessIsLate(t *testing.T) {
 		c.arrive(batched+2, batched+2)
 		if entered, _ := c.answered(); len(entered) != batched+2 {
 			t.Errorf("%d of %d requests entered, want all: the gate is open again", len(entered), batched+2)
+		}
+	})
+}
+
+// All the time, looking would take 2 % of a processor.
+func TestGate_RestsWhileNothingArrives(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := start(t)
+		for arrival := int64(1); arrival <= 3; arrival++ {
+			time.Sleep(time.Hour)
+			if got := c.looks.Load(); got > 2*arrival {
+				t.Errorf("%d looks, want 2 for each of %d arrivals", got, arrival-1)
+			}
+			before := c.looks.Load()
+			if arrival == 2 {
+				c.gate.enterConnection()
+			} else {
+				c.gate.Enter("192.0.2.1")
+			}
+			if synctest.Wait(); c.looks.Load() != before+1 {
+				t.Errorf("%d looks for arrival %d, want one at once", c.looks.Load()-before, arrival)
+			}
+		}
+		for range 10 {
+			c.gate.Enter("192.0.2.1")
+			time.Sleep(openInterval)
+		}
+		if got := c.looks.Load(); got < 6+8 {
+			t.Errorf("%d looks in all, want one each %v while requests arrive", got, openInterval)
 		}
 	})
 }
@@ -323,12 +357,12 @@ func TestProbe_WaitsForWhatIsBeingDone(t *testing.T) {
 func TestGate_StaysOpenOnceItHasEnded(t *testing.T) {
 	g := New(slog.New(slog.DiscardHandler))
 	g.close()
-	if !g.closed.Load() {
+	if g.state.Load() != closed {
 		t.Fatal("it does not close")
 	}
 	g.end()
 	g.close()
-	if g.closed.Load() {
+	if g.state.Load() == closed {
 		t.Error("it has closed again")
 	}
 }

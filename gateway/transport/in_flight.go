@@ -6,13 +6,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // inFlight are the requests that a client can cancel. The zero value is ready.
 type inFlight struct {
-	mu      sync.Mutex // guards cancels
-	cancels map[requestKey]context.CancelCauseFunc
+	mu       sync.Mutex // guards requests
+	requests map[requestKey]*cancellable
 }
 
 // shardedInFlight are those of sessions that share no connection. All would contend for one mutex, twice each.
@@ -27,48 +28,50 @@ type requestKey struct {
 	id      string // JSON
 }
 
-// cancellable is a request that [inFlight.begin] has registered. The zero value is one that cannot be cancelled.
+// cancellable is the context of a request that [inFlight.begin] has registered. A nil one is of a request that cannot be cancelled.
 type cancellable struct {
+	cancel.Context
+
 	inFlight *inFlight
 	key      requestKey
-	cancel   context.CancelCauseFunc
 }
 
 // begin returns the context of a request, which [inFlight.cancel] ends, and what must be ended when the request is over.
 // If not ok, the id is in use, ctx is unchanged, and there is nothing to end.
-func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Value) (_ context.Context, _ cancellable, ok bool) {
+func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Value) (_ context.Context, _ *cancellable, ok bool) {
 	key := requestKey{session, string(id)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, taken := f.cancels[key]; taken {
-		return ctx, cancellable{}, false
+	if _, taken := f.requests[key]; taken {
+		return ctx, nil, false
 	}
-	if f.cancels == nil {
-		f.cancels = map[requestKey]context.CancelCauseFunc{}
+	if f.requests == nil {
+		f.requests = map[requestKey]*cancellable{}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	f.cancels[key] = cancel
-	return ctx, cancellable{f, key, cancel}, true
+	c := &cancellable{inFlight: f, key: key}
+	c.Begin(ctx)
+	f.requests[key] = c
+	return c, c, true
 }
 
 // end forgets a request and ends its context. Its id is free for another.
-func (c cancellable) end() {
-	if c.inFlight == nil {
+func (c *cancellable) end() {
+	if c == nil {
 		return
 	}
-	c.cancel(nil)
+	c.End(context.Canceled)
 	c.inFlight.mu.Lock()
 	defer c.inFlight.mu.Unlock()
-	delete(c.inFlight.cancels, c.key)
+	delete(c.inFlight.requests, c.key)
 }
 
 // cancel ends the context of a session's request, for a reason, and reports whether it is in flight.
 func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) bool {
 	f.mu.Lock()
-	cancel := f.cancels[requestKey{session, string(id)}]
+	c := f.requests[requestKey{session, string(id)}]
 	f.mu.Unlock()
-	if cancel != nil {
-		cancel(reason)
+	if c != nil {
+		c.End(reason)
 	}
-	return cancel != nil
+	return c != nil
 }

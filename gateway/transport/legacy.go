@@ -68,7 +68,7 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 
 // inSession is a request in flight of a legacy session. The zero value is one that needs no session.
 type inSession struct {
-	cancellable
+	*cancellable
 
 	slots *sessionSlots
 	id    sessionID

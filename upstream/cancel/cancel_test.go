@@ -1,0 +1,120 @@
+package cancel_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/promptweir/promptweir/upstream/cancel"
+)
+
+type key struct{}
+
+// begin returns a context that ends with its parent, at the latest after the test.
+func begin(t *testing.T, parent context.Context) *cancel.Context { //nolint:revive // the parent is what it is about
+	t.Helper()
+	c := new(cancel.Context)
+	c.Begin(parent)
+	t.Cleanup(func() { c.End(context.Canceled) })
+	return c
+}
+
+// beneath are the ways in which a context can be beneath another.
+var beneath = map[string]func(*testing.T, context.Context) context.Context{ //nolint:gochecknoglobals // a constant table
+	"of this package": func(t *testing.T, c context.Context) context.Context { return begin(t, c) },
+	"of this package with a value between": func(t *testing.T, c context.Context) context.Context {
+		return begin(t, context.WithValue(c, key{}, "value"))
+	},
+	"of package context": func(t *testing.T, c context.Context) context.Context {
+		child, end := context.WithCancelCause(c)
+		t.Cleanup(func() { end(nil) })
+		return child
+	},
+}
+
+func TestThoseBeneathEndWithTheContextAndForItsReason(t *testing.T) {
+	t.Parallel()
+	why := errors.New("enough")
+	for name, beneath := range beneath {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := begin(t, t.Context())
+			early, middle, late := beneath(t, c), beneath(t, c), new(cancel.Context)
+			if early.Err() != nil || context.Cause(early) != nil {
+				t.Fatalf("at the beginning: %v, %v", early.Err(), context.Cause(early))
+			}
+			done := early.Done()
+			c.End(why)
+			c.End(errors.New("more than enough"))
+			for _, child := range []context.Context{c, early, middle} {
+				if err, cause := child.Err(), context.Cause(child); !errors.Is(err, why) || !errors.Is(cause, why) {
+					t.Errorf("%T: %v, %v, want %v", child, err, cause, why)
+				}
+				<-child.Done()
+			}
+			<-done
+			late.Begin(c)
+			<-late.Done()
+			if !errors.Is(late.Err(), why) {
+				t.Errorf("one that is late: %v, want %v", late.Err(), why)
+			}
+		})
+	}
+}
+
+func TestAContextEndsWithItsParentAndNotWithItsChildren(t *testing.T) {
+	t.Parallel()
+	for name, beneath := range beneath {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parent, end := context.WithCancel(context.WithValue(t.Context(), key{}, "parent's"))
+				c := begin(t, parent)
+				child := beneath(t, c)
+				sibling, leave := context.WithCancel(c)
+				leave()
+				begin(t, c).End(errors.New("one of several"))
+				if c.Err() != nil || child.Err() != nil || sibling.Err() == nil {
+					t.Fatalf("%v, %v, %v", c.Err(), child.Err(), sibling.Err())
+				}
+				end()
+				synctest.Wait()
+				if !errors.Is(c.Err(), context.Canceled) || !errors.Is(child.Err(), context.Canceled) {
+					t.Errorf("%v, %v, want %v", c.Err(), child.Err(), context.Canceled)
+				}
+				if c.Value(key{}) != "parent's" {
+					t.Errorf("value = %v", c.Value(key{}))
+				}
+			})
+		})
+	}
+}
+
+func TestWhoHasStoppedIsNotCalled(t *testing.T) {
+	t.Parallel()
+	c := begin(t, t.Context())
+	var called []string
+	note := func(name string) func() bool { return c.AfterFunc(func() { called = append(called, name) }) }
+	first, second, third := note("first"), note("second"), note("third")
+	if !first() || first() || !third() {
+		t.Error("what was not called yet could not be stopped, or twice")
+	}
+	c.End(context.Canceled)
+	if second() || len(called) != 1 || called[0] != "second" {
+		t.Errorf("called = %q", called)
+	}
+}
+
+func TestOneThatOnlySharesValuesIsNotTakenForTheParent(t *testing.T) {
+	t.Parallel()
+	c := begin(t, t.Context())
+	detached, end := context.WithCancel(context.WithoutCancel(c))
+	child := begin(t, detached)
+	c.End(context.Canceled)
+	if child.Err() != nil {
+		t.Fatal("it ended with a context that it is detached from")
+	}
+	end()
+	<-child.Done()
+}
