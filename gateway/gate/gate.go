@@ -171,11 +171,7 @@ func (g *Gate) Run(ctx context.Context) error {
 // run is Run with a function that waits until what has arrived has been looked at, and says how long that took.
 func (g *Gate) run(ctx context.Context, wait func() (time.Duration, error)) error {
 	var logged time.Time
-	for calm := 0; ; {
-		g.rest(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
+	for calm := 0; g.rest(ctx); {
 		late := time.AfterFunc(tolerable, g.close)
 		took, err := wait()
 		late.Stop()
@@ -201,20 +197,22 @@ func (g *Gate) run(ctx context.Context, wait func() (time.Duration, error)) erro
 		case <-ctx.Done():
 		}
 	}
+	return nil
 }
 
-// rest returns when there is something to look at: at once unless nothing has arrived since the last two looks.
-func (g *Gate) rest(ctx context.Context) {
-	if g.state.CompareAndSwap(busy, quiet) {
-		return
+// rest returns true when there is something to look at: at once unless nothing has arrived since the last two looks. It returns false
+// once ctx has ended.
+func (g *Gate) rest(ctx context.Context) bool {
+	if !g.state.CompareAndSwap(busy, quiet) {
+		g.state.CompareAndSwap(quiet, resting)
 	}
-	g.state.CompareAndSwap(quiet, resting)
 	for g.state.Load() == resting && ctx.Err() == nil {
 		select {
 		case <-g.woken:
 		case <-ctx.Done():
 		}
 	}
+	return ctx.Err() == nil
 }
 
 // admit lets up to n of those that wait in, and refuses some of those that have waited for too long. It returns how many still wait.
