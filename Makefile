@@ -24,8 +24,9 @@ run: build ## serve examples/quickstart in the foreground; Ctrl-C stops it
 run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
+# Without the profile, because all of cmd/promptweir's dependencies would be compiled once more for its tests.
 test: ## run all tests that need only Go
-	go test -race -shuffle=on ./...
+	go test -pgo=off -race -shuffle=on ./...
 
 # All tests that need the store: those of the files that are built with it.
 STORE_TESTS = $(shell grep -l '^//go:build store' gateway/*_test.go gateway/requests/*_test.go gateway/transport/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | paste -sd '|' -)
@@ -123,11 +124,12 @@ bench-replicas: build ## count what a change costs servers, store and clients wi
 simulate-replicas: ## compute the same for 100 replicas, 1 000 servers and 100 000 clients, in seconds
 	@go run ./examples/bench/replicas -simulate $(REPLICAS)
 
+# The profile names the folder that the program was in: that is masked.
 pgo: build ## write cmd/promptweir/default.pgo, a profile that go build optimises with
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
 	rm -rf bin/profiles && mkdir -p bin/profiles
 	bin/speed -profiles bin/profiles -only '^(get 0.3|get 10|list|page|completion)'
-	go tool pprof -proto bin/profiles/*.pprof >cmd/promptweir/default.pgo
+	go tool pprof -proto bin/profiles/*.pprof | gunzip | perl -pe 's|\Q$(CURDIR)\E|"." x length $$&|ge' | gzip -9n >cmd/promptweir/default.pgo
 
 soak: ## run a minute of failing upstreams under the race detector: SOAK='-for 10m' for longer
 	go build -race -o bin/ ./examples/bench/soak

@@ -133,11 +133,15 @@ func measure(ctx context.Context, s settings, c benchmark) error {
 // profileLength is how long the CPU profile of a case lasts.
 const profileLength = 5 * time.Second
 
-// profile puts the gateway of a case under load and writes its CPU profile.
+// profile puts the gateway of a case under load, which records as many do, and writes its CPU profile.
 func profile(ctx context.Context, s settings, c benchmark, path string) error {
 	st := newStage(s)
 	st.flags = []string{"--pprof"}
 	defer st.close()
+	var err error
+	if st.added, _, err = onePercent.addTo(ctx, st); err != nil {
+		return err
+	}
 	contestants, err := c.set(ctx, st)
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ type stage struct {
 	cores string
 	// flags are further flags of promptweir serve.
 	flags []string
+	// added is what each gateway has in addition, unless its own settings have an environment.
+	added addition
 	stops []func()
 }
 
@@ -122,6 +124,9 @@ func (s settingsOf) text() string {
 
 // gateway starts the gateway and waits until it is ready.
 func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
+	if s.environment == nil {
+		s.blocks, s.environment = s.blocks+st.added.blocks, st.added.environment
+	}
 	path, err := st.file("gateway.hcl", []byte(s.text()))
 	if err != nil {
 		return program{}, err
