@@ -110,17 +110,21 @@ func (g *Gate) Enter(holder string) bool {
 
 // arrive notes that something has arrived, and reports whether the gate is open.
 func (g *Gate) arrive() (open bool) {
-	switch g.state.Load() {
-	case busy:
-		return true
-	case quiet:
-		g.state.CompareAndSwap(quiet, busy)
-	case resting:
-		if g.state.CompareAndSwap(resting, busy) {
-			signal(g.woken)
+	for {
+		switch state := g.state.Load(); state {
+		case busy:
+			return true
+		case closed:
+			return false
+		default: // the gate may come to rest at this moment, or close
+			if g.state.CompareAndSwap(state, busy) {
+				if state == resting {
+					signal(g.woken)
+				}
+				return true
+			}
 		}
 	}
-	return g.state.Load() != closed
 }
 
 // waitLocked puts a request at the end of its holder's line.

@@ -165,6 +165,41 @@ func TestGate_RestsWhileNothingArrives(t *testing.T) {
 	})
 }
 
+// What arrives at the moment when the gate comes to rest wakes it. Few of the rounds meet that moment, but enough.
+func TestGate_NoticesWhatArrivesWhileItComesToRest(t *testing.T) {
+	const rounds = 20_000
+	g := New(slog.New(slog.DiscardHandler))
+	var begun, ended atomic.Int64
+	await := func(n *atomic.Int64, round int64) {
+		for n.Load() < round {
+			runtime.Gosched()
+		}
+	}
+	go func() {
+		for round := int64(1); round <= rounds; round++ {
+			await(&begun, round)
+			g.state.CompareAndSwap(quiet, resting) // as rest does
+			ended.Store(round)
+		}
+	}()
+	for round := int64(1); round <= rounds; round++ {
+		g.state.Store(quiet)
+		begun.Store(round)
+		for range round % 64 { // so that each is first in some
+			_ = begun.Load()
+		}
+		g.arrive()
+		await(&ended, round)
+		select {
+		case <-g.woken:
+		default:
+			if g.state.Load() == resting {
+				t.Fatalf("round %d: the gate rests, and nothing wakes it", round)
+			}
+		}
+	}
+}
+
 func TestGate_LetsTheNewestInAndOneInFourTheOldest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
