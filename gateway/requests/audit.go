@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -161,7 +162,7 @@ func outcomeOf(ctx context.Context, r *Request, out *Response, err error) audit.
 		return audit.UpstreamError
 	case answered:
 		return audit.Refused
-	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrShuttingDown):
+	case ctx.Err() != nil && !errors.Is(cancel.Cause(ctx), ErrShuttingDown):
 		return audit.Cancelled
 	}
 	return audit.Failed

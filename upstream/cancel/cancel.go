@@ -13,7 +13,7 @@ import (
 )
 
 // Context is a context that ends with its parent, or when [Context.End] is called. It is used from [Context.Begin] on, and
-// not copied. Its methods are safe for concurrent use. Its Err is what [context.Cause] returns of it.
+// not copied. Its methods are safe for concurrent use.
 type Context struct {
 	parent context.Context
 
@@ -38,12 +38,14 @@ var ended = func() chan struct{} { //nolint:gochecknoglobals // a constant
 	return c
 }()
 
-// Begin makes the context a child. End is to be called, or else its parent keeps it.
+// Begin makes the context a child. If its parent has ended, so has the context when Begin returns. End is to be called, or else its parent
+// keeps it.
 func (c *Context) Begin(parent context.Context) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.parent = parent
 	c.leave = after(parent, c.follow)
+	c.mu.Unlock()
+	_ = c.Err()
 }
 
 // after lets f be called after a context has ended: by its own method, where it has that or is only another's values.
@@ -57,10 +59,14 @@ func after(ctx context.Context, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, f)
 }
 
-func (c *Context) follow() { c.End(context.Cause(c.parent)) }
+// follow ends the context with its parent.
+func (c *Context) follow() { c.End(c.parent.Err()) }
 
-// End ends the context with the error, which is the cause as well. The first call counts.
+// End ends the context with the error, which is the cause as well. What was first counts: an earlier call, or the end of the parent.
 func (c *Context) End(err error) {
+	if before := c.parent.Err(); before != nil {
+		err = before
+	}
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -132,11 +138,31 @@ func (c *Context) Done() <-chan struct{} {
 	return c.done
 }
 
-// Err implements [context.Context].
+// Err implements [context.Context]. A parent of package context tells only later that it has ended.
 func (c *Context) Err() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+	err := c.err
+	c.mu.Unlock()
+	if err == nil {
+		if err = c.parent.Err(); err != nil {
+			c.follow()
+		}
+	}
+	return err
+}
+
+// Cause is [context.Cause] of a context that may be beneath a [Context]. Without it, the cause of a parent that ended later would hide the
+// one that a Context was ended for.
+func Cause(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if c, ok := ctx.Value(self{}).(*Context); ok {
+		if err := c.Err(); err != nil && err != context.Canceled { //nolint:errorlint // the value that says nothing more
+			return err
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // Value implements [context.Context].

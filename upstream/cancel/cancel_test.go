@@ -33,7 +33,7 @@ var beneath = map[string]func(*testing.T, context.Context) context.Context{ //no
 	},
 }
 
-func TestThoseBeneathEndWithTheContextAndForItsReason(t *testing.T) {
+func TestContext_EndsThoseBeneathForItsReason(t *testing.T) {
 	t.Parallel()
 	why := errors.New("enough")
 	for name, beneath := range beneath {
@@ -63,7 +63,7 @@ func TestThoseBeneathEndWithTheContextAndForItsReason(t *testing.T) {
 	}
 }
 
-func TestAContextEndsWithItsParentAndNotWithItsChildren(t *testing.T) {
+func TestContext_EndsWithItsParentAndNotWithItsChildren(t *testing.T) {
 	t.Parallel()
 	for name, beneath := range beneath {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestAContextEndsWithItsParentAndNotWithItsChildren(t *testing.T) {
 	}
 }
 
-func TestWhoHasStoppedIsNotCalled(t *testing.T) {
+func TestContext_CallsNobodyWhoHasStopped(t *testing.T) {
 	t.Parallel()
 	c := begin(t, t.Context())
 	var called []string
@@ -106,7 +106,7 @@ func TestWhoHasStoppedIsNotCalled(t *testing.T) {
 	}
 }
 
-func TestOneThatOnlySharesValuesIsNotTakenForTheParent(t *testing.T) {
+func TestContext_IsNotTheParentOfWhatOnlySharesItsValues(t *testing.T) {
 	t.Parallel()
 	c := begin(t, t.Context())
 	detached, end := context.WithCancel(context.WithoutCancel(c))
@@ -117,4 +117,64 @@ func TestOneThatOnlySharesValuesIsNotTakenForTheParent(t *testing.T) {
 	}
 	end()
 	<-child.Done()
+}
+
+// What is done for a client that has gone is not begun.
+func TestContext_HasEndedOnceItBeginsBeneathOneThatHas(t *testing.T) {
+	t.Parallel()
+	gone, end := context.WithCancel(t.Context())
+	end()
+	ended := begin(t, t.Context())
+	ended.End(context.DeadlineExceeded)
+	for _, parent := range []context.Context{gone, ended} {
+		c := new(cancel.Context)
+		if c.Begin(parent); !errors.Is(c.Err(), parent.Err()) {
+			t.Errorf("beneath %T: %v, want %v", parent, c.Err(), parent.Err())
+		}
+		<-c.Done()
+	}
+}
+
+func TestContext_KeepsWhatItWasEndedForFirst(t *testing.T) {
+	t.Parallel()
+	first, second := errors.New("first"), errors.New("second")
+	parent, end := context.WithCancelCause(t.Context())
+	early, late := begin(t, parent), begin(t, parent)
+	child, stop := context.WithCancel(context.WithValue(early, key{}, "value"))
+	defer stop()
+	early.End(first)
+	end(second)
+	late.End(first)
+	for _, ctx := range []context.Context{early, child} {
+		<-ctx.Done()
+		if got := cancel.Cause(ctx); !errors.Is(got, first) {
+			t.Errorf("%T: %v, want %v: its parent ended later", ctx, got, first)
+		}
+	}
+	if got := cancel.Cause(late); !errors.Is(got, second) || !errors.Is(late.Err(), context.Canceled) {
+		t.Errorf("%v, %v, want %v, %v: its parent had ended", got, late.Err(), second, context.Canceled)
+	}
+	if got := cancel.Cause(t.Context()); got != nil {
+		t.Errorf("%v, want nothing: it has not ended", got)
+	}
+}
+
+// Package context tells what a context has ended with from why: a credential that expires is no deadline of a call.
+func TestContext_EndsWithTheErrorOfItsParentAndForItsCause(t *testing.T) {
+	t.Parallel()
+	for name, beneath := range beneath {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parent, end := context.WithCancelCause(t.Context())
+			c := begin(t, parent)
+			child := beneath(t, c)
+			end(context.DeadlineExceeded)
+			for _, ctx := range []context.Context{c, child} {
+				<-ctx.Done()
+				if err, cause := ctx.Err(), context.Cause(ctx); !errors.Is(err, context.Canceled) || !errors.Is(cause, context.DeadlineExceeded) {
+					t.Errorf("%T: %v, %v, want %v, %v", ctx, err, cause, context.Canceled, context.DeadlineExceeded)
+				}
+			}
+		})
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -50,7 +51,7 @@ func (t *sseTransport) start(receive func(*wire.Message)) {
 	t.reading.Go(func() {
 		err := t.read(ctx)
 		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+			err = cancel.Cause(ctx)
 		}
 		t.end(err)
 	})
