@@ -127,11 +127,38 @@ func TestContext_HasEndedOnceItBeginsBeneathOneThatHas(t *testing.T) {
 	ended := begin(t, t.Context())
 	ended.End(context.DeadlineExceeded)
 	for _, parent := range []context.Context{gone, ended} {
-		c := new(cancel.Context)
-		if c.Begin(parent); !errors.Is(c.Err(), parent.Err()) {
+		c := begin(t, parent)
+		select {
+		case <-c.Done():
+		default:
+			t.Errorf("beneath %T: not done", parent)
+		}
+		if !errors.Is(c.Err(), parent.Err()) {
 			t.Errorf("beneath %T: %v, want %v", parent, c.Err(), parent.Err())
 		}
-		<-c.Done()
+	}
+}
+
+// countingParent counts the children that would be told of its end.
+type countingParent struct {
+	context.Context
+	children int
+}
+
+func (p *countingParent) AfterFunc(func()) (stop func() bool) {
+	p.children++
+	return func() bool { p.children--; return true }
+}
+
+func TestContext_LeavesItsParentWhenItEnds(t *testing.T) {
+	t.Parallel()
+	parent := &countingParent{Context: t.Context()}
+	c := begin(t, parent)
+	if parent.children != 1 {
+		t.Fatalf("%d children, want 1", parent.children)
+	}
+	if c.End(context.Canceled); parent.children != 0 {
+		t.Errorf("%d children, want none", parent.children)
 	}
 }
 
@@ -140,13 +167,12 @@ func TestContext_KeepsWhatItWasEndedForFirst(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	parent, end := context.WithCancelCause(t.Context())
 	early, late := begin(t, parent), begin(t, parent)
-	child, stop := context.WithCancel(context.WithValue(early, key{}, "value"))
+	child, stop := context.WithCancel(early)
 	defer stop()
 	early.End(first)
 	end(second)
 	late.End(first)
-	for _, ctx := range []context.Context{early, child} {
-		<-ctx.Done()
+	for _, ctx := range []context.Context{early, context.WithValue(early, key{}, "value"), child} {
 		if got := cancel.Cause(ctx); !errors.Is(got, first) {
 			t.Errorf("%T: %v, want %v: its parent ended later", ctx, got, first)
 		}
@@ -154,8 +180,25 @@ func TestContext_KeepsWhatItWasEndedForFirst(t *testing.T) {
 	if got := cancel.Cause(late); !errors.Is(got, second) || !errors.Is(late.Err(), context.Canceled) {
 		t.Errorf("%v, %v, want %v, %v: its parent had ended", got, late.Err(), second, context.Canceled)
 	}
-	if got := cancel.Cause(t.Context()); got != nil {
+	for _, open := range []context.Context{t.Context(), begin(t, t.Context())} {
+		if got := cancel.Cause(open); got != nil {
+			t.Errorf("%T: %v, want nothing: it has not ended", open, got)
+		}
+	}
+}
+
+// A session that a call has opened lives longer than the call.
+func TestCause_IsNotThatOfWhatAContextIsDetachedFrom(t *testing.T) {
+	t.Parallel()
+	call, why := begin(t, t.Context()), errors.New("why")
+	session, end := context.WithCancelCause(context.WithoutCancel(call))
+	call.End(context.DeadlineExceeded)
+	if got := cancel.Cause(session); got != nil {
 		t.Errorf("%v, want nothing: it has not ended", got)
+	}
+	end(why)
+	if got := cancel.Cause(session); !errors.Is(got, why) {
+		t.Errorf("%v, want %v", got, why)
 	}
 }
 

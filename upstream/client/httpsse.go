@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -51,7 +50,7 @@ func (t *sseTransport) start(receive func(*wire.Message)) {
 	t.reading.Go(func() {
 		err := t.read(ctx)
 		if ctx.Err() != nil {
-			err = cancel.Cause(ctx)
+			err = context.Cause(ctx)
 		}
 		t.end(err)
 	})

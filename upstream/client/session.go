@@ -368,7 +368,7 @@ func (s *Session) Watch(ctx context.Context, ready func()) error {
 	if !wire.Modern(s.Revision) || s.opts.OnListChanged == nil {
 		err := s.transport.standalone(ctx, ready)
 		if ctx.Err() != nil {
-			err = cancel.Cause(ctx)
+			err = context.Cause(ctx)
 		}
 		return s.dialer.failure(err)
 	}
