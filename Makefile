@@ -130,6 +130,7 @@ pgo: build ## write cmd/promptweir/default.pgo, a profile that go build optimise
 	rm -rf bin/profiles && mkdir -p bin/profiles
 	bin/speed -profiles bin/profiles -only '^(get 0.3|get 10|list|page|completion)'
 	go tool pprof -proto bin/profiles/*.pprof | gunzip | perl -pe 's|\Q$(CURDIR)\E|"." x length $$&|ge' | gzip -9n >cmd/promptweir/default.pgo
+	go tool preprofile -i cmd/promptweir/default.pgo -o /dev/null
 
 soak: ## run a minute of failing upstreams under the race detector: SOAK='-for 10m' for longer
 	go build -race -o bin/ ./examples/bench/soak

@@ -52,7 +52,7 @@ func main() {
 	flag.StringVar(&s.against, "against", "", "compare the gateway with this older `build` of it, and measure nothing else")
 	with := flag.String("with", "", "with -against: a `file` with blocks that only the newer build is configured with, to see what they cost")
 	flag.BoolVar(&s.everything, "everything", false, "compare the gateway with an audit log, and with traces, logs and metrics exported too, with the same one without, and measure nothing else")
-	flag.IntVar(&s.pairs, "pairs", 15, "how many pairs of turns the two gateways of -against or -everything take")
+	flag.IntVar(&s.pairs, "pairs", 15, "how often the two gateways of -against or -everything are started and compared")
 	flag.StringVar(&s.cores, "cores", "", "run the gateway on these `cores` only, such as 2-3; needs taskset")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -133,7 +133,7 @@ func measure(ctx context.Context, s settings, c benchmark) error {
 // profileLength is how long the CPU profile of a case lasts.
 const profileLength = 5 * time.Second
 
-// profile puts the gateway of a case under load, which records as many do, and writes its CPU profile.
+// profile puts the gateway of a case under load, with an audit log and one trace in a hundred exported, and writes its CPU profile.
 func profile(ctx context.Context, s settings, c benchmark, path string) error {
 	st := newStage(s)
 	st.flags = []string{"--pprof"}

@@ -75,8 +75,8 @@ type addition struct {
 // builds returns the programs to compare, the old one first.
 func (s settings) builds() []string { return []string{s.against, ""} }
 
-// turnsOfPair is how many turns each gateway of a pair takes, of a part of the length that a turn has otherwise. Each also takes one before
-// that does not count, because a process that has just started is slower.
+// turnsOfPair is how many turns each gateway of a pair takes, each half as long as -length says. One more comes before and does not count,
+// because a process that has just started is slower.
 const turnsOfPair = 4
 
 func (c pairCase) compare(ctx context.Context, s settings) error {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/examples/bench/internal/load"
@@ -28,7 +29,7 @@ type stage struct {
 	cores string
 	// flags are further flags of promptweir serve.
 	flags []string
-	// added is what each gateway has in addition, unless its own settings have an environment.
+	// added is what each gateway has in addition.
 	added addition
 	stops []func()
 }
@@ -124,9 +125,8 @@ func (s settingsOf) text() string {
 
 // gateway starts the gateway and waits until it is ready.
 func (st *stage) gateway(ctx context.Context, s settingsOf) (program, error) {
-	if s.environment == nil {
-		s.blocks, s.environment = s.blocks+st.added.blocks, st.added.environment
-	}
+	s.blocks += st.added.blocks
+	s.environment = append(slices.Clip(s.environment), st.added.environment...)
 	path, err := st.file("gateway.hcl", []byte(s.text()))
 	if err != nil {
 		return program{}, err
