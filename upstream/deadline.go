@@ -24,7 +24,8 @@ type deadline struct {
 	pauses    int
 }
 
-// withDeadline returns a context that lasts for a time at most, which begins now. The deadline must be stopped.
+// withDeadline returns a context that ends after the timeout at the latest, and its deadline, which must be stopped. Now is the time, which
+// the caller has read already.
 func withDeadline(ctx context.Context, now time.Time, timeout time.Duration, outer *deadline) (context.Context, *deadline) {
 	d := &deadline{outer: outer, until: now.Add(timeout)}
 	d.Begin(ctx)

@@ -53,8 +53,8 @@
 // An upstream may be a folder of files instead of a server: then a connector has no endpoints, looks for changes every 0.4 seconds,
 // and answers calls from memory. What is in the files is package files.
 //
-// The MCP client is package client; JSON-RPC and MCP as bytes are package wire; the context of a call is package cancel's; what an endpoint hears from replicas that share its watch is
-// package sharedwatch.
+// The MCP client is package client; JSON-RPC and MCP as bytes are package wire; the context of a call is package cancel; what an endpoint
+// hears from replicas that share its watch is package sharedwatch.
 //
 // Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go, share.go,
 // endpoint.go, reconnects.go, sign_of_life.go, connection.go, blame.go, call_health.go, pause.go, session_pool.go, legacy_gets.go, merge.go,

@@ -71,8 +71,8 @@ func newQueue(concurrency int, timeout time.Duration, limiter *rate.Limiter) *qu
 	}
 }
 
-// acquire waits for a slot, for a call that has the time left that a function returns. Without one, the error is ErrRetired or a [*queueError]. End must be
-// called for each call that got one.
+// acquire waits for a slot. Left returns how much time the call has, and is called only if it has to wait. Without a slot, the error is
+// ErrRetired or a [*queueError]. End must be called for each call that got one.
 func (q *queue) acquire(ctx context.Context, caller Caller, left func() time.Duration) error {
 	q.mu.Lock()
 	if q.closed {

@@ -259,7 +259,7 @@ func (g *Gate) nextLocked() *waiter {
 	return waiterOf(l.waiting.Back())
 }
 
-// signal sends a value that nobody may be waiting for yet.
+// signal wakes the receiver, or the next one if nobody receives at the moment. The channel must have room for one value.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
