@@ -43,13 +43,14 @@ var closed = func() chan struct{} { //nolint:gochecknoglobals // a constant
 func (c *Context) Begin(parent context.Context) {
 	c.mu.Lock()
 	c.parent = parent
-	c.leave = after(parent, c.follow)
+	c.leave = AfterFunc(parent, c.follow)
 	c.mu.Unlock()
 	_ = c.Err() // ends it if the parent has ended: follow may not have run yet
 }
 
-// after calls f once a context has ended. A [Context], or one that only adds values to it, needs no goroutine for that.
-func after(ctx context.Context, f func()) (stop func() bool) {
+// AfterFunc is [context.AfterFunc] for any context, but calls f without a goroutine of its own if the context is a [Context], or only adds
+// values to one. F must not block.
+func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
 	if c, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return c.AfterFunc(f)
 	}

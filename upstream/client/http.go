@@ -113,13 +113,14 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
 		defer cancel()
-		traced, taken = traceHandshake(ctx)
+		taken = traceHandshake(ctx)
+		traced = taken
 		if r.method != wire.Initialize {
 			used = taken
 		}
 	case r.onMessage == nil:
-		traced, taken = traceConnection(ctx)
-		used = taken
+		taken = traceConnection(ctx)
+		traced, used = taken, taken
 	}
 	post, body := t.newRequestPost(traced, r)
 	reached := stageBody

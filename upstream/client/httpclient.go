@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -212,8 +213,11 @@ func setToken(r *http.Request, token string) {
 	}
 }
 
-// connection records what kind of connection a request was sent on. Some of its hooks are called by net/http's goroutines.
+// connection is the context of one request, and records what kind of connection it was sent on. Some of its hooks are called by net/http's
+// goroutines.
 type connection struct {
+	context.Context //nolint:containedctx // it is one
+
 	trace                 httptrace.ClientTrace
 	got, reused, answered atomic.Bool
 	// The rest is only for a handshake, whose failure is explained: dialed is set once there is a TCP connection, and secured is
@@ -222,10 +226,11 @@ type connection struct {
 	secured atomic.Pointer[tls.Conn]
 }
 
-// traceConnection returns a context for one request, and the connection that the request will go out on.
-func traceConnection(ctx context.Context) (context.Context, *connection) {
+// traceConnection returns a context for one request.
+func traceConnection(ctx context.Context) *connection {
 	c := newConnection()
-	return httptrace.WithClientTrace(ctx, &c.trace), c
+	c.Context = httptrace.WithClientTrace(ctx, &c.trace)
+	return c
 }
 
 func newConnection() *connection {
@@ -235,8 +240,11 @@ func newConnection() *connection {
 	return c
 }
 
+// AfterFunc is called by package context, which would start a goroutine to learn that the context has ended; see [context.AfterFunc].
+func (c *connection) AfterFunc(f func()) (stop func() bool) { return cancel.AfterFunc(c.Context, f) }
+
 // traceHandshake is traceConnection for a request of a handshake.
-func traceHandshake(ctx context.Context) (context.Context, *connection) {
+func traceHandshake(ctx context.Context) *connection {
 	c := newConnection()
 	c.trace.ConnectDone = func(_, _ string, err error) {
 		if err == nil {
@@ -250,7 +258,8 @@ func traceHandshake(ctx context.Context) (context.Context, *connection) {
 			c.secured.Store(secured)
 		}
 	}
-	return httptrace.WithClientTrace(ctx, &c.trace), c
+	c.Context = httptrace.WithClientTrace(ctx, &c.trace)
+	return c
 }
 
 // isStale reports whether a request that failed was on a connection that was kept from an earlier one, before a response began.

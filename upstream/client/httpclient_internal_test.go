@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -65,5 +68,20 @@ func TestDialer_KeepsNoNetworkForAServerThatIsDown(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections to the proxy are kept", open.Load())
 		}
+	}
+}
+
+// Package context would start a goroutine for each request, and its child would end some time later.
+func TestTraceConnection_EndsItsChildrenBeforeEndReturns(t *testing.T) {
+	t.Parallel()
+	for name, trace := range map[string]func(context.Context) *connection{"request": traceConnection, "handshake": traceHandshake} {
+		call := new(cancel.Context)
+		call.Begin(t.Context())
+		child, stop := context.WithCancel(trace(call))
+		call.End(context.DeadlineExceeded)
+		if err := child.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
+		}
+		stop()
 	}
 }
