@@ -259,7 +259,7 @@ func (g *Gate) nextLocked() *waiter {
 	return waiterOf(l.waiting.Back())
 }
 
-// signal wakes the receiver, or the next one if nobody receives at the moment. The channel must have room for one value.
+// signal wakes whoever receives from the channel, now or next, and never blocks. The channel must have a buffer of one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -28,7 +28,7 @@ type Context struct {
 	leave func() bool
 }
 
-// self is the key under which a context has the innermost Context of those above it.
+// self is the key whose value is the innermost [Context] at or above a context.
 type self struct{}
 
 // closed is what Done returns if it is first called after the end.
@@ -48,8 +48,8 @@ func (c *Context) Begin(parent context.Context) {
 	_ = c.Err() // ends it if the parent has ended: follow may not have run yet
 }
 
-// AfterFunc is [context.AfterFunc] for any context, but calls f without a goroutine of its own if the context is a [Context], or only adds
-// values to one. F must not block.
+// AfterFunc does what [context.AfterFunc] does, but needs no goroutine to call f where the context is a [Context], or one with further
+// values. F must not block.
 func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
 	if c, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return c.AfterFunc(f)
@@ -63,7 +63,7 @@ func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
 // follow ends the context with its parent.
 func (c *Context) follow() { c.End(c.parent.Err()) }
 
-// End ends the context and its children. Err is its error and its cause, unless it has ended before, or its parent has.
+// End ends the context and its children. The error becomes what Err returns, and the cause, unless the context or its parent has ended before.
 func (c *Context) End(err error) {
 	if before := c.parent.Err(); before != nil {
 		err = before
@@ -114,7 +114,7 @@ func (c *Context) AfterFunc(f func()) (stop func() bool) {
 	return func() bool { return c.forget(n) }
 }
 
-// forget removes the function of a number, and reports whether it was still to be called.
+// forget removes function n, and reports whether it had yet to be called.
 func (c *Context) forget(n int) (there bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -240,7 +240,7 @@ func newConnection() *connection {
 	return c
 }
 
-// AfterFunc is called by package context, which would start a goroutine to learn that the context has ended; see [context.AfterFunc].
+// AfterFunc lets package context attach a child without a goroutine that waits for the end; see [context.AfterFunc].
 func (c *connection) AfterFunc(f func()) (stop func() bool) { return cancel.AfterFunc(c.Context, f) }
 
 // traceHandshake is traceConnection for a request of a handshake.
