@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage bench-replicas simulate-replicas pgo soak faults faults-short overload cluster cluster-short figures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage pgo soak faults faults-short overload cluster cluster-short figures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -114,15 +114,6 @@ bench-outage: build ## measure 2 000 team files with 10 000 upstreams that are a
 	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/outage
 	$(call ABOUT,Outage)
 	@bin/outage $(OUTAGE)
-
-REPLICAS ?=
-bench-replicas: build ## count what a change costs servers, store and clients with 1, 3 and 10 replicas; needs redis-server: REPLICAS='-changes 50'
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/replicas
-	$(call ABOUT,Replicas)
-	@bin/replicas $(REPLICAS)
-
-simulate-replicas: ## compute the same for 100 replicas, 1 000 servers and 100 000 clients, in seconds
-	@go run ./examples/bench/replicas -simulate $(REPLICAS)
 
 # The profile names the folder that the program was in: that is masked.
 pgo: build ## write cmd/promptweir/default.pgo, a profile that go build optimises with
