@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage pgo soak faults faults-short overload cluster cluster-short figures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage soak faults faults-short overload cluster cluster-short release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -24,9 +24,8 @@ run: build ## serve examples/quickstart in the foreground; Ctrl-C stops it
 run-teams: build ## serve examples/teams, with the example servers that it needs; its README walks through it
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
-# Without the profile, because all of cmd/promptweir's dependencies would be compiled once more for its tests.
 test: ## run all tests that need only Go
-	go test -pgo=off -race -shuffle=on ./...
+	go test -race -shuffle=on ./...
 
 # All tests that need the store: those of the files that are built with it.
 STORE_TESTS = $(shell grep -l '^//go:build store' gateway/*_test.go gateway/requests/*_test.go gateway/transport/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | paste -sd '|' -)
@@ -115,14 +114,6 @@ bench-outage: build ## measure 2 000 team files with 10 000 upstreams that are a
 	$(call ABOUT,Outage)
 	@bin/outage $(OUTAGE)
 
-# The profile names the folder that the program was in: that is masked.
-pgo: build ## write cmd/promptweir/default.pgo, a profile that go build optimises with
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
-	rm -rf bin/profiles && mkdir -p bin/profiles
-	bin/speed -profiles bin/profiles -only '^(get 0.3|get 10|list|page|completion)'
-	go tool pprof -proto bin/profiles/*.pprof | gunzip | perl -pe 's|\Q$(CURDIR)\E|"." x length $$&|ge' | gzip -9n >cmd/promptweir/default.pgo
-	go tool preprofile -i cmd/promptweir/default.pgo -o /dev/null
-
 soak: ## run a minute of failing upstreams under the race detector: SOAK='-for 10m' for longer
 	go build -race -o bin/ ./examples/bench/soak
 	bin/soak $(SOAK)
@@ -156,9 +147,6 @@ cluster: build bin/toxiproxy-server ## run three gateways with a store behind HA
 # What a CI machine of two cores has time for, in half a minute.
 cluster-short: CLUSTER = -busy -short -only '^(pages|rate|concurrency|end|replies|posts|cancellation|streams|store is killed)'
 cluster-short: cluster ## the same in half a minute
-
-figures: ## print figures of the code: sizes, references, comments, the path of one get; FIGURES="-orders DIR" for another checkout
-	@go run -modfile=.ci/tools.mod ./.ci/figures $(FIGURES)
 
 release: ## build archives, deb, rpm, checksums and bills of materials into bin/release: VERSION=v1.0.0
 	bash .ci/release '$(VERSION)'

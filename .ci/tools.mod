@@ -6,7 +6,6 @@ tool (
 	github.com/Shopify/toxiproxy/v2/cmd/server
 	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	golang.org/x/perf/cmd/benchstat
-	golang.org/x/tools/cmd/deadcode
 )
 
 require (

@@ -42,6 +42,4 @@
 // A when expression, see [Condition], is evaluated for each prompt and each audience that the block makes a difference to. It has
 // no nested loops, no arithmetic, and no function whose result is much larger than its arguments. One evaluation has a budget of
 // steps; how many it takes depends only on the expression and on the facts that it reads.
-//
-// Reading order: load.go, last_good.go, decoder.go, evaluated.go, config.go, shown.go, gateway.go, share.go, server_tls.go, admin.go, audit.go, cluster.go, auth.go, token.go, jwt.go, identities.go, team.go, unused.go, upstream.go, connection.go, endpoint.go, files.go, path_pattern.go, oauth.go, tls.go, reach.go, allow.go, rule.go, override.go, screen.go, limit.go, when.go, when_names.go, condition.go, facts.go, lockfile.go, lock.go, format.go, diagnostics.go, names.go, address.go, selector.go, pattern.go, place.go, secret.go, secret_name.go, mask.go
 package config

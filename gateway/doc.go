@@ -82,6 +82,4 @@
 //   - store: what the replicas of a gateway share; lease: a place in a limit that ends with its replica unless it is renewed.
 //   - drain: take the gateway, or an upstream, out of service in order.
 //   - degraded: serving an upstream's last good list because a fresh one cannot be had.
-//
-// Reading order: gateway.go, last_good.go, supervisor.go, reload.go, drain.go, drained_elsewhere.go, listed_elsewhere.go, shared_watch.go, audited.go, gauges.go, dial_guard.go
 package gateway

@@ -55,8 +55,4 @@
 //
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire; the context of a call is package cancel; what an endpoint
 // hears from replicas that share its watch is package sharedwatch.
-//
-// Reading order: connector.go, folder.go, call.go, queue.go, adaptive.go, cycle.go, slot.go, deadline.go, balance.go, refresh.go, share.go,
-// endpoint.go, reconnects.go, sign_of_life.go, connection.go, blame.go, call_health.go, pause.go, session_pool.go, legacy_gets.go, merge.go,
-// state.go, problem.go, telemetry.go, errors.go, cause.go, backoff.go, aliases.go.
 package upstream

@@ -17,11 +17,4 @@
 //   - Nothing is printed that acts on a terminal or that people cannot see: in its place stands U+FFFD, in JSON an escape.
 //   - A command that reads a configuration starts and contacts nothing unless it serves, --live says so, or what it prints
 //     cannot be had otherwise (get, and list without --as).
-//
-// Reading order: main.go, root.go, help.go, serve.go, stdio.go, stdio_failure.go, healthcheck.go, drain.go, server.go, descriptors.go,
-// descriptors_unix.go, descriptors_windows.go, certificate.go, service_manager.go, pprof.go, memory.go, telemetry.go, list.go,
-// list_filter.go, list_print.go, table.go, get.go, get_source.go, get_ask.go, get_elicit.go, person.go, person_unix.go,
-// person_windows.go, get_save.go, query.go, explain.go, diff.go, lock.go, list_source.go, gateway.go, principal.go, probe.go,
-// probe_oauth.go, session.go, validate.go, validate_live.go, fmt.go, replace_file.go, token.go, init.go, import.go, client.go, completion.go,
-// complete.go, version.go, load.go, app.go, log.go, log_terminal.go, output_flag.go, output.go, dumpable_linux.go, dumpable_other.go
 package main

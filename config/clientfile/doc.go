@@ -8,6 +8,4 @@
 //   - Nothing is left out in silence: what a team's file cannot say is a comment in it.
 //   - A value that looks like a secret is not repeated: env("NAME") takes its place, and a comment names the variable.
 //   - Nothing is started or contacted, and no other file is read.
-//
-// Reading order: team.go, read.go, server.go, value.go, json.go
 package clientfile

@@ -6,6 +6,4 @@
 // watching is missed, and a change of a file that nobody read goes unreported.
 //
 // [Watcher.Record] may be called while [Watcher.Run] runs.
-//
-// Reading order: watcher.go, stamp.go
 package watch

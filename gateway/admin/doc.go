@@ -9,6 +9,4 @@
 //
 // Operators are callers on this machine or, where an admin token is configured, those who have it. To others, only /healthz,
 // /metrics, the status of /readyz, and the page on which they can sign in exist.
-//
-// Reading order: admin.go, operators.go, attempts.go, sessions.go, drain.go, api.go, view.go, catalog.go, prompt.go, health.go, history.go
 package admin

@@ -13,6 +13,4 @@
 //     the queue is full. What does not fit is counted.
 //   - After lines were lost, a line of the event "gap" says how many, as soon as the file can be written.
 //   - A nil *Log records nothing, and its methods cost a comparison. All methods are safe for concurrent use.
-//
-// Reading order: log.go, writer.go, file.go, line.go, append.go
 package audit

@@ -16,6 +16,4 @@
 //     equals what Merge makes of the same sources.
 //   - What policy decided about an entry travels with it ([Entry.VisibleTo]), so that the decision is made once for
 //     each entry and not once for each request.
-//
-// Reading order: catalog.go, candidates.go, merge.go, view.go, override.go, report.go, prompt.go, nulls.go, names.go, sorted.go
 package catalog

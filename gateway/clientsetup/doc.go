@@ -7,6 +7,4 @@
 //   - What is printed can be pasted as it is. An address with characters that a shell or JSON would read is quoted.
 //   - The page says how clients authenticate, and nothing of the catalog, the teams or the upstreams. It loads nothing, runs
 //     nothing, and is the same for every caller.
-//
-// Reading order: clients.go, page.go
 package clientsetup

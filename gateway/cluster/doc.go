@@ -36,6 +36,4 @@
 // response, where go-redis gives up the connection. It needs no module beside golang.org/x/sys, where go-redis needs two more. Its price
 // is the binary: with html/template in it, which keeps the methods that nobody calls, 10 MB are the client's (8 MB with go-redis); they
 // are code that is never read into memory.
-//
-// Reading order: store.go, dial.go, probe.go, keys.go, limits.go, leases.go, debts.go, announce.go, messages.go, pieces.go, watches.go, looks.go, lists.go
 package cluster

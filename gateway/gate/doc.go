@@ -20,6 +20,4 @@
 //   - Addresses of clients take turns: who sends more than others waits longer than they do.
 //   - Who waits holds nothing but its connection.
 //   - Requests to another listener, such as that of operators, do not wait, and with [Gate.Precede] hardly for those of clients.
-//
-// Reading order: gate.go, listener.go, probe.go, metrics.go
 package gate

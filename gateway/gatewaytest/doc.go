@@ -12,7 +12,4 @@
 // registered with the test's cleanup. Nothing sleeps: what takes time is awaited, for at most [Patience].
 //
 // Only tests may import this package.
-//
-// Reading order: config.go, server.go, reloadable.go, http.go, client.go, stream.go, sse_client.go, stdio_client.go,
-// sdk.go, peer.go, requesting_peer.go, telemetry.go, schema.go
 package gatewaytest

@@ -22,6 +22,4 @@
 //
 // The package relies on no internals of net/http: the size of its buffers, when it flushes them and which deadlines it sets make
 // a difference to the cost and not to the result.
-//
-// Reading order: conn.go, write.go, deadline.go, departures.go
 package httpconn

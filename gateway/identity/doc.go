@@ -20,6 +20,4 @@
 //   - No error contains any part of a credential, and response times say nothing about the tokens that exist.
 //   - An Authenticator is safe for concurrent use. All that changes in it is what it knows of issuers' keys: nothing is
 //     fetched before the first JWT arrives, and no goroutine outlives a call.
-//
-// Reading order: credential.go, authenticator.go, jwt.go, keyring.go, certificate.go, parse_principal.go, named.go, subject.go, address.go, errors.go
 package identity

@@ -2,6 +2,4 @@
 //
 // It is for people: the commands list, explain, diff and lock, and the operators' console. Every function evaluates snapshots and contacts nothing, so it
 // works on saved lists as well as on a running gateway.
-//
-// Reading order: inspect.go, answer.go, explain.go, readers.go, compare.go
 package inspect

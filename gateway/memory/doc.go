@@ -8,6 +8,4 @@
 //   - A holder that holds nothing may always hold one thing, however large: a small max_buffered makes large responses wait for
 //     one another, and never impossible. The sum does not exceed max_buffered unless it consists of one thing.
 //   - Of the quarter of an upstream, one principal holds three quarters at most, so that it cannot keep others from that upstream.
-//
-// Reading order: memory.go
 package memory

@@ -13,6 +13,4 @@
 //   - A stream that has to end is told so, and gets a moment to end in the way that its revision defines.
 //   - Connections are never more than the places and a few that are about to close.
 //   - Requests on a connection that is kept alive cost nothing here.
-//
-// Reading order: places.go, listener.go, log.go
 package places

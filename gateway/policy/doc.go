@@ -25,7 +25,4 @@
 //   - List, get, completion and notifications all call [Audience.Sees]; [Policy.Explain] and [Policy.Readers] give the
 //     same answer with its reasons.
 //   - A [Policy] never changes after its construction, is safe for concurrent use, and never blocks.
-//
-// Reading order: policy.go, explain.go, readers.go, audience.go, budget.go, visibility.go, diff.go, diff_auth.go, diff_admission.go,
-// change.go, rule.go, when.go, principal.go
 package policy

@@ -22,6 +22,4 @@
 //   - A panic ends the request in which it happened, not the process.
 //   - Errors distinguish an upstream that answered with an error, which is passed on unchanged, from one that did not give a
 //     usable answer (-32603 with upstream, reason and retryAfterMs in data).
-//
-// Reading order: handler.go, request.go, list.go, get.go, direct.go, operator.go, call.go, parked.go, parked_elsewhere.go, input_required.go, relay.go, overrides.go, arguments.go, screening.go, limits.go, response.go, errors.go, audit.go, telemetry.go, prompt_gets.go, clients_seen.go
 package requests

@@ -13,6 +13,4 @@
 //     compile.
 //   - Numbers are compared exactly, whatever their size.
 //   - [Schema.Check] ends soon after a quarter of a second, whatever it is given.
-//
-// Reading order: schema.go, pattern.go, meter.go, decode.go, invalid.go, errors.go
 package schema

@@ -10,6 +10,4 @@
 //     would make it mean something else, so there a finding rejects the whole.
 //   - No [Finding] repeats what was found.
 //   - A Screen is pure, apart from the clock that limits warnings. It never changes and is safe for concurrent use.
-//
-// Reading order: screen.go, pass.go, match.go, content.go, wellformed.go, finding.go, invisible.go
 package screen

@@ -30,6 +30,4 @@
 // equal, and different ones share it only if 96 bits of the HMAC collide. By the birthday bound, the probability of that after
 // n different plaintexts for one key and purpose is about n²/2⁹⁷: 2⁻³³, or one in eight billion, after 2³² of them, which is
 // a thousand a second for 50 days. Replace the key before then; kept behind the new one, it still opens what it sealed.
-//
-// Reading order: seal.go, session.go, cursor.go, box.go, value.go, mac.go, errors.go
 package seal

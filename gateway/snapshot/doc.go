@@ -25,6 +25,4 @@
 //   - A new configuration costs what it changes. Definitions stay admitted unless their list, lock, override or screens
 //     changed; entries and views stay unless the policy or a name changed.
 //   - With a state_dir, the last good list of each upstream survives a restart.
-//
-// Reading order: publisher.go, changes.go, drain.go, caller.go, subscription.go, elsewhere.go, evaluate.go, files.go, snapshot.go, view.go, trouble.go, generation.go, admission.go, admitted.go, unmatched.go, replicas.go, pace.go, lists.go, state_dir.go, team_files.go
 package snapshot

@@ -22,6 +22,4 @@
 //   - A reply counts once, and only from the session that the server request was sent to.
 //   - After a reload, a stream goes on unless its caller is not accepted any more.
 //   - [Transport.Drain] ends streams in the way that their revision defines. Requests in flight are not affected.
-//
-// Reading order: transport.go, http.go, modern.go, legacy.go, batch.go, stdio.go, httpsse.go, connection.go, session.go, stream.go, stream_counts.go, relay.go, legacy_sessions.go, announced.go, elsewhere.go, session_slots.go, replies.go, in_flight.go, authenticate.go, expiry.go, cors.go, metadata.go, browser.go, message.go, event_stream.go, hijack.go, write.go
 package transport

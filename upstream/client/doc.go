@@ -24,9 +24,4 @@
 //
 // The package does not judge: which failure counts in a circuit breaker, and what is tried elsewhere, is decided in package
 // upstream.
-//
-// Reading order: connect.go, list.go, session.go, negotiate.go, sign_of_life.go, params.go, trace_context.go, relay.go, era_refusals.go, elicited.go,
-// outbox.go, resume.go, http.go, httpsse.go, stdio.go, child_output.go, process_unix.go, process_windows.go, orphans_linux.go, orphans_other.go, mux.go, transport.go, events.go, discovery.go,
-// httpclient.go, oauth.go, dial_guard.go, tls_refusal.go, keep_alive.go, keep_alive_linux.go, keep_alive_other.go, options.go, masklog.go,
-// errors.go, cause.go.
 package client

@@ -16,6 +16,4 @@
 //
 // Parsing and rendering work on bytes; only folder.go, scan.go and open.go touch the disk. The package knows no HTTP and no
 // JSON-RPC.
-//
-// Reading order: folder.go, scan.go, open.go, problem.go, parse.go, front_matter.go, native.go, commands.go, vscode.go, skill.go, template.go, prompt.go
 package files

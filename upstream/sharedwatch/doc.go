@@ -2,6 +2,4 @@
 //
 // Package upstream decides by it, and the gateway's package cluster says it, neither of which imports the other. It has values only; what is
 // done with them is the interface upstream.SharedWatch.
-//
-// Reading order: turn.go
 package sharedwatch

@@ -11,7 +11,4 @@
 //   - Values that the caller does not change keep their bytes: number spelling, escapes, member order and unknown members
 //     go out as they came in.
 //   - Values returned by a Parse function alias its input, which must not change while they are in use.
-//
-// Reading order: batch.go, message.go, error.go, capabilities.go, object.go, indent.go, scan.go, tolerant.go, line.go, header.go, names.go,
-// level.go, revision.go.
 package wire

@@ -22,6 +22,4 @@
 // each attribute where its value goes: a plain attribute is logged and refuses sensitive values, an external one accepts
 // them, a secret one is treated as sensitive even if it is written out. Besides, the source text of secret attributes is
 // masked by name, on tokens, so that it is masked in a file that does not parse, too.
-//
-// Reading order: reader.go, files.go, source.go, attribute.go, collection.go, evaluate.go, budget.go, metered.go, growth.go, program.go, scope.go, functions.go, block.go, schema.go, foreign.go, report.go, remedy.go, mask.go, suggest.go, text.go
 package hclread

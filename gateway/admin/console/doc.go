@@ -11,6 +11,4 @@
 //     long, and shown with characters that cannot be seen in place of themselves. The content security policy allows the console's own
 //     style and scripts, and nothing else.
 //   - A page costs what it shows: 10 000 prompts have 200 pages.
-//
-// Reading order: console.go, overview.go, prompts.go, configuration.go, acts.go, signin.go, try.go, result.go, text.go, spark.go
 package console
