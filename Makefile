@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage soak faults faults-short overload cluster cluster-short release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage soak faults faults-short overload cluster cluster-short pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -147,6 +147,9 @@ cluster: build bin/toxiproxy-server ## run three gateways with a store behind HA
 # What a CI machine of two cores has time for, in half a minute.
 cluster-short: CLUSTER = -busy -short -only '^(pages|rate|concurrency|end|replies|posts|cancellation|streams|store is killed)'
 cluster-short: cluster ## the same in half a minute
+
+pictures: build ## take the console's pictures for README.md; needs Chromium
+	bash .ci/pictures
 
 release: ## build archives, deb, rpm, checksums and bills of materials into bin/release: VERSION=v1.0.0
 	bash .ci/release '$(VERSION)'

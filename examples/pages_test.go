@@ -200,39 +200,3 @@ func TestArchitecture_NamesThatExist(t *testing.T) {
 		}
 	}
 }
-
-// The menus in the README are drawn from what the walk through examples/teams shows, which is tested against the binary.
-func TestREADME_MenusShowWhatTheWalkLists(t *testing.T) {
-	listed := map[string][]string{} // by caller: the first list of each
-	for _, c := range commandsOf(t, "teams/README.md") {
-		_, caller, ok := strings.Cut(c.line, " list --url http://127.0.0.1:8080/mcp --token throw-away-")
-		if !ok || listed[caller] != nil {
-			continue
-		}
-		for line := range strings.Lines(c.prints) {
-			columns := regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1)
-			if columns[0] != "NAME" {
-				listed[caller] = append(listed[caller], columns[0]+" "+columns[len(columns)-1])
-			}
-		}
-	}
-	drawn, caller := map[string][]string{}, ""
-	title, item := regexp.MustCompile(`^[┌├]─ (\w+), `), regexp.MustCompile(`^│ +/prompts:(\S+) +(.*?)…? *│`)
-	for line := range strings.Lines(text(t, "../README.md")) {
-		if match := title.FindStringSubmatch(line); match != nil {
-			caller = match[1]
-		} else if match := item.FindStringSubmatch(line); match != nil {
-			drawn[caller] = append(drawn[caller], match[1]+" "+match[2])
-		}
-	}
-	for caller, entries := range listed {
-		for i := range min(len(entries), len(drawn[caller])) {
-			if strings.HasPrefix(entries[i], drawn[caller][i]) { // the menu cuts long descriptions off
-				drawn[caller][i] = entries[i]
-			}
-		}
-	}
-	if diff := cmp.Diff(listed, drawn); diff != "" || len(listed) < 2 {
-		t.Errorf("the menus of the README differ from the walk (-walk +README):\n%s", diff)
-	}
-}
