@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
 // app holds what all commands share: the standard streams and the global flags.
@@ -30,7 +32,7 @@ type streams struct {
 
 // printable returns the streams for what commands print.
 func (s streams) printable() streams {
-	return streams{s.in, printableWriter{s.out}, printableWriter{s.err}}
+	return streams{s.in, terminal.Printable(s.out), terminal.Printable(s.err)}
 }
 
 // usageError is an error in the command line.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 )
@@ -41,7 +42,7 @@ func (a *app) clientCommand() *cobra.Command {
 // client prints the text to standard output, and where it belongs to standard error.
 func (a *app) client(name string, f clientFlags) error {
 	if names := clientsetup.Names(); !slices.Contains(names, name) {
-		return &usageError{fmt.Sprintf("client %q: use %s", name, orList(names))}
+		return &usageError{fmt.Sprintf("client %q: use %s", name, terminal.OrList(names))}
 	}
 	endpoint, access, err := a.endpointForClients(f)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
@@ -40,7 +41,10 @@ func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
 	for _, prompt := range q.knownPrompts(ctx) {
 		d := describe(prompt)
-		names = append(names, cobra.CompletionWithDesc(d.Name, shownLine(cmp.Or(d.Title, d.Description))))
+		if !terminal.Showable(d.Name) {
+			continue
+		}
+		names = append(names, cobra.CompletionWithDesc(d.Name, terminal.Line(cmp.Or(d.Title, d.Description))))
 	}
 	return names
 }
@@ -63,8 +67,8 @@ func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (wor
 			continue
 		}
 		for _, a := range d.Arguments {
-			if !slices.ContainsFunc(given, func(arg string) bool { return argumentName(arg) == a.Name }) {
-				words = append(words, cobra.CompletionWithDesc(a.Name+"=", shownLine(cmp.Or(a.Description, a.Title))))
+			if terminal.Showable(a.Name) && !slices.ContainsFunc(given, func(arg string) bool { return argumentName(arg) == a.Name }) {
+				words = append(words, cobra.CompletionWithDesc(a.Name+"=", terminal.Line(cmp.Or(a.Description, a.Title))))
 			}
 		}
 	}
@@ -180,11 +184,12 @@ func completionParams(name, argument, value string, given []string) wire.Object 
 	return params
 }
 
-// completionValues returns the values of a result of completion/complete.
+// completionValues returns the values of a result of completion/complete that can be shown. A shell would type them as they
+// are, so that another could act on the terminal, or be a further line of the command's result.
 func completionValues(result jsontext.Value) []string {
 	var completed struct{ Completion struct{ Values []string } }
 	_ = json.Unmarshal(result, &completed) // nothing, if it is no such result
-	return completed.Completion.Values
+	return slices.DeleteFunc(completed.Completion.Values, func(value string) bool { return !terminal.Showable(value) })
 }
 
 // fileCompletion completes a value of a prompt whose owner has it in a file; nil for other owners.

@@ -109,3 +109,19 @@ func TestComplete_AsksTheServerAtURL(t *testing.T) {
 	wantCompleted(t, []string{"language=review-language-g-x"}, "get", url, "review", "code=x", "language=g")
 	wantCompleted(t, nil, "get", "--url=http://127.0.0.1:1/mcp", "")
 }
+
+// A shell types a completed word as it is: what cannot be shown whole is not offered.
+func TestComplete_OffersOnlyWhatCanBeShown(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "hostile", Version: "1"}, &mcp.ServerOptions{
+		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+			values := []string{"a\x1b]52;c;ZXZpbA==\a", "a\nb", "a\u202eb", "plain"}
+			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values}}, nil
+		},
+	})
+	server.AddPrompt(&mcp.Prompt{Name: "a\x1b[2J"}, nil)
+	server.AddPrompt(&mcp.Prompt{Name: "review", Arguments: []*mcp.PromptArgument{{Name: "co\x1b[2Jde"}, {Name: "language"}}}, nil)
+	url := "--url=" + serveOverHTTP(t, server)
+	wantCompleted(t, []string{"review"}, "get", url, "")
+	wantCompleted(t, []string{"language="}, "get", url, "review", "")
+	wantCompleted(t, []string{"language=plain"}, "get", url, "review", "language=")
+}

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
 // completionCommand prints the script with which a shell completes commands, flags and their values.
@@ -13,7 +15,7 @@ func (a *app) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "completion SHELL", Short: "Print the script that lets a shell complete commands, prompts and arguments",
 		Long: "Print a script that lets a shell complete commands, flags, names of prompts, their arguments and values.\n\n" +
-			"SHELL is " + orList(shells) + ". Prompts are those of --url or, with --config, those that are known without connecting to a " +
+			"SHELL is " + terminal.OrList(shells) + ". Prompts are those of --url or, with --config, those that are known without connecting to a " +
 			"server: the ones in files, and the lists in state_dir. Values come from the server, by completion/complete.",
 		Example: "  source <(promptweir completion bash)                                  # in this shell\n" +
 			"  promptweir completion bash >/etc/bash_completion.d/promptweir         # in each one\n" +
@@ -37,7 +39,7 @@ func (a *app) completionCommand() *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(a.out)
 			}
-			return &usageError{fmt.Sprintf("completion %q: use %s", args[0], orList(shells))}
+			return &usageError{fmt.Sprintf("completion %q: use %s", args[0], terminal.OrList(shells))}
 		},
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/sys/unix"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal/terminaltest"
 )
 
 // A person types the start of a prompt's name, of an argument and of its value, with Tab after each, and the shell completes them
@@ -50,12 +51,10 @@ func TestCompletion_WorksInShells(t *testing.T) {
 				t.Skip(err)
 			}
 			url, got := completingServer(t)
-			at, k := openTerminal(t)
-			if err := unix.IoctlSetWinsize(int(k.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 160}); err != nil {
-				t.Fatal(err)
-			}
+			k := terminaltest.Open(t)
+			k.Resize(t, 40, 160)
 			command := exec.CommandContext(t.Context(), path, shell.args...)
-			command.Stdin, command.Stdout, command.Stderr = at.input, at.input, at.input
+			command.Stdin, command.Stdout, command.Stderr = k.Device, k.Device, k.Device
 			command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 			command.Env = append(os.Environ(), "PATH="+filepath.Dir(program(t, "promptweir"))+":"+os.Getenv("PATH"), "HOME="+dir, "ZDOTDIR="+dir, "TERM=xterm")
 			if err := command.Start(); err != nil {
@@ -65,14 +64,14 @@ func TestCompletion_WorksInShells(t *testing.T) {
 				_ = command.Process.Kill()
 				_ = command.Wait()
 			}()
-			k.typeAt(t, ready, "promptweir get --url "+url+" rev\tlang\tg\t\r")
+			k.Type(t, ready, "promptweir get --url "+url+" rev\tlang\tg\t\r")
 			select {
 			case arguments := <-got:
 				if diff := cmp.Diff(map[string]string{"language": "go"}, arguments); diff != "" {
-					t.Errorf("the server got (-want +got):\n%s\n%s", diff, k.text())
+					t.Errorf("the server got (-want +got):\n%s\n%s", diff, k.Text())
 				}
 			case <-time.After(patience):
-				t.Errorf("the server got nothing:\n%s", k.text())
+				t.Errorf("the server got nothing:\n%s", k.Text())
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
@@ -129,14 +130,14 @@ func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lis
 
 func (d *diffFlags) print(c inspect.Comparison) error {
 	if d.output == formatJSON {
-		return printJSON(d.out, c)
+		return terminal.PrintJSON(d.out, c)
 	}
 	var text strings.Builder
 	if !isDifferent(c) {
 		fmt.Fprintln(&text, "# No prompt changes its name, its upstream or its visibility.")
 	}
 	for _, change := range c.Changes {
-		fmt.Fprintf(&text, "%s %s%s\n", change.Sign, oneLine(change.Text, maxReport), inBrackets(change.Rule))
+		fmt.Fprintf(&text, "%s %s%s\n", change.Sign, terminal.OneLine(change.Text, terminal.MaxReport), terminal.InBrackets(change.Rule))
 	}
 	if !d.given() && len(c.Unknown) > 0 {
 		fmt.Fprintln(&text, "# The affected prompts are not known: "+chooseSource+".")
@@ -155,17 +156,17 @@ func (d *diffFlags) print(c inspect.Comparison) error {
 }
 
 func promptLine(p inspect.PromptChange) string {
-	name := oneLine(p.Name, len(p.Name))
+	name := terminal.OneLine(p.Name, len(p.Name))
 	switch p.Kind {
 	case inspect.Renamed:
-		return fmt.Sprintf("! %s was called %s", name, oneLine(p.Before, len(p.Before)))
+		return fmt.Sprintf("! %s was called %s", name, terminal.OneLine(p.Before, len(p.Before)))
 	case inspect.Changed:
 		return fmt.Sprintf("~ %s has %s", name, p.Reason)
 	case inspect.Exposed:
-		return fmt.Sprintf("+ %s is exposed to %s%s", name, readers(p), inBrackets(p.Rule))
+		return fmt.Sprintf("+ %s is exposed to %s%s", name, readers(p), terminal.InBrackets(p.Rule))
 	}
-	why := strings.Trim(p.Rule+", "+oneLine(p.Reason, maxReport), ", ")
-	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), inBrackets(why))
+	why := strings.Trim(p.Rule+", "+terminal.OneLine(p.Reason, terminal.MaxReport), ", ")
+	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), terminal.InBrackets(why))
 }
 
 // readers names those who gain or lose a prompt, and those among them for whom nothing changes.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
 )
@@ -83,7 +84,7 @@ func (a *app) setDrained(ctx context.Context, name string, drained bool, f drain
 		return fmt.Errorf("POST %s/api/drain: the response is not that of a gateway's admin listener", base)
 	}
 	if f.output == formatJSON {
-		return printJSON(a.out, now)
+		return terminal.PrintJSON(a.out, now)
 	}
 	if !drained {
 		_, err = fmt.Fprintf(a.out, "%s serves again\n", name)
@@ -130,9 +131,9 @@ func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]b
 	case err != nil:
 		return nil, fmt.Errorf("%s %s: %w", method, url, err)
 	case response.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("%s %s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN", method, url, oneLine(string(text), maxReport))
+		return nil, fmt.Errorf("%s %s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN", method, url, terminal.OneLine(string(text), terminal.MaxReport))
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status, oneLine(string(text), maxReport))
+		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status, terminal.OneLine(string(text), terminal.MaxReport))
 	}
 	return text, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -61,7 +62,7 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	return e.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		result := e.answer(s, principal, name)
 		if e.output == formatJSON {
-			err = printJSON(e.out, result)
+			err = terminal.PrintJSON(e.out, result)
 		} else {
 			_, err = io.WriteString(e.out, result.String())
 		}
@@ -92,11 +93,11 @@ func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal,
 	case !e.given() && len(s.Unlisted()) > 0:
 		answer.Offered = "whether an upstream offers it is not known: " + chooseSource
 	case e.state != "":
-		answer.Offered = "saved lists: " + oneLine(answer.Offered, maxReport)
+		answer.Offered = "saved lists: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
 	case e.live:
-		answer.Offered = "live: " + oneLine(answer.Offered, maxReport)
+		answer.Offered = "live: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
 	default:
-		answer.Offered = "files: " + oneLine(answer.Offered, maxReport)
+		answer.Offered = "files: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
 	}
 	return answer
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -87,7 +88,7 @@ func (f *fmtFlags) format(paths []string) error {
 		result := struct {
 			Changed []string `json:"changed"`
 		}{changed}
-		if err := printJSON(f.out, result); err != nil {
+		if err := terminal.PrintJSON(f.out, result); err != nil {
 			return err
 		}
 	}

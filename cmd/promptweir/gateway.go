@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
@@ -123,7 +124,7 @@ func showProgress(ctx context.Context, w io.Writer, g *gateway.Gateway) {
 func printWaiting(w io.Writer, s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if u := &s.Upstreams[i]; !state.Tried {
-			fmt.Fprintf(w, "promptweir: waiting for %s: %s\n", u.Name, oneLine(u.Address(), maxReport))
+			fmt.Fprintf(w, "promptweir: waiting for %s: %s\n", u.Name, terminal.OneLine(u.Address(), terminal.MaxReport))
 		}
 	}
 }
@@ -136,21 +137,21 @@ func explained(s *snapshot.Snapshot, err error) error {
 	}
 	for _, t := range s.Troubles() {
 		if t.Upstream == failed.Upstream {
-			return errors.New(oneLine(t.String(), maxReport))
+			return errors.New(terminal.OneLine(t.String(), terminal.MaxReport))
 		}
 	}
 	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == failed.Upstream })
 	if at < 0 {
 		return err
 	}
-	return errors.New(oneLine(fmt.Sprintf("%s (%s) does not answer: %s", failed.Upstream, s.Upstreams[at].Place, failed.Cause()), maxReport))
+	return errors.New(terminal.OneLine(fmt.Sprintf("%s (%s) does not answer: %s", failed.Upstream, s.Upstreams[at].Place, failed.Cause()), terminal.MaxReport))
 }
 
 // settle waits for the upstreams and prints which of them could not be listed. If none could, that is an error.
 func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	bound, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()
-	if _, isTerminal := terminalWidth(a.raw.err); isTerminal {
+	if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
 		showProgress(bound, a.err, g)
 	}
 	g.Settle(bound)
@@ -158,7 +159,7 @@ func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 		return err
 	}
 	for _, trouble := range g.Snapshot().Troubles() {
-		fmt.Fprintln(a.err, "promptweir:", oneLine(trouble.String(), maxReport))
+		fmt.Fprintln(a.err, "promptweir:", terminal.OneLine(trouble.String(), terminal.MaxReport))
 	}
 	upstreams := g.Ready().Upstreams
 	if len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u admin.UpstreamHealth) bool { return u.Listed }) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -22,9 +23,9 @@ type getter struct {
 
 	// save is the folder for images and sounds; empty to write none.
 	save string
-	// person is the user, if there is one to ask.
-	person *person
-	source promptSource
+	// prompter asks the user; nil where nobody would answer.
+	prompter *terminal.Prompter
+	source   promptSource
 }
 
 func (a *app) getCommand() *cobra.Command {
@@ -53,7 +54,7 @@ func (a *app) getCommand() *cobra.Command {
 		},
 	}
 	q.addTo(command)
-	command.Flags().StringVar(&g.save, "save", "", "write images, sounds and other files of the messages into the folder `DIR`")
+	command.Flags().StringVar(&g.save, "save", "", "write images, sounds and other files of the messages into the folder `DIR`; overwrites none")
 	completeFlag(command, "save", aFile)
 	addOutput(command, &q.output, formatTable, formatJSON)
 	command.ValidArgsFunction = q.completeGet
@@ -64,7 +65,7 @@ func (a *app) getCommand() *cobra.Command {
 func (g *getter) run(ctx context.Context, name string, args []string) error {
 	ctx, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
-	g.person = newPerson(g.in)
+	g.prompter = terminal.NewPrompter(g.in)
 	var result jsontext.Value
 	err := g.withSource(ctx, func() error {
 		args, err := g.checkArguments(ctx, name, args)
@@ -76,10 +77,10 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 			return err
 		}
 		var reply gateway.Reply
-		if g.person != nil {
+		if g.prompter != nil {
 			reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-				answer, err := g.person.elicit(ctx, method, params)
-				if errors.Is(err, errInterrupted) {
+				answer, err := g.prompter.Elicit(ctx, method, params)
+				if errors.Is(err, terminal.ErrInterrupted) {
 					interrupt(err) // the server's answer to a refusal is of no interest any more
 				}
 				return answer, err
@@ -89,8 +90,8 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 		return err
 	})
 	switch {
-	case errors.Is(context.Cause(ctx), errInterrupted):
-		return errInterrupted
+	case errors.Is(context.Cause(ctx), terminal.ErrInterrupted):
+		return terminal.ErrInterrupted
 	case err != nil:
 		return err
 	}
@@ -101,7 +102,7 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 func (g *getter) withSource(ctx context.Context, use func() error) error {
 	if g.url != "" {
 		options := client.SessionOptions{}
-		if g.person != nil {
+		if g.prompter != nil {
 			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
 		}
 		return g.withSessionFor(ctx, options, func(s *client.Session) error {
@@ -170,12 +171,12 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 		if g.output == formatJSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(g.out, "%s: %s\n", oneLine(message.Role, maxRole), contentText(message.Content)); err != nil {
+		if _, err := fmt.Fprintf(g.out, "%s: %s\n", terminal.OneLine(message.Role, maxRole), terminal.Indented(contentText(message.Content))); err != nil {
 			return err
 		}
 	}
 	if g.output == formatJSON {
-		return printJSON(g.out, json.RawMessage(result))
+		return terminal.PrintJSON(g.out, json.RawMessage(result))
 	}
 	return nil
 }
@@ -195,8 +196,8 @@ func contentText(raw json.RawMessage) string {
 	case content.Type == "resource" && content.Resource.Text != "":
 		return content.Resource.URI + "\n" + content.Resource.Text
 	case content.Type == "resource":
-		return oneLine(fmt.Sprintf("[%s %s %s]", content.Type, content.Resource.MimeType, content.Resource.URI), maxReport)
+		return terminal.OneLine(fmt.Sprintf("[%s %s %s]", content.Type, content.Resource.MimeType, content.Resource.URI), terminal.MaxReport)
 	}
 	known := slices.DeleteFunc([]string{content.Type, content.MimeType, content.URI}, func(s string) bool { return s == "" })
-	return oneLine("["+strings.Join(known, " ")+"]", maxReport)
+	return terminal.OneLine("["+strings.Join(known, " ")+"]", terminal.MaxReport)
 }

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 )
 
 // checkArguments asks for the required arguments that are missing, if there is somebody to ask, and returns all. It warns of those
 // that the prompt does not have.
 func (g *getter) checkArguments(ctx context.Context, name string, args []string) ([]string, error) {
-	if g.person == nil && g.url != "" {
+	if g.prompter == nil && g.url != "" {
 		return args, nil // not at the cost of another request, which may be limited
 	}
 	d, known := g.source.describe(ctx, name)
@@ -29,10 +30,10 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 		argument := argumentName(arg)
 		given[argument] = true
 		if !slices.Contains(names, argument) {
-			fmt.Fprintf(g.err, "promptweir: %s has no argument %q%s\n", oneLine(name, maxReport), argument, config.Suggest(argument, names))
+			fmt.Fprintf(g.err, "promptweir: %s has no argument %q%s\n", terminal.OneLine(name, terminal.MaxReport), argument, config.Suggest(argument, names))
 		}
 	}
-	if g.person == nil {
+	if g.prompter == nil {
 		return args, nil
 	}
 	for _, a := range d.Arguments {
@@ -51,7 +52,7 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 // askFor asks for the value of an argument. Tab completes it by the server.
 func (g *getter) askFor(ctx context.Context, name string, a argument, args []string) (string, error) {
 	question := a.Name
-	if text := strings.TrimSuffix(oneLine(a.Description, maxReport), "."); text != "" {
+	if text := strings.TrimSuffix(terminal.OneLine(a.Description, terminal.MaxReport), "."); text != "" {
 		question += " (" + text + ")"
 	}
 	complete := func(start string) []string {
@@ -59,8 +60,8 @@ func (g *getter) askFor(ctx context.Context, name string, a argument, args []str
 		defer cancel()
 		return g.source.complete(bound, completionParams(name, a.Name, start, args))
 	}
-	value, err := g.person.ask(ctx, question+":", complete)
-	if errors.Is(err, errNoAnswer) {
+	value, err := g.prompter.Ask(ctx, question+":", complete)
+	if errors.Is(err, terminal.ErrNoAnswer) {
 		return "", fmt.Errorf("argument %q is required", a.Name)
 	}
 	return value, err

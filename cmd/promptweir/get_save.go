@@ -3,10 +3,14 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
 // folderMode and fileMode are for what --save writes, which may be as private as the prompt.
@@ -35,7 +39,7 @@ func newSaver(folder, prompt string) *saver {
 		}
 		return '_'
 	}, prompt)
-	return &saver{folder: folder, name: strings.TrimLeft(oneLine(name, maxFileName), ".")}
+	return &saver{folder: folder, name: strings.TrimLeft(terminal.OneLine(name, maxFileName), ".")}
 }
 
 // maxFileName bounds the part of a file's name that is the prompt's, in bytes.
@@ -62,14 +66,19 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	}
 	decoded, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return "", fmt.Errorf("content of type %s: %w", oneLine(content.Type, maxRole), err)
+		return "", fmt.Errorf("content of type %s: %w", terminal.OneLine(content.Type, maxRole), err)
 	}
 	if err := os.MkdirAll(s.folder, folderMode); err != nil {
 		return "", err
 	}
 	s.count++
 	path = filepath.Join(s.folder, fmt.Sprintf("%s-%d%s", s.name, s.count, extension(mime)))
-	return path, os.WriteFile(path, decoded, fileMode)
+	if err := writeNew(path, decoded, fileMode); errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("%s already exists and is kept; remove it, or name another folder", path)
+	} else if err != nil {
+		return "", err
+	}
+	return path, nil
 }
 
 // extension returns the end of a file's name for a MIME type. It is a table, because that of the system differs from one to the next.

@@ -56,7 +56,7 @@ func (a *app) writeStarter(folder string) error {
 		if err != nil {
 			return err
 		}
-		if err := writeNew(path, content); err != nil {
+		if err := writeNew(path, content, newFileMode); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(a.out, path)
@@ -87,9 +87,9 @@ func checkNoneExists(files fs.FS, folder string) error {
 	})
 }
 
-// writeNew writes a file that does not exist yet.
-func writeNew(path string, content []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// writeNew writes a file that does not exist yet. It follows no link, not even one to nothing: O_EXCL says so.
+func writeNew(path string, content []byte, mode fs.FileMode) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
@@ -105,7 +106,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 		}
 		l.partial = partialOf(s.Troubles())
 		for _, report := range s.Reports() {
-			fmt.Fprintln(q.err, "promptweir:", oneLine(report.Text, maxReport))
+			fmt.Fprintln(q.err, "promptweir:", terminal.OneLine(report.Text, terminal.MaxReport))
 		}
 		return nil
 	})
@@ -163,7 +164,7 @@ func (q *query) reportPartial(partial jsontext.Value) {
 			shown = "its list is fresh, but gets fail"
 		}
 		line := fmt.Sprintf("upstream %s is degraded: %s since %s; %s", u.Upstream, u.Reason, u.Since, shown)
-		fmt.Fprintln(q.err, "promptweir:", oneLine(line, maxReport))
+		fmt.Fprintln(q.err, "promptweir:", terminal.OneLine(line, terminal.MaxReport))
 	}
 }
 

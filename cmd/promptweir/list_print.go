@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/gateway"
 )
 
@@ -14,7 +15,7 @@ const listWidth = 160
 // printList prints the prompts that the filter selected. For people, an empty list is a sentence and no empty table.
 func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatJSON {
-		return printJSON(q.out, l.json())
+		return terminal.PrintJSON(q.out, l.json())
 	}
 	if len(l.prompts) == 0 {
 		_, err := fmt.Fprintf(q.err, "promptweir: no prompts%s\n", filter)
@@ -23,36 +24,36 @@ func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatWide {
 		return q.printWide(l)
 	}
-	table := columns{heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, shares: []int{40, 35}}
+	table := terminal.Table{Heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, Widths: []int{40, 35}}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
 		if d.Description == "" {
 			d.Description = d.Title
 		}
-		table.add(d.Name, d.arguments(), d.Description)
+		table.Add(d.Name, d.arguments(), d.Description)
 	}
 	width := listWidth
-	if columns, isTerminal := terminalWidth(q.raw.out); isTerminal {
+	if columns, isTerminal := terminal.Width(q.raw.out); isTerminal {
 		width = columns
 	}
-	return table.write(q.out, width)
+	return table.Write(q.out, width)
 }
 
 // printWide prints all there is to see, on lines of any length. Teams and upstreams are known with a configuration only.
 func (q *query) printWide(l listing) error {
-	table := columns{heads: []string{"NAME", "TITLE", "TEAM", "UPSTREAM", "ARGUMENTS", "DESCRIPTION"}, shares: make([]int, 5)}
+	table := terminal.Table{Heads: []string{"NAME", "TITLE", "TEAM", "UPSTREAM", "ARGUMENTS", "DESCRIPTION"}, Widths: make([]int, 5)}
 	if q.url != "" {
-		table = columns{heads: []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}, shares: make([]int, 3)}
+		table = terminal.Table{Heads: []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}, Widths: make([]int, 3)}
 	}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
 		if q.url != "" {
-			table.add(d.Name, d.Title, d.arguments(), d.Description)
+			table.Add(d.Name, d.Title, d.arguments(), d.Description)
 		} else {
-			table.add(d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","), d.arguments(), d.Description)
+			table.Add(d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","), d.arguments(), d.Description)
 		}
 	}
-	return table.write(q.out, 0)
+	return table.Write(q.out, 0)
 }
 
 // json returns the listing in the form of a result of prompts/list.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -68,7 +69,7 @@ func (l *listSource) savedLists(cfg *config.Config) (snapshot.Lists, error) {
 	}
 	lists, problems, err := snapshot.ReadLists(cfg, l.state)
 	for _, problem := range problems {
-		fmt.Fprintln(l.err, "promptweir:", oneLine(problem, maxReport))
+		fmt.Fprintln(l.err, "promptweir:", terminal.OneLine(problem, terminal.MaxReport))
 	}
 	return lists, err
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"io"
 	"log/slog"
-	"os"
 
-	"golang.org/x/term"
-
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
@@ -86,31 +83,6 @@ func (a *app) loadWith(load func() (*config.Config, config.Diagnostics)) (*confi
 }
 
 func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
-	width, color := terminal(a.raw.err)
+	width, color := terminal.Style(a.raw.err)
 	return diagnostics.Write(a.raw.err, width, color)
-}
-
-// defaultWidth is the line length of diagnostics where there is no terminal.
-const defaultWidth = 100
-
-// terminal returns the line length of diagnostics, and whether they may be coloured.
-func terminal(w io.Writer) (width uint, color bool) {
-	columns, isTerminal := terminalWidth(w)
-	if !isTerminal {
-		return defaultWidth, false
-	}
-	return uint(columns), os.Getenv("NO_COLOR") == "" // see https://no-color.org
-}
-
-// terminalWidth returns how many columns a terminal has, and whether there is one.
-func terminalWidth(w io.Writer) (columns int, isTerminal bool) {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return 0, false
-	}
-	columns, _, err := term.GetSize(int(file.Fd()))
-	if err != nil || columns <= 0 {
-		columns = defaultWidth
-	}
-	return columns, true
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -87,7 +88,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		if l.output == formatJSON {
 			return l.printJSON(path, len(after), changes)
 		}
-		_, err := fmt.Fprintf(l.out, "%s approves %s: %s\n", path, count(len(after), "prompt"), summary(changes))
+		_, err := fmt.Fprintf(l.out, "%s approves %s: %s\n", path, terminal.Count(len(after), "prompt"), summary(changes))
 		return err
 	})
 }
@@ -133,7 +134,7 @@ func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if len(state.Differences) > 0 {
 			fmt.Fprintf(l.err, "promptweir: the replicas of %s define these prompts differently, and the lock approves the first replica's: %s\n",
-				s.Upstreams[i].Name, oneLine(strings.Join(state.Differences, ", "), maxReport))
+				s.Upstreams[i].Name, terminal.OneLine(strings.Join(state.Differences, ", "), terminal.MaxReport))
 		}
 	}
 }
@@ -178,7 +179,7 @@ func (l *lockFlags) printJSON(path string, approved int, changes []config.LockCh
 		}
 		listed = append(listed, one)
 	}
-	return printJSON(l.out, struct {
+	return terminal.PrintJSON(l.out, struct {
 		Path string `json:"path"`
 		// Approved counts the prompts of the lock file that was written, or with --diff would be.
 		Approved int            `json:"approved"`
@@ -192,14 +193,14 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 	for _, change := range changes {
 		switch before, after := change.Before, change.After; {
 		case before == nil:
-			fmt.Fprintf(&text, "+ %s of upstream %s is not approved\n", oneLine(after.Name, maxReport), after.Upstream)
+			fmt.Fprintf(&text, "+ %s of upstream %s is not approved\n", terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
 			for line := range strings.Lines(indented(after)) {
 				text.WriteString("+" + line)
 			}
 		case after == nil:
-			fmt.Fprintf(&text, "- %s of upstream %s is no longer listed\n", oneLine(before.Name, maxReport), before.Upstream)
+			fmt.Fprintf(&text, "- %s of upstream %s is no longer listed\n", terminal.OneLine(before.Name, terminal.MaxReport), before.Upstream)
 		default:
-			fmt.Fprintf(&text, "! %s of upstream %s differs from its approved definition\n", oneLine(after.Name, maxReport), after.Upstream)
+			fmt.Fprintf(&text, "! %s of upstream %s differs from its approved definition\n", terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
 			text.WriteString(string(unifiedDiff(before, after)))
 		}
 	}

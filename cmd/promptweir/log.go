@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -55,7 +56,7 @@ func (a *app) servingLogger() (logger *slog.Logger, flush func(), err error) {
 
 // logsForPeople reports whether a person reads the log as it is written: at a terminal, unless --log-format says otherwise.
 func (a *app) logsForPeople() bool {
-	_, isTerminal := terminalWidth(a.raw.err)
+	_, isTerminal := terminal.Width(a.raw.err)
 	return isTerminal && !a.flags.Changed("log-format")
 }
 
@@ -79,15 +80,15 @@ func (a *app) logHandler(w io.Writer) (slog.Handler, error) {
 		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error", a.logLevel)}
 	}
 	if a.logsForPeople() {
-		_, color := terminal(a.raw.err)
-		return newTerminalHandler(w, level, color), nil
+		_, color := terminal.Style(a.raw.err)
+		return terminal.NewLogHandler(w, level, color), nil
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch a.logFormat {
 	case "text":
 		return slog.NewTextHandler(w, options), nil
 	case "json":
-		return slog.NewJSONHandler(jsonWriter{w}, options), nil
+		return slog.NewJSONHandler(terminal.PrintableJSON(w), options), nil
 	}
 	return nil, &usageError{fmt.Sprintf("--log-format %q: use text or json", a.logFormat)}
 }

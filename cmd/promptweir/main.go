@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
 // Exit codes.
@@ -75,7 +77,7 @@ func run(ctx context.Context, args []string, std streams) int {
 		path := strings.Fields(strings.TrimSuffix(command.CommandPath(), " help"))
 		fmt.Fprintf(std.err, "promptweir: %s\nSee '%s'.\n", usage.problem, strings.Join(slices.Insert(path, 1, "help"), " "))
 		return exitUsage
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, terminal.ErrInterrupted):
 		fmt.Fprintf(std.err, "promptweir: %v\n", err)
 		return exitSignal + int(syscall.SIGINT)
 	case !errors.Is(err, errReported):

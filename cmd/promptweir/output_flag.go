@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
 // The formats of --output.
@@ -21,7 +22,7 @@ const (
 // before the command runs.
 func addOutput(command *cobra.Command, output *string, formats ...string) {
 	*output = formats[0]
-	command.Flags().VarP(&formatFlag{output, formats}, "output", "o", "`FORMAT` of the result: "+orList(formats))
+	command.Flags().VarP(&formatFlag{output, formats}, "output", "o", "`FORMAT` of the result: "+terminal.OrList(formats))
 	completeFlag(command, "output", oneOf(formats...))
 }
 
@@ -34,7 +35,7 @@ type formatFlag struct {
 // Set implements pflag.Value.
 func (f *formatFlag) Set(format string) error {
 	if !slices.Contains(f.formats, format) {
-		return fmt.Errorf("use %s", orList(f.formats))
+		return fmt.Errorf("use %s", terminal.OrList(f.formats))
 	}
 	*f.value = format
 	return nil
@@ -45,12 +46,3 @@ func (f *formatFlag) String() string { return *f.value }
 
 // Type implements pflag.Value.
 func (f *formatFlag) Type() string { return "string" }
-
-// orList writes alternatives: a, b or c.
-func orList(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -99,7 +100,7 @@ func (a *app) probe(ctx context.Context, server config.Upstream, asJSON bool) er
 	if err != nil {
 		p.found.Error = err.Error()
 	}
-	if err := printJSON(a.out, p.found); err != nil {
+	if err := terminal.PrintJSON(a.out, p.found); err != nil {
 		return err
 	}
 	return err
@@ -126,7 +127,7 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 	p.found.Revision, p.found.Transport = p.session.Revision, string(p.session.Transport())
 	p.found.Capabilities = json.RawMessage(p.session.Capabilities())
 	fmt.Fprintf(p.out, "connected: revision %s over %s\n", p.found.Revision, p.found.Transport)
-	fmt.Fprintf(p.out, "capabilities: %s\n", oneLine(string(p.found.Capabilities), maxReport))
+	fmt.Fprintf(p.out, "capabilities: %s\n", terminal.OneLine(string(p.found.Capabilities), terminal.MaxReport))
 
 	definitions, err := p.list(ctx)
 	if err != nil {
@@ -144,7 +145,7 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case failed > 0:
-		return fmt.Errorf("%s: %d of %s failed", server.Name, failed, count(len(definitions), "prompt"))
+		return fmt.Errorf("%s: %d of %s failed", server.Name, failed, terminal.Count(len(definitions), "prompt"))
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func promptsOf(page wire.Object) (definitions []jsontext.Value, description stri
 	if err != nil {
 		return nil, "", errors.New("prompts is not an array")
 	}
-	return definitions, count(len(definitions), "prompt"), nil
+	return definitions, terminal.Count(len(definitions), "prompt"), nil
 }
 
 // get gets a prompt with placeholders for its required arguments, and prints the outcome.
@@ -224,7 +225,7 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 	if arguments != nil {
 		params = params.With("arguments", arguments.JSON())
 	}
-	step := wire.PromptsGet + " " + oneLine(prompt.Name, len(prompt.Name))
+	step := wire.PromptsGet + " " + terminal.OneLine(prompt.Name, len(prompt.Name))
 	result, err := p.call(ctx, wire.PromptsGet, prompt.Name, params)
 	if err != nil {
 		_ = p.printFailure(step, prompt.Name, err)
@@ -245,7 +246,7 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 
 func (p *prober) printFailure(step, name string, err error) error {
 	p.found.Prompts = append(p.found.Prompts, probedPrompt{Name: name, Error: err.Error()})
-	fmt.Fprintf(p.out, "%s: failed: %s\n", step, oneLine(err.Error(), maxReport))
+	fmt.Fprintf(p.out, "%s: failed: %s\n", step, terminal.OneLine(err.Error(), terminal.MaxReport))
 	return err
 }
 
@@ -257,5 +258,5 @@ func describeResult(result wire.Object) (string, error) {
 	if err != nil {
 		return "", errors.New("the result has no messages")
 	}
-	return count(len(messages), "message"), nil
+	return terminal.Count(len(messages), "message"), nil
 }

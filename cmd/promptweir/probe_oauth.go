@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
 )
@@ -60,6 +61,6 @@ func (p *prober) discoverAuthorization(ctx context.Context, server config.Upstre
 	o := server.OAuth
 	o.TokenURL, o.Issuer, o.Scopes, o.Resource = found.TokenURL, found.Issuer, found.Scopes, found.Resource
 	p.found.Authorization = found.Issuer
-	_, err = fmt.Fprintf(p.out, "authorization server: %s\n", oneLine(found.Issuer, maxReport))
+	_, err = fmt.Fprintf(p.out, "authorization server: %s\n", terminal.OneLine(found.Issuer, terminal.MaxReport))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/client"
@@ -86,8 +87,8 @@ func (q *query) withSessionFor(ctx context.Context, options client.SessionOption
 // announceWait tells a person at a terminal, after a moment, what the command waits for, unless the timer is stopped before.
 func (q *query) announceWait(what string) *time.Timer {
 	return time.AfterFunc(progressAfter, func() {
-		if _, isTerminal := terminalWidth(q.raw.err); isTerminal {
-			fmt.Fprintf(q.err, "promptweir: waiting for %s\n", oneLine(what, maxReport))
+		if _, isTerminal := terminal.Width(q.raw.err); isTerminal {
+			fmt.Fprintf(q.err, "promptweir: waiting for %s\n", terminal.OneLine(what, terminal.MaxReport))
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -75,7 +76,7 @@ func failureText(cause error) string {
 	first, rest, _ := strings.Cut(cause.Error(), "\n")
 	text := "promptweir does not start: " + first
 	if rest != "" {
-		text += fmt.Sprintf(" (and %s; promptweir validate prints all)", count(strings.Count(rest, "\n")+1, "more mistake"))
+		text += fmt.Sprintf(" (and %s; promptweir validate prints all)", terminal.Count(strings.Count(rest, "\n")+1, "more mistake"))
 	}
 	return text
 }

@@ -8,14 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// text returns what the terminal has shown, with its line ends as \n.
-func (k *keyboard) text() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return strings.ReplaceAll(k.shown.String(), "\r\n", "\n")
-}
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal/terminaltest"
+)
 
 // A person who starts a gateway at a terminal sees what it does, in colours.
 func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
@@ -28,14 +23,14 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
     timeout = "3s"
   }
 }`, program(t, "greeter"), address)})
-	at, k := openTerminal(t)
+	k := terminaltest.Open(t)
 	command := exec.CommandContext(t.Context(), program(t, "promptweir"), "serve", "--config", folder)
-	command.Stderr = at.output
+	command.Stderr = k.Device
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for _, message := range []string{"listening", "upstream connected", "wiki-mcp-servr", "did not answer"} {
-		eventually(t, "the terminal shows "+message, func() bool { return k.shows(message) })
+		eventually(t, "the terminal shows "+message, func() bool { return k.Shows(message) })
 	}
 	if err := command.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -43,12 +38,12 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 	if err := command.Wait(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the terminal shows the end", func() bool { return k.shows(" stopped") })
+	eventually(t, "the terminal shows the end", func() bool { return k.Shows(" stopped") })
 	const (
 		begin = `\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[(?:32mINFO |33mWARN )\x1b\[0m `
 		place = `(\S*/team.hcl:`
 	)
-	lines := strings.Split(strings.TrimSuffix(k.text(), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(k.Text(), "\n"), "\n")
 	for _, line := range lines {
 		if !regexp.MustCompile(`^` + begin).MatchString(line) {
 			t.Errorf("the terminal shows %q", line)
@@ -67,8 +62,8 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 		`upstream down: wiki \` + place + `3\): cannot start wiki-mcp-servr: not found in PATH; write the whole path, or install it$`,
 		`upstream down: slow \` + place + `4\): 127.0.0.1:\d+ took the request, but did not answer server/discover within 3s; `,
 	} {
-		if !regexp.MustCompile(`(?m)^` + begin + pattern).MatchString(k.text()) {
-			t.Errorf("the terminal does not show %s:\n%s", pattern, k.text())
+		if !regexp.MustCompile(`(?m)^` + begin + pattern).MatchString(k.Text()) {
+			t.Errorf("the terminal does not show %s:\n%s", pattern, k.Text())
 		}
 	}
 }
@@ -83,21 +78,21 @@ func TestTerminal_CommandsSayWhatTheyWaitFor(t *testing.T) {
 		{"validate --live --config " + folder, "wiki: http://" + address + "/mcp"},
 		{"list --url http://" + address + "/mcp", "http://" + address + "/mcp"},
 	} {
-		at, k := openTerminal(t)
+		k := terminaltest.Open(t)
 		command := exec.CommandContext(t.Context(), program(t, "promptweir"), strings.Fields(test.args)...)
-		command.Stderr = at.output
+		command.Stderr = k.Device
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the terminal says what is waited for", func() bool { return k.shows("promptweir: waiting for " + test.waiting + "\r\n") })
+		eventually(t, "the terminal says what is waited for", func() bool { return k.Shows("promptweir: waiting for " + test.waiting + "\r\n") })
 		if err := command.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
 		failed, ok := errors.AsType[*exec.ExitError](command.Wait())
 		const end = "promptweir: interrupted\n"
-		eventually(t, "the terminal shows the end", func() bool { return strings.HasSuffix(k.text(), end) })
-		if want := "promptweir: waiting for " + test.waiting + "\n" + end; !ok || failed.ExitCode() != 130 || k.text() != want {
-			t.Errorf("%s ends with %v and shows %q, want 130 and %q", test.args, failed, k.text(), want)
+		eventually(t, "the terminal shows the end", func() bool { return strings.HasSuffix(k.Text(), end) })
+		if want := "promptweir: waiting for " + test.waiting + "\n" + end; !ok || failed.ExitCode() != 130 || k.Text() != want {
+			t.Errorf("%s ends with %v and shows %q, want 130 and %q", test.args, failed, k.Text(), want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -43,7 +44,7 @@ func (a *app) token(t config.Token, asJSON bool) error {
 		return &usageError{"token: " + err.Error()}
 	}
 	if asJSON {
-		return printJSON(a.out, struct {
+		return terminal.PrintJSON(a.out, struct {
 			Token string `json:"token"`
 			Block string `json:"block"`
 		}{token, block})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -75,7 +76,7 @@ func (v *validateFlags) validate() error {
 	valid := found.isValid(v.strict)
 	switch v.output {
 	case formatJSON:
-		err = printJSON(v.out, found.json(valid))
+		err = terminal.PrintJSON(v.out, found.json(valid))
 	case formatGitHub:
 		err = annotate(v.out, found.all())
 	default:
@@ -143,9 +144,9 @@ func areValid(diagnostics []config.Diagnostic, strict bool) bool {
 
 // summary says what the configuration has.
 func (f *validation) summary() string {
-	text := count(f.teams, "team") + ", " + count(f.upstreams, "upstream")
+	text := terminal.Count(f.teams, "team") + ", " + terminal.Count(f.upstreams, "upstream")
 	if f.folders > 0 {
-		text += ", " + count(f.prompts, "prompt") + " in files"
+		text += ", " + terminal.Count(f.prompts, "prompt") + " in files"
 	}
 	return text
 }

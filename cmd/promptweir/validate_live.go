@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -148,7 +149,7 @@ func (a *app) checkLive(ctx context.Context, cfg *config.Config) (checks []liveC
 		return nil, err
 	}
 	err = withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
-		if _, isTerminal := terminalWidth(a.raw.err); isTerminal {
+		if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
 			progress := time.AfterFunc(progressAfter, func() { printWaiting(a.err, g.Snapshot()) })
 			defer progress.Stop()
 		}
@@ -203,7 +204,7 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 		for _, t := range troubles[u.Name] {
 			bad := found
 			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
-			checks = append(checks, liveCheck{"upstream", checkError, oneLine(t.String(), maxReport), &bad, found.Place})
+			checks = append(checks, liveCheck{"upstream", checkError, terminal.OneLine(t.String(), terminal.MaxReport), &bad, found.Place})
 		}
 		if len(troubles[u.Name]) == 0 {
 			checks = append(checks, liveCheck{"upstream", checkOK, found.String(), &found, found.Place})
@@ -226,7 +227,7 @@ func (u *checkedUpstream) String() string {
 	if u.Revision != "" {
 		how += ", revision " + u.Revision
 	}
-	return fmt.Sprintf("%s (%s): %s, %s, %d ms", u.Name, u.Place, oneLine(how, maxReport), count(u.Prompts, "prompt"), u.Milliseconds)
+	return fmt.Sprintf("%s (%s): %s, %s, %d ms", u.Name, u.Place, terminal.OneLine(how, terminal.MaxReport), terminal.Count(u.Prompts, "prompt"), u.Milliseconds)
 }
 
 // checkClock returns a line for each server whose clock differs much.
@@ -249,7 +250,7 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 // checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the configuration.
 func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	for _, r := range s.Reports() {
-		checks = append(checks, liveCheck{"report", checkError, oneLine(r.Text, maxReport), nil, r.Place()})
+		checks = append(checks, liveCheck{"report", checkError, terminal.OneLine(r.Text, terminal.MaxReport), nil, r.Place()})
 	}
 	cfg := &s.Config.Gateway
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
@@ -320,7 +321,7 @@ func (v *validateFlags) printChecklist(list *checklist) error {
 	}
 	switch v.output {
 	case formatJSON:
-		return printJSON(v.out, struct {
+		return terminal.PrintJSON(v.out, struct {
 			Valid       bool                `json:"valid"`
 			Diagnostics []config.Diagnostic `json:"diagnostics"`
 			Checks      []liveCheck         `json:"checks"`
@@ -349,7 +350,7 @@ func summaryOf(counts map[checkStatus]int) string {
 		case checkOK:
 			parts = append(parts, fmt.Sprintf("%d ok", n))
 		case checkError, checkWarning:
-			parts = append(parts, count(n, string(status)))
+			parts = append(parts, terminal.Count(n, string(status)))
 		}
 	}
 	return strings.Join(parts, ", ")

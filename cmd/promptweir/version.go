@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
 // These are set by the linker when a release is built.
@@ -73,7 +75,7 @@ func (a *app) versionCommand() *cobra.Command {
 			"  promptweir version -o json",
 		RunE: func(*cobra.Command, []string) error {
 			if output == formatJSON {
-				return printJSON(a.out, thisBuild())
+				return terminal.PrintJSON(a.out, thisBuild())
 			}
 			return thisBuild().print(a.out)
 		},

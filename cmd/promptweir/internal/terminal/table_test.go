@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"strings"
@@ -50,12 +50,12 @@ NAME` + strings.Repeat(" ", 118) + `ARGUMENTS                          DESCRIPTI
 a` + strings.Repeat(" ", 121) + `b                                  c
 `},
 	} {
-		table := columns{heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, shares: []int{40, 25}}
+		table := Table{Heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, Widths: []int{40, 25}}
 		for _, row := range test.rows {
-			table.add(row[:]...)
+			table.Add(row[:]...)
 		}
 		var out strings.Builder
-		if err := table.write(&out, test.width); err != nil {
+		if err := table.Write(&out, test.width); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), out.String()); diff != "" {

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,15 +16,15 @@ import (
 )
 
 var (
-	// errInterrupted ends a command whose user pressed Ctrl-C at a question.
-	errInterrupted = errors.New("interrupted")
-	// errNoAnswer is the answer of a user who pressed Ctrl-D.
-	errNoAnswer = errors.New("no answer")
+	// ErrInterrupted ends a command whose user pressed Ctrl-C at a question.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrNoAnswer is the answer of a user who pressed Ctrl-D.
+	ErrNoAnswer = errors.New("no answer")
 )
 
-// person is the user of a command, who can be asked at the terminal. The nil one is nobody: standard input is a pipe, a file or
-// closed. Questions are asked one at a time, at the terminal itself, so that both outputs of the command can be redirected.
-type person struct {
+// Prompter asks the user of a command at the terminal, one question at a time: at the terminal itself, so that both
+// outputs of the command can be redirected.
+type Prompter struct {
 	mu       sync.Mutex // guards the rest
 	input    *os.File
 	output   *os.File
@@ -30,22 +32,26 @@ type person struct {
 	terminal *term.Terminal // which keeps what is typed ahead
 }
 
-// newPerson returns the user at standard input, or nil if that is no terminal.
-func newPerson(in io.Reader) *person {
+// NewPrompter returns a prompter that reads the answers from standard input, or nil if that is no terminal: nobody would
+// answer from a pipe or a file.
+func NewPrompter(in io.Reader) *Prompter {
 	input, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(input.Fd())) {
 		return nil
 	}
-	output, err := os.OpenFile(terminalPath, os.O_WRONLY, 0)
+	path := "/dev/tty"
+	if runtime.GOOS == "windows" {
+		path = "CONOUT$"
+	}
+	output, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return nil
 	}
-	return personAt(input, output)
+	return newPrompterAt(input, output)
 }
 
-// personAt returns the user who types at a terminal, and reads there.
-func personAt(input, output *os.File) *person {
-	p := &person{input: input, output: output, keys: &keys{Reader: input}}
+func newPrompterAt(input, output *os.File) *Prompter {
+	p := &Prompter{input: input, output: output, keys: &keys{from: input}}
 	p.terminal = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -55,30 +61,29 @@ func personAt(input, output *os.File) *person {
 
 // keys notices Ctrl-C, which a terminal.ReadLine does not tell from Ctrl-D.
 type keys struct {
-	io.Reader
-
+	from        io.Reader
 	interrupted bool
 }
 
 // Read implements io.Reader.
 func (k *keys) Read(p []byte) (int, error) {
 	const ctrlC = 3
-	n, err := k.Reader.Read(p)
+	n, err := k.from.Read(p)
 	k.interrupted = k.interrupted || bytes.IndexByte(p[:n], ctrlC) >= 0
 	return n, err
 }
 
-// tell prints a line at the terminal, of which nothing acts on it.
-func (p *person) tell(text string) error {
+// Tell prints a line at the terminal, of which nothing acts on it.
+func (p *Prompter) Tell(text string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := fmt.Fprintln(p.output, shownLine(oneLine(text, maxReport)))
+	_, err := fmt.Fprintln(p.output, Line(OneLine(text, MaxReport)))
 	return err
 }
 
-// ask prints a question and returns the line that the user types. Tab completes it by a function, which may be nil. The error is
-// errInterrupted, errNoAnswer or that of ctx.
-func (p *person) ask(ctx context.Context, question string, complete func(start string) []string) (string, error) {
+// Ask prints a question and returns the line that the user types. Tab completes it by a function, which may be nil. The
+// error is [ErrInterrupted], [ErrNoAnswer] or the cause of the end of ctx.
+func (p *Prompter) Ask(ctx context.Context, question string, complete func(start string) []string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before, err := term.MakeRaw(int(p.input.Fd())) // or Tab would not arrive
@@ -86,7 +91,7 @@ func (p *person) ask(ctx context.Context, question string, complete func(start s
 		return "", err
 	}
 	defer func() { _ = term.Restore(int(p.input.Fd()), before) }()
-	p.terminal.SetPrompt(shownLine(question) + " ")
+	p.terminal.SetPrompt(Line(question) + " ")
 	p.terminal.AutoCompleteCallback = p.completer(complete)
 	type answer struct {
 		line string
@@ -101,10 +106,10 @@ func (p *person) ask(ctx context.Context, question string, complete func(start s
 	case a := <-answered:
 		switch {
 		case errors.Is(a.err, io.EOF) && p.keys.interrupted:
-			return "", errInterrupted
+			return "", ErrInterrupted
 		case errors.Is(a.err, io.EOF):
 			fmt.Fprint(p.output, "\r\n")
-			return "", errNoAnswer
+			return "", ErrNoAnswer
 		}
 		return a.line, a.err
 	case <-ctx.Done():
@@ -112,9 +117,9 @@ func (p *person) ask(ctx context.Context, question string, complete func(start s
 	}
 }
 
-// completer returns what the terminal calls for each key. Tab completes what is before the cursor as far as all values agree, and
-// prints them if there are several.
-func (p *person) completer(complete func(start string) []string) func(line string, at int, key rune) (string, int, bool) {
+// completer returns what the terminal calls for each key. Tab completes what is before the cursor as far as all values
+// agree, and prints them if there are several.
+func (p *Prompter) completer(complete func(start string) []string) func(line string, at int, key rune) (string, int, bool) {
 	if complete == nil {
 		return nil
 	}
@@ -122,18 +127,17 @@ func (p *person) completer(complete func(start string) []string) func(line strin
 		if key != '\t' {
 			return "", 0, false
 		}
-		values := complete(line[:at])
+		// What is returned is written to the terminal as it is: a server's value could act on it.
+		values := slices.DeleteFunc(slices.Clone(complete(line[:at])), func(value string) bool { return !Showable(value) })
 		if len(values) == 0 {
 			return line, at, true
 		}
 		completed := values[0]
-		shown := make([]string, 0, len(values))
 		for _, value := range values {
 			completed = completed[:commonPrefix(completed, value)]
-			shown = append(shown, shownLine(value))
 		}
-		if len(values) > 1 {
-			_, _ = p.terminal.Write([]byte(oneLine(strings.Join(shown, " "), maxReport) + "\r\n")) // as with the question, the user sees whether it arrived
+		if len(values) > 1 { // an error is ignored: as with the question, the user sees whether it arrived
+			_, _ = p.terminal.Write([]byte(OneLine(strings.Join(values, " "), MaxReport) + "\r\n"))
 		}
 		if len(completed) < at {
 			completed = line[:at] // the values begin otherwise, in another case for example

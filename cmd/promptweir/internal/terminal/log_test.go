@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 func recorded(t *testing.T, color bool, log func(*slog.Logger)) string {
 	t.Helper()
 	var out strings.Builder
-	log(slog.New(newTerminalHandler(&out, slog.LevelInfo, color)))
+	log(slog.New(NewLogHandler(&out, slog.LevelInfo, color)))
 	now := time.Now().Format(time.TimeOnly)[:5] // the seconds may have changed
 	lines := strings.SplitAfter(out.String(), "\n")
 	for i, line := range lines {
@@ -23,7 +23,7 @@ func recorded(t *testing.T, color bool, log func(*slog.Logger)) string {
 	return strings.Join(lines, "")
 }
 
-func TestTerminalHandler_WritesForAPerson(t *testing.T) {
+func TestLogHandler_WritesForAPerson(t *testing.T) {
 	got := recorded(t, false, func(l *slog.Logger) {
 		l.Debug("not shown")
 		l.Info("upstream connected", slog.Int("prompts", 12), slog.String("revision", "2026-07-28"))
@@ -50,7 +50,7 @@ HH:MM:SS INFO  stderr line="\x1b[2J\u202egone"
 	}
 }
 
-func TestTerminalHandler_ColoursTimeLevelAndKeys(t *testing.T) {
+func TestLogHandler_ColoursTimeLevelAndKeys(t *testing.T) {
 	got := recorded(t, true, func(l *slog.Logger) { l.Warn("breaker", slog.String("to", "open")) })
 	if want := "\x1b[2mHH:MM:SS\x1b[0m \x1b[33mWARN \x1b[0m breaker \x1b[2mto=\x1b[0mopen\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

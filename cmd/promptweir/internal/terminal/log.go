@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"unicode"
 )
 
-// terminalHandler is a slog.Handler for a person at a terminal: a short time, the level in colour, and what is wrong with an
+// LogHandler is a slog.Handler for a person at a terminal: a short time, the level in colour, and what is wrong with an
 // upstream as a sentence. Text that is not the gateway's own cannot act on the terminal.
-type terminalHandler struct {
+type LogHandler struct {
 	out   io.Writer
 	level slog.Level
 	color bool
@@ -25,16 +25,17 @@ type terminalHandler struct {
 	mu *sync.Mutex // serialises writes to out; derived handlers share it
 }
 
-func newTerminalHandler(out io.Writer, level slog.Level, color bool) *terminalHandler {
-	return &terminalHandler{out: out, level: level, color: color, mu: new(sync.Mutex)}
+// NewLogHandler returns a handler that writes to out, in colours if color is set.
+func NewLogHandler(out io.Writer, level slog.Level, color bool) *LogHandler {
+	return &LogHandler{out: out, level: level, color: color, mu: new(sync.Mutex)}
 }
 
 // Enabled implements slog.Handler.
-func (h *terminalHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+func (h *LogHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
 // Handle implements slog.Handler.
-func (h *terminalHandler) Handle(_ context.Context, r slog.Record) error {
-	line := &terminalLine{color: h.color}
+func (h *LogHandler) Handle(_ context.Context, r slog.Record) error {
+	line := &logLine{color: h.color}
 	line.paint(dim, r.Time.Format(time.TimeOnly))
 	line.text.WriteByte(' ')
 	line.level(r.Level)
@@ -54,7 +55,7 @@ func (h *terminalHandler) Handle(_ context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h *terminalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h *LogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
 	next.attrs = slices.Clone(h.attrs)
 	for _, a := range attrs {
@@ -65,7 +66,7 @@ func (h *terminalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements slog.Handler.
-func (h *terminalHandler) WithGroup(name string) slog.Handler {
+func (h *LogHandler) WithGroup(name string) slog.Handler {
 	next := *h
 	next.group += name + "."
 	return &next
@@ -79,15 +80,15 @@ const (
 	green  = "32"
 )
 
-// terminalLine is a record as it is being written.
-type terminalLine struct {
+// logLine is a record as it is being written.
+type logLine struct {
 	color bool
 	text  strings.Builder
 	// below has values of several lines, which follow the line.
 	below strings.Builder
 }
 
-func (l *terminalLine) paint(color, text string) {
+func (l *logLine) paint(color, text string) {
 	if !l.color {
 		l.text.WriteString(text)
 		return
@@ -96,7 +97,7 @@ func (l *terminalLine) paint(color, text string) {
 }
 
 // level writes a level in five columns.
-func (l *terminalLine) level(level slog.Level) {
+func (l *logLine) level(level slog.Level) {
 	color := green
 	switch {
 	case level >= slog.LevelError:
@@ -112,7 +113,7 @@ func (l *terminalLine) level(level slog.Level) {
 
 // attributes writes attributes. Those that explain trouble become a sentence, which says the same as error in better words. Else an
 // error of one line ends the sentence of the message.
-func (l *terminalLine) attributes(attrs []slog.Attr) {
+func (l *logLine) attributes(attrs []slog.Attr) {
 	value := func(key string) string {
 		for _, a := range attrs {
 			if a.Key == key {
@@ -122,7 +123,7 @@ func (l *terminalLine) attributes(attrs []slog.Attr) {
 		return ""
 	}
 	if cause := value("cause"); cause != "" {
-		l.text.WriteString(": " + value("upstream") + inBrackets(value("place")) + ": " + cause)
+		l.text.WriteString(": " + value("upstream") + InBrackets(value("place")) + ": " + cause)
 		if remedy := value("remedy"); remedy != "" {
 			l.text.WriteString("; " + remedy)
 		}

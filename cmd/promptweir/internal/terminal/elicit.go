@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// elicit asks the user what a server wants to know for the get, and returns the reply (elicitation/create).
-func (p *person) elicit(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+// Elicit asks the user what a server wants to know, and returns the reply (elicitation/create).
+func (p *Prompter) Elicit(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 	if method != wire.Elicit {
 		return nil, wire.NewError(wire.MethodNotFound, "Method not found: only elicitations are answered")
 	}
@@ -27,7 +27,7 @@ func (p *person) elicit(ctx context.Context, method string, params jsontext.Valu
 		content, err = p.fillIn(ctx, request)
 	}
 	switch {
-	case errors.Is(err, errNoAnswer):
+	case errors.Is(err, ErrNoAnswer):
 		return elicit.Reply(elicit.Decline, nil), nil
 	case err != nil:
 		return nil, err
@@ -36,20 +36,20 @@ func (p *person) elicit(ctx context.Context, method string, params jsontext.Valu
 }
 
 // openURL asks the user to open an address. It is not opened here, because the server is not to be trusted that far.
-func (p *person) openURL(ctx context.Context, message, url string) error {
-	if err := p.tell("The server asks you to open an address: " + message); err != nil {
+func (p *Prompter) openURL(ctx context.Context, message, url string) error {
+	if err := p.Tell("The server asks you to open an address: " + message); err != nil {
 		return err
 	}
-	if err := p.tell(url); err != nil {
+	if err := p.Tell(url); err != nil {
 		return err
 	}
-	_, err := p.ask(ctx, "Open it if you trust it, then press Enter; Ctrl-D declines:", nil)
+	_, err := p.Ask(ctx, "Open it if you trust it, then press Enter; Ctrl-D declines:", nil)
 	return err
 }
 
 // fillIn asks for each field of a form, and returns its content.
-func (p *person) fillIn(ctx context.Context, request *elicit.Request) (wire.Object, error) {
-	if err := p.tell("The server asks: " + request.Message + " (Ctrl-D declines)"); err != nil {
+func (p *Prompter) fillIn(ctx context.Context, request *elicit.Request) (wire.Object, error) {
+	if err := p.Tell("The server asks: " + request.Message + " (Ctrl-D declines)"); err != nil {
 		return nil, err
 	}
 	content := wire.Object{}
@@ -67,7 +67,7 @@ func (p *person) fillIn(ctx context.Context, request *elicit.Request) (wire.Obje
 }
 
 // fillInField asks until the answer fits the field. It returns nil for a field that the user leaves out.
-func (p *person) fillInField(ctx context.Context, f *elicit.Field) (jsontext.Value, error) {
+func (p *Prompter) fillInField(ctx context.Context, f *elicit.Field) (jsontext.Value, error) {
 	complete := func(start string) (values []string) {
 		for _, c := range f.Choices {
 			if strings.HasPrefix(c.Value, start) {
@@ -77,7 +77,7 @@ func (p *person) fillInField(ctx context.Context, f *elicit.Field) (jsontext.Val
 		return values
 	}
 	for {
-		text, err := p.ask(ctx, question(f), complete)
+		text, err := p.Ask(ctx, question(f), complete)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (p *person) fillInField(ctx context.Context, f *elicit.Field) (jsontext.Val
 		if problem == "" {
 			return value, nil
 		}
-		if err := p.tell(problem); err != nil {
+		if err := p.Tell(problem); err != nil {
 			return nil, err
 		}
 	}
@@ -111,6 +111,9 @@ func question(f *elicit.Field) string {
 	}
 	var choices []string
 	for _, c := range f.Choices {
+		if !Showable(c.Value) {
+			continue // with a replacement in it, it would be another value
+		}
 		if c.Title != "" && c.Title != c.Value {
 			c.Value += " = " + c.Title
 		}
@@ -135,5 +138,5 @@ func question(f *elicit.Field) string {
 	case !f.Required:
 		hints = append(hints, "Enter for none")
 	}
-	return oneLine(f.Label(), maxReport) + inBrackets(oneLine(strings.Join(hints, "; "), maxReport)) + ":"
+	return OneLine(f.Label(), MaxReport) + InBrackets(OneLine(strings.Join(hints, "; "), MaxReport)) + ":"
 }

@@ -1,0 +1,131 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// MaxReport bounds a sentence in the output, in bytes, because it may quote a server.
+const MaxReport = 500
+
+// Printable returns a writer to w that replaces what a terminal could act on, and what changes the reading direction or
+// shows nothing. Each Write must end at the end of a character.
+func Printable(w io.Writer) io.Writer { return printable{w} }
+
+type printable struct{ to io.Writer }
+
+func (w printable) Write(text []byte) (int, error) {
+	if _, err := w.to.Write(bytes.Map(orReplacement, text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil // of the caller's bytes: another count would be an error to it
+}
+
+// PrintableJSON returns a writer to w that escapes what [Printable] would replace, so that JSON keeps its meaning.
+func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
+
+type printableJSON struct{ to io.Writer }
+
+func (w printableJSON) Write(text []byte) (int, error) {
+	shown := make([]byte, 0, len(text))
+	for rest := text; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		switch high, low := utf16.EncodeRune(r); {
+		case isShown(r):
+			shown = utf8.AppendRune(shown, r)
+		case r > 0xffff:
+			shown = fmt.Appendf(shown, `\u%04x\u%04x`, high, low)
+		default:
+			shown = fmt.Appendf(shown, `\u%04x`, r)
+		}
+		rest = rest[size:]
+	}
+	if _, err := w.to.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// isShown reports whether a character may be printed as it is.
+func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
+
+// Showable reports whether all of a value can be shown on a line. A person can only choose what is shown, so a value that
+// cannot be is not offered.
+func Showable(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+}
+
+func orReplacement(r rune) rune {
+	if isShown(r) {
+		return r
+	}
+	return unicode.ReplacementChar
+}
+
+// Line makes one line of a text, as it is printed.
+func Line(text string) string {
+	return strings.Map(orReplacement, strings.Join(strings.Fields(text), " "))
+}
+
+// Indented returns a text whose lines after the first begin with two blanks: at the left margin, a server's line could
+// pass for one of the program's own, such as the next speaker's.
+func Indented(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if i > 0 && line != "" {
+			lines[i] = "  " + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// PrintJSON prints a value indented. Raw JSON in it keeps its numbers and its printable characters as they are spelled.
+func PrintJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(PrintableJSON(w))
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// OneLine makes one line of text from a server, cut after about limit bytes.
+func OneLine(text string, limit int) string {
+	line := strings.Join(strings.Fields(text), " ")
+	if len(line) <= limit {
+		return line
+	}
+	for limit > 0 && !utf8.RuneStart(line[limit]) {
+		limit--
+	}
+	return line[:limit] + "…"
+}
+
+// Count returns a number of things, such as "1 prompt" or "2 prompts".
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// InBrackets returns text to append to a sentence, "" for none.
+func InBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// OrList writes alternatives: a, b or c.
+func OrList(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

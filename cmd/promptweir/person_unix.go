@@ -1,6 +1,0 @@
-//go:build !windows
-
-package main
-
-// terminalPath is the terminal that the process belongs to.
-const terminalPath = "/dev/tty"
