@@ -80,12 +80,3 @@ type Arguments struct {
 	// Hash makes the hashes for [config.AuditHash].
 	Hash *seal.MAC
 }
-
-// Bounds on what a client can write into a line, in bytes and in number. A line in which something was cut says so.
-const (
-	maxText      = 512
-	maxValue     = 1024
-	maxValues    = 16 << 10 // of all arguments together
-	maxArguments = 64
-	maxGroups    = 100
-)

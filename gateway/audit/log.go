@@ -97,7 +97,7 @@ func (l *Log) Write(line *Line) error {
 	}
 	buffer, _ := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	*buffer = line.append((*buffer)[:0])
+	*buffer = line.appendTo((*buffer)[:0])
 	b := l.enqueue(*buffer)
 	if !l.required {
 		return nil

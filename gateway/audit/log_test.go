@@ -284,7 +284,7 @@ func TestLog_NotRequiredCountsWhatDoesNotFitIntoTheQueue(t *testing.T) {
 		_ = l.Write(get("stuck"))
 		time.Sleep(time.Second)
 		long := &Line{Event: Get, Prompt: strings.Repeat("x", maxText), Rule: strings.Repeat("y", maxText)}
-		line := len(long.append(nil))
+		line := len(long.appendTo(nil))
 		fits := maxQueue / line
 		for range fits + 3 {
 			if err := l.Write(long); err != nil {

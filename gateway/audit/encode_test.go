@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/seal"
-	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -40,27 +40,12 @@ func TestLine_IsOneJSONObject(t *testing.T) {
 		`"prompt":"billing.review","upstream":"billing","team":"payments","rule":"expose \"reviews\"","place":"teams/payments.hcl:12",` +
 		`"arguments":["code","n","lang"],"act":"reload","via":"console","as":"user:bob","outcome":"failed","reason":"timeout","code":-32603,"duration_ms":12.346,` +
 		`"trace_id":"aa000000000000000000000000000000"}` + "\n"
-	if diff := cmp.Diff(want, string(line.append(nil))); diff != "" {
+	if diff := cmp.Diff(want, string(line.appendTo(nil))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	const least = `{"time":"0001-01-01T00:00:00.000000Z","event":"reload"}` + "\n"
-	if got := string((&Line{Event: Reload}).append(nil)); got != least {
+	if got := string((&Line{Event: Reload}).appendTo(nil)); got != least {
 		t.Errorf("got %s, want %s", got, least)
-	}
-}
-
-func TestLine_IsAppendedWithoutAllocations(t *testing.T) {
-	s, err := seal.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, mac := usual(), s.MAC("a")
-	for _, record := range []config.AuditArguments{config.AuditNames, config.AuditHash, config.AuditValues} {
-		line.Arguments.Record, line.Arguments.Hash = record, mac
-		buffer := line.append(nil)
-		if got := upstreamtest.Allocs(t, func() { buffer = line.append(buffer[:0]) }); got != 0 {
-			t.Errorf("%s: %v allocations", record, got)
-		}
 	}
 }
 
@@ -68,7 +53,7 @@ func TestLine_HasTheTimeOfRFC3339(t *testing.T) {
 	zone := time.FixedZone("", -5*60*60)
 	for _, now := range []time.Time{{}, time.Unix(0, 0), time.Unix(1_795_000_000, 999_999_999).In(zone), time.Date(9999, 12, 31, 23, 59, 59, 1000, time.UTC), time.Now()} {
 		want := `{"time":"` + now.UTC().Format("2006-01-02T15:04:05.000000Z") + `","event":"reload"}` + "\n"
-		if got := string((&Line{Time: now, Event: Reload}).append(nil)); got != want {
+		if got := string((&Line{Time: now, Event: Reload}).appendTo(nil)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -76,22 +61,16 @@ func TestLine_HasTheTimeOfRFC3339(t *testing.T) {
 
 func TestLine_HasItsDurationInMilliseconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		499: "0", 500: "0.001", 1500: "0.002", time.Microsecond: "0.001", 12345678: "12.346", 999999500: "1000",
-		100 * time.Millisecond: "100", 120 * time.Microsecond: "0.12", 70 * time.Minute: "4200000", 1100*time.Millisecond + 10*time.Microsecond: "1100.01",
+		0: "", 499: "", 500: "0.001", 1500: "0.002", time.Microsecond: "0.001", 12345678: "12.346", 999999500: "1000",
+		100 * time.Millisecond: "100", 120 * time.Microsecond: "0.12", 70 * time.Minute: "4200000",
+		1100*time.Millisecond + 10*time.Microsecond: "1100.01",
 	} {
-		if got := string(appendMilliseconds(nil, d)); got != want {
-			t.Errorf("%d ns: %s, want %s", d, got, want)
+		var read map[string]json.RawMessage
+		if err := json.Unmarshal((&Line{Event: Get, Duration: d}).appendTo(nil), &read); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-func TestLine_QuotesPrintableTexts(t *testing.T) {
-	for _, text := range []string{`expose "engineers"`, `back\slash`, `\"`, "~ !<>&'/", "tab\t", "ä"} {
-		e := encoder{}
-		e.quote(text, maxText)
-		want, err := jsontext.AppendQuote(nil, text)
-		if got := string(e.dst); err != nil || got != string(want) {
-			t.Errorf("%q: %s, want %s", text, got, want)
+		if got := string(read["duration_ms"]); got != want {
+			t.Errorf("%d ns: %q, want %q", d, got, want)
 		}
 	}
 }
@@ -104,13 +83,13 @@ func TestLine_RecordsOfArgumentsWhatItIsTold(t *testing.T) {
 	mac := s.MAC("a")
 	for record, want := range map[config.AuditArguments]string{
 		config.AuditNames:  `"arguments":["code","n","lang"],"act"`,
-		config.AuditValues: `"arguments":["code","n","lang"],"argument_values":{"code":"x := 1","n":"12","lang":"Go"},"act"`,
-		config.AuditHash: fmt.Sprintf(`"arguments":["code","n","lang"],"argument_hashes":{"code":"%s","n":"%s","lang":"%s"},"act"`,
-			mac.AppendHex(nil, []byte("x := 1")), mac.AppendHex(nil, []byte("12")), mac.AppendHex(nil, []byte("Go"))),
+		config.AuditValues: `"arguments":["code","n","lang"],"argument_values":{"code":"x := 1","lang":"Go","n":"12"},"act"`,
+		config.AuditHash: fmt.Sprintf(`"arguments":["code","n","lang"],"argument_hashes":{"code":"%s","lang":"%s","n":"%s"},"act"`,
+			mac.AppendHex(nil, []byte("x := 1")), mac.AppendHex(nil, []byte("Go")), mac.AppendHex(nil, []byte("12"))),
 	} {
 		line := usual()
 		line.Arguments.Record, line.Arguments.Hash = record, mac
-		if got := string(line.append(nil)); !strings.Contains(got, want) {
+		if got := string(line.appendTo(nil)); !strings.Contains(got, want) {
 			t.Errorf("%s: %s\nwant %s in it", record, got, want)
 		}
 	}
@@ -120,13 +99,40 @@ func TestLine_RecordsOfArgumentsWhatItIsTold(t *testing.T) {
 func TestLine_EscapesWhatCannotBeSeen(t *testing.T) {
 	line := Line{Event: Get, Prompt: "a\u009b31m\u202eb\u2028\U000e0041ü\x1b\x7f"}
 	const want = `"prompt":"a\u009b31m\u202eb\u2028\udb40\udc41ü\u001b\u007f"}`
-	got := string(line.append(nil))
+	got := string(line.appendTo(nil))
 	if !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}
-	var read struct{ Prompt string }
-	if err := json.Unmarshal([]byte(got), &read); err != nil || read.Prompt != line.Prompt {
-		t.Errorf("read as %q, %v", read.Prompt, err)
+}
+
+// Every rune comes back, in ASCII where it cannot be seen, could steer a terminal or ends a line to some programs.
+func TestLine_EscapesByRune(t *testing.T) {
+	const together = maxText / utf8.UTFMax
+	for begin := rune(0); begin <= utf8.MaxRune; begin += together {
+		var text []rune
+		for r := begin; r < begin+together; r++ {
+			if utf8.ValidRune(r) {
+				text = append(text, r)
+			}
+		}
+		got := string((&Line{Event: Get, Prompt: string(text)}).appendTo(nil))
+		var read struct{ Prompt string }
+		if err := json.Unmarshal([]byte(got), &read); err != nil || read.Prompt != string(text) {
+			t.Fatalf("%U: %s is read as %q, %v", begin, got, read.Prompt, err)
+		}
+		for _, r := range strings.TrimSuffix(got, "\n") {
+			control := r < ' ' || r >= 0x7f && r <= 0x9f
+			bidi := r == 0x61c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+			tag := r == 0xe0001 || r >= 0xe0020 && r <= 0xe007f
+			if control || bidi || tag || r == 0x2028 || r == 0x2029 || config.IsInvisible(r) {
+				t.Errorf("%U is in the line", r)
+			}
+		}
+		for _, r := range text {
+			if unicode.IsLetter(r) && !config.IsInvisible(r) && !strings.ContainsRune(got, r) {
+				t.Errorf("%U, a letter, is escaped", r)
+			}
+		}
 	}
 }
 
@@ -143,7 +149,7 @@ func FuzzLine(f *testing.F) {
 		line := usual()
 		line.Prompt, line.Subject, line.Groups = name, value, slices.Repeat([]string{value}, max(0, n%200))
 		line.Arguments = Arguments{Members: members, Record: config.AuditValues}
-		got := line.append(nil)
+		got := line.appendTo(nil)
 		if !json.Valid(got) || bytes.IndexByte(got, '\n') != len(got)-1 {
 			t.Errorf("not one line of JSON: %q", got)
 		}
@@ -178,7 +184,7 @@ func TestHandbook_DescribesTheLines(t *testing.T) {
 		s, _ := seal.New(nil)
 		line.Arguments.Record, line.Arguments.Hash = record, s.MAC("")
 		line.Prompt = strings.Repeat("x", maxText+1)
-		for _, bytes := range [][]byte{line.append(nil), appendGap(nil, time.Now(), 1, 1)} {
+		for _, bytes := range [][]byte{line.appendTo(nil), appendGap(nil, time.Now(), 1, 1)} {
 			var fields map[string]any
 			if err := json.Unmarshal(bytes, &fields); err != nil {
 				t.Fatal(err)
@@ -199,7 +205,7 @@ func TestHandbook_DescribesTheLines(t *testing.T) {
 	}
 }
 
-func BenchmarkAppend(b *testing.B) {
+func BenchmarkLine(b *testing.B) {
 	s, err := seal.New(nil)
 	if err != nil {
 		b.Fatal(err)
@@ -211,7 +217,7 @@ func BenchmarkAppend(b *testing.B) {
 			var buffer []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				buffer = line.append(buffer[:0])
+				buffer = line.appendTo(buffer[:0])
 			}
 		})
 	}
