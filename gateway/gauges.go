@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,13 +21,12 @@ const (
 	attrReason   = attribute.Key("promptweir.reason")
 	attrOutcome  = attribute.Key("promptweir.outcome")
 	attrPrompt   = attribute.Key("gen_ai.prompt.name")
-	attrRevision = attribute.Key("mcp.protocol.version")
 	attrWatching = attribute.Key("promptweir.watching")
 )
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, clients, auditWritable, store, watched metric.Int64ObservableGauge
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, auditWritable, store, watched metric.Int64ObservableGauge
 	// gets are those of each prompt, auditLines those of the audit log.
 	gets, auditLines metric.Int64ObservableCounter
 }
@@ -55,8 +53,6 @@ func (g *Gateway) observe() (stop func()) {
 		"State of an upstream's breaker: 0 closed, 1 half-open, 2 open; the highest of its endpoints.")
 	all.lastGood = gauge("promptweir.config.last_good", "{file}",
 		"Team files whose last good text is in use since the start, because of a mistake.")
-	all.clients = gauge("promptweir.clients", "{client}",
-		"Principals, or addresses without a credential, that sent a request within the last hour, by revision: an estimate.")
 	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
 	all.store = gauge("promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, 0 while each works alone.")
 	all.watched = gauge("promptweir.cluster.watched", "{endpoint}",
@@ -72,7 +68,7 @@ func (g *Gateway) observe() (stop func()) {
 		g.read(o, all)
 		return nil
 	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
-		all.clients, all.gets, all.auditWritable, all.auditLines, all.store, all.watched)
+		all.gets, all.auditWritable, all.auditLines, all.store, all.watched)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -104,9 +100,6 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 			labels = append(labels, attrPrompt.String(prompt))
 		}
 		o.ObserveInt64(all.gets, n, metric.WithAttributes(labels...))
-	})
-	g.requests.ClientsSeen(time.Now(), func(revision string, n int64) {
-		o.ObserveInt64(all.clients, n, metric.WithAttributes(attrRevision.String(revision)))
 	})
 	if g.opts.Audit != nil {
 		g.readAudit(o, all)

@@ -48,7 +48,6 @@ type Handler struct {
 	memory  *memory.Account
 	audit   *audit.Log // nil where nothing is recorded
 	gets    promptGets
-	clients *clientsSeen
 	// replicas is nil where the gateway is alone.
 	replicas Replicas
 }
@@ -61,7 +60,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(logger), limits: newLimits(opts.Shared), memory: opts.Memory, audit: opts.Audit, clients: newClientsSeen(),
+		schemas: newSchemas(logger), limits: newLimits(opts.Shared), memory: opts.Memory, audit: opts.Audit,
 		replicas: opts.Replicas,
 	}
 	if h.replicas != nil {
@@ -105,7 +104,6 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
 	out.counted.answered()
-	h.clients.see(r)
 	r.end(err, wireErr)
 	r.Client = nil // whoever keeps the request need not keep its connection
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -131,7 +132,6 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 		wireErr, _ := errors.AsType[*wire.Error](err)
 		_ = h.record(ctx, r, &Response{}, err, wireErr) // what cannot be recorded is counted, and a request like this gives nothing away
 	}
-	h.clients.see(r)
 	wireErr, _ := errors.AsType[*wire.Error](err)
 	r.end(err, wireErr)
 }
@@ -247,6 +247,53 @@ func errorType(err error) string {
 		return "cancelled"
 	}
 	return "_OTHER"
+}
+
+const (
+	// maxCounted bounds the prompts whose gets are counted apart, to those that are got first.
+	maxCounted = 1000
+	// otherPrompts is what the gets of all others are counted under.
+	otherPrompts = "_OTHER"
+)
+
+// promptGets counts gets by prompt and outcome, for metrics and for the console's last hour. The zero value is ready.
+type promptGets struct {
+	mu     sync.Mutex // guards counts
+	counts map[string]map[audit.Outcome]int64
+}
+
+// count counts a get. Name is empty where the caller sees no such prompt.
+func (g *promptGets) count(name string, outcome audit.Outcome) {
+	if outcome == audit.Hidden { // metrics are not secret
+		outcome = audit.Unknown
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.counts == nil {
+		g.counts = map[string]map[audit.Outcome]int64{}
+	}
+	counts := g.counts[name]
+	if counts == nil && len(g.counts) >= maxCounted {
+		name = otherPrompts
+		counts = g.counts[name]
+	}
+	if counts == nil {
+		counts = map[audit.Outcome]int64{}
+		g.counts[name] = counts
+	}
+	counts[outcome]++
+}
+
+// PromptGets calls observe with how many gets of each prompt had each outcome. The name is empty for gets whose caller
+// sees no such prompt, and "_OTHER" for those of further prompts once there are 1000.
+func (h *Handler) PromptGets(observe func(prompt, outcome string, n int64)) {
+	h.gets.mu.Lock()
+	defer h.gets.mu.Unlock()
+	for name, counts := range h.gets.counts {
+		for outcome, n := range counts {
+			observe(name, string(outcome), n)
+		}
+	}
 }
 
 // headerTraceParent is the header without which there is no trace (W3C Trace Context), in Go's canonical spelling.
