@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage soak faults faults-short overload cluster cluster-short pictures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage faults faults-short overload cluster cluster-short pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -46,11 +46,11 @@ manifests: ## test the manifests, dashboard, alert rules and the configuration o
 
 interop: ## test with other clients, servers and tools and the MCP conformance suite; needs Node 22.19 or later, Chromium, HAProxy, nginx and promtool
 	cd examples/interop && npm ci --ignore-scripts
-	go test -tags interop -v -count=1 -timeout 15m ./examples/interop/...
+	go -C examples/interop test -v -count=1 -timeout 15m ./...
 	go test -tags interop -v -count=1 -run PassPromtool ./cmd/promptweir
 
 screenreader: ## walk the console by keyboard with the screen reader Orca in Chromium; needs Node 22 and Debian's chromium, orca, xvfb, dbus, at-spi2-core, openbox and xdotool
-	go test -tags interop,screenreader -v -count=1 -timeout 15m -run WithAScreenReader ./examples/interop
+	go -C examples/interop test -tags screenreader -v -count=1 -timeout 15m -run WithAScreenReader .
 
 lint: ## run the linters, with the import rules of .golangci.yml
 	$(TOOL) golangci-lint run
@@ -71,52 +71,47 @@ define ABOUT
 		"$$(nproc)" "$$(go env GOVERSION)" "$$(git describe --always --dirty --exclude='*' 2>/dev/null)"
 endef
 
-# Benchmarks whose iterations wait for longer than they work run a fixed number of iterations. Those that measure memory run one.
-# Both take long to set up: they run three times, and only their growth is shown.
+# Benchmarks whose iterations wait for longer than they work run a fixed number of iterations, those that measure memory run one. Both
+# take long to set up: they run three times.
 FIXED := BenchmarkPublish|BenchmarkChange
 MEMORY := Memory
 
-bench-go: ## run the Go benchmarks, and show how they grow with the catalog
+bench-go: ## run the Go benchmarks
 	@mkdir -p bin
 	$(call ABOUT,Go benchmarks)
 	@go test -run '^$$' -bench . -skip '$(FIXED)|$(MEMORY)' -benchtime 0.1s -benchmem -count 6 ./... >bin/bench.txt
-	@echo '```' && $(TOOL) benchstat bin/bench.txt && echo '```'
 	@go test -run '^$$' -bench '$(FIXED)' -benchtime 20x -benchmem -count 3 ./gateway >>bin/bench.txt
 	@go test -run '^$$' -bench '$(MEMORY)' -benchtime 1x -count 3 ./gateway/... >>bin/bench.txt
-	@echo && echo '```' && go run ./examples/bench/growth <bin/bench.txt && echo '```'
+	@echo '```' && $(TOOL) benchstat bin/bench.txt && echo '```'
 
 bench-speed: build ## compare with a bare handler, a reverse proxy and a gateway on the Go SDK: SPEED='-only ^get'
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./speed ./reference
 	$(call ABOUT,Speed)
 	@bin/speed $(SPEED)
 
 PAIRS ?= -pairs 30
 bench-pairs: build ## compare with an older build: OLD=path/to/promptweir PAIRS='-pairs 15 -only ^get'
 	@test -x '$(OLD)' || { echo 'bench-pairs: set OLD to an older build of promptweir' >&2; exit 1; }
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./speed ./reference
 	$(call ABOUT,Pairs)
 	@bin/speed -against '$(OLD)' $(PAIRS)
 
 bench-recording: build ## measure what the audit log, traces, logs and metrics cost a get: PAIRS='-pairs 15 -only 2026'
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/speed ./examples/bench/reference
+	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./speed ./reference
 	$(call ABOUT,Recording)
 	@bin/speed -everything $(PAIRS)
 
 FANOUT ?= -rounds 5
 bench-fanout: build ## measure 1 000 and 10 000 listening clients: FANOUT='-rounds 20' for more changes
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/fanout ./examples/bench/bare
+	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./fanout ./bare
 	$(call ABOUT,Fan-out)
 	@set -e; for listeners in 1000 10000; do for era in '' -legacy; do \
 		echo '```'; bin/fanout -listeners $$listeners $$era $(FANOUT); echo '```'; echo; done; done
 
 bench-outage: build ## measure 2 000 team files with 10 000 upstreams that are all down: OUTAGE='-strict' fails where a target is missed
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/outage
+	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./outage
 	$(call ABOUT,Outage)
 	@bin/outage $(OUTAGE)
-
-soak: ## run a minute of failing upstreams under the race detector: SOAK='-for 10m' for longer
-	go build -race -o bin/ ./examples/bench/soak
-	bin/soak $(SOAK)
 
 # What stands between the gateway and servers in the faults.
 bin/toxiproxy-server: .ci/tools.mod
@@ -124,7 +119,7 @@ bin/toxiproxy-server: .ci/tools.mod
 
 FAULTS ?= -write upstream/README.md
 faults: build bin/toxiproxy-server ## let servers fail in all ways, and write what happens into upstream/README.md; needs HAProxy: FAULTS='-only HTTP'
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/faults
+	CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./faults
 	@bin/faults $(FAULTS)
 
 # Those that a CI machine of two cores has time for.
@@ -134,13 +129,13 @@ faults-short: faults ## the same with a few faults that need no HAProxy, in a mi
 
 OVERLOAD ?=
 overload: build ## offer the gateway more than it can answer, on one core: OVERLOAD='-against path/to/promptweir -only gateway'
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/overload ./examples/bench/reference
+	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./overload ./reference
 	$(call ABOUT,Overload)
 	@taskset -c 1-$$(($$(nproc) - 1)) bin/overload -core 0 $(OVERLOAD)
 
 CLUSTER ?=
 cluster: build bin/toxiproxy-server ## run three gateways with a store behind HAProxy, and check what they promise together, in a quarter of an hour; needs both: CLUSTER='-only ^store'
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ ./examples/bench/cluster
+	CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./cluster
 	$(call ABOUT,Several replicas)
 	@bin/cluster $(CLUSTER)
 

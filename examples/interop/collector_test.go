@@ -1,5 +1,3 @@
-//go:build interop
-
 package interop_test
 
 import (
@@ -136,7 +134,7 @@ func startCollector(t *testing.T, b *backend) (overGRPC, overHTTP string) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, collectorConfig, server.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := proctest.Start(t, dir, buildModule(t, "collector"), "--config", file)
+	p := proctest.Start(t, dir, buildHere(t, "collector"), "--config", file)
 	p.Logged(t, `("Everything is ready)`)
 	address := func(protocol string) string {
 		return "http://" + p.Logged(t, `"Starting `+protocol+` server".*"endpoint":"([^"]+)"`)

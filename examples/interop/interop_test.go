@@ -1,5 +1,3 @@
-//go:build interop
-
 // Package interop_test puts third-party MCP servers behind the gateway and third-party clients in front of it. The servers are
 // one from npm over stdio, the Go SDK's over HTTP in both eras, and, of servers that speak both, the TypeScript SDK's and
 // mark3labs/mcp-go's. The clients are both generations of the TypeScript SDK, mark3labs/mcp-go and the Inspector, from its command
@@ -244,14 +242,14 @@ func configure(t *testing.T, pageSize int, upstreams ...string) string {
 	return file
 }
 
-// buildMcpgo builds the client in mcpgo, which is a module of its own, and returns the program's path.
+// buildMcpgo builds the client in mcpgo, and returns the program's path.
 func buildMcpgo(t *testing.T) string {
 	t.Helper()
-	return buildModule(t, "mcpgo")
+	return buildHere(t, "mcpgo")
 }
 
-// buildModule builds the program of the module in a folder, and returns its path.
-func buildModule(t *testing.T, folder string) string {
+// buildHere builds the program in a folder of this module, and returns its path.
+func buildHere(t *testing.T, folder string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), folder)
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")

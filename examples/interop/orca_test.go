@@ -1,4 +1,4 @@
-//go:build interop && screenreader
+//go:build screenreader
 
 package interop_test
 

@@ -1,5 +1,5 @@
-// Command collector is an OpenTelemetry collector with an OTLP receiver, and an exporter that passes on what it received. It is a
-// module of its own, so that the gateway does not depend on it. Its flags are those of every collector, and its log is JSON.
+// Command collector is an OpenTelemetry collector with an OTLP receiver, and an exporter that passes on what it received. Its
+// flags are those of every collector, and its log is JSON.
 package main
 
 import (
