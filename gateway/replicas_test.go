@@ -3,10 +3,8 @@
 package gateway_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
@@ -298,49 +295,6 @@ func TestReply_FindsItsRequestAtAnotherReplica(t *testing.T) {
 		}
 		stream.WantEnd()
 	}
-}
-
-// What a server says after a get reaches the session's stream at another replica, whether it is open or comes later.
-func TestElicitationComplete_ReachesTheStreamAtAnotherReplica(t *testing.T) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "paid", Version: "1"}, nil)
-	sessions := make(chan *mcp.ServerSession, 10)
-	server.AddPrompt(&mcp.Prompt{Name: "report"}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		sessions <- r.Session
-		return nil, mcp.URLElicitationRequiredError([]*mcp.ElicitParams{
-			{Mode: "url", ElicitationID: "e1", Message: "Pay first", URL: "https://pay.example.com/"},
-		})
-	})
-	h := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(func() {
-		h.CloseClientConnections()
-		h.Close()
-	})
-	store := clustertest.Start(t)
-	replicas := serveReplicas(t, store, 3, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", &gatewaytest.Peer{TB: t, Name: "paid", URL: h.URL}))
-	awaitHearing(t, store, 3)
-	c := replicas[0].LegacyWith("2025-11-25", "", `{"elicitation":{"url":{}}}`)
-	pay := func() {
-		t.Helper()
-		c.CallUnchecked("prompts/get", gatewaytest.GetParams("paid.report")).Want(t, http.StatusOK, "-32042")
-		if err := (<-sessions).NotifyElicitationComplete(t.Context(), &mcp.ElicitationCompleteParams{ElicitationID: "e1"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	told := func(stream *gatewaytest.Stream) {
-		t.Helper()
-		if data := stream.Next().Data; !strings.Contains(data, `"notifications/elicitation/complete"`) {
-			t.Errorf("got %s, want the end of the elicitation", data)
-		}
-	}
-	stream := at(replicas[1], c).Listen("")
-	stream.Next() // it has no data
-	pay()
-	told(stream)
-	stream.Close()
-	stream.WantEnd()
-	moved := at(replicas[2], c).Listen("")
-	moved.Next()
-	told(moved) // again: nobody knows whether the first stream's client has read it
 }
 
 func TestCancel_FindsItsRequestAtAnotherReplica(t *testing.T) {

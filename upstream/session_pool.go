@@ -197,19 +197,12 @@ func (p *sessionPool) heldLocked(set wire.Capabilities, caller string) (n int) {
 	return n
 }
 
-// awaited returns how long a client may still have to be told something that the session receives after its call.
-func (s *pooledSession) awaited() time.Duration { return time.Until(s.session.AwaitsElicitedUntil()) }
-
 // makeRoomLocked reports whether there may be one more session, and closes an unused one for it if need be.
 func (p *sessionPool) makeRoomLocked() bool {
 	if len(p.all) < maxPooled {
 		return true
 	}
-	isUnused := func(s *pooledSession) bool { return s.session != nil && s.calls == 0 }
-	unused := slices.IndexFunc(p.all, func(s *pooledSession) bool { return isUnused(s) && s.awaited() <= 0 })
-	if unused < 0 {
-		unused = slices.IndexFunc(p.all, isUnused)
-	}
+	unused := slices.IndexFunc(p.all, func(s *pooledSession) bool { return s.session != nil && s.calls == 0 })
 	if unused < 0 {
 		return false
 	}
@@ -296,11 +289,7 @@ func (p *sessionPool) idleLocked(s *pooledSession) {
 	s.idle = time.AfterFunc(pooledIdleTimeout, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		switch awaited := s.awaited(); {
-		case s.calls > 0:
-		case awaited > 0:
-			s.idle.Reset(awaited)
-		default:
+		if s.calls == 0 {
 			p.dropLocked(s)
 		}
 	})

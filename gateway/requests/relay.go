@@ -88,7 +88,6 @@ func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
 	c.Notify = func(method string, params jsontext.Value) { r.relayNotification(ctx, method, params) }
 	if r.ServerRequest != nil && r.Message.Method == wire.PromptsGet {
 		c.Capabilities, c.Reply = r.Capabilities.Object().JSON(), r.sendServerRequest
-		c.NotifyLater = r.laterNotifier()
 	}
 	return c
 }
@@ -117,19 +116,6 @@ func (r *Request) relayNotification(ctx context.Context, method string, params j
 	}
 	if relayed, ok := r.screening.relayed(ctx, object.JSON()); ok {
 		r.Relay.notify(wire.AppendNotification(nil, method, relayed))
-	}
-}
-
-// laterNotifier returns the way for a notification that comes after the response, or nil. It refers to nothing of the request.
-func (r *Request) laterNotifier() func(method string, params jsontext.Value) {
-	if r.NotifyLater == nil || r.Revision < wire.Rev20251125 {
-		return nil
-	}
-	send, screening := r.NotifyLater, r.screening
-	return func(method string, params jsontext.Value) {
-		if relayed, ok := screening.relayed(context.Background(), params); ok {
-			send(wire.AppendNotification(nil, method, relayed))
-		}
 	}
 }
 

@@ -32,9 +32,6 @@ type Relay struct {
 	// Notify passes on a notification that belongs to the request: progress (the token is the session's, not the
 	// client's), log messages of any level, the end of an elicitation by URL. It must not block. It may be nil.
 	Notify func(method string, params jsontext.Value)
-	// NotifyLater passes on a notification after the call: the end of an elicitation by URL for which the server refused the
-	// call (-32042), up to ten minutes ago. It must not block. It may be nil.
-	NotifyLater func(method string, params jsontext.Value)
 }
 
 // relays reports whether there is anything that could be passed on.
@@ -58,8 +55,6 @@ type relays struct {
 	begun int
 	// pending has what cancels each server request that waits for a reply, by the server's id.
 	pending map[string]context.CancelFunc
-	// elicited are the elicitations whose end is awaited after their calls, oldest first.
-	elicited []elicited
 	// abandoned is set once any call has ended without a response: the server may still be working on it.
 	abandoned bool
 }
@@ -288,8 +283,8 @@ func (rs *relays) receiveLog(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// receiveElicited tells the client whose elicitation by URL has ended: while its call is in flight or, if that was refused
-// for it, later. If several calls in flight used the same id, nobody knows which of them is meant, and none is told.
+// receiveElicited tells the client whose elicitation by URL has ended, while its call is in flight. If
+// several calls in flight used the same id, nobody knows which of them is meant, and none is told.
 func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
 	params, err := wire.ParseObject(m.Params)
 	if err != nil {
@@ -307,7 +302,6 @@ func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
 	if len(found) == 1 {
 		found[0].notify(m)
 	}
-	rs.endElicited(id, m)
 }
 
 func (c *relayedCall) notify(m *wire.Message) {

@@ -144,10 +144,6 @@ func (s *Session) TiesMessages() bool { return s.transport.tiesMessages() }
 // Abandoned reports whether a call ended without a response, so that the server may still be working on it.
 func (s *Session) Abandoned() bool { return s.relays.isAbandoned() }
 
-// AwaitsElicitedUntil returns until when a client is to be told of the end of an elicitation that goes on after its call; the
-// zero time if none is.
-func (s *Session) AwaitsElicitedUntil() time.Time { return s.relays.awaitsElicitedUntil() }
-
 // Done is closed when the session's connection has broken for good. [Session.Err] then says why.
 func (s *Session) Done() <-chan struct{} { return s.transport.done() }
 
@@ -197,7 +193,6 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	case err != nil:
 	case r.response.Error != nil:
 		err = responseError(r.response.Error)
-		s.relays.awaitElicited(relay, err)
 	case r.response.Result.Kind() != '{':
 		err = &ProtocolError{problem: "the result is not an object"}
 	default:
