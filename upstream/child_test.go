@@ -75,7 +75,7 @@ func TestChild_GetsOwnEnvironmentOnly(t *testing.T) {
 	}
 	text, _ := object(t, got).Text("env")
 	allowed := []string{
-		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "OWN", "UPSTREAMTEST_ROLE", "GORACE", "PROMPTWEIR_CHILD",
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "OWN", "UPSTREAMTEST_ROLE", "GORACE",
 	}
 	var seen []string
 	for variable := range strings.SplitSeq(text, "\x00") {

@@ -35,15 +35,6 @@ func TestMain(m *testing.M) {
 	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript, "asking": playAsking, "http": playHTTP})
 }
 
-// daemonize starts a command that outlives its parent in a session of its own, and prints its process ID.
-func daemonize(command string) {
-	shell := exec.Command("sh", "-c", "setsid "+command+" & echo daemon $! >&2") //nolint:noctx // it ends at once
-	shell.Stdout, shell.Stderr = os.Stdout, os.Stderr
-	if err := shell.Run(); err != nil {
-		panic(err)
-	}
-}
-
 // playSDK is a child process with a server of the official SDK. Getting the prompt "grow" adds the prompt "grown".
 func playSDK([]string) {
 	server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c", "d")
@@ -91,20 +82,6 @@ func playScript(faults []string) {
 			panic(err)
 		}
 		fmt.Fprintln(os.Stderr, "grandchild", grandchild.Process.Pid)
-	case s.has("daemon"): // in a session of its own, whose parent has exited
-		daemonize("sleep 3600")
-	case s.has("session"): // in a session of its own
-		grandchild := exec.Command("setsid", "sleep", "3600") //nolint:noctx // it is to outlive its parent
-		if err := grandchild.Start(); err != nil {
-			panic(err)
-		}
-		fmt.Fprintln(os.Stderr, "daemon", grandchild.Process.Pid)
-	case s.has("short-daemons"):
-		for range 20 {
-			daemonize("true")
-		}
-	case s.has("family"): // with children and grandchildren in sessions of their own
-		daemonize("sh -c 'setsid sleep 3600 & echo daemon $! >&2; sleep 3600'")
 	case s.has("garbage"):
 		for i := 0; ; i++ {
 			fmt.Println("this is garbage, too: ", i)

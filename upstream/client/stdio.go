@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -45,8 +46,8 @@ type child struct {
 	mux // ends once the process has been reaped and its last output has been read
 
 	command *exec.Cmd
-	// id is what the child's orphans are known by.
-	id     string
+	// exited has how the process ended, once it has.
+	exited chan error
 	stdin  io.WriteCloser
 	stdout *os.File
 	stderr *os.File
@@ -71,7 +72,7 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 		mux:     newMux(),
 		command: exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
 		logger:  logger, stderrLog: stderrLog, maxMessage: server.MaxMessage,
-		lines: make(chan []byte, writeQueue), closing: make(chan struct{}),
+		lines: make(chan []byte, writeQueue), closing: make(chan struct{}), exited: make(chan error, 1),
 	}
 	c.command.Env = childEnvironment(server.Env)
 	if err := c.startProcess(); err != nil {
@@ -101,12 +102,29 @@ func (c *child) startProcess() (err error) {
 	}
 	defer stderrWriter.Close()
 	c.command.Stdout, c.command.Stderr = stdoutWriter, stderrWriter
-	if c.id, err = children.start(c.command); err != nil {
+	if err := c.fork(); err != nil {
 		_, _ = stdout.Close(), stderr.Close()
 		return err
 	}
 	c.stdout, c.stderr = stdout, stderr
 	return nil
+}
+
+// fork starts the process on a thread that lasts as long as the process does.
+func (c *child) fork() error {
+	started := make(chan error)
+	go func() {
+		// The kernel takes the end of the starting thread for the death of the parent, and Go ends threads
+		// at any time. Waiting blocks a thread in any case.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.command.Start()
+		started <- err
+		if err == nil {
+			c.exited <- c.command.Wait()
+		}
+	}()
+	return <-started
 }
 
 func (c *child) start(receive func(*wire.Message)) {
@@ -168,10 +186,9 @@ func (c *child) run() {
 		}
 	})
 	reading.Go(c.logStderr)
-	err := c.command.Wait()
+	err := <-c.exited
 	c.signal(syscall.SIGKILL)
 	close(reaped)
-	children.ended(c.command, c.id)
 	// Its last output may still be in the pipes, and a process that stays may hold them open.
 	deadline := time.Now().Add(pipeTimeout)
 	_, _ = c.stdout.SetReadDeadline(deadline), c.stderr.SetReadDeadline(deadline)
