@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -22,10 +23,10 @@ type call struct {
 	caller    context.Context //nolint:containedctx // ends when the caller gives up
 	request   *Request
 	relay     *Relay
-	deadline  *deadline
+	deadline  *queue.Deadline
 	// endpoint is that of the present attempt.
 	endpoint *endpoint
-	slot     slot
+	slot     queue.Slot
 	// late is set if the call waited for its slot for most of its time.
 	late bool
 }
@@ -33,12 +34,12 @@ type call struct {
 // acquireSlot waits for a slot and the rate limit.
 func (k *call) acquireSlot(ctx context.Context) error {
 	c := k.connector
-	err := c.queue.acquire(ctx, k.request.Caller, k.deadline.left)
-	if refused, ok := errors.AsType[*queueError](err); ok {
-		return unavailable(c.upstream.Name, Overloaded, refused.retryAfter, refused.error)
+	err := k.slot.Acquire(ctx, c.queue, k.request.Caller, k.deadline.Left)
+	if refused, ok := errors.AsType[*queue.Refusal](err); ok {
+		return unavailable(c.upstream.Name, Overloaded, refused.RetryAfter, refused.Unwrap())
 	}
-	if err == nil {
-		k.slot.take(c.queue)
+	if errors.Is(err, queue.ErrClosed) {
+		return ErrRetired
 	}
 	return err
 }
@@ -48,8 +49,8 @@ func (k *call) acquireSlot(ctx context.Context) error {
 func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Result, err error) {
 	d := k.deadline
 	if more {
-		ctx, d = withDeadline(ctx, time.Now(), d.left()/2, d)
-		defer d.stop()
+		ctx, d = queue.WithDeadline(ctx, time.Now(), d.Left()/2, d)
+		defer d.Stop()
 	}
 	k.endpoint = e
 	if p := e.paused(); p != nil {
@@ -88,7 +89,7 @@ func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Resu
 
 // try makes the call on a session of a connection's pool, if the circuit breaker allows it. Again says that it was tried before
 // on a session that was lost.
-func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *sessionPool, again bool) (result Result, err error) {
+func (k *call) try(ctx context.Context, d *queue.Deadline, conn *connection, pool *sessionPool, again bool) (result Result, err error) {
 	done, err := conn.breaker.Allow()
 	if err != nil {
 		return Result{}, unavailable(conn.name, BreakerOpen, time.Until(conn.reopensAt()), err)
@@ -115,7 +116,7 @@ func (k *call) try(ctx context.Context, d *deadline, conn *connection, pool *ses
 		return Result{}, err
 	}
 	// Measured only now: waiting for a session is not the server's time.
-	share := d.left()
+	share := d.Left()
 	err = errPanicked // for the breaker, which must be told how every call ended that it allowed, even one that panics
 	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
 	if e.isReplica {
@@ -159,7 +160,7 @@ func (k *call) check(result Result) error {
 
 // tryOtherEra makes a call in the legacy era that the server refused in the modern one because it cannot ask the client there, or
 // in the modern era if there is no legacy session. If it does not ask in the legacy era either, its refusal stands.
-func (k *call) tryOtherEra(ctx context.Context, d *deadline, conn *connection, err error) (Result, error) {
+func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connection, err error) (Result, error) {
 	if errors.Is(err, errNoLegacySession) {
 		return k.try(ctx, d, conn, conn.pool, false)
 	}
@@ -180,7 +181,7 @@ func (k *call) tryOtherEra(ctx context.Context, d *deadline, conn *connection, e
 
 // relayDuring returns the call's relay such that, while a client is asked, other calls may have the slot and the deadlines
 // are paused: a person may take long to reply.
-func (k *call) relayDuring(d *deadline) *Relay {
+func (k *call) relayDuring(d *queue.Deadline) *Relay {
 	if k.relay.Reply == nil {
 		return k.relay
 	}
@@ -188,8 +189,8 @@ func (k *call) relayDuring(d *deadline) *Relay {
 	relay := *k.relay
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		k.endpoint.balance.answer(k.endpoint)
-		defer k.slot.lend()()
-		defer d.pause()()
+		defer k.slot.Lend()()
+		defer d.Pause()()
 		return k.relay.Reply(ctx, method, params)
 	}
 	return &relay
@@ -205,7 +206,7 @@ func (k *call) attribute(err error, share time.Duration) error {
 		return &callerGoneError{gone}
 	case !errors.Is(err, context.DeadlineExceeded):
 	case k.late: // most of the time was gone before the server was asked
-		return unavailable(k.connector.upstream.Name, Overloaded, 0, errConcurrency)
+		return unavailable(k.connector.upstream.Name, Overloaded, 0, queue.ErrConcurrency)
 	case share < timeout/minShare:
 		return &hurriedError{err}
 	}

@@ -5,17 +5,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -37,7 +35,7 @@ type Connector struct {
 	// metrics are made when something is measured first.
 	metrics func() *instruments
 	// queue limits the calls in flight and the requests per second.
-	queue   *queue
+	queue   *queue.Queue
 	retired atomic.Bool
 
 	// balance is between several endpoints.
@@ -59,12 +57,7 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 		logger: opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team)),
 	}
 	c.metrics = sync.OnceValue(func() *instruments { return newInstruments(&c.upstream) })
-	var limiter *rate.Limiter
-	if u.Rate > 0 {
-		// The burst is what the rate allows in a second, so that a few calls at once do not wait for each other.
-		limiter = rate.NewLimiter(rate.Limit(u.Rate), int(math.Ceil(u.Rate)))
-	}
-	c.queue = newQueue(u.Concurrency, u.Timeout, limiter)
+	c.queue = queue.New(u.Concurrency, u.Timeout, u.Rate)
 	if u.Files != nil {
 		c.folder = newFolder(u, c.logger, c.publish)
 		c.state.Store(c.folder.starting())
@@ -120,7 +113,7 @@ func (c *Connector) Run(ctx context.Context) error {
 func (c *Connector) Retire(ctx context.Context) {
 	c.retired.Store(true)
 	select {
-	case <-c.queue.close():
+	case <-c.queue.Close():
 	case <-ctx.Done():
 	}
 }
@@ -142,7 +135,7 @@ type Request struct {
 }
 
 // Caller identifies a caller by a key.
-type Caller interface{ Key() string }
+type Caller = queue.Caller
 
 // EndpointSet is some of an upstream's endpoints: bit i stands for the one at index i of [State.Endpoints], of which a
 // configuration allows 64. The zero value is all of them, however many there are.
@@ -174,8 +167,8 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if err := c.refusePaused(request); err != nil { // before it takes a slot, or a turn of the rate
 		return Result{}, err
 	}
-	ctx, deadline := withDeadline(caller, measured.begun, c.upstream.Timeout, nil)
-	defer deadline.stop()
+	ctx, deadline := queue.WithDeadline(caller, measured.begun, c.upstream.Timeout, nil)
+	defer deadline.Stop()
 	if relay == nil {
 		relay = &Relay{}
 	}
@@ -183,8 +176,8 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	if err := k.acquireSlot(ctx); err != nil {
 		return Result{}, err
 	}
-	defer func() { k.slot.release(isMeasured(err)) }()
-	k.late = k.slot.begun.Sub(measured.begun) > c.upstream.Timeout/2
+	defer func() { k.slot.Release(isMeasured(err)) }()
+	k.late = k.slot.Begun().Sub(measured.begun) > c.upstream.Timeout/2
 
 	// Failing over to another endpoint needs no pause: only from the second round on are the same servers called again.
 	endpoints, healthy := c.pick(request)
@@ -271,10 +264,10 @@ func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 }
 
 // backOff waits before a retry, with jitter and then for the rate limit. It reports false if the deadline is sooner.
-func (c *Connector) backOff(ctx context.Context, d *deadline, retry int) bool {
+func (c *Connector) backOff(ctx context.Context, d *queue.Deadline, retry int) bool {
 	wait := min(firstRetry<<min(retry, 10), lastRetry)
 	wait = time.Duration(float64(wait) * (1 - backoffJitter*rand.Float64())) //nolint:gosec // jitter
-	return wait < d.left() && sleep(ctx, wait) == nil && c.queue.awaitRate(ctx, d.left())
+	return wait < d.Left() && sleep(ctx, wait) == nil && c.queue.AwaitRate(ctx, d.Left())
 }
 
 // Completes reports whether the server behind any present session declared completions. Without a session it is true, so

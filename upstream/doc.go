@@ -53,6 +53,7 @@
 // An upstream may be a folder of files instead of a server: then a connector has no endpoints, looks for changes every 0.4 seconds,
 // and answers calls from memory. What is in the files is package files.
 //
-// The MCP client is package client; JSON-RPC and MCP as bytes are package wire; the context of a call is package cancel; what an endpoint
-// hears from replicas that share its watch is package sharedwatch.
+// The MCP client is package client; JSON-RPC and MCP as bytes are package wire; the context of a call is
+// package cancel; the slots of an upstream are package queue; what an endpoint hears from replicas that
+// share its watch is package sharedwatch.
 package upstream

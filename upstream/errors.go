@@ -10,6 +10,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -123,7 +124,7 @@ func isCancelled(err error) bool {
 // isExcused reports whether err is not the server's fault.
 func isExcused(err error) bool {
 	_, hurried := errors.AsType[*hurriedError](err)
-	return hurried || isCancelled(err) || errors.Is(err, errConcurrency) || errors.Is(err, errNoLegacySession)
+	return hurried || isCancelled(err) || errors.Is(err, queue.ErrConcurrency) || errors.Is(err, errNoLegacySession)
 }
 
 // isMeasured reports whether the time that a call took is the server's: it answered, or did not within the call's time.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -29,7 +30,7 @@ const (
 	pooledRetryPause = 30 * time.Second
 )
 
-var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for input needs a session of its own", errConcurrency)
+var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for input needs a session of its own", queue.ErrConcurrency)
 
 // sessionPool has the sessions of an endpoint beside the primary one, for clients that can be asked for input or want log
 // messages. A legacy server learns the client's capabilities when a session begins, so each set of capabilities has sessions
@@ -92,12 +93,12 @@ func newSessionPool(ctx context.Context, name string, logger *slog.Logger, prima
 
 // acquire returns the session for a call. A pooled one must be released; it is nil for the primary session. If none is free,
 // acquire waits; for one that has yet to be opened only half of the time that is left.
-func (p *sessionPool) acquire(ctx context.Context, d *deadline, relay *Relay) (*client.Session, *pooledSession, error) {
+func (p *sessionPool) acquire(ctx context.Context, d *queue.Deadline, relay *Relay) (*client.Session, *pooledSession, error) {
 	set, needed := p.needed(relay)
 	if !needed {
 		return p.primary, nil, nil
 	}
-	half := time.NewTimer(d.left() / 2)
+	half := time.NewTimer(d.Left() / 2)
 	defer half.Stop()
 	p.wait(set, 1)
 	defer p.wait(set, -1)

@@ -1,4 +1,4 @@
-package upstream
+package queue
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/cancel"
 )
 
-// deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of [context.WithTimeout], but
-// can be paused.
-type deadline struct {
+// Deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of
+// [context.WithTimeout], but can be paused while a person is asked.
+type Deadline struct {
 	cancel.Context
 
 	// outer is the deadline of the call that an attempt is part of, or nil.
-	outer *deadline
+	outer *Deadline
 
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
@@ -24,23 +24,25 @@ type deadline struct {
 	pauses    int
 }
 
-// withDeadline returns a context that ends after the timeout at the latest, and its deadline, which must be stopped. Now is the time, which
-// the caller has read already.
-func withDeadline(ctx context.Context, now time.Time, timeout time.Duration, outer *deadline) (context.Context, *deadline) {
-	d := &deadline{outer: outer, until: now.Add(timeout)}
+// WithDeadline returns a context that ends a timeout after now at the latest, and its deadline, which must
+// be stopped. Outer is the deadline that is paused with it, or nil.
+func WithDeadline(
+	ctx context.Context, now time.Time, timeout time.Duration, outer *Deadline,
+) (context.Context, *Deadline) {
+	d := &Deadline{outer: outer, until: now.Add(timeout)}
 	d.Begin(ctx)
 	d.timer = time.AfterFunc(timeout, func() { d.End(context.DeadlineExceeded) })
 	return d, d
 }
 
-// stop ends the context.
-func (d *deadline) stop() {
+// Stop ends the context.
+func (d *Deadline) Stop() {
 	d.timer.Stop()
 	d.End(context.Canceled)
 }
 
-// left returns how much time is left.
-func (d *deadline) left() time.Duration {
+// Left returns how much time is left.
+func (d *Deadline) Left() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pauses > 0 {
@@ -49,8 +51,8 @@ func (d *deadline) left() time.Duration {
 	return time.Until(d.until)
 }
 
-// pause stops the clock of the deadline, and of the outer one, until the returned function is called.
-func (d *deadline) pause() (resume func()) {
+// Pause stops the clock of the deadline, and of the outer one, until the returned function is called.
+func (d *Deadline) Pause() (resume func()) {
 	for each := d; each != nil; each = each.outer {
 		each.pauseOne()
 	}
@@ -61,7 +63,7 @@ func (d *deadline) pause() (resume func()) {
 	}
 }
 
-func (d *deadline) pauseOne() {
+func (d *Deadline) pauseOne() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// Several server requests may be open at once: the first stops the clock, the last starts it again.
@@ -70,10 +72,11 @@ func (d *deadline) pauseOne() {
 	}
 }
 
-func (d *deadline) resumeOne() {
+func (d *Deadline) resumeOne() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.pauses--; d.pauses == 0 && d.remaining > 0 { // nothing remains of a deadline that was over when it was paused
+	// Nothing remains of a deadline that was over when it was paused.
+	if d.pauses--; d.pauses == 0 && d.remaining > 0 {
 		d.until = time.Now().Add(d.remaining)
 		d.timer.Reset(d.remaining)
 		d.remaining = 0

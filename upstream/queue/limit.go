@@ -1,0 +1,175 @@
+package queue
+
+import "time"
+
+const (
+	// firstSlots is how many calls may be in flight before any has ended, leastSlots how many always may.
+	firstSlots, leastSlots = 64, 8
+	// fewEnds and manyEnds bound how many ends of calls the limit is judged by.
+	fewEnds, manyEnds = 8, 32
+	// calmEnds is after how many ends of calls that nobody waited for the base is measured anew.
+	calmEnds = 64
+)
+
+// limit is how many calls may be in flight, and how long they take. It is a value that only time and the
+// ends of calls change; see the package's description for the rule.
+type limit struct {
+	most    int
+	timeout time.Duration
+
+	// slots is the limit now.
+	slots int
+	// wanted is how many calls found no slot free since the limit grew for one, as many as slots at most.
+	wanted int
+	// fastest is the least time that one of the last calls took, of which there are ended.
+	fastest time.Duration
+	ended   int
+	// base is the least time that a call took when none had to wait. Calm and calmEnded measure it anew.
+	base, calm time.Duration
+	calmEnded  int
+
+	roundTrip roundTrip
+	cycle     cycle
+}
+
+func newLimit(most int, timeout time.Duration) limit {
+	return limit{most: most, timeout: timeout, slots: min(most, firstSlots)}
+}
+
+// want notes that a call found no slot free.
+func (l *limit) want() { l.wanted = min(l.wanted+1, l.slots) }
+
+// setBusy notes whether all slots are taken.
+func (l *limit) setBusy(busy bool) {
+	if busy != l.cycle.running {
+		l.cycle.run(time.Now(), busy)
+	}
+}
+
+// end notes that a call has ended. Waiting says that others wait for a slot, inFlight how many have one.
+func (l *limit) end(now, begun time.Time, waiting bool, inFlight int) {
+	took := now.Sub(begun)
+	l.roundTrip.add(took)
+	l.cycle.end(now, l.slots)
+	l.measure(took, waiting)
+	if l.wanted > 0 && took < max(l.timeout/4, 2*l.base) {
+		l.wanted--
+		l.slots = min(l.slots+1, l.most)
+	}
+	if l.ended == 0 || took < l.fastest {
+		l.fastest = took
+	}
+	// The fastest of several: a server that is slow with some prompts keeps its calls.
+	if l.ended++; l.ended < min(max(l.slots/2, fewEnds), manyEnds) {
+		return
+	}
+	if l.fastest > l.timeout/2 && l.fastest > 2*l.base {
+		quarter := int(int64(inFlight) * int64(l.timeout/4) / int64(l.fastest))
+		l.slots, l.wanted = min(l.slots, max(quarter, leastSlots)), 0
+	}
+	l.ended = 0
+}
+
+// measure keeps the base. While calls wait it only falls: it would otherwise follow the delay that it is
+// compared with.
+func (l *limit) measure(took time.Duration, waiting bool) {
+	if l.base == 0 || took < l.base {
+		l.base = took
+	}
+	if waiting {
+		return
+	}
+	if l.calmEnded == 0 || took < l.calm {
+		l.calm = took
+	}
+	if l.calmEnded++; l.calmEnded == calmEnds {
+		l.base, l.calmEnded = l.calm, 0
+	}
+}
+
+// duration returns how long a call takes that is sent now.
+func (l *limit) duration(now time.Time) time.Duration {
+	return max(l.roundTrip.smoothed, l.cycle.length(now, l.slots))
+}
+
+// need returns how much time a call must have left to be sent.
+func (l *limit) need(now time.Time) time.Duration {
+	// An estimate is no promise. But of an upstream that usually times out, no call that has waited at all
+	// would be sent.
+	return min(l.duration(now)+2*l.roundTrip.deviation, l.timeout-l.timeout/10)
+}
+
+// roundTrip is the smoothed time that calls take, and its deviation, as TCP has it (RFC 6298, section 2).
+type roundTrip struct{ smoothed, deviation time.Duration }
+
+func (r *roundTrip) add(took time.Duration) {
+	if r.smoothed == 0 {
+		r.smoothed, r.deviation = took, took/2
+		return
+	}
+	r.deviation += ((took - r.smoothed).Abs() - r.deviation) / 4
+	r.smoothed += (took - r.smoothed) / 8
+}
+
+// cycle measures how long it takes, while all slots are taken, until as many calls have ended as there are
+// slots. A call that is sent then takes as long where the server works on the calls in order. That shows
+// earlier than in calls that have ended: of those that a server just began to be late with, none has.
+type cycle struct {
+	// ends has the last ends of calls, maxEnds at most, by the clock of busy time. Once it is full, the
+	// oldest is at next.
+	ends []time.Duration
+	next int
+	// busy is that clock: it stands still while a slot is free. Since is when it was read or stood still
+	// last.
+	busy    time.Duration
+	since   time.Time
+	running bool
+}
+
+const (
+	maxEnds = 64
+	// maxIdle is how long after a slot became free the ends of calls still say something.
+	maxIdle = 10 * time.Second
+)
+
+// run starts the clock, or stops it.
+func (c *cycle) run(now time.Time, running bool) {
+	switch {
+	case c.running:
+		c.busy += now.Sub(c.since)
+	case now.Sub(c.since) > maxIdle:
+		c.ends, c.next, c.busy = c.ends[:0], 0, 0
+	}
+	c.running, c.since = running, now
+}
+
+// end notes that a call has ended, of those that a number of slots are for.
+func (c *cycle) end(now time.Time, slots int) {
+	at := c.clock(now)
+	if len(c.ends) < min(slots, maxEnds) {
+		c.ends = append(c.ends, at)
+		return
+	}
+	c.ends[c.next] = at
+	c.next = (c.next + 1) % len(c.ends)
+}
+
+func (c *cycle) clock(now time.Time) time.Duration {
+	if c.running {
+		return c.busy + now.Sub(c.since)
+	}
+	return c.busy
+}
+
+// length returns how long as many calls take to end as there are slots; 0 while too few have ended to tell.
+func (c *cycle) length(now time.Time, slots int) time.Duration {
+	known, most := len(c.ends), min(slots, maxEnds)
+	if known == 0 || known < (most+3)/4 {
+		return 0
+	}
+	span := c.clock(now)
+	if known >= most {
+		span -= c.ends[c.next%known]
+	}
+	return span * time.Duration(slots) / time.Duration(known)
+}

@@ -1,0 +1,339 @@
+package queue
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// maxWaiting bounds the calls that wait for a slot of one upstream.
+const maxWaiting = 1024
+
+var (
+	// ErrClosed means that the queue takes no more calls.
+	ErrClosed = errors.New("queue closed")
+	// ErrConcurrency is in each refusal for want of a slot.
+	ErrConcurrency = errors.New("the maximum number of calls is in flight")
+
+	errRate      = errors.New("the rate of calls is exceeded")
+	errNoTime    = fmt.Errorf("%w, and those that wait leave no time for this one", ErrConcurrency)
+	errQueueFull = fmt.Errorf("%w, and so is the number of those that wait", ErrConcurrency)
+)
+
+// Refusal is the error of a call that got no slot.
+type Refusal struct { //nolint:errname // queue.Refusal says it
+	error
+
+	// RetryAfter is when those that wait now will have had their turns; 0 if that is not known.
+	RetryAfter time.Duration
+}
+
+// Unwrap returns why.
+func (e *Refusal) Unwrap() error { return e.error }
+
+// Caller identifies a caller by a key.
+type Caller interface{ Key() string }
+
+// Queue is the queue of one upstream.
+type Queue struct {
+	timeout time.Duration
+	limiter *rate.Limiter // nil without a rate
+
+	mu sync.Mutex // guards what follows
+	// calls have begun and not ended. They outnumber inFlight, the slots taken, while clients are asked.
+	calls    int
+	inFlight int
+	limit    limit
+	closed   bool
+	// lines are in the order of their turns. Each has at least one call, and byCaller finds it.
+	lines    list.List
+	byCaller map[string]*list.Element
+	waiting  int
+	// wake gives out slots when the rate allows the next call; nil if nothing waits for that.
+	wake *time.Timer
+	// idle is closed once there are no calls after Close.
+	idle chan struct{}
+}
+
+// line is the calls of one caller that wait, in order of arrival.
+type line struct {
+	caller string
+	calls  list.List // of *waiter
+}
+
+// waiter is a call that waits.
+type waiter struct {
+	until time.Time
+	// granted receives nil with a slot, or why there is none.
+	granted chan error
+	line    *list.Element // in the queue
+	element *list.Element // in the line
+}
+
+// New returns the queue of an upstream: calls in flight at most, the time that each call has in all, and
+// calls per second, 0 for any number.
+func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
+	q := &Queue{
+		timeout: timeout, limit: newLimit(concurrency, timeout),
+		byCaller: map[string]*list.Element{}, idle: make(chan struct{}),
+	}
+	if perSecond > 0 {
+		// The burst is what the rate allows in a second, so that a few calls at once need not wait.
+		q.limiter = rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(perSecond)))
+	}
+	return q
+}
+
+// acquire waits for a slot. Left returns how much time the call has, and is called only if it has to wait.
+func (q *Queue) acquire(ctx context.Context, caller Caller, left func() time.Duration) error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return ErrClosed
+	}
+	if q.waiting == 0 && q.freeLocked() && (q.limiter == nil || q.limiter.Allow()) {
+		q.beginLocked()
+		q.mu.Unlock()
+		return nil
+	}
+	w, most, err := q.joinLocked(caller, left())
+	q.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case err := <-w.granted:
+		return err
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case err := <-w.granted: // at the last moment
+		if err == nil {
+			q.giveLocked()
+			q.endLocked()
+		}
+	default:
+		q.leaveLocked(w)
+		q.grantLocked() // in case it was the rate that the others waited for
+	}
+	return q.refusalLocked(w, errNoTime)
+}
+
+// joinLocked puts a call at the end of its caller's line. It may wait there for as long as most.
+func (q *Queue) joinLocked(caller Caller, left time.Duration) (w *waiter, most time.Duration, err error) {
+	key := ""
+	if caller != nil {
+		key = caller.Key()
+	}
+	element, own := q.byCaller[key], 0
+	if element != nil {
+		own = lineOf(element).calls.Len()
+	}
+	if !q.freeLocked() {
+		q.limit.want()
+	}
+	wait, cause := q.waitLocked(own, element != nil)
+	most = left - q.limit.need(time.Now())
+	margin := time.Duration(0)
+	if !errors.Is(cause, errRate) { // an estimate may be wrong by that much, and a call that joins should be served
+		margin = wait / 4
+	}
+	if wait+margin >= most {
+		return nil, 0, &Refusal{cause, wait}
+	}
+	if q.waiting >= maxWaiting && !q.evictLocked(own) {
+		return nil, 0, &Refusal{errQueueFull, wait}
+	}
+	if element = q.byCaller[key]; element == nil { // also if the eviction emptied it
+		element = q.lines.PushBack(&line{caller: key})
+		q.byCaller[key] = element
+	}
+	w = &waiter{until: time.Now().Add(left), granted: make(chan error, 1), line: element}
+	w.element = lineOf(element).calls.PushBack(w)
+	q.waiting++
+	q.grantLocked() // which also sets the timer for the rate
+	return w, most, nil
+}
+
+func lineOf(e *list.Element) *line {
+	l, _ := e.Value.(*line)
+	return l
+}
+
+// refusalLocked returns the error of a call that has waited, and left.
+func (q *Queue) refusalLocked(w *waiter, cause error) error {
+	own := lineOf(w.line).calls.Len()
+	wait, _ := q.waitLocked(own, own > 0)
+	return &Refusal{cause, wait}
+}
+
+// waitLocked returns how long a call will wait behind a number of its caller's own, and what for.
+func (q *Queue) waitLocked(own int, hasLine bool) (time.Duration, error) {
+	callers := q.lines.Len()
+	if !hasLine {
+		callers++
+	}
+	// Until its turn, each caller has as many turns as it has calls of its own before it.
+	before := min(q.waiting, (own+1)*callers-1)
+	each, cause := q.limit.duration(time.Now())/time.Duration(q.limit.slots), errNoTime
+	wait := time.Duration(before) * each
+	if !q.freeLocked() {
+		wait += each
+	}
+	if q.limiter != nil {
+		next := q.limiter.Reserve()
+		rated := next.Delay() + time.Duration(float64(before)/float64(q.limiter.Limit())*float64(time.Second))
+		next.Cancel()
+		if rated > wait {
+			wait, cause = rated, errRate
+		}
+	}
+	return wait, cause
+}
+
+// evictLocked refuses the latest call of the longest line, unless a line of this length would be as long.
+func (q *Queue) evictLocked(length int) bool {
+	var longest *line
+	for e := q.lines.Front(); e != nil; e = e.Next() {
+		if l := lineOf(e); l.calls.Len() > length {
+			longest, length = l, l.calls.Len()
+		}
+	}
+	if longest == nil {
+		return false
+	}
+	w, _ := longest.calls.Back().Value.(*waiter)
+	q.leaveLocked(w)
+	w.granted <- q.refusalLocked(w, errQueueFull)
+	return true
+}
+
+// leaveLocked removes a call from its line, and an empty line from the queue.
+func (q *Queue) leaveLocked(w *waiter) {
+	l := lineOf(w.line)
+	l.calls.Remove(w.element)
+	q.waiting--
+	if l.calls.Len() == 0 {
+		q.lines.Remove(w.line)
+		delete(q.byCaller, l.caller)
+	}
+}
+
+// grantLocked gives the free slots to calls that wait, as far as the rate allows.
+func (q *Queue) grantLocked() {
+	for q.freeLocked() && q.waiting > 0 {
+		first := q.lines.Front()
+		w, _ := lineOf(first).calls.Front().Value.(*waiter)
+		if time.Until(w.until) < q.limit.need(time.Now()) {
+			q.leaveLocked(w)
+			w.granted <- q.refusalLocked(w, errNoTime)
+			continue
+		}
+		if q.limiter != nil {
+			if next := q.limiter.Reserve(); next.Delay() > 0 {
+				q.wakeLocked(next.Delay())
+				next.Cancel()
+				return
+			}
+		}
+		q.leaveLocked(w)
+		if lineOf(first).calls.Len() > 0 {
+			q.lines.MoveToBack(first)
+		}
+		q.beginLocked()
+		w.granted <- nil
+	}
+}
+
+// wakeLocked grants again after a time.
+func (q *Queue) wakeLocked(after time.Duration) {
+	if q.wake != nil {
+		return // it is set for the same moment
+	}
+	q.wake = time.AfterFunc(after, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.wake = nil
+		q.grantLocked()
+	})
+}
+
+func (q *Queue) freeLocked() bool { return q.inFlight < q.limit.slots }
+
+func (q *Queue) beginLocked() {
+	q.calls++
+	q.takeLocked()
+}
+
+// takeLocked takes a slot, which must be free.
+func (q *Queue) takeLocked() {
+	q.inFlight++
+	q.limit.setBusy(!q.freeLocked())
+}
+
+// giveLocked gives a slot back.
+func (q *Queue) giveLocked() {
+	q.inFlight--
+	q.limit.setBusy(!q.freeLocked())
+	q.grantLocked()
+}
+
+// endLocked notes that a call has ended.
+func (q *Queue) endLocked() {
+	if q.calls--; q.closed && q.calls == 0 {
+		close(q.idle)
+	}
+}
+
+// AwaitRate waits until the rate allows a call that has a slot to make one more request. It reports false,
+// at once, if that is after the time that the call has left.
+func (q *Queue) AwaitRate(ctx context.Context, left time.Duration) bool {
+	if q.limiter == nil {
+		return true
+	}
+	next := q.limiter.Reserve()
+	wait := next.Delay()
+	if wait == 0 {
+		return true
+	}
+	if wait < left {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+		}
+	}
+	next.Cancel() // so that the next call may have it
+	return false
+}
+
+// Close refuses all calls that wait and that come, with [ErrClosed]. The channel is closed when no call is
+// left.
+func (q *Queue) Close() (idle <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	wasClosed := q.closed
+	q.closed = true
+	for q.waiting > 0 {
+		w, _ := lineOf(q.lines.Front()).calls.Front().Value.(*waiter)
+		q.leaveLocked(w)
+		w.granted <- ErrClosed
+	}
+	if !wasClosed && q.calls == 0 {
+		close(q.idle)
+	}
+	return q.idle
+}

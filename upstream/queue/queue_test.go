@@ -1,0 +1,281 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/queue"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
+)
+
+type caller string
+
+func (c caller) Key() string { return string(c) }
+
+// acquire acquires a slot for a call that has a time, and fails the test without one.
+func acquire(t *testing.T, q *queue.Queue, who caller, left time.Duration) *queue.Slot {
+	t.Helper()
+	s := new(queue.Slot)
+	if err := s.Acquire(t.Context(), q, who, func() time.Duration { return left }); err != nil {
+		t.Errorf("%s: Acquire() = %v", who, err)
+	}
+	return s
+}
+
+// refused tries to acquire a slot, and returns the refusal.
+func refused(t *testing.T, q *queue.Queue, who caller, left time.Duration) *queue.Refusal {
+	t.Helper()
+	err := new(queue.Slot).Acquire(t.Context(), q, who, func() time.Duration { return left })
+	refusal, ok := errors.AsType[*queue.Refusal](err)
+	if !ok {
+		t.Fatalf("%s: Acquire() = %v, want a refusal", who, err)
+	}
+	return refusal
+}
+
+// know makes a queue know that a call takes a time.
+func know(t *testing.T, q *queue.Queue, took time.Duration) {
+	t.Helper()
+	for range 10 {
+		s := acquire(t, q, "first", time.Hour)
+		time.Sleep(took)
+		s.Release(true)
+	}
+}
+
+func TestSlot_CallersTakeTurns(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := queue.New(1, time.Hour, 0)
+		first := acquire(t, q, "first", time.Hour)
+		var (
+			order   []caller // of one slot, so that it needs no lock
+			waiting sync.WaitGroup
+		)
+		for _, who := range []caller{"ann", "ann", "ann", "bob", "cid", "bob"} {
+			waiting.Go(func() {
+				s := acquire(t, q, who, time.Hour)
+				order = append(order, who)
+				time.Sleep(time.Second)
+				s.Release(true)
+			})
+			synctest.Wait()
+		}
+		first.Release(true)
+		waiting.Wait()
+		if want := []caller{"ann", "bob", "cid", "ann", "bob", "ann"}; !slices.Equal(order, want) {
+			t.Errorf("the slot went to %s, want %s", order, want)
+		}
+	})
+}
+
+func TestSlot_ACallWaitsWhereItCanStillBeAnswered(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := queue.New(1, 10*time.Second, 0)
+		know(t, q, time.Second)
+		s := acquire(t, q, "ann", 10*time.Second)
+		refusal := refused(t, q, "bob", 2*time.Second)
+		if refusal.RetryAfter != time.Second || !errors.Is(refusal, queue.ErrConcurrency) {
+			t.Errorf("refused with %v, come back after %s", refusal, refusal.RetryAfter)
+		}
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() { s.Release(true) })
+		acquire(t, q, "bob", 8*time.Second).Release(true)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("bob waited for %s, want 1s", took)
+		}
+	})
+}
+
+func TestSlot_GivesUpWhereNoTimeIsLeftForAnAnswer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := queue.New(1, 10*time.Second, 0)
+		know(t, q, time.Second)
+		acquire(t, q, "ann", 10*time.Second) // and takes longer than any before
+		begun := time.Now()
+		_ = refused(t, q, "bob", 6*time.Second)
+		if waited := time.Since(begun); waited < 4*time.Second || waited > 5*time.Second {
+			t.Errorf("bob waited for %s of 6s, and the server takes one", waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := new(queue.Slot).Acquire(ctx, q, caller("bob"), func() time.Duration { return time.Hour }); err == nil {
+			t.Error("a caller that has gone got a slot")
+		}
+	})
+}
+
+func TestSlot_OthersHaveItWhileItIsLent(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := queue.New(1, time.Hour, 0)
+		ann := acquire(t, q, "ann", time.Hour)
+		once, again := ann.Lend(), ann.Lend() // two questions at once
+		bob := acquire(t, q, "bob", time.Hour)
+		once()
+		again() // goes on without a slot
+		got := make(chan *queue.Slot)
+		go func() { got <- acquire(t, q, "cid", time.Hour) }()
+		synctest.Wait()
+		select {
+		case <-got:
+			t.Error("a slot that bob has was given away")
+		default:
+		}
+		ann.Release(true)
+		bob.Release(true)
+		cid := <-got
+		idle := q.Close()
+		select {
+		case <-idle:
+			t.Error("idle with a call in flight")
+		default:
+		}
+		cid.Release(true)
+		<-idle
+	})
+}
+
+func TestQueue_CloseRefusesWhoWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := queue.New(1, time.Hour, 0)
+		ann := acquire(t, q, "ann", time.Hour)
+		ended := make(chan error)
+		go func() {
+			ended <- new(queue.Slot).Acquire(t.Context(), q, caller("bob"), func() time.Duration { return time.Hour })
+		}()
+		synctest.Wait()
+		idle := q.Close()
+		if err := <-ended; !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("who waited got %v", err)
+		}
+		err := new(queue.Slot).Acquire(t.Context(), q, nil, nil)
+		if !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("who came later got %v", err)
+		}
+		ann.Release(true)
+		<-idle
+	})
+}
+
+func TestQueue_RateDelaysAndRefuses(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := queue.New(100, 10*time.Second, 2)
+		begun := time.Now()
+		for i := range 6 { // a burst of two, then one in half a second
+			acquire(t, q, "ann", 10*time.Second).Release(true)
+			if i == 1 && time.Since(begun) > 0 {
+				t.Error("the burst was delayed")
+			}
+		}
+		if took := time.Since(begun); took != 2*time.Second {
+			t.Errorf("six calls took %s, want 2s", took)
+		}
+		if refusal := refused(t, q, "ann", time.Millisecond); refusal.RetryAfter != 500*time.Millisecond {
+			t.Errorf("come back after %s, want 500ms", refusal.RetryAfter)
+		}
+		if q.AwaitRate(t.Context(), time.Millisecond) || !q.AwaitRate(t.Context(), time.Second) {
+			t.Error("a retry has to wait for half a second, no more and no less")
+		}
+	})
+}
+
+// serve makes calls at a steady rate for a minute at a server that answers each after a time, which depends
+// on how many are in flight. It returns how many calls were answered, in the second half, and refused.
+func serve(t *testing.T, q *queue.Queue, perSecond int, takes func(inFlight int) time.Duration) (answered, refused, late int) {
+	t.Helper()
+	const timeout = 10 * time.Second
+	var (
+		mu       sync.Mutex
+		inFlight int
+		calls    sync.WaitGroup
+		began    = time.Now()
+	)
+	for range 60 * perSecond {
+		time.Sleep(time.Second / time.Duration(perSecond))
+		calls.Go(func() {
+			begun, s := time.Now(), new(queue.Slot)
+			err := s.Acquire(t.Context(), q, nil, func() time.Duration { return timeout })
+			mu.Lock()
+			defer mu.Unlock()
+			counts := begun.Sub(began) > 30*time.Second
+			if err != nil {
+				if counts {
+					refused++
+				}
+				return
+			}
+			inFlight++
+			took := takes(inFlight)
+			mu.Unlock()
+			time.Sleep(took)
+			s.Release(true)
+			mu.Lock()
+			inFlight--
+			if counts && time.Since(begun) <= timeout {
+				answered++
+			} else if counts {
+				late++
+			}
+		})
+	}
+	calls.Wait()
+	return answered, refused, late
+}
+
+// A server that works on ten calls a second, and on all that it gets, answers ten a second whatever comes.
+func TestQueue_LimitFallsToWhatTheServerAnswers(t *testing.T) {
+	for _, perSecond := range []int{20, 100} {
+		t.Run(fmt.Sprint(perSecond, " a second"), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				free := time.Now() // when the server has time for the next call
+				answered, refused, late := serve(t, queue.New(256, 10*time.Second, 0), perSecond, func(int) time.Duration {
+					if now := time.Now(); free.Before(now) {
+						free = now
+					}
+					free = free.Add(100 * time.Millisecond)
+					return time.Until(free)
+				})
+				if answered < 270 || refused == 0 || late > 3 {
+					t.Errorf("in 30 s %d were answered, want 270 at least; %d refused, %d late", answered, refused, late)
+				}
+			})
+		})
+	}
+}
+
+// A server that is slow by nature answers as many at once as the concurrency allows.
+func TestQueue_LimitGrowsForASlowServer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		answered, refused, _ := serve(t, queue.New(256, 10*time.Second, 0), 30, func(int) time.Duration { return 6 * time.Second })
+		if answered < 890 || refused > 0 {
+			t.Errorf("%d of 900 were answered, %d refused", answered, refused)
+		}
+	})
+}
+
+func TestDeadline_StandsStillWhileAPersonIsAsked(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		_, outer := queue.WithDeadline(t.Context(), time.Now(), 10*time.Second, nil)
+		defer outer.Stop()
+		ctx, d := queue.WithDeadline(outer, time.Now(), 5*time.Second, outer)
+		defer d.Stop()
+		time.Sleep(time.Second)
+		first, second := d.Pause(), d.Pause()
+		time.Sleep(time.Hour)
+		first()
+		time.Sleep(time.Hour)
+		second()
+		if d.Left() != 4*time.Second || outer.Left() != 9*time.Second {
+			t.Errorf("%s and %s are left, want 4s and 9s", d.Left(), outer.Left())
+		}
+		<-ctx.Done()
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) || outer.Err() != nil || outer.Left() != 5*time.Second {
+			t.Errorf("ended with %v, and the outer one with %v", ctx.Err(), outer.Err())
+		}
+	})
+}

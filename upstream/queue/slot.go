@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Slot is one of the slots of a [Queue], held by one call. The zero value holds none. A Slot must not be
+// copied.
+type Slot struct {
+	queue *Queue
+	begun time.Time
+
+	mu      sync.Mutex // guards what follows
+	held    bool
+	lending int
+	// lent is set once the slot was lent: the call then took a person's time too.
+	lent bool
+}
+
+// Acquire waits for a slot of a queue, for as long as leaves time for an answer. Left returns how much time
+// the call has, and is called only if it has to wait. Caller says whose line it waits in; nil is a caller
+// like any other. Without a slot, the error is [ErrClosed] or a [*Refusal]. [Slot.Release] must be called
+// for each slot.
+func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func() time.Duration) error {
+	if err := q.acquire(ctx, caller, left); err != nil {
+		return err
+	}
+	s.queue, s.begun, s.held = q, time.Now(), true
+	return nil
+}
+
+// Begun returns when the slot was acquired.
+func (s *Slot) Begun() time.Time { return s.begun }
+
+// Lend frees the slot until the returned function is called. Afterwards the call goes on even if no slot is
+// free: a person has already waited for it.
+func (s *Slot) Lend() (takeBack func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lending++
+	s.lent = true
+	if s.held {
+		s.held = false
+		s.queue.mu.Lock()
+		s.queue.giveLocked()
+		s.queue.mu.Unlock()
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.lending--; s.lending > 0 {
+			return // the client is still asked something else
+		}
+		s.queue.mu.Lock()
+		defer s.queue.mu.Unlock()
+		if s.held = s.queue.freeLocked() && !s.queue.closed; s.held {
+			s.queue.takeLocked()
+		}
+	}
+}
+
+// Release ends the call. Measured says that the time since the slot was acquired is how long the server
+// takes.
+func (s *Slot) Release(measured bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.held {
+		if measured && !s.lent {
+			q.limit.end(time.Now(), s.begun, q.waiting > 0, q.inFlight)
+		}
+		q.giveLocked()
+	}
+	s.held = false
+	q.endLocked()
+}
