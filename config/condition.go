@@ -46,16 +46,16 @@ func (c *Condition) Measure(prompt PromptFacts, who PrincipalFacts) (holds bool,
 	if len(c.principalFields) > 0 && who.err != nil {
 		return false, 0, who.err
 	}
-	budget := hclread.NewBudget(maxConditionSteps, c.programs)
-	holds, err = c.evaluate(prompt, who, budget)
-	return holds, budget.Spent(), err
+	limit := hclread.ConditionLimit(maxConditionSteps, c.programs)
+	holds, err = c.evaluate(prompt, who, limit)
+	return holds, limit.Spent(), err
 }
 
-func (c *Condition) evaluate(prompt PromptFacts, who PrincipalFacts, budget *hclread.Budget) (bool, error) {
+func (c *Condition) evaluate(prompt PromptFacts, who PrincipalFacts, limit *hclread.Limit) (bool, error) {
 	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": prompt.value, "principal": who.value},
 		Functions: c.functions,
-	}, budget)
+	}, limit)
 	if diags.HasErrors() {
 		if diag, ok := errors.AsType[*hcl.Diagnostic](diags.Errs()[0]); ok {
 			// The detail may quote a value, such as a claim; the summary never does.

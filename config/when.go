@@ -83,7 +83,7 @@ func tryCondition(b *hclread.Block, c *Condition) {
 	v, diags := hclread.Evaluate(c.expr, &hcl.EvalContext{
 		Variables: map[string]cty.Value{"prompt": cty.UnknownVal(promptType()), "principal": cty.UnknownVal(principalType())},
 		Functions: c.functions,
-	}, hclread.NewBudget(maxConditionSteps, c.programs))
+	}, hclread.ConditionLimit(maxConditionSteps, c.programs))
 	for _, d := range diags {
 		shown := hclread.Redact(d, false)
 		switch d.Summary {
@@ -169,8 +169,11 @@ func (w *whenWalker) template(n *hclsyntax.TemplateExpr) {
 
 // compile compiles a pattern that is written out. Others are compiled whenever the condition is evaluated, at its cost.
 func (w *whenWalker) compile(arg hclsyntax.Expression) {
-	v, diags := hclread.Evaluate(arg, nil, hclread.NewBudget(maxConditionSteps, nil))
+	v, diags := hclread.Evaluate(arg, nil, hclread.ConditionLimit(maxConditionSteps, nil))
 	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
+		if w.loops > 0 { // how long it takes cannot be known before the loop runs
+			w.Error(arg.Range(), "Invalid pattern", "Inside a for, a pattern must be written out; use contains or startswith.")
+		}
 		return
 	}
 	program, err := hclread.Compile(v.AsString())

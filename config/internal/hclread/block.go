@@ -21,6 +21,10 @@ type Block struct {
 // Restrict lets the expressions of the block, and of those inside it, use only what access allows.
 func (b *Block) Restrict(access Access) { b.scope.access = access }
 
+// Confine lets the expressions of the block, and of those inside it, use only what can be bounded before it is evaluated, and no
+// more than the limit of the file.
+func (b *Block) Confine() { b.scope.isConfined = true }
+
 // Type is the word that the block starts with.
 func (b *Block) Type() string { return b.hcl.Type }
 

@@ -3,7 +3,7 @@
 //
 //	ReadPath   files ──▶ tokens ──▶ blocks      each file is parsed by itself
 //	Check      blocks against the Schema        unknown, misplaced and duplicate names
-//	Blocks     attributes ──▶ values            Set, List, Int … evaluate within a budget, convert and check
+//	Blocks     attributes ──▶ values            Set, List, Int … evaluate within a limit, convert and check
 //	Report     diagnostics in order, with the sources that they quote
 //
 // What callers may rely on:
@@ -13,8 +13,9 @@
 //   - Everything that is wrong becomes a diagnostic; nothing panics and nothing is ignored, whatever the files contain.
 //   - No diagnostic contains a sensitive value, and the source that it quotes has a mask in place of each one.
 //   - A Reader never touches the network, and it reads no file beyond fixed bounds. It is for one goroutine.
-//   - Evaluating the expressions of a file takes bounded memory and time, see [Budget]. The bound counts work and not time, so
-//     a file that is accepted is accepted on every machine.
+//   - Evaluating the expressions of a confined block, and conditions, takes bounded memory and time, see [Limit]. How much they
+//     can make is found before anything is made, and counted rather than timed, so that a file that is accepted is accepted
+//     on every machine.
 //
 // # Sensitive values
 //

@@ -44,21 +44,27 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 
 // eval reports what goes wrong without showing anything sensitive.
 func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool) {
-	if loop := nestedLoop(expr); loop != nil {
-		s.Error(loop.Range(), "Nested for", "A for must not be inside another one; write the values out, or combine lists with concat, flatten or zipmap.")
-		return cty.NilVal, false
-	}
 	s.unset = nil // env appends to it during the evaluation
-	v, diags := Evaluate(expr, s.context(isSecret), s.budget)
+	v, diags := s.evaluate(expr, s.context(isSecret))
 	for _, d := range diags {
 		redacted := Redact(d, isSecret || usesSensitive(expr))
 		s.Report(explainVariable(redacted, s.byPath[expr.Range().Filename].file.Bytes))
 	}
-	// What could not be evaluated is not looked at, either: that takes evaluating parts of it.
-	if s.options.AllowUnsetEnv && s.budget.exceeded == nil {
+	if s.options.AllowUnsetEnv {
 		s.warnUnset(expr)
 	}
 	return v, !diags.HasErrors()
+}
+
+// evaluate evaluates an expression of the block, within bounds if the block is confined.
+func (s *scope) evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	// A file is read once for an expression: what was measured is what is evaluated.
+	s.contents = map[string]string{}
+	defer func() { s.contents = nil }()
+	if s.isConfined {
+		return Evaluate(expr, ctx, s.limit)
+	}
+	return expr.Value(ctx)
 }
 
 // warnUnset points at each call of env in an expression whose variable is unset.
@@ -129,7 +135,7 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	}
 	switch d.Summary {
 	case "Call to unknown function", "Error in function call", "Not enough function arguments", "Too many function arguments",
-		"Variables not allowed", summaryBudget, summaryResult:
+		"Variables not allowed", summaryBudget, summaryResult, summaryDepth, summaryGone:
 		return redacted
 	}
 	if isSensitive {

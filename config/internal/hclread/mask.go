@@ -87,14 +87,17 @@ func pieces(src []byte, secrets []span) []span {
 	return out
 }
 
+// attributeNames are the names of attributes, wherever they stand: those of secrets, and all others.
+type attributeNames struct{ secret, shown map[string]bool }
+
 // secretSpans finds the values of secret attributes. It works on tokens, so that it finds them in a file that does not parse,
 // and it masks too much rather than too little: a name is secret in every block. Where isBroken says that the file does not parse,
 // what is assigned to an unknown name counts as secret as well: the name may be misspelt, or one of a map of headers.
-func (r *Reader) secretSpans(tokens hclsyntax.Tokens, isBroken bool) []span {
+func (names attributeNames) secretSpans(tokens hclsyntax.Tokens, isBroken bool) []span {
 	var spans []span
 	for i := 0; i < len(tokens); i++ {
 		// Whatever follows the name counts as its value, since the file may not parse.
-		if !r.startsSecret(tokens, i, isBroken) {
+		if !names.startsSecret(tokens, i, isBroken) {
 			continue
 		}
 		value := valueStart(tokens, i)
@@ -106,7 +109,7 @@ func (r *Reader) secretSpans(tokens hclsyntax.Tokens, isBroken bool) []span {
 }
 
 // startsSecret reports whether a token is the name of a secret attribute, and not that of a function, as in env("X").
-func (r *Reader) startsSecret(tokens hclsyntax.Tokens, i int, isBroken bool) bool {
+func (names attributeNames) startsSecret(tokens hclsyntax.Tokens, i int, isBroken bool) bool {
 	isWord := tokens[i].Type == hclsyntax.TokenIdent
 	if !isWord && tokens[i].Type != hclsyntax.TokenQuotedLit || i+2 >= len(tokens) {
 		return false
@@ -117,10 +120,10 @@ func (r *Reader) startsSecret(tokens hclsyntax.Tokens, i int, isBroken bool) boo
 	}
 	isAssigned := next == hclsyntax.TokenEqual || next == hclsyntax.TokenColon
 	name := string(tokens[i].Bytes)
-	if r.secrets[strings.ToLower(name)] {
+	if names.secret[strings.ToLower(name)] {
 		return isAssigned || isWord && next != hclsyntax.TokenOParen
 	}
-	return isBroken && isAssigned && (!r.shown[name] || takesKey(name))
+	return isBroken && isAssigned && (!names.shown[name] || takesKey(name))
 }
 
 // credentialSpans finds what may be the user and the password of a URL, up to the last @ of a word.

@@ -86,10 +86,10 @@ func instructions(re *syntax.Regexp) size {
 // Compile is [Compile] at the cost of the file of the block, so that many patterns do not take much memory.
 func (b *Block) Compile(pattern string) (*regexp.Regexp, error) {
 	if size, ok := programSize(pattern[:min(len(pattern), MaxExpression)]); ok && size.instructions <= MaxInstructions {
-		if b.scope.budget.left < size.memory {
+		if b.scope.limit.left < size.memory {
 			return nil, errors.New("would make the patterns of this file too large in all; remove or simplify some")
 		}
-		b.scope.budget.left -= size.memory
+		b.scope.limit.left -= size.memory
 	}
 	p, err := Compile(pattern)
 	if err != nil {

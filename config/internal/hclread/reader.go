@@ -31,10 +31,9 @@ type Options struct {
 type Reader struct {
 	Reporter
 
-	options Options
-	schema  Schema
-	// secrets are the names of secret attributes, and shown those of all others, wherever they stand.
-	secrets, shown map[string]bool
+	options    Options
+	schema     Schema
+	attributes attributeNames
 
 	// root is the folder at the path that was read, or the folder of the file there.
 	root     string
@@ -61,17 +60,16 @@ func New(schema Schema, options Options) *Reader {
 		options.OnRead = func(string) {}
 	}
 	r := &Reader{
-		options: options,
-		schema:  schema,
-		secrets: map[string]bool{},
-		shown:   map[string]bool{},
-		byPath:  map[string]*source{},
-		names:   map[string]hcl.Range{},
-		guesses: map[guess]bool{},
+		options:    options,
+		schema:     schema,
+		attributes: attributeNames{secret: map[string]bool{}, shown: map[string]bool{}},
+		byPath:     map[string]*source{},
+		names:      map[string]hcl.Range{},
+		guesses:    map[guess]bool{},
 
 		valueFiles: map[string]bool{},
 	}
-	schema.collectNames(r.secrets, r.shown) // before any file is read, so that no token of one escapes
+	schema.collectNames(r.attributes.secret, r.attributes.shown) // before any file is read, so that no token of one escapes
 	if !options.NoFunctions {
 		r.functions, r.discreet = newLibrary(false), newLibrary(true)
 	}
@@ -99,8 +97,8 @@ func (r *Reader) parse(files []found) {
 			continue
 		}
 		parsing.Go(func() error {
-			sources[i] = newSource(r, file.path, file.content)
-			sources[i].parse(r, &reports[i])
+			sources[i] = newSource(r.attributes, file.path, file.content)
+			sources[i].parse(r.attributes, &reports[i])
 			return nil
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -35,7 +36,11 @@ type scope struct {
 	// dir is the folder of the block's file.
 	dir    string
 	access Access // nil allows everything
-	budget *Budget
+	limit  *Limit // of the file
+	// isConfined means that the limit holds for all expressions.
+	isConfined bool
+	// contents are the files that the present evaluation has read, by their resolved paths.
+	contents map[string]string
 	// unset are the variables that the last evaluation found unset.
 	unset []string
 
@@ -43,9 +48,9 @@ type scope struct {
 }
 
 func newScope(r *Reader, at hcl.Range) *scope {
-	s := &scope{Reader: r, dir: filepath.Dir(at.Filename)}
+	s := &scope{Reader: r, dir: filepath.Dir(at.Filename), isConfined: r.options.NoFunctions}
 	if src := r.byPath[at.Filename]; src != nil { // an absent block is in no file, and has no expressions
-		s.budget = src.budget
+		s.limit = src.limit
 	}
 	return s
 }
@@ -153,9 +158,14 @@ func (s *scope) read(written Text) (string, error) {
 			return "", unreadable(written, err)
 		}
 	}
-	content, err := readValue(actual)
-	if err != nil {
-		return "", unreadable(written, err)
+	content, isRead := s.contents[actual]
+	if !isRead {
+		if content, err = readValue(actual); err != nil {
+			return "", unreadable(written, err)
+		}
+	}
+	if s.contents != nil {
+		s.contents[actual] = content
 	}
 	s.valueFiles[Absolute(actual)] = true
 	return content, nil
@@ -191,14 +201,15 @@ func readValue(actual string) (string, error) {
 	if named, err := os.Lstat(actual); err != nil || again != actual || !os.SameFile(info, named) {
 		return "", errors.New("it was replaced while it was read; try again")
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxValueFile+1))
-	switch {
+	var content strings.Builder // which has room for what is there, and takes what comes besides
+	content.Grow(int(min(info.Size(), maxValueFile)) + 1)
+	switch _, err := io.Copy(&content, io.LimitReader(f, maxValueFile+1)); {
 	case err != nil:
 		return "", err
-	case len(content) > maxValueFile:
+	case content.Len() > maxValueFile:
 		return "", fmt.Errorf("it is larger than %d bytes", maxValueFile)
 	}
-	return string(content), nil
+	return content.String(), nil
 }
 
 // Inputs returns the variables and the files that an attribute's value can be made of, whichever way its expression goes.
@@ -216,7 +227,7 @@ func Inputs(b *Block, name string) (env, files []string) {
 		}
 	})
 	// Its mistakes were reported when it was decoded.
-	_, _ = Evaluate(attribute.Expr, &hcl.EvalContext{Functions: functions}, NewBudget(maxFileSteps, nil))
+	_, _ = b.scope.evaluate(attribute.Expr, &hcl.EvalContext{Functions: functions})
 	return env, files
 }
 

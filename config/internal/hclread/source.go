@@ -1,12 +1,22 @@
 package hclread
 
 import (
+	"bytes"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// maxNesting bounds the brackets that are open at one place of a file.
-const maxNesting = 100
+// Bounds of parsing.
+const (
+	// maxNesting bounds the brackets that are open at one place of a file.
+	maxNesting = 100
+	// maxCalls bounds the calls of a file. They are counted as parentheses, in comments too, before there are tokens: these take
+	// a hundred times the memory of their text.
+	maxCalls = 20_000
+	// likelyPart is how much of a file with too many calls is read to find out whose it is, in bytes.
+	likelyPart = 16 << 10
+)
 
 // source is one file, and the part of it that can be trusted.
 type source struct {
@@ -20,28 +30,41 @@ type source struct {
 	secrets []span
 	// skipped means that the file is not parsed, see Options.
 	skipped bool
-	// budget is for the expressions of the file.
-	budget *Budget
+	// limit is for the expressions of the file.
+	limit *Limit
 }
 
-func newSource(r *Reader, path string, content []byte) *source {
-	tokens, _ := hclsyntax.LexConfig(content, path, hcl.InitialPos) // the parser reports the same diagnostics
-	return &source{path: path, tokens: tokens, secrets: r.secretSpans(tokens, false), file: &hcl.File{Bytes: content}, budget: fileBudget(content)}
+func newSource(names attributeNames, path string, content []byte) *source {
+	s := &source{path: path, file: &hcl.File{Bytes: content}, limit: fileLimit(content)}
+	if s.hasTooManyCalls() {
+		s.secrets = []span{{0, len(content)}}
+		content = content[:min(len(content), likelyPart)]
+	}
+	s.tokens, _ = hclsyntax.LexConfig(content, path, hcl.InitialPos) // the parser reports the same diagnostics
+	s.secrets = append(s.secrets, names.secretSpans(s.tokens, false)...)
+	return s
 }
 
-// parse fills in the blocks and reports syntax errors. Several sources may be parsed at once: of the Reader, it only reads the
-// names of attributes.
-func (s *source) parse(r *Reader, report *Reporter) {
+func (s *source) hasTooManyCalls() bool { return bytes.Count(s.file.Bytes, []byte("(")) > maxCalls }
+
+// parse fills in the blocks and reports syntax errors. Several sources may be parsed at once.
+func (s *source) parse(names attributeNames, report *Reporter) {
 	s.parseBlocks(report)
 	if !s.broken {
 		s.tokens = nil // which take more memory than all the rest
 		return
 	}
 	// Neither names nor values were checked, and some may hold a secret by mistake.
-	s.secrets = append(r.secretSpans(s.tokens, true), credentialSpans(s.file.Bytes)...)
+	s.secrets = append(names.secretSpans(s.tokens, true), credentialSpans(s.file.Bytes)...)
 }
 
 func (s *source) parseBlocks(r *Reporter) {
+	if s.hasTooManyCalls() {
+		s.broken = true
+		at := hcl.Range{Filename: s.path, Start: hcl.InitialPos, End: hcl.InitialPos}
+		r.Error(at, "Too many calls", "A file may have at most %d function calls; split it, or write values out.", maxCalls)
+		return
+	}
 	if at := tooDeep(s.tokens); at != nil {
 		s.broken = true
 		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; simplify the expression.", maxNesting)

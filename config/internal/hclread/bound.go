@@ -1,0 +1,340 @@
+package hclread
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Bounds of the expressions in a team's file, in bytes. They count what an evaluation makes rather than time, so that the same
+// file gets the same answer on every machine and under any load.
+const (
+	maxValue      = 1 << 20  // of one value
+	maxFileValues = 16 << 20 // of all values of a file, those in between included
+	maxCallDepth  = 16       // of calls inside one another
+	elementBytes  = 16       // of each value, a text of fewer bytes included
+	// maxNumberBits bounds the exponent of a number, which becomes text with all its digits.
+	maxNumberBits = 4096
+
+	conditionNode = 64 // steps of each part of a condition, besides a step for each byte
+)
+
+// These summaries stand above details that show no values.
+const (
+	summaryBudget = "Too much to evaluate"
+	summaryResult = "Result too large"
+	summaryDepth  = "Nested too deeply"
+	summaryGone   = "Not in a team's file"
+)
+
+// Limit is what evaluations may still make. It is for one goroutine.
+type Limit struct {
+	all, left, value int
+	// node is what each part of an expression costs besides its size.
+	node int
+	// inFile refuses what only the platform's files may use.
+	inFile bool
+	// programs are the regular expressions that were compiled beforehand.
+	programs map[string]*Program
+}
+
+// fileLimit is the limit of a file. What is written out was read, too: only a lock file is larger than a value may be.
+func fileLimit(content []byte) *Limit {
+	all := max(maxFileValues, 16*len(content))
+	return &Limit{all: all, left: all, value: max(maxValue, len(content)), inFile: true}
+}
+
+// ConditionLimit is the limit of one evaluation of a condition, in steps: a step is about one byte that is read or made, or
+// one instruction of a regular expression for one byte.
+func ConditionLimit(steps int, programs map[string]*Program) *Limit {
+	return &Limit{all: steps, left: steps, value: math.MaxInt, node: conditionNode, programs: programs}
+}
+
+// Spent returns how much was taken.
+func (l *Limit) Spent() int { return l.all - l.left }
+
+// Evaluate returns the value of an expression, or the one diagnostic that says why nothing of it was evaluated: it could
+// exceed the limit.
+func Evaluate(expr hclsyntax.Expression, ctx *hcl.EvalContext, l *Limit) (cty.Value, hcl.Diagnostics) {
+	s := sizer{Limit: l, ctx: ctx, times: 1, open: make([]node, 0, 16), parts: make([]part, 0, 16)}
+	if s.spend(1, expr.Range()); s.refusal == nil { // what is over its limit reads no more files, either
+		_ = hclsyntax.Walk(expr, &s)
+	}
+	if s.refusal != nil {
+		return cty.DynamicVal, hcl.Diagnostics{s.refusal}
+	}
+	return expr.Value(ctx)
+}
+
+// part is an upper bound of what one part of an expression becomes. Where a loop evaluates it several times, size and count
+// are those of all times together.
+type part struct {
+	size     int // bytes, elementBytes for each value at least
+	count    int // values at all depths
+	depth    int // of lists and objects inside one another
+	elements int // how often a loop over it runs
+	number   bool
+}
+
+// sizer walks an expression from the leaves to the root and finds how large each part can become before it is evaluated. HCL
+// then evaluates the expression by itself, so the language stays HCL's own.
+type sizer struct {
+	*Limit
+
+	ctx  *hcl.EvalContext
+	open []node // from the root to the present part
+	// parts are those that were left, whose parents were not.
+	parts []part
+	// times is how often the present part is evaluated.
+	times   int
+	calls   int // that are open
+	refusal *hcl.Diagnostic
+}
+
+// node is a part of an expression that was entered.
+type node struct {
+	hclsyntax.Node
+
+	first int // of its parts in sizer.parts
+	times int // how often it is evaluated
+	outer int // how often its parent is
+}
+
+// isOver reports whether the rest need not be looked at.
+func (s *sizer) isOver() bool { return s.refusal != nil }
+
+func (s *sizer) exceed(at hcl.Range, summary, detail string, args ...any) {
+	if s.refusal == nil {
+		s.refusal = &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at}
+	}
+}
+
+// spend takes what a part costs.
+func (s *sizer) spend(cost int, at hcl.Range) {
+	if cost > s.left {
+		s.exceed(at, summaryBudget, "Evaluating it could take more than the %d bytes or steps that are allowed here; simplify it.", s.all)
+		cost = s.left
+	}
+	s.left -= cost
+}
+
+// Enter is called for a part on the way down.
+func (s *sizer) Enter(n hclsyntax.Node) hcl.Diagnostics {
+	if s.isOver() {
+		return nil
+	}
+	outer := s.times
+	switch n := n.(type) {
+	case *hclsyntax.FunctionCallExpr:
+		if s.calls++; s.calls > maxCallDepth {
+			s.exceed(n.Range(), summaryDepth, "More than %d calls are inside one another here; simplify the expression.", maxCallDepth)
+		}
+		if n.Name == "try" { // cty evaluates its arguments for the type, and again for the value
+			s.times = multiply(s.times, 2)
+		}
+		if instead := platformOnly[n.Name]; s.inFile && instead != "" {
+			s.exceed(n.NameRange, summaryGone, "%s is for the platform's files; %s.", n.Name, instead)
+		}
+	case *hclsyntax.ForExpr:
+		if s.inFile {
+			s.exceed(n.Range(), summaryGone, "for is for the platform's files; write the values out.")
+		}
+	}
+	if loop := s.loop(n); loop != nil {
+		// A splat takes what is not a list for the one element of a list.
+		s.times = multiply(s.times, max(1, s.parts[loop.first].elements))
+	}
+	s.open = append(s.open, node{n, len(s.parts), s.times, outer})
+	return nil
+}
+
+// loop returns the present part if it evaluates n once for each element of its first part.
+func (s *sizer) loop(n hclsyntax.Node) *node {
+	if len(s.open) == 0 {
+		return nil
+	}
+	parent := &s.open[len(s.open)-1]
+	_, isScope := n.(hclsyntax.ChildScope)
+	splat, isSplat := parent.Node.(*hclsyntax.SplatExpr)
+	if isScope || isSplat && n == splat.Each {
+		return parent
+	}
+	return nil
+}
+
+// Exit is called for a part on the way up.
+func (s *sizer) Exit(n hclsyntax.Node) hcl.Diagnostics {
+	if s.isOver() {
+		return nil
+	}
+	present := s.open[len(s.open)-1]
+	p := s.part(n, s.parts[present.first:])
+	if p.size > s.value {
+		s.exceed(n.Range(), summaryResult, "The result could be larger than %d bytes; an element counts as %d bytes.", s.value, elementBytes)
+	}
+	s.spend(add(p.size, multiply(s.node, s.times)), n.Range())
+	if _, isCall := n.(*hclsyntax.FunctionCallExpr); isCall {
+		s.calls--
+	}
+	s.open, s.parts, s.times = s.open[:len(s.open)-1], append(s.parts[:present.first], p), present.outer
+	return nil
+}
+
+// part returns what a part can become, from what its own parts can.
+func (s *sizer) part(n hclsyntax.Node, parts []part) part {
+	switch n := n.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return measure(n.Val).repeated(s.times)
+	case *hclsyntax.ScopeTraversalExpr:
+		return s.variable(n)
+	case *hclsyntax.AnonSymbolExpr:
+		return s.element(func(of hclsyntax.Node) bool {
+			splat, ok := of.(*hclsyntax.SplatExpr)
+			return ok && splat.Item == n
+		}, 0)
+	case *hclsyntax.ParenthesesExpr, hclsyntax.ChildScope:
+		return parts[0]
+	case *hclsyntax.FunctionCallExpr:
+		return s.call(n, parts)
+	case *hclsyntax.BinaryOpExpr:
+		return s.operation(n.Op, parts, n.Range())
+	case *hclsyntax.UnaryOpExpr:
+		return s.operation(n.Op, parts, n.Range())
+	case *hclsyntax.ConditionalExpr:
+		s.unify(parts[1:], n.Range()) // HCL evaluates both results, and looks for a type that fits both
+	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ForExpr, *hclsyntax.SplatExpr:
+		p := s.sum(parts)
+		p.depth++
+		return p
+	}
+	return s.sum(parts)
+}
+
+// operation refuses text in a calculation: as a number, a text of a few bytes can have a thousand million digits.
+func (s *sizer) operation(op *hclsyntax.Operation, parts []part, at hcl.Range) part {
+	isText := func(p part) bool { return !p.number }
+	if s.inFile && op.Type == cty.Number && slices.ContainsFunc(parts, isText) {
+		s.exceed(at, summaryGone, "A team's file calculates with numbers that are written out only; write the result.")
+	}
+	p := s.sum(parts)
+	p.number = op.Type == cty.Number
+	return p
+}
+
+// sum is what all parts become together.
+func (s *sizer) sum(parts []part) part {
+	all := part{size: multiply(elementBytes, s.times), count: s.times}
+	for _, p := range parts {
+		all.size, all.count, all.depth = add(all.size, p.size), add(all.count, p.count), max(all.depth, p.depth)
+	}
+	all.elements = all.count
+	return all
+}
+
+// variable is what a variable holds: an element of a loop, or a fact.
+func (s *sizer) variable(n *hclsyntax.ScopeTraversalExpr) part {
+	declares := func(of hclsyntax.Node) bool {
+		scope, _ := of.(hclsyntax.ChildScope)
+		_, ok := scope.LocalNames[n.Traversal.RootName()]
+		return ok
+	}
+	if s.inLoop() {
+		if p := s.element(declares, len(n.Traversal)-1); p != (part{}) {
+			return p
+		}
+	}
+	v, _ := n.Value(s.ctx) // it is there already, so this makes nothing
+	return measure(v).repeated(s.times)
+}
+
+// element is what the elements of the innermost loop become that is declared by a part, all of them together, at some steps
+// inside an element.
+func (s *sizer) element(declares func(hclsyntax.Node) bool, steps int) part {
+	for i, loop := range slices.Backward(s.open) {
+		if !declares(loop.Node) {
+			continue
+		}
+		inside := s.open[min(i+1, len(s.open)-1)]
+		if _, isScope := loop.Node.(hclsyntax.ChildScope); isScope {
+			loop, inside = s.open[i-1], loop
+		}
+		p := s.parts[loop.first].repeated(s.times / max(1, inside.times))
+		p.depth = max(0, p.depth-1-steps)
+		if p.elements = p.count; p.depth == 0 {
+			p.count = s.times
+		}
+		p.size = add(p.size, multiply(elementBytes, s.times))
+		return p
+	}
+	return part{}
+}
+
+// unify spends what it takes to find one type for values of several. Doubled for each level: cty tries several types at
+// each, and for each of them all types below.
+func (s *sizer) unify(parts []part, at hcl.Range) {
+	if all := s.sum(parts); all.depth > 0 {
+		s.spend(multiply(multiply(all.count, all.count), 1<<min(all.depth, 40)), at)
+	}
+}
+
+func (p part) repeated(times int) part {
+	p.size, p.count = multiply(p.size, times), multiply(p.count, times)
+	return p
+}
+
+// measure returns what a value is.
+func measure(v cty.Value) part {
+	v, _ = v.Unmark()
+	p := part{size: elementBytes, count: 1}
+	if v == cty.NilVal || !v.IsKnown() || v.IsNull() {
+		return p
+	}
+	switch t := v.Type(); {
+	case t == cty.String:
+		p.size = max(p.size, len(v.AsString()))
+	case t == cty.Number:
+		p.size, p.number = add(p.size, digits(v)), true
+	case v.CanIterateElements():
+		for it := v.ElementIterator(); it.Next(); {
+			key, element := it.Element()
+			if t.IsMapType() || t.IsObjectType() {
+				p.size = add(p.size, len(key.AsString()))
+			}
+			e := measure(element)
+			p.size, p.count, p.depth = add(p.size, e.size), add(p.count, e.count), max(p.depth, e.depth)
+			p.elements++
+		}
+		p.depth++
+	}
+	return p
+}
+
+// digits is about the digits that a number has as text.
+func digits(number cty.Value) int {
+	n := number.AsBigFloat()
+	exponent := n.MantExp(nil)
+	if n.IsInf() || exponent > maxNumberBits || exponent < -maxNumberBits {
+		return math.MaxInt
+	}
+	return max(exponent, -exponent) / 3
+}
+
+// add and multiply stop at the largest number, for counts that are not negative.
+func add(a, b int) int {
+	if sum, carry := bits.Add(uint(a), uint(b), 0); carry == 0 && sum <= math.MaxInt {
+		return int(sum)
+	}
+	return math.MaxInt
+}
+
+func multiply(a, b int) int {
+	if high, low := bits.Mul(uint(a), uint(b)); high == 0 && low <= math.MaxInt {
+		return int(low)
+	}
+	return math.MaxInt
+}

@@ -1,0 +1,3 @@
+gateway {
+  allowed_hosts = [for n in sort(["b", "a"]) : "${n}.example.com"]
+}
