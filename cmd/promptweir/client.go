@@ -20,7 +20,7 @@ type clientFlags struct {
 	auth      bool
 }
 
-func (a *app) clientCommand() *cobra.Command {
+func clientCommand(a *app) *cobra.Command {
 	names := clientsetup.Names()
 	var f clientFlags
 	command := &cobra.Command{
@@ -30,7 +30,7 @@ func (a *app) clientCommand() *cobra.Command {
 			"The endpoint and how it authenticates come from --config, or from --url and --auth. Nothing is started or contacted.",
 		Example: "  promptweir client claude --url http://127.0.0.1:8080/mcp\n" +
 			"  promptweir client vscode --config examples/quickstart >.vscode/mcp.json",
-		RunE: func(_ *cobra.Command, args []string) error { return a.client(args[0], f) },
+		RunE: func(_ *cobra.Command, args []string) error { return printClient(a, args[0], f) },
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.url, "url", "", "the gateway is at `URL`; by default where the configuration says")
@@ -39,12 +39,12 @@ func (a *app) clientCommand() *cobra.Command {
 	return command
 }
 
-// client prints the text to standard output, and where it belongs to standard error.
-func (a *app) client(name string, f clientFlags) error {
+// printClient prints the text to standard output, and where it belongs to standard error.
+func printClient(a *app, name string, f clientFlags) error {
 	if names := clientsetup.Names(); !slices.Contains(names, name) {
 		return &usageError{fmt.Sprintf("client %q: use %s", name, terminal.OrList(names))}
 	}
-	endpoint, access, err := a.endpointForClients(f)
+	endpoint, access, err := endpointForClients(a, f)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (a *app) client(name string, f clientFlags) error {
 }
 
 // endpointForClients returns where clients find the gateway, and what they need to be let in.
-func (a *app) endpointForClients(f clientFlags) (endpoint string, access clientsetup.Access, err error) {
+func endpointForClients(a *app, f clientFlags) (endpoint string, access clientsetup.Access, err error) {
 	if f.url != "" {
 		u, err := url.Parse(f.url)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -108,20 +108,20 @@ func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
 // knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or of the state_dir. The principal
 // is that of --as; nil sees everything.
 func (q *query) knownSnapshot() (*snapshot.Snapshot, *policy.Principal) {
-	cfg := q.completionConfig()
+	cfg := q.app.completionConfig()
 	if cfg == nil {
 		return nil, nil
 	}
 	var principal *policy.Principal
-	if q.as != "" {
-		p, err := q.principal(cfg)
+	if q.who.as != "" {
+		p, err := q.who.principal(cfg)
 		if err != nil {
 			return nil, nil
 		}
 		principal = &p
 	}
 	lists := snapshot.Lists{}
-	if saved := cmp.Or(q.state, cfg.Gateway.StateDir); saved != "" {
+	if saved := cmp.Or(q.lists.state, cfg.Gateway.StateDir); saved != "" {
 		if known, _, err := snapshot.ReadLists(cfg, saved); err == nil {
 			lists = known
 		}
@@ -263,21 +263,4 @@ func (a *app) completeTeam(*cobra.Command, []string, string) (names []cobra.Comp
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeFlag sets how the values of a flag, which exists, are completed.
-func completeFlag(command *cobra.Command, flag string, complete cobra.CompletionFunc) {
-	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // only for a flag that does not exist, or twice
-	}
-}
-
-// aFile completes the path of a file or folder.
-func aFile(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveDefault
-}
-
-// oneOf completes a word with one of some values.
-func oneOf(values ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // completionCommand prints the script with which a shell completes commands, flags and their values.
-func (a *app) completionCommand() *cobra.Command {
+func completionCommand(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use: "completion SHELL", Short: "Print the script that lets a shell complete commands, prompts and arguments",

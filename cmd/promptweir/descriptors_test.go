@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/promptweir/promptweir/config"
 )
 
 // listening is a stream of changes.
@@ -100,28 +98,5 @@ func TestServe_NewcomersGetInWhateverOneClientHolds(t *testing.T) {
 	}
 	if log := p.logged(); strings.Contains(log, "not accepted") {
 		t.Errorf("the descriptors did not suffice: %s", log)
-	}
-}
-
-func TestPublicPlaces_LeaveEnoughForUpstreams(t *testing.T) {
-	web := config.Upstream{Concurrency: 100}
-	child := config.Upstream{Concurrency: 100, Command: []string{"server"}}
-	for _, test := range []struct {
-		limit     int
-		memory    int64
-		upstreams []config.Upstream
-		want      int
-	}{
-		{1024, 0, nil, 768},       // a quarter is kept
-		{1024, 1 << 30, nil, 768}, // of more memory than that takes
-		{1 << 20, 256 << 20, nil, 4096},
-		{1024, 0, []config.Upstream{web, web, child}, 1024 - 96 - 3*4 - 200}, // what they need
-		{1024, 0, []config.Upstream{web, web, web, web, web, web}, 512},      // no more than half
-		{1, 0, nil, 1},
-		{1024, 1, nil, 1},
-	} {
-		if got := placesOf(test.limit, test.memory, test.upstreams); got != test.want {
-			t.Errorf("placesOf(%d, %d, %d upstreams) = %d, want %d", test.limit, test.memory, len(test.upstreams), got, test.want)
-		}
 	}
 }

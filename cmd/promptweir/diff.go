@@ -17,14 +17,15 @@ import (
 
 // diffFlags are the flags of diff.
 type diffFlags struct {
-	listSource
+	app   *app
+	lists listSource
 
 	output   string
 	exitCode bool
 }
 
-func (a *app) diffCommand() *cobra.Command {
-	d := &diffFlags{listSource: listSource{app: a}}
+func diffCommand(a *app) *cobra.Command {
+	d := &diffFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
 		Use: "diff OLD NEW", Short: "Print what a change of a configuration exposes, hides or renames, and for whom", Args: takes(cobra.ExactArgs(2)),
 		Long: "Print what a change of a configuration exposes (+), hides (-) or renames (!), and for whom. OLD and NEW are each a file or a folder.\n\n" +
@@ -36,25 +37,25 @@ func (a *app) diffCommand() *cobra.Command {
 		RunE:       func(cmd *cobra.Command, args []string) error { return d.diff(cmd.Context(), args[0], args[1]) },
 	}
 	command.ValidArgsFunction = aFile
-	d.addTo(command)
+	d.lists.addTo(command)
 	addOutput(command, &d.output, formatText, formatJSON)
 	command.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return command
 }
 
 func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
-	if err := d.check(); err != nil {
+	if err := d.lists.check(); err != nil {
 		return err
 	}
-	before, err := d.loadPath(oldPath, !d.live)
+	before, err := d.app.loadPath(oldPath, !d.lists.live)
 	if err != nil {
 		return err
 	}
-	after, err := d.loadPath(newPath, !d.live)
+	after, err := d.app.loadPath(newPath, !d.lists.live)
 	if err != nil {
 		return err
 	}
-	listsBefore, listsAfter, err := d.lists(ctx, before, after)
+	listsBefore, listsAfter, err := d.listsOfBoth(ctx, before, after)
 	if err != nil {
 		return err
 	}
@@ -78,10 +79,10 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
 
-// lists returns the lists of both configurations' upstreams. Where both mean the same server they are the same, so that only
+// listsOfBoth returns the lists of both configurations' upstreams. Where both mean the same server they are the same, so that only
 // the configurations make a difference.
-func (d *diffFlags) lists(ctx context.Context, before, after *config.Config) (listsBefore, listsAfter snapshot.Lists, err error) {
-	if !d.live {
+func (d *diffFlags) listsOfBoth(ctx context.Context, before, after *config.Config) (listsBefore, listsAfter snapshot.Lists, err error) {
+	if !d.lists.live {
 		lists, err := d.savedListsOfBoth(before, after)
 		return lists, lists, err
 	}
@@ -105,21 +106,21 @@ func (d *diffFlags) lists(ctx context.Context, before, after *config.Config) (li
 }
 
 func (d *diffFlags) liveLists(ctx context.Context, cfg *config.Config) (lists snapshot.Lists, err error) {
-	err = d.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error {
+	err = d.app.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error {
 		lists = g.Snapshot().Lists()
 		return nil
 	})
 	return lists, err
 }
 
-// savedListsOfBoth is lists for --state. Lists in the output of list -o json name no server: they belong to the old
+// savedListsOfBoth is listsOfBoth for --state. Lists in the output of list -o json name no server: they belong to the old
 // configuration, under whose names they were printed.
 func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lists, error) {
-	lists, err := d.savedLists(before)
-	if err != nil || d.state == "" {
+	lists, err := d.lists.savedLists(before)
+	if err != nil || d.lists.state == "" {
 		return lists, err
 	}
-	more, _, err := snapshot.ReadLists(after, d.state) // problems with the files were printed above
+	more, _, err := snapshot.ReadLists(after, d.lists.state) // problems with the files were printed above
 	for name, list := range more {
 		if _, known := lists[name]; !known && list.Server != "" {
 			lists[name] = list
@@ -130,7 +131,7 @@ func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lis
 
 func (d *diffFlags) print(c inspect.Comparison) error {
 	if d.output == formatJSON {
-		return terminal.PrintJSON(d.out, c)
+		return terminal.PrintJSON(d.app.out, c)
 	}
 	var text strings.Builder
 	if !isDifferent(c) {
@@ -139,7 +140,7 @@ func (d *diffFlags) print(c inspect.Comparison) error {
 	for _, change := range c.Changes {
 		fmt.Fprintf(&text, "%s %s%s\n", change.Sign, terminal.OneLine(change.Text, terminal.MaxReport), terminal.InBrackets(change.Rule))
 	}
-	if !d.given() && len(c.Unknown) > 0 {
+	if !d.lists.given() && len(c.Unknown) > 0 {
 		fmt.Fprintln(&text, "# The affected prompts are not known: "+chooseSource+".")
 	}
 	if len(c.Prompts) > 0 {
@@ -148,10 +149,10 @@ func (d *diffFlags) print(c inspect.Comparison) error {
 	for _, change := range c.Prompts {
 		fmt.Fprintln(&text, promptLine(change))
 	}
-	if d.given() && len(c.Unknown) > 0 {
+	if d.lists.given() && len(c.Unknown) > 0 {
 		fmt.Fprintf(&text, "# The prompts of %s are not known.\n", strings.Join(c.Unknown, ", "))
 	}
-	_, err := io.WriteString(d.out, text.String())
+	_, err := io.WriteString(d.app.out, text.String())
 	return err
 }
 

@@ -30,8 +30,8 @@ const (
 // drainFlags are the flags of the commands drain and undrain.
 type drainFlags struct{ admin, token, output string }
 
-func (a *app) drainCommand() *cobra.Command {
-	return a.newDrainCommand(true, &cobra.Command{
+func drainCommand(a *app) *cobra.Command {
+	return newDrainCommand(a, true, &cobra.Command{
 		Use: "drain NAME", Short: "Take an upstream of a running gateway out of service",
 		Long: "Take an upstream of a running gateway out of service.\n\n" +
 			"It gets no new gets and completions: they go to the other owners of the prompt, or are answered with the reason draining. Gets\n" +
@@ -42,19 +42,19 @@ func (a *app) drainCommand() *cobra.Command {
 	})
 }
 
-func (a *app) undrainCommand() *cobra.Command {
-	return a.newDrainCommand(false, &cobra.Command{
+func undrainCommand(a *app) *cobra.Command {
+	return newDrainCommand(a, false, &cobra.Command{
 		Use: "undrain NAME", Short: "Let an upstream that was drained serve again",
 		Example: "  promptweir undrain billing --config promptweir\n" +
 			"  promptweir undrain billing --admin http://127.0.0.1:8081",
 	})
 }
 
-func (a *app) newDrainCommand(drained bool, command *cobra.Command) *cobra.Command {
+func newDrainCommand(a *app, drained bool, command *cobra.Command) *cobra.Command {
 	var f drainFlags
 	command.Args, command.ValidArgsFunction = takes(cobra.ExactArgs(1)), a.completeUpstream
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.setDrained(cmd.Context(), args[0], drained, f)
+		return setDrained(cmd.Context(), a, args[0], drained, f)
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.admin, "admin", "",
@@ -66,7 +66,7 @@ func (a *app) newDrainCommand(drained bool, command *cobra.Command) *cobra.Comma
 }
 
 // setDrained drains an upstream of a running gateway, or lets it serve again, and prints what holds then.
-func (a *app) setDrained(ctx context.Context, name string, drained bool, f drainFlags) error {
+func setDrained(ctx context.Context, a *app, name string, drained bool, f drainFlags) error {
 	base, err := a.adminURL(f.admin)
 	if err != nil {
 		return err

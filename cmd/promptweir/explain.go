@@ -15,14 +15,14 @@ import (
 
 // explainFlags are the flags of explain.
 type explainFlags struct {
-	listSource
-	principalFlags
-
+	app    *app
+	lists  listSource
+	who    principalFlags
 	output string
 }
 
-func (a *app) explainCommand() *cobra.Command {
-	e := &explainFlags{listSource: listSource{app: a}}
+func explainCommand(a *app) *cobra.Command {
+	e := &explainFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
 		Use: "explain NAME", Short: "Explain whether a principal sees a prompt, and which rule decides",
 		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides; without --as, who sees it.\n\n" +
@@ -35,23 +35,23 @@ func (a *app) explainCommand() *cobra.Command {
 		Args:       takes(cobra.ExactArgs(1)),
 		RunE:       func(cmd *cobra.Command, args []string) error { return e.explain(cmd.Context(), args[0]) },
 	}
-	e.principalFlags.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")
-	e.listSource.addTo(command)
+	e.who.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")
+	e.lists.addTo(command)
 	addOutput(command, &e.output, formatText, formatJSON)
 	command.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return (&query{listSource: e.listSource}).completePrompts(1)(cmd, args, word)
+		return (&query{app: a, lists: e.lists}).completePrompts(1)(cmd, args, word)
 	}
 	return command
 }
 
 func (e *explainFlags) explain(ctx context.Context, name string) error {
-	if e.claims != "" && e.as == "" {
+	if e.who.claims != "" && e.who.as == "" {
 		return errClaimsWithoutAs
 	}
-	if err := e.check(); err != nil {
+	if err := e.lists.check(); err != nil {
 		return err
 	}
-	cfg, err := e.load(!e.live)
+	cfg, err := e.app.load(!e.lists.live)
 	if err != nil {
 		return err
 	}
@@ -59,12 +59,12 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return e.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+	return e.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		result := e.answer(s, principal, name)
 		if e.output == formatJSON {
-			err = terminal.PrintJSON(e.out, result)
+			err = terminal.PrintJSON(e.app.out, result)
 		} else {
-			_, err = io.WriteString(e.out, result.String())
+			_, err = io.WriteString(e.app.out, result.String())
 		}
 		if err == nil && !result.Visible && !result.Undecided {
 			err = errReported
@@ -77,8 +77,8 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 // anonymous caller, as every caller is then.
 func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal, error) {
 	switch {
-	case e.as != "":
-		principal, err := e.principal(cfg)
+	case e.who.as != "":
+		principal, err := e.who.principal(cfg)
 		return &principal, err
 	case cfg.Auth != nil:
 		return nil, nil //nolint:nilnil // all principals
@@ -90,11 +90,11 @@ func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal
 func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
 	answer := inspect.Ask(s, principal, name)
 	switch {
-	case !e.given() && len(s.Unlisted()) > 0:
+	case !e.lists.given() && len(s.Unlisted()) > 0:
 		answer.Offered = "whether an upstream offers it is not known: " + chooseSource
-	case e.state != "":
+	case e.lists.state != "":
 		answer.Offered = "saved lists: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
-	case e.live:
+	case e.lists.live:
 		answer.Offered = "live: " + terminal.OneLine(answer.Offered, terminal.MaxReport)
 	default:
 		answer.Offered = "files: " + terminal.OneLine(answer.Offered, terminal.MaxReport)

@@ -23,13 +23,13 @@ const (
 
 // fmtFlags are the flags of fmt.
 type fmtFlags struct {
-	*app
+	app *app
 
 	check, diff bool
 	output      string
 }
 
-func (a *app) fmtCommand() *cobra.Command {
+func fmtCommand(a *app) *cobra.Command {
 	f := &fmtFlags{app: a}
 	command := &cobra.Command{
 		Use: "fmt [PATH]...", Short: "Format configuration files", Args: takes(cobra.ArbitraryArgs),
@@ -70,7 +70,7 @@ func (f *fmtFlags) format(paths []string) error {
 			within = "" // whoever names a file means what it is a link to
 		}
 		files, diagnostics := config.Format(path)
-		if err := f.printDiagnostics(diagnostics); err != nil {
+		if err := f.app.printDiagnostics(diagnostics); err != nil {
 			return err
 		}
 		failed = failed || diagnostics.HasErrors()
@@ -88,7 +88,7 @@ func (f *fmtFlags) format(paths []string) error {
 		result := struct {
 			Changed []string `json:"changed"`
 		}{changed}
-		if err := terminal.PrintJSON(f.out, result); err != nil {
+		if err := terminal.PrintJSON(f.app.out, result); err != nil {
 			return err
 		}
 	}
@@ -103,9 +103,9 @@ func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
 	switch {
 	case f.output == formatJSON:
 	case f.diff:
-		_, err = f.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
+		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
 	default:
-		_, err = fmt.Fprintln(f.out, file.Path)
+		_, err = fmt.Fprintln(f.app.out, file.Path)
 	}
 	if err != nil || f.check || f.diff {
 		return err
@@ -118,7 +118,7 @@ func (f *fmtFlags) formatInput(args []string) error {
 	if len(args) > 1 || f.output == formatJSON {
 		return &usageError{"fmt -: formats standard input alone, and prints it as text"}
 	}
-	content, err := io.ReadAll(io.LimitReader(f.in, maxInput+1))
+	content, err := io.ReadAll(io.LimitReader(f.app.in, maxInput+1))
 	if err != nil {
 		return err
 	}
@@ -126,16 +126,16 @@ func (f *fmtFlags) formatInput(args []string) error {
 		return errors.New("standard input is larger than 1 MiB, the limit of a configuration file")
 	}
 	file, diagnostics := config.FormatText("standard input", content)
-	if err := f.printDiagnostics(diagnostics); err != nil {
+	if err := f.app.printDiagnostics(diagnostics); err != nil {
 		return err
 	}
 	switch {
 	case diagnostics.HasErrors():
 		return errReported
 	case f.diff:
-		_, err = f.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
+		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
 	case !f.check:
-		_, err = f.raw.out.Write(file.After) // as it is, or what an editor writes back would have lost characters
+		_, err = f.app.raw.out.Write(file.After) // as it is, or what an editor writes back would have lost characters
 	}
 	if err == nil && f.check && file.Changed() {
 		return errReported

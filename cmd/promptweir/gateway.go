@@ -5,17 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/netip"
-	"os"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/config/watch"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -29,80 +24,13 @@ const (
 	progressAfter = 300 * time.Millisecond
 )
 
-// servingOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
-// lists in state_dir and can reload.
-func (a *app) servingOptions(cfg *watchedConfig, files *watch.Watcher, logger *slog.Logger) gateway.Options {
-	before := cfg.Config
-	load := func() (*config.Config, config.Diagnostics) {
-		next, diagnostics := a.readWatched(files, before)
-		if next != nil {
-			before = next
-		}
-		return next, diagnostics
-	}
-	return gateway.Options{
-		Logger: logger, Version: buildVersion(), StateDir: cfg.Gateway.StateDir, LastGood: cfg.lastGood, Warnings: cfg.warnings,
-		Memory: availableMemory(logger), Load: load,
-	}
-}
-
-// reloadOnChange reloads the gateway when a file of its configuration changes or a signal arrives, until ctx ends. It
-// ignores the errors of reloads: the gateway has logged them.
-func reloadOnChange(
-	ctx context.Context, g *gateway.Gateway, files *watch.Watcher, signals <-chan os.Signal, manager serviceManager,
-) error {
-	group, ctx := errgroup.WithContext(ctx)
-	reload := func() {
-		_ = g.Reload(ctx)
-		releaseMemory()
-	}
-	group.Go(func() error { return files.Run(ctx, reload) })
-	group.Go(func() error {
-		for {
-			select {
-			case <-signals:
-				manager.reloading()
-				g.ReopenAudit()
-				reload()
-				manager.ready()
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
-	return group.Wait()
-}
-
-// withGateway runs a gateway without listeners while use runs. It has no part in watching servers for replicas: it shows what servers say
-// to it, and may end at any moment.
-func withGateway(ctx context.Context, cfg *config.Config, opts gateway.Options, use func(*gateway.Gateway) error) error {
-	opts.WatchesAlone = true
-	g, err := gateway.New(cfg, opts)
-	if err != nil {
-		return err
-	}
-	// An upstream that points at the configured addresses would be a loop once the gateway serves.
-	for _, address := range []string{cfg.Gateway.Listen, cfg.Admin.Listen} {
-		if own, err := netip.ParseAddrPort(address); err == nil {
-			g.Own(own)
-		}
-	}
-	// Not a child of ctx: use may end its requests in order before the upstreams are closed.
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var group errgroup.Group
-	group.Go(func() error { return g.Run(running) })
-	err = use(g)
-	stop()
-	return errors.Join(err, group.Wait())
-}
-
 // withUpstreams runs a gateway while use runs, after each upstream has been listed or has failed.
 func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error) error {
 	logger, err := a.quietLogger()
 	if err != nil {
 		return err
 	}
-	return withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+	return serving.With(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
 		if err := a.settle(ctx, g); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -19,8 +20,7 @@ import (
 
 // getter gets one prompt.
 type getter struct {
-	*query
-
+	query *query
 	// save is the folder for images and sounds; empty to write none.
 	save string
 	// prompter asks the user; nil where nobody would answer.
@@ -28,8 +28,8 @@ type getter struct {
 	source   promptSource
 }
 
-func (a *app) getCommand() *cobra.Command {
-	q := &query{listSource: listSource{app: a}}
+func getCommand(a *app) *cobra.Command {
+	q := newQuery(a)
 	g := &getter{query: q}
 	command := &cobra.Command{
 		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
@@ -43,7 +43,7 @@ func (a *app) getCommand() *cobra.Command {
 			"  promptweir get design.moodboard --config promptweir --save pictures",
 		SuggestFor: []string{"show", "render"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.live = q.url == "" // saved lists have no prompts' messages
+			q.lists.live = q.url == "" // saved lists have no prompts' messages
 			if err := q.check(); err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func (a *app) getCommand() *cobra.Command {
 func (g *getter) run(ctx context.Context, name string, args []string) error {
 	ctx, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
-	g.prompter = terminal.NewPrompter(g.in)
+	g.prompter = terminal.NewPrompter(g.query.app.in)
 	var result jsontext.Value
 	err := g.withSource(ctx, func() error {
 		args, err := g.checkArguments(ctx, name, args)
@@ -100,21 +100,21 @@ func (g *getter) run(ctx context.Context, name string, args []string) error {
 
 // withSource sets the source while use runs.
 func (g *getter) withSource(ctx context.Context, use func() error) error {
-	if g.url != "" {
+	if g.query.url != "" {
 		options := client.SessionOptions{}
 		if g.prompter != nil {
 			options = client.SessionOptions{Capabilities: elicitable, Relays: true, Exclusive: true}
 		}
-		return g.withSessionFor(ctx, options, func(s *client.Session) error {
-			g.source = &sessionSource{Session: s, reportPartial: g.reportPartial}
+		return g.query.withSessionFor(ctx, options, func(s *client.Session) error {
+			g.source = &sessionSource{session: s, reportPartial: g.query.reportPartial}
 			return use()
 		})
 	}
-	cfg, principal, err := g.loadConfig()
+	cfg, principal, err := g.query.loadConfig()
 	if err != nil {
 		return err
 	}
-	return g.withUpstreams(ctx, cfg, func(gateway *gateway.Gateway) error {
+	return g.query.app.withUpstreams(ctx, cfg, func(gateway *gateway.Gateway) error {
 		g.source = gatewaySource{gateway, principal}
 		return use()
 	})
@@ -156,7 +156,7 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 			Content json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(result, &got); err != nil && g.output != formatJSON {
+	if err := json.Unmarshal(result, &got); err != nil && g.query.output != formatJSON {
 		return fmt.Errorf("prompts/get result: %w", err)
 	}
 	saver := newSaver(g.save, name)
@@ -166,17 +166,17 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 			return fmt.Errorf("--save: %w", err)
 		}
 		if path != "" {
-			fmt.Fprintln(g.err, "promptweir: saved", path)
+			fmt.Fprintln(g.query.app.err, "promptweir: saved", path)
 		}
-		if g.output == formatJSON {
+		if g.query.output == formatJSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(g.out, "%s: %s\n", terminal.OneLine(message.Role, maxRole), terminal.Indented(contentText(message.Content))); err != nil {
+		if _, err := fmt.Fprintf(g.query.app.out, "%s: %s\n", terminal.OneLine(message.Role, maxRole), terminal.Indented(contentText(message.Content))); err != nil {
 			return err
 		}
 	}
-	if g.output == formatJSON {
-		return terminal.PrintJSON(g.out, json.RawMessage(result))
+	if g.query.output == formatJSON {
+		return terminal.PrintJSON(g.query.app.out, json.RawMessage(result))
 	}
 	return nil
 }
@@ -200,4 +200,60 @@ func contentText(raw json.RawMessage) string {
 	}
 	known := slices.DeleteFunc([]string{content.Type, content.MimeType, content.URI}, func(s string) bool { return s == "" })
 	return terminal.OneLine("["+strings.Join(known, " ")+"]", terminal.MaxReport)
+}
+
+// checkArguments asks for the required arguments that are missing, if there is somebody to ask, and returns all. It warns of those
+// that the prompt does not have.
+func (g *getter) checkArguments(ctx context.Context, name string, args []string) ([]string, error) {
+	if g.prompter == nil && g.query.url != "" {
+		return args, nil // not at the cost of another request, which may be limited
+	}
+	d, known := g.source.describe(ctx, name)
+	if !known {
+		return args, nil // the get says why
+	}
+	var names []string
+	for _, a := range d.Arguments {
+		names = append(names, a.Name)
+	}
+	given := map[string]bool{}
+	for _, arg := range args {
+		argument := argumentName(arg)
+		given[argument] = true
+		if !slices.Contains(names, argument) {
+			fmt.Fprintf(g.query.app.err, "promptweir: %s has no argument %q%s\n", terminal.OneLine(name, terminal.MaxReport), argument, config.Suggest(argument, names))
+		}
+	}
+	if g.prompter == nil {
+		return args, nil
+	}
+	for _, a := range d.Arguments {
+		if !a.Required || given[a.Name] {
+			continue
+		}
+		value, err := g.askFor(ctx, name, a, args)
+		if err != nil {
+			return nil, err
+		}
+		args = append(slices.Clip(args), a.Name+"="+value)
+	}
+	return args, nil
+}
+
+// askFor asks for the value of an argument. Tab completes it by the server.
+func (g *getter) askFor(ctx context.Context, name string, a argument, args []string) (string, error) {
+	question := a.Name
+	if text := strings.TrimSuffix(terminal.OneLine(a.Description, terminal.MaxReport), "."); text != "" {
+		question += " (" + text + ")"
+	}
+	complete := func(start string) []string {
+		bound, cancel := context.WithTimeout(ctx, completionBound)
+		defer cancel()
+		return g.source.complete(bound, completionParams(name, a.Name, start, args))
+	}
+	value, err := g.prompter.Ask(ctx, question+":", complete)
+	if errors.Is(err, terminal.ErrNoAnswer) {
+		return "", fmt.Errorf("argument %q is required", a.Name)
+	}
+	return value, err
 }

@@ -25,15 +25,14 @@ type promptSource interface {
 
 // gatewaySource are the upstreams of a configuration. The principal is nil for all prompts.
 type gatewaySource struct {
-	*gateway.Gateway
-
+	gateway   *gateway.Gateway
 	principal *policy.Principal
 }
 
 func (s gatewaySource) describe(_ context.Context, name string) (description, bool) {
-	view := s.Snapshot().Catalog.Lookup(name)
+	view := s.gateway.Snapshot().Catalog.Lookup(name)
 	if view != nil && s.principal != nil {
-		view = s.Snapshot().Lookup(s.Snapshot().Policy.Audience(*s.principal), name)
+		view = s.gateway.Snapshot().Lookup(s.gateway.Snapshot().Policy.Audience(*s.principal), name)
 	}
 	if view == nil {
 		return description{}, false
@@ -42,19 +41,18 @@ func (s gatewaySource) describe(_ context.Context, name string) (description, bo
 }
 
 func (s gatewaySource) complete(ctx context.Context, params wire.Object) []string {
-	result, _ := s.Complete(ctx, s.principal, params) // no values of a failure
+	result, _ := s.gateway.Complete(ctx, s.principal, params) // no values of a failure
 	return completionValues(result)
 }
 
 func (s gatewaySource) get(ctx context.Context, _ string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
-	got, err := s.Get(ctx, s.principal, params, reply)
-	return got, explained(s.Snapshot(), err)
+	got, err := s.gateway.Get(ctx, s.principal, params, reply)
+	return got, explained(s.gateway.Snapshot(), err)
 }
 
 // sessionSource is a server at --url.
 type sessionSource struct {
-	*client.Session
-
+	session *client.Session
 	// reportPartial prints what the list of a gateway says of upstreams in trouble. It is called once, with the first list.
 	reportPartial func(partial jsontext.Value)
 	listed        bool
@@ -77,7 +75,7 @@ func (s *sessionSource) describe(ctx context.Context, name string) (description,
 
 // list returns the definitions of all prompts.
 func (s *sessionSource) list(ctx context.Context) ([]jsontext.Value, error) {
-	list, err := s.List(ctx, maxListed)
+	list, err := s.session.List(ctx, maxListed)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +87,7 @@ func (s *sessionSource) list(ctx context.Context) ([]jsontext.Value, error) {
 }
 
 func (s *sessionSource) complete(ctx context.Context, params wire.Object) []string {
-	result, _ := s.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil) // no values of a failure
+	result, _ := s.session.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil) // no values of a failure
 	return completionValues(result.JSON)
 }
 
@@ -114,7 +112,7 @@ func (s *sessionSource) getWithReplies(ctx context.Context, name string, params 
 		relay.Capabilities, relay.Reply = elicitable.Object().JSON(), reply
 	}
 	for range maxInputRounds {
-		got, err := s.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, relay)
+		got, err := s.session.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, relay)
 		if err != nil {
 			return nil, err
 		}

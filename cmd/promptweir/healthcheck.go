@@ -18,7 +18,7 @@ import (
 const healthBound = 2 * time.Second
 
 // healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden because people use /readyz.
-func (a *app) healthcheckCommand() *cobra.Command {
+func healthcheckCommand(a *app) *cobra.Command {
 	var admin string
 	command := &cobra.Command{
 		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive", Hidden: true,

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/promptweir/promptweir/config"
 )
@@ -73,22 +71,4 @@ func unknownCommand(root *cobra.Command, name string) error {
 		known = append(known, c.Name())
 	}
 	return &usageError{fmt.Sprintf("unknown command %q%s", name, config.Suggest(name, known))}
-}
-
-// flagError is an error in the flags of a command. It suggests the flag that was most likely meant by an unknown one.
-func flagError(cmd *cobra.Command, err error) error {
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		flag := "--" + invalid.GetFlag().Name
-		if short := invalid.GetFlag().Shorthand; short != "" {
-			flag = "-" + short
-		}
-		return &usageError{fmt.Sprintf("%s %q: %v", flag, invalid.GetValue(), invalid.Unwrap())}
-	}
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || unknown.GetSpecifiedShortnames() != "" {
-		return &usageError{err.Error()}
-	}
-	var known []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-	return &usageError{err.Error() + config.Suggest("--"+unknown.GetSpecifiedName(), known)}
 }

@@ -9,7 +9,7 @@ import (
 
 // Every command is in a group, or stands for itself at the end, and has examples that its own flags allow.
 func TestHelp_HasExamplesThatTheFlagsAllow(t *testing.T) {
-	for _, command := range newRoot(streams{}).Commands() {
+	for _, command := range newRoot(newApp(streams{})).Commands() {
 		if command.GroupID == "" && command.Name() != "version" && command.Name() != "completion" {
 			t.Errorf("%s is in no group", command.Name())
 		}

@@ -13,7 +13,7 @@ import (
 // maxClientFile bounds a client's file, in bytes. Claude Code keeps much else in the one that has its servers.
 const maxClientFile = 64 << 20
 
-func (a *app) importCommand() *cobra.Command {
+func importCommand(a *app) *cobra.Command {
 	var team string
 	command := &cobra.Command{
 		Use: "import FILE...", Short: "Make a team's file of the MCP servers in a client's configuration", Args: takes(cobra.MinimumNArgs(1)),
@@ -23,13 +23,13 @@ func (a *app) importCommand() *cobra.Command {
 			`env("TOKEN"), and so do secrets written out in the file. What a team's file cannot say becomes a comment. Nothing is started or contacted.`,
 		Example: "  promptweir import ~/.cursor/mcp.json >teams/mine.hcl\n" +
 			"  promptweir import --team docs .vscode/mcp.json .mcp.json >teams/docs.hcl",
-		RunE: func(_ *cobra.Command, paths []string) error { return a.importFiles(team, paths) },
+		RunE: func(_ *cobra.Command, paths []string) error { return importFiles(a, team, paths) },
 	}
 	command.Flags().StringVar(&team, "team", "imported", "`NAME` of the team")
 	return command
 }
 
-func (a *app) importFiles(team string, paths []string) error {
+func importFiles(a *app, team string, paths []string) error {
 	files := make([]clientfile.File, len(paths))
 	for i, path := range paths {
 		content, err := readAtMost(path, maxClientFile)

@@ -19,7 +19,7 @@ var starter embed.FS
 // starterEndpoint is where the gateway of the starter serves clients.
 const starterEndpoint = "http://127.0.0.1:8080/mcp"
 
-func (a *app) initCommand() *cobra.Command {
+func initCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "init [FOLDER]", Short: "Write a configuration to begin with", Args: takes(cobra.MaximumNArgs(1)),
 		Long: "Write a configuration to begin with, and print what to do next.\n\n" +
@@ -31,12 +31,12 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) > 0 {
 				folder = args[0]
 			}
-			return a.writeStarter(folder)
+			return writeStarter(a, folder)
 		},
 	}
 }
 
-func (a *app) writeStarter(folder string) error {
+func writeStarter(a *app, folder string) error {
 	files, err := fs.Sub(starter, "starter")
 	if err != nil {
 		return err

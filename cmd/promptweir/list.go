@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
@@ -24,8 +25,8 @@ import (
 // maxListed bounds the prompts that list accepts from the server at --url.
 const maxListed = 1_000_000
 
-func (a *app) listCommand() *cobra.Command {
-	q := &query{listSource: listSource{app: a}}
+func listCommand(a *app) *cobra.Command {
+	q := newQuery(a)
 	var filter listFilter
 	command := &cobra.Command{
 		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway", Args: takes(cobra.ArbitraryArgs),
@@ -53,7 +54,7 @@ func (a *app) listCommand() *cobra.Command {
 		},
 	}
 	q.addTo(command)
-	q.listSource.addTo(command)
+	q.lists.addTo(command)
 	filter.addTo(command)
 	completeFlag(command, "team", a.completeTeam)
 	command.ValidArgsFunction = q.completePrompts(maxListed)
@@ -96,7 +97,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 	if err := filter.check(cfg); err != nil {
 		return listing{}, err
 	}
-	err = q.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+	err = q.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		for _, entry := range inspect.Entries(s, principal) {
 			prompt := listedPrompt{definition: entry.JSON, team: entry.Team}
 			for _, owner := range entry.Owners {
@@ -106,7 +107,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 		}
 		l.partial = partialOf(s.Troubles())
 		for _, report := range s.Reports() {
-			fmt.Fprintln(q.err, "promptweir:", terminal.OneLine(report.Text, terminal.MaxReport))
+			q.app.warn(report.Text)
 		}
 		return nil
 	})
@@ -164,19 +165,85 @@ func (q *query) reportPartial(partial jsontext.Value) {
 			shown = "its list is fresh, but gets fail"
 		}
 		line := fmt.Sprintf("upstream %s is degraded: %s since %s; %s", u.Upstream, u.Reason, u.Since, shown)
-		fmt.Fprintln(q.err, "promptweir:", terminal.OneLine(line, terminal.MaxReport))
+		q.app.warn(line)
 	}
 }
 
 // loadToList is loadConfig for a list. Unless all prompts are in files, it needs the upstreams' lists, and takes them from the
 // upstreams if no flag says otherwise.
 func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
-	if !q.given() && q.as == "" {
-		q.live = true
+	if !q.lists.given() && q.who.as == "" {
+		q.lists.live = true
 	}
 	cfg, principal, err := q.loadConfig()
-	if err == nil && !q.suffices(cfg) { // typical of a review, on a machine where nothing must be started unasked
+	if err == nil && !q.lists.suffices(cfg) { // typical of a review, on a machine where nothing must be started unasked
 		err = &usageError{"--as needs the upstreams' lists: " + chooseSource}
 	}
 	return cfg, principal, err
+}
+
+// listFilter selects prompts of a list. The zero value selects all.
+type listFilter struct {
+	patterns []config.Pattern
+	team     string
+}
+
+func (f *listFilter) addTo(command *cobra.Command) {
+	command.Flags().StringVar(&f.team, "team", "", "with --config, only the prompts of the `TEAM`")
+}
+
+// parse takes up the arguments of the command. A running gateway does not tell which team owns a prompt.
+func (f *listFilter) parse(patterns []string, isRunning bool) error {
+	if f.team != "" && isRunning {
+		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
+	}
+	for _, text := range patterns {
+		pattern, err := config.ParsePattern(text)
+		if err != nil {
+			return &usageError{err.Error()}
+		}
+		f.patterns = append(f.patterns, pattern)
+	}
+	return nil
+}
+
+// check refuses a team that the configuration does not have.
+func (f *listFilter) check(cfg *config.Config) error {
+	var teams []string
+	for _, team := range cfg.Teams {
+		teams = append(teams, team.Name)
+	}
+	if f.team == "" || slices.Contains(teams, f.team) {
+		return nil
+	}
+	return &usageError{fmt.Sprintf("--team %q: the configuration has no such team%s", f.team, config.Suggest(f.team, teams))}
+}
+
+// apply returns the listing with the selected prompts only.
+func (f *listFilter) apply(l listing) listing {
+	selected := listing{partial: l.partial}
+	for _, p := range l.prompts {
+		name, _ := wire.Members(p.definition).Text("name")
+		matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
+		if (f.team == "" || p.team == f.team) && (len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, matches)) {
+			selected.prompts = append(selected.prompts, p)
+		}
+	}
+	return selected
+}
+
+// String says which prompts are selected, to go on after the word prompts; empty for all.
+func (f *listFilter) String() string {
+	var text strings.Builder
+	if f.team != "" {
+		text.WriteString(" of team " + f.team)
+	}
+	for i, pattern := range f.patterns {
+		word := " or "
+		if i == 0 {
+			word = " named "
+		}
+		text.WriteString(word + pattern.String())
+	}
+	return text.String()
 }

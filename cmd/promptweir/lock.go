@@ -25,14 +25,15 @@ import (
 
 // lockFlags are the flags of lock.
 type lockFlags struct {
-	listSource
+	app   *app
+	lists listSource
 
 	diff, exitCode bool
 	output         string
 }
 
-func (a *app) lockCommand() *cobra.Command {
-	l := &lockFlags{listSource: listSource{app: a}}
+func lockCommand(a *app) *cobra.Command {
+	l := &lockFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
 		Use: "lock", Short: "Approve the definitions that the upstreams list", Args: takes(cobra.NoArgs),
 		Long: "Write " + config.LockFile + ", which approves every definition that the upstreams list, beside the configuration.\n\n" +
@@ -43,7 +44,7 @@ func (a *app) lockCommand() *cobra.Command {
 		SuggestFor: []string{"approve"},
 		RunE:       func(cmd *cobra.Command, _ []string) error { return l.lock(cmd.Context()) },
 	}
-	l.addTo(command)
+	l.lists.addTo(command)
 	command.Flags().BoolVar(&l.diff, "diff", false, "write nothing; print each difference between approved and listed definitions")
 	command.Flags().BoolVar(&l.exitCode, "exit-code", false, "with --diff, exit with 1 if there are differences")
 	addOutput(command, &l.output, formatText, formatJSON)
@@ -52,30 +53,30 @@ func (a *app) lockCommand() *cobra.Command {
 
 func (l *lockFlags) lock(ctx context.Context) error {
 	switch {
-	case l.config == "":
+	case l.app.config == "":
 		return errNoConfig
 	case l.exitCode && !l.diff:
 		return &usageError{"--exit-code requires --diff"}
 	}
-	if err := l.check(); err != nil {
+	if err := l.lists.check(); err != nil {
 		return err
 	}
 	// The present lock file must not keep out what is about to be approved.
-	cfg, err := l.loadWith(func() (*config.Config, config.Diagnostics) {
-		return config.Load(l.config, config.Options{AllowUnsetEnv: !l.live, SkipLockFile: true})
+	cfg, err := l.app.loadWith(func() (*config.Config, config.Diagnostics) {
+		return config.Load(l.app.config, config.Options{AllowUnsetEnv: !l.lists.live, SkipLockFile: true})
 	})
 	if err != nil {
 		return err
 	}
-	if !l.suffices(cfg) {
+	if !l.lists.suffices(cfg) {
 		return &usageError{"lock needs the upstreams' lists: " + chooseSource}
 	}
-	path := config.LockPath(l.config)
+	path := config.LockPath(l.app.config)
 	before, err := l.approved(path)
 	if err != nil {
 		return err
 	}
-	return l.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+	return l.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		after := l.merged(before, s)
 		changes := config.DiffLocks(before, after)
 		l.printDifferences(s)
@@ -88,7 +89,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		if l.output == formatJSON {
 			return l.printJSON(path, len(after), changes)
 		}
-		_, err := fmt.Fprintf(l.out, "%s approves %s: %s\n", path, terminal.Count(len(after), "prompt"), summary(changes))
+		_, err := fmt.Fprintf(l.app.out, "%s approves %s: %s\n", path, terminal.Count(len(after), "prompt"), summary(changes))
 		return err
 	})
 }
@@ -102,7 +103,7 @@ func (l *lockFlags) approved(path string) (config.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.printDiagnostics(diagnostics); err != nil {
+	if err := l.app.printDiagnostics(diagnostics); err != nil {
 		return nil, err
 	}
 	if diagnostics.HasErrors() {
@@ -116,7 +117,7 @@ func (l *lockFlags) approved(path string) (config.Lock, error) {
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
-		fmt.Fprintf(l.err, "promptweir: the prompts of %s are not known: their approved definitions stay\n", strings.Join(unlisted, ", "))
+		fmt.Fprintf(l.app.err, "promptweir: the prompts of %s are not known: their approved definitions stay\n", strings.Join(unlisted, ", "))
 	}
 	listed, lists := inspect.Lock(s), s.Lists()
 	all := slices.Clone(listed)
@@ -133,7 +134,7 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if len(state.Differences) > 0 {
-			fmt.Fprintf(l.err, "promptweir: the replicas of %s define these prompts differently, and the lock approves the first replica's: %s\n",
+			fmt.Fprintf(l.app.err, "promptweir: the replicas of %s define these prompts differently, and the lock approves the first replica's: %s\n",
 				s.Upstreams[i].Name, terminal.OneLine(strings.Join(state.Differences, ", "), terminal.MaxReport))
 		}
 	}
@@ -179,7 +180,7 @@ func (l *lockFlags) printJSON(path string, approved int, changes []config.LockCh
 		}
 		listed = append(listed, one)
 	}
-	return terminal.PrintJSON(l.out, struct {
+	return terminal.PrintJSON(l.app.out, struct {
 		Path string `json:"path"`
 		// Approved counts the prompts of the lock file that was written, or with --diff would be.
 		Approved int            `json:"approved"`
@@ -204,7 +205,7 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 			text.WriteString(string(unifiedDiff(before, after)))
 		}
 	}
-	_, err := io.WriteString(l.out, text.String())
+	_, err := io.WriteString(l.app.out, text.String())
 	return err
 }
 

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
@@ -18,70 +19,109 @@ const (
 	exitDone   = 0
 	exitFailed = 1 // also if a command found something, such as a difference with --exit-code
 	exitUsage  = 2
-	exitSignal = 128 // plus the number of the signal that ended a command before it was done
 )
 
 func main() {
-	if err := hideMemory(); err != nil { // before any child process is started
+	if err := serving.HideMemory(); err != nil { // before any child process is started
 		fmt.Fprintln(os.Stderr, "promptweir:", err)
 		os.Exit(exitFailed)
 	}
-	os.Exit(run(untilSignal(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
-}
-
-// signalError is the cause with which a signal ends the process's context.
-type signalError struct{ os.Signal }
-
-func (e *signalError) Error() string {
-	if e.Signal == os.Interrupt {
-		return "interrupted"
-	}
-	return e.String()
-}
-
-// exitCode is what shells report for a process that the signal ends.
-func (e *signalError) exitCode() int {
-	if e.Signal == os.Interrupt {
-		return exitSignal + int(syscall.SIGINT)
-	}
-	return exitSignal + int(syscall.SIGTERM)
-}
-
-// untilSignal returns a context that ends at SIGINT or SIGTERM. A second one of them ends the process at once.
-func untilSignal() context.Context {
-	ctx, end := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		end(&signalError{<-signals})
-		signal.Stop(signals)
-	}()
-	return ctx
+	os.Exit(run(serving.UntilSignal(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }
 
 // run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {
-	root := newRoot(std)
-	std = std.printable()
+	a := newApp(std)
+	root := newRoot(a)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	usage, wrongUsage := errors.AsType[*usageError](err)
-	by, stopped := errors.AsType[*signalError](context.Cause(ctx))
+	by, stopped := errors.AsType[*serving.SignalError](context.Cause(ctx))
 	switch {
 	case err == nil:
 		return exitDone
 	case stopped && !wrongUsage:
-		fmt.Fprintf(std.err, "promptweir: %s\n", by)
-		return by.exitCode()
+		fmt.Fprintf(a.err, "promptweir: %s\n", by)
+		return by.ExitCode()
 	case wrongUsage:
 		path := strings.Fields(strings.TrimSuffix(command.CommandPath(), " help"))
-		fmt.Fprintf(std.err, "promptweir: %s\nSee '%s'.\n", usage.problem, strings.Join(slices.Insert(path, 1, "help"), " "))
+		fmt.Fprintf(a.err, "promptweir: %s\nSee '%s'.\n", usage.problem, strings.Join(slices.Insert(path, 1, "help"), " "))
 		return exitUsage
 	case errors.Is(err, terminal.ErrInterrupted):
-		fmt.Fprintf(std.err, "promptweir: %v\n", err)
-		return exitSignal + int(syscall.SIGINT)
+		fmt.Fprintf(a.err, "promptweir: %v\n", err)
+		return (&serving.SignalError{Is: os.Interrupt}).ExitCode()
 	case !errors.Is(err, errReported):
-		fmt.Fprintf(std.err, "promptweir: %v\n", err)
+		fmt.Fprintf(a.err, "promptweir: %v\n", err)
 	}
 	return exitFailed
+}
+
+// usageError is an error in the command line.
+type usageError struct{ problem string }
+
+func (e *usageError) Error() string { return e.problem }
+
+// errReported is a failure that has already been printed.
+var errReported = errors.New("reported")
+
+// reportedError is errReported with its cause, for a client that does not see standard error.
+type reportedError struct{ cause error }
+
+func (e *reportedError) Error() string { return e.cause.Error() }
+
+// Is makes it errReported.
+func (e *reportedError) Is(target error) bool { return target == errReported }
+
+// newRoot returns the command line: the global flags and all commands.
+func newRoot(a *app) *cobra.Command {
+	var showVersion bool
+	root := &cobra.Command{
+		Use:           "promptweir",
+		Short:         "Serve the prompts of many MCP servers at one MCP endpoint",
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			_, err := a.logger() // so that commands that log nothing reject wrong log flags too
+			return err
+		},
+		Example: "  promptweir validate --config promptweir\n" +
+			"  promptweir list --config promptweir\n" +
+			"  promptweir serve --config promptweir\n" +
+			"  promptweir get handbook.incident_report --url http://127.0.0.1:8080/mcp",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return unknownCommand(cmd, args[0])
+			case showVersion:
+				return thisBuild().print(a.out)
+			}
+			return cmd.Help()
+		},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version, as the command version does")
+	flags := root.PersistentFlags()
+	a.flags = flags
+	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"),
+		"configuration at `PATH`, a file or a folder of *.hcl files (PROMPTWEIR_CONFIG)")
+	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of the log on standard error: text or json; if it is not set, the log on a terminal is for people")
+	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` to log: debug, info, warn or error")
+	completeFlag(root, "config", aFile)
+	completeFlag(root, "log-format", oneOf("text", "json"))
+	completeFlag(root, "log-level", oneOf("debug", "info", "warn", "error"))
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // where nothing else is said
+	addGroups(root)
+	root.AddCommand(inGroup(groupServe, serveCommand(a), stdioCommand(a), drainCommand(a), undrainCommand(a), healthcheckCommand(a))...)
+	root.AddCommand(inGroup(groupPrompts, listCommand(a), getCommand(a), explainCommand(a), probeCommand(a))...)
+	root.AddCommand(inGroup(groupConfigure,
+		initCommand(a), importCommand(a), validateCommand(a), diffCommand(a), fmtCommand(a), lockCommand(a), tokenCommand(a), clientCommand(a),
+	)...)
+	root.AddCommand(completionCommand(a), versionCommand(a))
+	return root
 }

@@ -20,7 +20,7 @@ func TestMan_HasAPageOfEachCommand(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	root := newRoot(streams{in: strings.NewReader(""), out: t.Output(), err: t.Output()})
+	root := newRoot(newApp(streams{in: strings.NewReader(""), out: t.Output(), err: t.Output()}))
 	root.DisableAutoGenTag = true
 	header := &doc.GenManHeader{Section: "1", Source: "promptweir", Manual: "promptweir"}
 	if err := doc.GenManTree(root, header, dir); err != nil {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 )
@@ -81,7 +82,7 @@ team "docs" {
 		t.Fatal(diagnostics)
 	}
 	var out strings.Builder
-	err := withGateway(t.Context(), cfg, gateway.Options{}, func(g *gateway.Gateway) error {
+	err := serving.With(t.Context(), cfg, gateway.Options{}, func(g *gateway.Gateway) error {
 		showProgress(context.Background(), &out, g)
 		return nil
 	})

@@ -27,7 +27,7 @@ const (
 	maxProbedPages = 1000
 )
 
-func (a *app) probeCommand() *cobra.Command {
+func probeCommand(a *app) *cobra.Command {
 	var token, protocol, output string
 	var oauth oauthFlags
 	command := &cobra.Command{
@@ -50,7 +50,7 @@ func (a *app) probeCommand() *cobra.Command {
 			if server.OAuth, err = oauth.settings(token); err != nil {
 				return err
 			}
-			return a.probe(cmd.Context(), server, output == formatJSON)
+			return probe(cmd.Context(), a, server, output == formatJSON)
 		},
 	}
 	flags := command.Flags()
@@ -86,7 +86,7 @@ type probedPrompt struct {
 
 // probe connects to a server, lists its prompts, gets each of them, and prints the outcome of each step, or all of them as JSON in
 // the end.
-func (a *app) probe(ctx context.Context, server config.Upstream, asJSON bool) error {
+func probe(ctx context.Context, a *app, server config.Upstream, asJSON bool) error {
 	logger, err := a.quietLogger()
 	if err != nil {
 		return err

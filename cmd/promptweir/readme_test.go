@@ -86,7 +86,7 @@ func (rows table) names() (names []string) {
 }
 
 func TestReadme_HasEveryCommand(t *testing.T) {
-	root := newRoot(streams{})
+	root := newRoot(newApp(streams{}))
 	root.InitDefaultHelpCmd()
 	var want []string
 	for _, command := range root.Commands() {
@@ -99,7 +99,7 @@ func TestReadme_HasEveryCommand(t *testing.T) {
 }
 
 func TestReadme_HasEveryFlag(t *testing.T) {
-	root := newRoot(streams{})
+	root := newRoot(newApp(streams{}))
 	root.InitDefaultHelpFlag()
 	want, got := map[string][]string{}, map[string][]string{}
 	add := func(command string) func(*pflag.Flag) {

@@ -505,9 +505,9 @@ func TestServe_ServesProfilesWithPprof(t *testing.T) {
 	for path, want := range map[string]string{
 		"/debug/pprof/":                         "full goroutine stack dump",
 		"/debug/pprof/cmdline":                  "--pprof",
-		"/debug/pprof/goroutine?debug=1":        "serveUntilDone",
+		"/debug/pprof/goroutine?debug=1":        "listeners).serve",
 		"/debug/pprof/mutex?debug=1":            "sampling period=100",
-		"/debug/fgprof?seconds=1&format=folded": "serveUntilDone",
+		"/debug/fgprof?seconds=1&format=folded": "listeners).serve",
 		"/debug/pprof/profile?seconds=1":        "",
 		"/debug/pprof/trace?seconds=0.1":        "go 1.",
 		"/debug/pprof/symbol":                   "num_symbols",

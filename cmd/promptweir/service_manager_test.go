@@ -1,29 +1,12 @@
 package main
 
 import (
-	"context"
 	"net"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
-
-func TestAwaitReady_AsksUntilReady(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		begun, calls := time.Now(), 0
-		if !awaitReady(t.Context(), func() bool { calls++; return calls == 3 }) || time.Since(begun) != 2*readyInterval {
-			t.Errorf("not ready after %v and %d questions", time.Since(begun), calls)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*readyInterval)
-		defer cancel()
-		if awaitReady(ctx, func() bool { return false }) || ctx.Err() == nil {
-			t.Error("ready before the context ended")
-		}
-	})
-}
 
 // As systemd sees a unit with Type=notify.
 func TestServe_TellsTheServiceManager(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -25,8 +24,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-
-	"github.com/promptweir/promptweir/config"
 )
 
 // authority issues certificates.
@@ -324,56 +321,4 @@ func modernRequest(t *testing.T, url, method, body string) *http.Request {
 		r.Header.Set(name, value)
 	}
 	return r
-}
-
-func TestServerCertificate_FollowsItsFiles(t *testing.T) {
-	a, next := newAuthority(t), newAuthority(t)
-	cfg, diags := config.Load(a.withTLS("", map[string]string{}), config.Options{})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
-	settings, err := serverTLS(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: slog.New(slog.DiscardHandler)}
-	first, err := settings.GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate.current.Store(&loadedCertificate{Certificate: *first})
-	issuedBy := func(want *authority) {
-		t.Helper()
-		certificate.checked.Store(nil) // the next handshake checks the files
-		got, err := certificate.get(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaf, err := x509.ParseCertificate(got.Certificate[0])
-		if err != nil || leaf.CheckSignatureFrom(want.cert) != nil {
-			t.Errorf("the certificate is of %v (%v), want the other authority's", leaf.Issuer, err)
-		}
-	}
-	replace := func(path, text string) {
-		t.Helper()
-		renewed := path + ".new"
-		if err := os.WriteFile(renewed, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(renewed, path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	issuedBy(a)
-	pair, key := next.server()
-	replace(cfg.Gateway.TLS.CertFile, pair)
-	issuedBy(a) // the key does not fit yet
-	replace(cfg.Gateway.TLS.KeyFile, key)
-	issuedBy(next)
-	replace(cfg.Gateway.TLS.CertFile, "broken")
-	issuedBy(next)
-	if err := os.Remove(cfg.Gateway.TLS.KeyFile); err != nil {
-		t.Fatal(err)
-	}
-	issuedBy(next)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-func (a *app) tokenCommand() *cobra.Command {
+func tokenCommand(a *app) *cobra.Command {
 	var t config.Token
 	var output string
 	command := &cobra.Command{
@@ -22,7 +22,7 @@ func (a *app) tokenCommand() *cobra.Command {
 			"  promptweir token ci --group build -o json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			t.Subject = args[0]
-			return a.token(t, output == formatJSON)
+			return printToken(a, t, output == formatJSON)
 		},
 	}
 	flags := command.Flags()
@@ -35,8 +35,8 @@ func (a *app) tokenCommand() *cobra.Command {
 // tokenPrefix lets secret scanners recognise a leaked token.
 const tokenPrefix = "promptweir_"
 
-// token prints a new token, of at least 128 random bits in letters and digits, and its block. As JSON, both are in the result.
-func (a *app) token(t config.Token, asJSON bool) error {
+// printToken prints a new token, of at least 128 random bits in letters and digits, and its block. As JSON, both are in the result.
+func printToken(a *app, t config.Token, asJSON bool) error {
 	token := tokenPrefix + rand.Text()
 	t.SHA256 = sha256.Sum256([]byte(token))
 	block, err := config.TokenBlock(t)

@@ -6,19 +6,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.opentelemetry.io/contrib/bridges/otelslog"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/trace"
 	logs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
@@ -201,42 +197,6 @@ func TestServe_ExportsNoLogWhereTheVariablesSaySo(t *testing.T) {
 		}
 		if len(r.logs) > 0 || !strings.Contains(p.logged(), "stopped") {
 			t.Errorf("%s: %d records are exported", variable, len(r.logs))
-		}
-	}
-}
-
-// hangingExporter exports nothing until it is released, and then counts.
-type hangingExporter struct {
-	released chan struct{}
-	exported atomic.Int64
-}
-
-func (e *hangingExporter) Export(_ context.Context, records []log.Record) error {
-	<-e.released
-	e.exported.Add(int64(len(records)))
-	return nil
-}
-
-func (e *hangingExporter) Shutdown(context.Context) error { return nil }
-
-func (e *hangingExporter) ForceFlush(context.Context) error { return nil }
-
-// As many records wait as are promised, or as the standard variable asks for.
-func TestLogQueue_KeepsABurstForACollectorThatHangs(t *testing.T) {
-	for size, want := range map[string]int64{"": maxQueuedLogs, "2000": 2000} {
-		t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", size)
-		exporter := &hangingExporter{released: make(chan struct{})}
-		provider := log.NewLoggerProvider(log.WithProcessor(log.NewBatchProcessor(exporter, logQueue()...)))
-		logger := slog.New(otelslog.NewHandler("test", otelslog.WithLoggerProvider(provider)))
-		for range want {
-			logger.Info("again")
-		}
-		close(exporter.released)
-		if err := provider.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if got := exporter.exported.Load(); got != want {
-			t.Errorf("OTEL_BLRP_MAX_QUEUE_SIZE=%q: %d of %d records are exported", size, got, want)
 		}
 	}
 }

@@ -18,14 +18,14 @@ import (
 
 // validateFlags are the flags of validate.
 type validateFlags struct {
-	*app
+	app *app
 
 	output string
 	strict bool
 	live   bool
 }
 
-func (a *app) validateCommand() *cobra.Command {
+func validateCommand(a *app) *cobra.Command {
 	v := &validateFlags{app: a}
 	command := &cobra.Command{
 		Use: "validate", Short: "Check a configuration and, with --live, its upstreams", Args: takes(cobra.NoArgs),
@@ -60,7 +60,7 @@ type validation struct {
 
 func (v *validateFlags) run(ctx context.Context) error {
 	switch {
-	case v.config == "":
+	case v.app.config == "":
 		return errNoConfig
 	case v.live:
 		return v.validateLive(ctx)
@@ -76,12 +76,12 @@ func (v *validateFlags) validate() error {
 	valid := found.isValid(v.strict)
 	switch v.output {
 	case formatJSON:
-		err = terminal.PrintJSON(v.out, found.json(valid))
+		err = terminal.PrintJSON(v.app.out, found.json(valid))
 	case formatGitHub:
-		err = annotate(v.out, found.all())
+		err = annotate(v.app.out, found.all())
 	default:
 		for _, d := range found.diagnostics {
-			if err := v.printDiagnostics(d); err != nil {
+			if err := v.app.printDiagnostics(d); err != nil {
 				return err
 			}
 		}
@@ -95,13 +95,13 @@ func (v *validateFlags) validate() error {
 	if v.output == formatJSON {
 		return nil
 	}
-	_, err = fmt.Fprintf(v.out, "%s is valid: %s\n", v.config, found.summary())
+	_, err = fmt.Fprintf(v.app.out, "%s is valid: %s\n", v.app.config, found.summary())
 	return err
 }
 
 // check finds out what is wrong with the configuration and, if it loads, with the files that hold prompts.
 func (v *validateFlags) check() (*validation, error) {
-	cfg, diagnostics := config.Load(v.config, config.Options{AllowUnsetEnv: true})
+	cfg, diagnostics := config.Load(v.app.config, config.Options{AllowUnsetEnv: true})
 	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
 	if cfg == nil {
 		return found, nil

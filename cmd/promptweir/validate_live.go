@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
@@ -119,16 +120,16 @@ func (l *checklist) isValid(strict bool) bool {
 // validateLive starts the upstreams, and prints a checklist of what is well and what is not. The error is errReported if the
 // checklist is not valid.
 func (v *validateFlags) validateLive(ctx context.Context) error {
-	cfg, diagnostics := config.Load(v.config, config.Options{})
+	cfg, diagnostics := config.Load(v.app.config, config.Options{})
 	list := &checklist{diagnostics: append([]config.Diagnostic{}, diagnostics.All()...)} // in JSON [], not null
 	if v.output == formatText {
-		if err := v.printDiagnostics(diagnostics); err != nil {
+		if err := v.app.printDiagnostics(diagnostics); err != nil {
 			return err
 		}
 	}
 	if !diagnostics.HasErrors() {
 		var err error
-		if list.checks, err = v.checkLive(ctx, cfg); err != nil {
+		if list.checks, err = checkLive(ctx, v.app, cfg); err != nil {
 			return err
 		}
 	}
@@ -142,13 +143,13 @@ func (v *validateFlags) validateLive(ctx context.Context) error {
 }
 
 // checkLive starts the upstreams, and returns the checks.
-func (a *app) checkLive(ctx context.Context, cfg *config.Config) (checks []liveCheck, err error) {
+func checkLive(ctx context.Context, a *app, cfg *config.Config) (checks []liveCheck, err error) {
 	listeners := checkListeners(ctx, cfg) // before the gateway knows its own addresses
 	logger, err := a.quietLogger()
 	if err != nil {
 		return nil, err
 	}
-	err = withGateway(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+	err = serving.With(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
 		if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
 			progress := time.AfterFunc(progressAfter, func() { printWaiting(a.err, g.Snapshot()) })
 			defer progress.Stop()
@@ -284,7 +285,7 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 		case runs && errors.Is(err, syscall.EADDRINUSE):
 			return liveCheck{"listener", checkOK, fmt.Sprintf("a gateway listens on %s of the block %s", address, block), nil, placeText(place)}
 		}
-		return liveCheck{"listener", checkError, listenError(block, address, place, err).Error(), nil, placeText(place)}
+		return liveCheck{"listener", checkError, serving.ListenError(block, address, place, err).Error(), nil, placeText(place)}
 	}
 	return []liveCheck{check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place), check("admin", cfg.Admin.Listen, cfg.Admin.Place)}
 }
@@ -321,21 +322,21 @@ func (v *validateFlags) printChecklist(list *checklist) error {
 	}
 	switch v.output {
 	case formatJSON:
-		return terminal.PrintJSON(v.out, struct {
+		return terminal.PrintJSON(v.app.out, struct {
 			Valid       bool                `json:"valid"`
 			Diagnostics []config.Diagnostic `json:"diagnostics"`
 			Checks      []liveCheck         `json:"checks"`
 		}{list.isValid(v.strict), list.diagnostics, append([]liveCheck{}, list.checks...)})
 	case formatGitHub:
 		text.Reset()
-		if err := annotate(v.out, annotations); err != nil {
+		if err := annotate(v.app.out, annotations); err != nil {
 			return err
 		}
 	}
 	if len(list.checks) > 0 {
-		fmt.Fprintf(&text, "%s: %s\n", v.config, summaryOf(counts))
+		fmt.Fprintf(&text, "%s: %s\n", v.app.config, summaryOf(counts))
 	}
-	_, err := io.WriteString(v.out, text.String())
+	_, err := io.WriteString(v.app.out, text.String())
 	return err
 }
 

@@ -67,7 +67,7 @@ func (b build) print(w io.Writer) error {
 	return err
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use: "version", Short: "Print the version, with commit, date, Go and platform", Args: takes(cobra.NoArgs),

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -19,11 +17,11 @@ import (
 
 // Slow or silent clients must not hold connections.
 const (
-	// headerBound is how long a request's header may take to arrive, readBound the whole request.
-	headerBound = 10 * time.Second
-	readBound   = 30 * time.Second
-	// idleBound is how long a connection may wait for its next request.
-	idleBound      = 2 * time.Minute
+	// headerTimeout is how long a request's header may take to arrive, readTimeout the whole request.
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	// idleTimeout is how long a connection may wait for its next request.
+	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
 	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection.
 	maxHTTP2Streams = 250
@@ -33,7 +31,7 @@ const (
 func listen(ctx context.Context, block, address string, place config.Place, g *gateway.Gateway) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, listenError(block, address, place, err)
+		return nil, ListenError(block, address, place, err)
 	}
 	if own, err := netip.ParseAddrPort(listener.Addr().String()); err == nil {
 		g.Own(own)
@@ -41,8 +39,8 @@ func listen(ctx context.Context, block, address string, place config.Place, g *g
 	return listener, nil
 }
 
-// listenError says why an address cannot be bound, and what to do about it.
-func listenError(block, address string, place config.Place, err error) error {
+// ListenError says why an address cannot be bound, and what to do about it.
+func ListenError(block, address string, place config.Place, err error) error {
 	where := address
 	if place != (config.Place{}) { // else it is the default
 		where += " (" + place.String() + ")"
@@ -63,7 +61,7 @@ func listenError(block, address string, place config.Place, err error) error {
 // each write instead.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerBound, ReadTimeout: readBound, IdleTimeout: idleBound, MaxHeaderBytes: maxHeaderBytes,
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
 		// Anybody can cause these errors, any number of times.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
@@ -102,14 +100,10 @@ func (s boundServer) serve() error {
 func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
 	over := time.AfterFunc(within, func() { s.cut(gateway.ErrShuttingDown) })
 	defer over.Stop()
-	bound, cancel := context.WithTimeout(context.Background(), within+cutOffBound)
+	bound, cancel := context.WithTimeout(context.Background(), within+cutOffTimeout)
 	defer cancel()
 	if err := s.server.Shutdown(bound); err != nil {
 		logger.Warn("requests in flight cut off", slog.Any("error", err))
 		_ = s.server.Close()
 	}
 }
-
-// surviveBrokenPipes makes a write to standard output or error fail where nobody reads it any more, instead of ending the process
-// there and then. The signal is caught and not ignored, because child processes would inherit that.
-func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

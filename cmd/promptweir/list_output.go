@@ -15,10 +15,10 @@ const listWidth = 160
 // printList prints the prompts that the filter selected. For people, an empty list is a sentence and no empty table.
 func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatJSON {
-		return terminal.PrintJSON(q.out, l.json())
+		return terminal.PrintJSON(q.app.out, l.json())
 	}
 	if len(l.prompts) == 0 {
-		_, err := fmt.Fprintf(q.err, "promptweir: no prompts%s\n", filter)
+		_, err := fmt.Fprintf(q.app.err, "promptweir: no prompts%s\n", filter)
 		return err
 	}
 	if q.output == formatWide {
@@ -33,10 +33,10 @@ func (q *query) printList(l listing, filter *listFilter) error {
 		table.Add(d.Name, d.arguments(), d.Description)
 	}
 	width := listWidth
-	if columns, isTerminal := terminal.Width(q.raw.out); isTerminal {
+	if columns, isTerminal := terminal.Width(q.app.raw.out); isTerminal {
 		width = columns
 	}
-	return table.Write(q.out, width)
+	return table.Write(q.app.out, width)
 }
 
 // printWide prints all there is to see, on lines of any length. Teams and upstreams are known with a configuration only.
@@ -53,7 +53,7 @@ func (q *query) printWide(l listing) error {
 			table.Add(d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","), d.arguments(), d.Description)
 		}
 	}
-	return table.Write(q.out, 0)
+	return table.Write(q.app.out, 0)
 }
 
 // json returns the listing in the form of a result of prompts/list.

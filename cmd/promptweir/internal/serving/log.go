@@ -1,8 +1,8 @@
-package main
+package serving
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -10,91 +10,46 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 )
 
 const (
 	// maxWaitingLog bounds the records that wait to be written, in bytes.
 	maxWaitingLog = 1 << 20
-	// logFlushBound is how long the end of the process waits for records to be written.
-	logFlushBound = time.Second
+	// logFlushTimeout is how long the end of the process waits for records to be written.
+	logFlushTimeout = time.Second
 )
 
-// logger returns a logger that writes to standard error, because standard output belongs to results and to stdio clients.
-func (a *app) logger() (*slog.Logger, error) {
-	handler, err := a.logHandler(a.logOutput())
-	if err != nil {
-		return nil, err
-	}
-	return slog.New(handler), nil
-}
-
-// quietLogger is logger for commands that print a result and end: it logs errors only, unless --log-level is set.
-func (a *app) quietLogger() (*slog.Logger, error) {
-	if !a.flags.Changed("log-level") {
-		a.logLevel = "error"
-	}
-	return a.logger()
-}
-
-// servingLogger is logger for commands that serve: nothing waits for its records to be written. Flush writes those that wait.
-func (a *app) servingLogger() (logger *slog.Logger, flush func(), err error) {
-	direct, err := a.logger()
+// NewLogger returns a logger of a handler to out, for which nothing waits, and a function that writes the records that are
+// still to be written. What is dropped is said with the next record that is not.
+func NewLogger(out io.Writer, handler func(io.Writer) (slog.Handler, error)) (logger *slog.Logger, flush func(), err error) {
+	direct, err := handler(out)
 	if err != nil {
 		return nil, nil, err
 	}
-	w := newLogWriter(a.logOutput(), func(dropped int) {
-		direct.Warn("log records dropped: standard error is not read fast enough", slog.Int("count", dropped))
+	w := newLogWriter(out, func(dropped int) {
+		slog.New(direct).Warn("log records dropped: standard error is not read fast enough", slog.Int("count", dropped))
 	})
-	handler, err := a.logHandler(w)
+	buffered, err := handler(w)
 	if err != nil {
 		return nil, nil, err
 	}
-	return slog.New(&traceHandler{handler}), w.flush, nil
-}
-
-// logsForPeople reports whether a person reads the log as it is written: at a terminal, unless --log-format says otherwise.
-func (a *app) logsForPeople() bool {
-	_, isTerminal := terminal.Width(a.raw.err)
-	return isTerminal && !a.flags.Changed("log-format")
-}
-
-// logOutput returns where the log goes.
-func (a *app) logOutput() io.Writer {
-	if a.logsForPeople() {
-		return a.raw.err // because of the colours: its handler lets nothing else act on the terminal
-	}
-	return a.err
+	return slog.New(&traceHandler{buffered}), w.flush, nil
 }
 
 // logStart logs what is being run: the first line of the log.
-func logStart(ctx context.Context, logger *slog.Logger, path string, cfg *config.Config) {
-	logger.InfoContext(ctx, "starting", slog.String("version", buildVersion()), slog.String("config", path),
+func logStart(ctx context.Context, logger *slog.Logger, version, path string, cfg *config.Config) {
+	logger.InfoContext(ctx, "starting", slog.String("version", version), slog.String("config", path),
 		slog.Int("teams", len(cfg.Teams)), slog.Int("upstreams", len(cfg.Upstreams())))
 }
 
-func (a *app) logHandler(w io.Writer) (slog.Handler, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error", a.logLevel)}
-	}
-	if a.logsForPeople() {
-		_, color := terminal.Style(a.raw.err)
-		return terminal.NewLogHandler(w, level, color), nil
-	}
-	options := &slog.HandlerOptions{Level: level}
-	switch a.logFormat {
-	case "text":
-		return slog.NewTextHandler(w, options), nil
-	case "json":
-		return slog.NewJSONHandler(terminal.PrintableJSON(w), options), nil
-	}
-	return nil, &usageError{fmt.Sprintf("--log-format %q: use text or json", a.logFormat)}
-}
-
 // traceHandler adds the ids of the span in which a record was made, named as OpenTelemetry names them in logs.
-type traceHandler struct{ slog.Handler }
+type traceHandler struct{ next slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h *traceHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
 
 // Handle implements slog.Handler.
 func (h *traceHandler) Handle(ctx context.Context, r slog.Record) error {
@@ -102,17 +57,17 @@ func (h *traceHandler) Handle(ctx context.Context, r slog.Record) error {
 		r = r.Clone()
 		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 	}
-	return h.Handler.Handle(ctx, r)
+	return h.next.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
 func (h *traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &traceHandler{h.Handler.WithAttrs(attrs)}
+	return &traceHandler{h.next.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
 func (h *traceHandler) WithGroup(name string) slog.Handler {
-	return &traceHandler{h.Handler.WithGroup(name)}
+	return &traceHandler{h.next.WithGroup(name)}
 }
 
 // logWriter passes on what is written to it on a goroutine of its own, so that no writer waits. What does not fit is dropped
@@ -183,6 +138,38 @@ func (w *logWriter) flush() {
 	w.wakeUp()
 	select {
 	case <-w.ended:
-	case <-time.After(logFlushBound):
+	case <-time.After(logFlushTimeout):
 	}
+}
+
+// exportLogs returns a logger whose records are exported, too, if the environment names an exporter of logs. A record that belongs to
+// a span is exported with its ids.
+func (t *telemetry) exportLogs(local *slog.Logger) *slog.Logger {
+	if t.logs == nil {
+		return local
+	}
+	return slog.New(&exportingHandler{local.Handler(), t.logs})
+}
+
+// exportingHandler handles records in two ways. The local one decides which.
+type exportingHandler struct{ local, exported slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h *exportingHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.local.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (h *exportingHandler) Handle(ctx context.Context, r slog.Record) error {
+	return errors.Join(h.local.Handle(ctx, r.Clone()), h.exported.Handle(ctx, r))
+}
+
+// WithAttrs implements slog.Handler.
+func (h *exportingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &exportingHandler{h.local.WithAttrs(attrs), h.exported.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h *exportingHandler) WithGroup(name string) slog.Handler {
+	return &exportingHandler{h.local.WithGroup(name), h.exported.WithGroup(name)}
 }

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// memoryShare is how much of a container's memory limit is Go's soft limit. The rest is for memory that Go does not manage.
-const memoryShare = 0.9
+// memoryFraction is how much of a container's memory limit is Go's soft limit. The rest is for memory that Go does not manage.
+const memoryFraction = 0.9
 
 // limitMemory derives Go's soft memory limit from the limit of the container, unless GOMEMLIMIT is set.
 func limitMemory(logger *slog.Logger) {
-	if limit, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil && !errors.Is(err, memlimit.ErrNoCgroup) {
+	if limit, err := memlimit.Set(memlimit.WithRatio(memoryFraction)); err != nil && !errors.Is(err, memlimit.ErrNoCgroup) {
 		logger.Info("cannot read the container's memory limit", slog.Any("error", err))
 	} else if err == nil && limit != math.MaxInt64 {
 		logger.Info("memory limit", slog.Int64("bytes", limit))
@@ -50,9 +50,9 @@ func availableMemory(logger *slog.Logger) int64 {
 // The price is memory: gets of 1 MB from 32 connections hold 160 MiB instead of 90, and a listener 5 KiB more than with
 // GOGC=200.
 const (
-	// gcShare is the share of the processors' time that garbage collection may take before the pacer lets more garbage
+	// gcFraction is the fraction of the processors' time that garbage collection may take before the pacer lets more garbage
 	// accumulate, up to maxGarbage.
-	gcShare = 0.02
+	gcFraction = 0.02
 	// minGarbage is the garbage in bytes that accumulates between two collections in any case. A larger value pushes the
 	// working set of the gateway and its neighbours out of the processor's caches: with 32 MiB a list of 10 took 4 % longer.
 	minGarbage = 12 << 20
@@ -103,7 +103,7 @@ type collection struct {
 	live, allocated uint64
 	// spent is the processor time of garbage collection since the start.
 	spent time.Duration
-	// budget is the garbage in bytes after which the next collection keeps to gcShare.
+	// budget is the garbage in bytes after which the next collection keeps to gcFraction.
 	budget uint64
 }
 
@@ -122,12 +122,12 @@ func readCollection() collection {
 	}
 }
 
-// nextBudget returns the garbage in bytes after which the next collection keeps to gcShare, if it takes as long as the last and
+// nextBudget returns the garbage in bytes after which the next collection keeps to gcFraction, if it takes as long as the last and
 // the process allocates as fast as since then. The budget falls by at most half at a time, so that after a pause it is soon
 // what it was.
 func (c collection) nextBudget(last collection) uint64 {
 	perSecond := float64(c.allocated-last.allocated) / max(c.at.Sub(last.at), time.Microsecond).Seconds()
-	interval := (c.spent - last.spent).Seconds() / (gcShare * float64(runtime.GOMAXPROCS(0)))
+	interval := (c.spent - last.spent).Seconds() / (gcFraction * float64(runtime.GOMAXPROCS(0)))
 	return max(uint64(min(max(perSecond*interval, 0), maxGarbage)), last.budget/2)
 }
 

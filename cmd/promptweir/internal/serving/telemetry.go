@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/felixge/fgprof"
 	prometheusclient "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -176,38 +179,6 @@ func logQueue() []log.BatchProcessorOption {
 	return []log.BatchProcessorOption{log.WithMaxQueueSize(maxQueuedLogs), log.WithExportMaxBatchSize(maxQueuedLogs / 4)}
 }
 
-// exportLogs returns a logger whose records are exported, too, if the environment names an exporter of logs. A record that belongs to
-// a span is exported with its ids.
-func (t *telemetry) exportLogs(local *slog.Logger) *slog.Logger {
-	if t.logs == nil {
-		return local
-	}
-	return slog.New(&exportingHandler{local.Handler(), t.logs})
-}
-
-// exportingHandler handles records in two ways. The local one decides which.
-type exportingHandler struct{ local, exported slog.Handler }
-
-// Enabled implements slog.Handler.
-func (h *exportingHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.local.Enabled(ctx, level)
-}
-
-// Handle implements slog.Handler.
-func (h *exportingHandler) Handle(ctx context.Context, r slog.Record) error {
-	return errors.Join(h.local.Handle(ctx, r.Clone()), h.exported.Handle(ctx, r))
-}
-
-// WithAttrs implements slog.Handler.
-func (h *exportingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &exportingHandler{h.local.WithAttrs(attrs), h.exported.WithAttrs(attrs)}
-}
-
-// WithGroup implements slog.Handler.
-func (h *exportingHandler) WithGroup(name string) slog.Handler {
-	return &exportingHandler{h.local.WithGroup(name), h.exported.WithGroup(name)}
-}
-
 // stop exports the last spans, metrics and log records, within flushBound.
 func (t *telemetry) stop(ctx context.Context, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushBound)
@@ -219,4 +190,27 @@ func (t *telemetry) stop(ctx context.Context, logger *slog.Logger) {
 	if err := errors.Join(failed...); err != nil {
 		logger.WarnContext(ctx, "telemetry not flushed", slog.Any("error", err))
 	}
+}
+
+const (
+	// blockSample is the blocked time of all goroutines together per sample of the block profile.
+	blockSample = 10 * time.Millisecond
+	// mutexSample is the number of contended locks per sample of the mutex profile.
+	mutexSample = 100
+)
+
+// startProfiling turns on the block and mutex profiles, sampled so rarely that they cost nothing noticeable, and returns
+// the handler of the profiles under /debug/: the runtime's, and fgprof's of goroutines on and off the CPU.
+func startProfiling() http.Handler {
+	runtime.SetBlockProfileRate(int(blockSample))
+	runtime.SetMutexProfileFraction(mutexSample)
+	mux := http.NewServeMux() // importing net/http/pprof adds them to http.DefaultServeMux too, which nothing serves
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.Handle("GET /debug/fgprof", fgprof.Handler())
+	return mux
 }

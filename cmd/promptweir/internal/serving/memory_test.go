@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"runtime"
@@ -36,7 +36,7 @@ func TestGCPercent_BoundsGarbage(t *testing.T) {
 }
 
 func TestNextBudget_FollowsPaceAndCost(t *testing.T) {
-	allowed := gcShare * float64(runtime.GOMAXPROCS(0)) * float64(time.Second)
+	allowed := gcFraction * float64(runtime.GOMAXPROCS(0)) * float64(time.Second)
 	begun := time.Now()
 	for _, test := range []struct {
 		allocated uint64        // within a second

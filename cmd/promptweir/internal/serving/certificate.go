@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"crypto/tls"
@@ -26,8 +26,7 @@ type serverCertificate struct {
 
 // loadedCertificate is a certificate with the state of its files when it was loaded.
 type loadedCertificate struct {
-	tls.Certificate
-
+	pair  tls.Certificate
 	files [2]fileStamp
 }
 
@@ -51,7 +50,7 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
 	certificate := &serverCertificate{cfg: cfg.Gateway.TLS, logger: logger}
-	certificate.current.Store(&loadedCertificate{Certificate: pair})
+	certificate.current.Store(&loadedCertificate{pair: pair})
 	settings.GetCertificate = certificate.get
 	return settings, nil
 }
@@ -65,7 +64,7 @@ func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile), slog.Any("error", err))
 		}
 	}
-	return &c.current.Load().Certificate, nil
+	return &c.current.Load().pair, nil
 }
 
 // renew loads the files if they have changed. While only one of the two has been replaced, the key does not match, and the

@@ -1,0 +1,83 @@
+package serving
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// selfSigned returns a certificate for a name, and its key.
+func selfSigned(t *testing.T, name string) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
+}
+
+func TestServerCertificate_FollowsItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	cfg := &config.ServerTLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	replace := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, firstKey := selfSigned(t, "first")
+	replace(cfg.CertFile, first)
+	replace(cfg.KeyFile, firstKey)
+	certificate := &serverCertificate{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
+	certificate.current.Store(new(loadedCertificate))
+	isOf := func(want string) {
+		t.Helper()
+		certificate.checked.Store(nil) // the next handshake checks the files
+		got, err := certificate.get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(got.Certificate[0])
+		if err != nil || leaf.Subject.CommonName != want {
+			t.Errorf("the certificate is that of %v (%v), want %s", leaf.Subject, err, want)
+		}
+	}
+	isOf("first")
+	next, nextKey := selfSigned(t, "next")
+	replace(cfg.CertFile, next)
+	isOf("first") // the key does not fit yet
+	replace(cfg.KeyFile, nextKey)
+	isOf("next")
+	replace(cfg.CertFile, "broken")
+	isOf("next")
+	if err := os.Remove(cfg.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	isOf("next")
+}

@@ -1,0 +1,172 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/gate"
+	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/places"
+)
+
+// cutOffTimeout is how long responses may take that say that the gateway is shutting down, and the last requests of
+// operators.
+const cutOffTimeout = 2 * time.Second
+
+// HTTP listens, logs the bound addresses, and serves until ctx ends. If profiled is set, operators get profiles.
+func HTTP(ctx context.Context, opts Options, profiled bool) error {
+	surviveBrokenPipes()
+	p, err := load(opts)
+	if err != nil {
+		return err
+	}
+	if err := p.instrument(ctx); err != nil {
+		return err
+	}
+	defer p.telemetry.stop(ctx, opts.Logger)
+	limitMemory(p.logger)
+	paceCollector()
+	options := p.gatewayOptions()
+	connections := places.New(maxConnections(descriptorLimit(), options.Memory, p.cfg.Upstreams()), p.logger)
+	options.Places = connections
+	if profiled {
+		options.Debug = startProfiling()
+	}
+	if options.Audit, err = audit.Open(p.cfg.Audit, p.logger); err != nil {
+		return err
+	}
+	defer options.Audit.Close()
+	g, err := gateway.New(p.cfg, options)
+	if err != nil {
+		return err
+	}
+	// Both addresses are bound before the gateway runs: if a port is in use, no child process is started.
+	endpoint, err := listen(ctx, "gateway", p.cfg.Gateway.Listen, p.cfg.Gateway.Place, g)
+	if err != nil {
+		return err
+	}
+	defer endpoint.Close()
+	admin, err := listen(ctx, "admin", p.cfg.Admin.Listen, p.cfg.Admin.Place, g)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	server, scheme, err := newEndpointServer(p.cfg, g.Handler(), p.logger)
+	if err != nil {
+		return err
+	}
+	p.logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+p.cfg.Gateway.Path),
+		slog.String("admin", "http://"+admin.Addr().String()))
+	entrance := gate.New(p.logger)
+	adminServer := newServer(entrance.Precede(g.Admin(p.telemetry.metrics)), p.logger)
+	return (&listeners{
+		process: p, gateway: g, entrance: entrance, connections: connections,
+		endpoint: bind(server, entrance.Listen(
+			connections.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder), gateway.AddressHolder)),
+		admin: bind(adminServer,
+			places.New(adminConnections, p.logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)),
+	}).serve(ctx)
+}
+
+// newEndpointServer returns the server for clients, and how its URL begins.
+func newEndpointServer(
+	cfg *config.Config, handler http.Handler, logger *slog.Logger,
+) (server *http.Server, scheme string, err error) {
+	server = newServer(handler, logger)
+	if server.TLSConfig, err = serverTLS(cfg, logger); err != nil {
+		return nil, "", err
+	}
+	if server.TLSConfig != nil {
+		return server, "https://", nil
+	}
+	return server, "http://", nil
+}
+
+// listeners are a gateway's two servers, and what they serve.
+type listeners struct {
+	process         *process
+	gateway         *gateway.Gateway
+	entrance        *gate.Gate
+	connections     *places.Places
+	endpoint, admin boundServer
+}
+
+// serve serves until ctx ends or a server fails, and then as long as the configuration gives clients to leave.
+func (l *listeners) serve(ctx context.Context) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	upstreams, stopUpstreams := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopUpstreams()
+	l.endpoint.server.RegisterOnShutdown(l.gateway.Drain) // otherwise streams would keep their connections busy forever
+
+	manager := serviceManager{l.process.logger}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.gateway.Run(upstreams) })
+	// Not with ctx: while clients are served as before, a prompt that is hidden or a token that is withdrawn counts as before.
+	reloads, stopReloads := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopReloads()
+	group.Go(func() error { return l.process.reloadOnChange(reloads, l.gateway, hangups, manager) })
+	group.Go(func() error {
+		if awaitReady(ctx, l.gateway.IsReady) {
+			manager.ready()
+			releaseMemory()
+		}
+		return nil
+	})
+	group.Go(func() error { return l.entrance.Run(upstreams) })
+	group.Go(l.endpoint.serve)
+	group.Go(l.admin.serve)
+	group.Go(func() error {
+		<-ctx.Done()
+		manager.stopping()
+		l.end(ctx, stopReloads)
+		stopUpstreams()
+		return nil
+	})
+	err := group.Wait()
+	l.process.logger.InfoContext(ctx, "stopped")
+	return err
+}
+
+// end stops both servers, the endpoint first: operators watch the drain.
+func (l *listeners) end(ctx context.Context, stopReloads func()) {
+	logger := l.process.logger
+	l.gateway.AnnounceEnd()
+	cfg := l.gateway.Snapshot().Config.Gateway
+	if signal, ok := errors.AsType[*SignalError](context.Cause(ctx)); ok && signal.Is == syscall.SIGTERM &&
+		l.connections.UsedWithin(time.Minute) && cfg.DrainDelay > 0 {
+		logger.InfoContext(ctx, "no longer ready, stopping soon", slog.Duration("drain_delay", cfg.DrainDelay))
+		time.Sleep(cfg.DrainDelay)
+	}
+	stopReloads()
+	logger.InfoContext(ctx, "stopping")
+	l.endpoint.stop(cfg.DrainTimeout, logger)
+	l.admin.stop(cutOffTimeout, logger)
+}
+
+// readyInterval is how often awaitReady asks.
+const readyInterval = 100 * time.Millisecond
+
+// awaitReady waits until ready reports true. It reports false if ctx ends first.
+func awaitReady(ctx context.Context, ready func() bool) bool {
+	for !ready() {
+		select {
+		case <-time.After(readyInterval):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

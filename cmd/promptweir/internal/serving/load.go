@@ -1,0 +1,135 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/watch"
+	"github.com/promptweir/promptweir/gateway"
+)
+
+// Options are what a command that serves knows.
+type Options struct {
+	// Config is the path of the configuration.
+	Config string
+	// Report prints the diagnostics of the first load. Where the configuration cannot be used, it returns the error that
+	// says so.
+	Report  func(diagnostics config.Diagnostics, usable bool) error
+	Version string
+	// Logger is the local one, see [NewLogger].
+	Logger *slog.Logger
+}
+
+// process is a gateway's process after its first load.
+type process struct {
+	opts  Options
+	files *watch.Watcher
+	cfg   *config.Config
+	// lastGood is nil where the configuration is what its files say.
+	lastGood *gateway.LastGood
+	warnings []string
+	// telemetry and logger are set by instrument.
+	telemetry *telemetry
+	logger    *slog.Logger
+}
+
+// load loads the configuration and has its files watched. Where a team's file has a mistake, its last good text may be
+// used; the diagnostics are printed all the same.
+func load(opts Options) (*process, error) {
+	p := &process{opts: opts, files: watch.New()}
+	var diagnostics config.Diagnostics
+	p.files.Record(func(visit func(path string)) {
+		p.cfg, p.lastGood, diagnostics = gateway.LoadLastGood(opts.Config, config.Options{OnRead: visit}, opts.Logger)
+	})
+	if err := opts.Report(diagnostics, p.cfg != nil); err != nil {
+		return nil, err
+	}
+	p.warnings = diagnostics.Warnings()
+	return p, nil
+}
+
+// instrument starts telemetry, and logs the first line. It comes before [gateway.New], whose instruments find out once
+// whether anybody traces.
+func (p *process) instrument(ctx context.Context) (err error) {
+	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Logger); err != nil {
+		return err
+	}
+	p.logger = p.telemetry.exportLogs(p.opts.Logger)
+	logStart(ctx, p.logger, p.opts.Version, p.opts.Config, p.cfg)
+	return nil
+}
+
+// gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
+// lists in state_dir and can reload.
+func (p *process) gatewayOptions() gateway.Options {
+	before := p.cfg
+	reload := func() (next *config.Config, diagnostics config.Diagnostics) {
+		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
+		p.files.Record(func(visit func(path string)) {
+			next, diagnostics = config.Load(p.opts.Config, config.Options{Before: before, OnRead: visit})
+		})
+		if next != nil {
+			before = next
+		}
+		return next, diagnostics
+	}
+	return gateway.Options{
+		Logger: p.logger, Version: p.opts.Version, StateDir: p.cfg.Gateway.StateDir, LastGood: p.lastGood, Warnings: p.warnings,
+		Memory: availableMemory(p.logger), Load: reload,
+	}
+}
+
+// reloadOnChange reloads the gateway when a file of its configuration changes or a signal arrives, until ctx ends.
+func (p *process) reloadOnChange(
+	ctx context.Context, g *gateway.Gateway, signals <-chan os.Signal, manager serviceManager,
+) error {
+	group, ctx := errgroup.WithContext(ctx)
+	reload := func() {
+		_ = g.Reload(ctx) // the gateway has logged it
+		releaseMemory()
+	}
+	group.Go(func() error { return p.files.Run(ctx, reload) })
+	group.Go(func() error {
+		for {
+			select {
+			case <-signals:
+				manager.reloading()
+				g.ReopenAudit()
+				reload()
+				manager.ready()
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// With runs a gateway without listeners while use runs. It has no part in watching servers for replicas: it shows what
+// servers say to it, and may end at any moment.
+func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use func(*gateway.Gateway) error) error {
+	opts.WatchesAlone = true
+	g, err := gateway.New(cfg, opts)
+	if err != nil {
+		return err
+	}
+	// An upstream that points at the configured addresses would be a loop once the gateway serves.
+	for _, address := range []string{cfg.Gateway.Listen, cfg.Admin.Listen} {
+		if own, err := netip.ParseAddrPort(address); err == nil {
+			g.Own(own)
+		}
+	}
+	// Not a child of ctx: use may end its requests in order before the upstreams are closed.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group errgroup.Group
+	group.Go(func() error { return g.Run(running) })
+	err = use(g)
+	stop()
+	return errors.Join(err, group.Wait())
+}

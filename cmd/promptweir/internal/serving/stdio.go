@@ -1,0 +1,160 @@
+package serving
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Stdio serves one client over in and out, until it closes either, SIGHUP, or ctx ends. Started is true once the client's
+// credential is accepted: until then, nothing is read or written.
+func Stdio(
+	ctx context.Context, opts Options, in io.Reader, out io.Writer,
+	credential func(*config.Config) (identity.Credential, error),
+) (started bool, err error) {
+	surviveBrokenPipes()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the client's terminal has gone
+	defer stop()
+	p, err := load(opts)
+	if err != nil {
+		return false, err
+	}
+	accepted, err := credential(p.cfg)
+	if err != nil {
+		return false, err
+	}
+	if err := checkStandardOutput(p.cfg); err != nil {
+		return false, err
+	}
+	if err := p.instrument(ctx); err != nil {
+		return false, err
+	}
+	defer p.telemetry.stop(ctx, opts.Logger)
+	options := p.gatewayOptions()
+	if options.Audit, err = audit.Open(p.cfg.Audit, p.logger); err != nil {
+		return false, err
+	}
+	defer options.Audit.Close()
+	err = With(ctx, p.cfg, options, func(g *gateway.Gateway) error {
+		watching, stop := context.WithCancel(ctx)
+		var group errgroup.Group
+		group.Go(func() error { return p.reloadOnChange(watching, g, nil, serviceManager{p.logger}) })
+		err := g.ServeStdio(ctx, noting(&started, accepted), in, out)
+		stop()
+		if errors.Is(err, syscall.EPIPE) { // the client has left, which is how its session ends
+			err = nil
+		}
+		return errors.Join(err, group.Wait())
+	})
+	return started, err
+}
+
+// noting returns a credential that sets accepted once it has been.
+func noting(accepted *bool, credential identity.Credential) identity.Credential {
+	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
+		principal, err := credential(ctx, authenticator)
+		*accepted = *accepted || err == nil
+		return principal, err
+	}
+}
+
+// checkStandardOutput rejects what would write between the messages on standard output: exporters and the audit log.
+func checkStandardOutput(cfg *config.Config) error {
+	for _, signal := range []string{"TRACES", "METRICS", "LOGS"} {
+		if os.Getenv("OTEL_"+signal+"_EXPORTER") == "console" {
+			return fmt.Errorf("OTEL_%s_EXPORTER=console would write to standard output, which carries MCP messages: "+
+				"export to an endpoint", signal)
+		}
+	}
+	if cfg.Audit != nil && cfg.Audit.Path == config.AuditToStdout {
+		return fmt.Errorf("audit.path = %q would write to standard output, which carries MCP messages: record in a file",
+			config.AuditToStdout)
+	}
+	return nil
+}
+
+const (
+	// failureLine bounds a message of a client that is told why the gateway does not start, in bytes.
+	failureLine = 1 << 20
+	// failureTimeout is how long such a client may take for its first message, and for each further one: a client that
+	// tries the modern era first goes on with initialize.
+	failureTimeout = 2 * time.Second
+)
+
+// AnswerFailure answers each request of a client over stdio with an error that says why the gateway does not start.
+// Clients show it to their users, who do not see standard error: without an answer, all that they read is that the
+// connection was closed. It returns when the client has no more to say. A goroutine may remain in a read of in that
+// cannot be interrupted.
+func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer) {
+	lines := make(chan []byte)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go readFailureLines(ctx, in, lines)
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				return
+			}
+			message, err := wire.Parse(line)
+			if err != nil || !message.IsRequest() {
+				continue
+			}
+			answer := wire.AppendError(nil, message.ID, wire.NewError(wire.InternalError, failureText(cause)))
+			if _, err := out.Write(append(answer, '\n')); err != nil {
+				return
+			}
+		case <-time.After(failureTimeout):
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// readFailureLines passes on each line until the input or ctx ends, then closes lines.
+func readFailureLines(ctx context.Context, in io.Reader, lines chan<- []byte) {
+	defer close(lines)
+	reader := bufio.NewReader(in)
+	for {
+		line, err := wire.ReadLine(reader, failureLine)
+		if errors.Is(err, wire.ErrLineTooLong) {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case lines <- line:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// failureText says in one line why the gateway does not start: the first mistake, and how many there are besides.
+func failureText(cause error) string {
+	first, rest, _ := strings.Cut(cause.Error(), "\n")
+	text := "promptweir does not start: " + first
+	if rest != "" {
+		text += fmt.Sprintf(" (and %s; promptweir validate prints all)", terminal.Count(strings.Count(rest, "\n")+1, "more mistake"))
+	}
+	return text
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/identity"
+	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// query holds the flags that list and get share: which gateway or server, on behalf of whom, and the output format.
+type query struct {
+	app                *app
+	lists              listSource
+	who                principalFlags
+	url, token, output string
+}
+
+func newQuery(a *app) *query { return &query{app: a, lists: listSource{app: a}} }
+
+func (q *query) addTo(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&q.url, "url", "", "connect to the running gateway, or any other MCP server, at `URL`")
+	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
+	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
+	q.who.addTo(command, q.app, "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
+}
+
+func (q *query) check() error {
+	switch {
+	case q.url == "" && q.app.config == "":
+		return &usageError{"--config PATH or --url URL is required"}
+	case q.url != "" && q.app.configGiven():
+		return &usageError{"--config and --url are mutually exclusive: use the upstreams of a configuration, or a running gateway"}
+	case q.url != "" && q.who.as != "":
+		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
+	case q.who.claims != "" && q.who.as == "":
+		return errClaimsWithoutAs
+	case q.url != "" && q.lists.given():
+		return &usageError{"--state and --live require --config: a running gateway has lists of its own"}
+	}
+	return q.lists.check()
+}
+
+// loadConfig returns the configuration and the principal of --as. Without --as the principal is nil, which sees everything.
+func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
+	cfg, err := q.app.load(!q.lists.live)
+	if err != nil || q.who.as == "" {
+		return cfg, nil, err
+	}
+	principal, err := q.who.principal(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if principal.ClaimsUnknown && cfg.ReadsClaims() {
+		fmt.Fprintf(q.app.err, "promptweir: the claims of %s are not known: prompts whose visibility depends on claims are left out; set them with --claims\n",
+			principal.Subject)
+	}
+	return cfg, &principal, nil
+}
+
+// withSession connects to --url while use runs.
+func (q *query) withSession(ctx context.Context, use func(*client.Session) error) error {
+	return q.withSessionFor(ctx, client.SessionOptions{}, use)
+}
+
+// withSessionFor is withSession for a session that is more than the zero options.
+func (q *query) withSessionFor(ctx context.Context, options client.SessionOptions, use func(*client.Session) error) error {
+	server, err := serverAt("--url", q.url, q.token)
+	if err != nil {
+		return err
+	}
+	waiting := q.announceWait(server.Name)
+	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
+	waiting.Stop()
+	if err != nil {
+		return connectError(server.Name, err)
+	}
+	defer session.Close()
+	return use(session)
+}
+
+// announceWait tells a person at a terminal, after a moment, what the command waits for, unless the timer is stopped before.
+func (q *query) announceWait(what string) *time.Timer {
+	return time.AfterFunc(progressAfter, func() {
+		if _, isTerminal := terminal.Width(q.app.raw.err); isTerminal {
+			fmt.Fprintf(q.app.err, "promptweir: waiting for %s\n", terminal.OneLine(what, terminal.MaxReport))
+		}
+	})
+}
+
+// chooseSource ends messages about lists of upstreams that are needed, or would say more.
+const chooseSource = "use --state PATH to read saved lists, or --live to connect to the upstreams"
+
+// listSource are the flags that say where a command gets the upstreams' lists from. Without them there are only the prompts in
+// files: the configuration may be an untrusted pull request, so nothing is started or contacted unless a flag says so.
+type listSource struct {
+	app   *app
+	state string
+	live  bool
+}
+
+func (l *listSource) addTo(command *cobra.Command) {
+	command.Flags().StringVar(&l.state, "state", "", "read the upstreams' lists from `PATH`: a state_dir, or the output of list -o json")
+	completeFlag(command, "state", aFile)
+	command.Flags().BoolVar(&l.live, "live", false, "connect to the upstreams for their lists; starts those with a command")
+}
+
+// given reports whether the flags name a source.
+func (l *listSource) given() bool { return l.live || l.state != "" }
+
+// suffices reports whether the lists of a configuration are known: by the flags, or because all prompts are in files.
+func (l *listSource) suffices(cfg *config.Config) bool {
+	return l.given() || !slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool { return u.Files == nil })
+}
+
+func (l *listSource) check() error {
+	if l.live && l.state != "" {
+		return &usageError{"--live and --state are mutually exclusive"}
+	}
+	return nil
+}
+
+// evaluate calls use with a snapshot of the configuration and the lists of the source, if there are any.
+func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(*snapshot.Snapshot) error) error {
+	if l.live {
+		return l.app.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error { return use(g.Snapshot()) })
+	}
+	lists, err := l.savedLists(cfg)
+	if err != nil {
+		return err
+	}
+	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
+	if err != nil {
+		return err
+	}
+	return use(s)
+}
+
+// savedLists returns the lists of --state, or none without it. It prints which of them cannot be used.
+func (l *listSource) savedLists(cfg *config.Config) (snapshot.Lists, error) {
+	if l.state == "" {
+		return snapshot.Lists{}, nil
+	}
+	lists, problems, err := snapshot.ReadLists(cfg, l.state)
+	for _, problem := range problems {
+		l.app.warn(problem)
+	}
+	return lists, err
+}
+
+var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal that has the claims"}
+
+// principalFlags are the flags that name the principal a command is about.
+type principalFlags struct{ as, claims string }
+
+// addTo declares the flags; usage describes --as. The app has the configuration that completes it.
+func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
+	command.Flags().StringVar(&p.as, "as", "", usage)
+	completeFlag(command, "as", a.completePrincipal)
+	command.Flags().StringVar(&p.claims, "claims", "",
+		"with --as, the claims of the principal's token, a `JSON` object; if not set, rules that read claims are undecided")
+}
+
+// principal returns the principal of the flags.
+func (p *principalFlags) principal(cfg *config.Config) (policy.Principal, error) {
+	if p.claims != "" {
+		if _, err := wire.ParseObject([]byte(p.claims)); err != nil {
+			return policy.Principal{}, &usageError{"--claims: write a JSON object: " + err.Error()}
+		}
+	}
+	principal, err := identity.NamedPrincipal(cfg, p.as, p.claims)
+	if err != nil {
+		return policy.Principal{}, &usageError{"--as: " + err.Error()}
+	}
+	return principal, nil
+}
+
+// anyProtocol lets client and server agree on the newest revision that both speak.
+const anyProtocol = "auto"
+
+// serverAt returns the MCP server at an address. What names the flag or argument that has the address, for errors.
+func serverAt(what, address, token string) (config.Upstream, error) {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return config.Upstream{}, &usageError{fmt.Sprintf("%s %q: use an http or https URL, for example http://%s%s",
+			what, address, config.DefaultListen, config.DefaultPath)}
+	}
+	server := config.Upstream{
+		Name: u.Redacted(), Transport: config.StreamableHTTP, URLs: []string{address}, Protocol: anyProtocol,
+		Timeout: config.DefaultTimeout, Concurrency: config.DefaultConcurrency, MaxMessage: config.DefaultMaxMessage,
+	}
+	if token != "" {
+		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " + token)}
+	}
+	return server, nil
+}
+
+// connectError explains why the server at --url cannot be used.
+func connectError(name string, err error) error {
+	cause := client.CauseOf(err)
+	switch cause.Kind {
+	case client.CredentialMissing, client.CredentialRefused: // there is no block that could have a credential
+		cause.Remedy = "pass a token that it accepts with --token, or in PROMPTWEIR_TOKEN"
+	case client.UnexplainedFailure:
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return fmt.Errorf("%s: %s", name, cause)
+}
+
+// clientOptions returns the options of an MCP client. A nil logger discards.
+func clientOptions(logger *slog.Logger) client.Options {
+	return client.Options{Logger: logger, Name: gateway.Name, Version: buildVersion()}
+}
