@@ -208,16 +208,16 @@ func (g *Gateway) ServeStdio(ctx context.Context, credential identity.Credential
 	return g.transport.ServeStdio(ctx, credential, in, out)
 }
 
-// Get gets a prompt for a caller in this process, see [requests.Handler.GetDirectly].
+// Get gets a prompt for a command, on behalf of a principal that may be nil, see [requests.Handler.HandleLocal].
 func (g *Gateway) Get(
 	ctx context.Context, principal *policy.Principal, params wire.Object, reply Reply,
 ) (jsontext.Value, error) {
-	return g.requests.GetDirectly(ctx, g.Snapshot(), principal, params, reply)
+	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal, Reply: reply}, wire.PromptsGet, params)
 }
 
-// Complete completes an argument for a caller in this process, see [requests.Handler.CompleteDirectly].
+// Complete completes an argument for a command.
 func (g *Gateway) Complete(ctx context.Context, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
-	return g.requests.CompleteDirectly(ctx, g.Snapshot(), principal, params)
+	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal}, wire.Complete, params)
 }
 
 // AddressHolder returns for whom a client's address holds a connection: itself or, with IPv6, its network.
@@ -238,7 +238,7 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: g.auditAct, Refused: g.refusedOperator})
 	return admin.New(admin.Options{
 		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
-			Logger: g.logger, Get: g.getAsOperator, Complete: g.completeAsOperator, SetDrained: g.setDrained,
+			Logger: g.logger, Call: g.callAsOperator, SetDrained: g.setDrained,
 			Reload: func(ctx context.Context, client string) error {
 				err := g.Reload(ctx)
 				g.auditAct(client, "reload", err)
@@ -249,15 +249,12 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	})
 }
 
-// getAsOperator gets a prompt for an operator, see [requests.Handler.GetAsOperator].
-func (g *Gateway) getAsOperator(
-	ctx context.Context, o console.Operator, params wire.Object, reply console.Reply,
+// callAsOperator carries out a get or completion for an operator at the console.
+func (g *Gateway) callAsOperator(
+	ctx context.Context, o console.Operator, method string, params wire.Object, reply console.Reply,
 ) (jsontext.Value, error) {
-	return g.requests.GetAsOperator(ctx, g.Snapshot(), requests.Operator{Client: o.Client, As: o.As}, params, reply)
-}
-
-func (g *Gateway) completeAsOperator(ctx context.Context, o console.Operator, params wire.Object) (jsontext.Value, error) {
-	return g.requests.CompleteAsOperator(ctx, g.Snapshot(), requests.Operator{Client: o.Client, As: o.As}, params)
+	caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}, Reply: reply}
+	return g.requests.HandleLocal(ctx, caller, method, params)
 }
 
 // knowsStore reports whether the store, if there is one, is here or known to be away: before that, each request would be counted by this

@@ -36,41 +36,64 @@ func (t *target) seen() string {
 	return t.entry.Name
 }
 
+// findHidden finds the prompt that the caller does not see, for the audit log alone.
+func (t *target) findHidden(c *catalog.Catalog, audience *policy.Audience) {
+	if t.entry = c.Lookup(t.name); t.entry != nil {
+		t.rule = t.entry.HiddenBy(audience)
+	}
+}
+
 // errAudit refuses a request that cannot be recorded.
 func errAudit() *wire.Error {
 	return ownError(reasonAudit, "The audit log cannot be written, and nothing is answered without it: try again later")
 }
 
-// audited reports whether a request is to be recorded.
-func (h *Handler) audited(r *Request) bool {
-	if h.audit == nil || r.Audited {
+// recorder writes requests into the audit log.
+type recorder struct {
+	log       *audit.Log // nil where nothing is recorded
+	publisher *snapshot.Publisher
+}
+
+// refuses reports whether a request must be refused because it could not be recorded.
+func (a *recorder) refuses() bool { return a.log.Refuses() }
+
+// records reports whether a request is to be recorded.
+func (a *recorder) records(r *Request) bool {
+	if a.log == nil || r.Audited {
 		return false
 	}
 	switch r.Message.Method {
 	case wire.PromptsGet, wire.Complete:
 		return true
 	}
-	cfg := h.snapshotOf(r).Config.Audit
+	cfg := a.snapshotOf(r).Config.Audit
 	return cfg != nil && cfg.Access
 }
 
 // snapshotOf returns the snapshot of a request; the current one for a request that was refused before it got one.
-func (h *Handler) snapshotOf(r *Request) *snapshot.Snapshot {
+func (a *recorder) snapshotOf(r *Request) *snapshot.Snapshot {
 	if r.Snapshot != nil {
 		return r.Snapshot
 	}
-	return h.publisher.Current()
+	return a.publisher.Current()
 }
 
-// record records a request whose response is known: with the error of r, which the client gets as wireErr, or without any. The
-// error means that the response must not be given.
-func (h *Handler) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
+// operatorSubject is the subject of operators. It is unlike that of any principal, which begins with "user:".
+const operatorSubject = "operator"
+
+// record records a request whose response is known: with the error of r, which the client gets as wireErr, or without any.
+// The error means that the response must not be given.
+func (a *recorder) record(ctx context.Context, r *Request, out *Response, err error, wireErr *wire.Error) error {
 	line := audit.Line{
 		Time: r.Answered(), Event: eventOf(r.Message.Method), Duration: r.took, Session: r.Session,
 		Trace: trace.SpanContextFromContext(ctx).TraceID(), Outcome: outcomeOf(ctx, r, out, err), Upstream: out.upstream,
 	}
 	if line.Event == audit.Request {
 		line.Method = r.operation.kind.method
+	}
+	if r.local != nil {
+		o := r.local.Operator
+		line.Subject, line.Client, line.Via, line.As = operatorSubject, o.Client, "console", o.As
 	}
 	if principal := &r.Caller.Principal; r.Caller.Generation != nil {
 		line.Subject, line.Groups, line.Anonymous = principal.Subject, principal.Groups, principal.Anonymous
@@ -85,12 +108,12 @@ func (h *Handler) record(ctx context.Context, r *Request, out *Response, err err
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		line.Upstream = unavailable.Upstream
 	}
-	h.describeTarget(&line, r)
-	return h.audit.Write(&line)
+	a.describeTarget(&line, r)
+	return a.log.Write(&line)
 }
 
 // describeTarget adds the prompt that a get or completion is about, and its arguments.
-func (h *Handler) describeTarget(line *audit.Line, r *Request) {
+func (a *recorder) describeTarget(line *audit.Line, r *Request) {
 	arguments := r.target.arguments
 	line.Prompt = r.target.name
 	switch line.Event {
@@ -115,7 +138,7 @@ func (h *Handler) describeTarget(line *audit.Line, r *Request) {
 	if rule := r.target.rule; rule != nil {
 		line.Rule, line.Place = rule.Title, rule.Place
 	}
-	s := h.snapshotOf(r)
+	s := a.snapshotOf(r)
 	if cfg := s.Config.Audit; cfg != nil {
 		line.Arguments = audit.Arguments{Members: arguments, Record: cfg.Arguments, Hash: s.ArgumentHashes}
 	}

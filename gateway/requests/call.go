@@ -32,7 +32,10 @@ type call struct {
 func newGetCall(r *Request, entry *catalog.Entry, owners []catalog.Owner) (*call, error) {
 	c := &call{
 		snapshot: r.Snapshot, entry: entry, params: r.Params, owners: owners,
-		request: upstream.Request{Method: wire.PromptsGet, Caller: r},
+		request: upstream.Request{Method: wire.PromptsGet},
+	}
+	if r.local == nil {
+		c.request.Caller = r
 	}
 	if r.Modern() && (r.Params.Get(memberState) != nil || r.Params.Get(memberResponses) != nil) {
 		return c, c.resumeFrom(r)

@@ -8,8 +8,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
-	"github.com/promptweir/promptweir/gateway/policy"
-	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -22,7 +20,7 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	}
 	switch {
 	case c.parked != "": // the client has come back with its replies
-		c.outcome, err = h.resume(ctx, r, c.parked)
+		c.outcome, err = h.parked.resume(ctx, r, c.parked)
 	case !r.Modern(): // a modern upstream may require input, and is then called again with the client's replies
 		relay := r.upstreamRelay(ctx)
 		for round, again := 0, true; again; round++ {
@@ -42,11 +40,14 @@ func (h *Handler) get(ctx context.Context, r *Request, out *Response) error {
 	if err != nil {
 		return err
 	}
-	if err := h.appendGot(ctx, r, c, out); err != nil {
-		h.withhold(r, out)
+	result, err := r.screening.result(ctx, c.result)
+	if err != nil {
 		return err
 	}
-	return nil
+	return out.appendResult(r, result, h.info, func(result wire.Object) (wire.Object, error) {
+		out.asks = true
+		return c.inputRequired(r, result)
+	})
 }
 
 // authorizeGet returns the upstream call of a get that its caller may make.
@@ -73,15 +74,36 @@ func (h *Handler) authorizeGet(ctx context.Context, r *Request, out *Response) (
 	return c, nil
 }
 
-// authorize returns the entry that a get or completion is about and the owners that may serve it, if its caller may see it and is
-// within its limits, which count the request until its response is written.
+// authorize returns the entry that a get or completion is about and the owners that may serve it, if its caller may see it
+// and is within its limits.
 func (h *Handler) authorize(
 	ctx context.Context, r *Request, out *Response, name string,
 ) (entry *catalog.Entry, owners []catalog.Owner, err error) {
 	r.target = target{name: name}
-	if h.audit.Refuses() {
+	if h.audit.refuses() {
 		return nil, nil, errAudit()
 	}
+	if r.local == nil {
+		entry, owners, err = h.authorizeClient(ctx, r, out)
+	} else {
+		entry, owners = r.local.lookup(r.Snapshot, name)
+		r.target.entry, r.target.notFound = entry, entry == nil
+	}
+	if err == nil && entry == nil {
+		err = unknownPrompt(name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r.screening = newScreening(h.logger, entry, r.Snapshot.Screen(entry.Team))
+	return entry, owners, nil
+}
+
+// authorizeClient is authorize for a client. Its limits count the request until its response is written. The entry is nil
+// if it sees none.
+func (h *Handler) authorizeClient(
+	ctx context.Context, r *Request, out *Response,
+) (entry *catalog.Entry, owners []catalog.Owner, err error) {
 	if err := h.settle(ctx, r); err != nil {
 		return nil, nil, err
 	}
@@ -92,9 +114,12 @@ func (h *Handler) authorize(
 		return nil, nil, rulesTakeTooLong()
 	}
 	// In the view, not in the catalog: an entry's conditions take time, by which a hidden name would differ from an unknown one.
-	if entry = view.Lookup(name); entry == nil {
-		h.notFound(s, audience, &r.target)
-		return nil, nil, unknownPrompt(name)
+	if entry = view.Lookup(r.target.name); entry == nil {
+		r.target.notFound = true
+		if h.audit.log != nil { // the work is the same for a prompt that is hidden and for one that does not exist
+			r.target.findHidden(s.Catalog, audience)
+		}
+		return nil, nil, nil
 	}
 	rule, limit := audience.ShownBy(entry.VisibilityTo(audience))
 	r.target.entry, r.target.rule = entry, rule
@@ -104,40 +129,12 @@ func (h *Handler) authorize(
 	}
 	out.counted, err = h.limits.acquire(&r.Caller.Principal,
 		s.Config.Gateway.Limit, s.TeamLimit(entry.Team), limit)
-	if err != nil {
-		return nil, nil, err
-	}
-	r.screening = newScreening(h.logger, entry, s.Screen(entry.Team))
-	return entry, entry.OwnersFor(audience), nil
-}
-
-// notFound notes what a request is about whose caller does not see the prompt: the one that there is, for the audit log alone.
-// The work is the same for a prompt that is hidden and for one that does not exist.
-func (h *Handler) notFound(s *snapshot.Snapshot, audience *policy.Audience, t *target) {
-	t.notFound = true
-	if h.audit == nil {
-		return
-	}
-	if t.entry = s.Catalog.Lookup(t.name); t.entry != nil {
-		t.rule = t.entry.HiddenBy(audience)
-	}
+	return entry, entry.OwnersFor(audience), err
 }
 
 // unknownPrompt is the answer both for a prompt that does not exist and for one that the caller may not see.
 func unknownPrompt(name string) *wire.Error {
 	return wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
-}
-
-// appendGot appends the screened result of a get.
-func (h *Handler) appendGot(ctx context.Context, r *Request, c *call, out *Response) error {
-	result, err := r.screening.result(ctx, c.result)
-	if err != nil {
-		return err
-	}
-	return out.appendResult(r, result, h.info, func(result wire.Object) (wire.Object, error) {
-		out.asks = true
-		return c.inputRequired(r, result)
-	})
 }
 
 // noCompletions is the result for a visible prompt whose upstream cannot complete.
@@ -172,7 +169,10 @@ func (h *Handler) complete(ctx context.Context, r *Request, out *Response) error
 	if len(owners) == 0 {
 		return out.appendResult(r, result, h.info, inputNotAllowed)
 	}
-	c := &call{snapshot: r.Snapshot, entry: entry, params: params, owners: owners, request: upstream.Request{Method: wire.Complete}}
+	c := &call{
+		snapshot: r.Snapshot, entry: entry, params: params, owners: owners,
+		request: upstream.Request{Method: wire.Complete},
+	}
 	err = c.callOwners(ctx, r.upstreamRelay(ctx))
 	out.upstream = c.owner
 	wireErr, refused := errors.AsType[*wire.Error](err)

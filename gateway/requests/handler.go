@@ -46,10 +46,8 @@ type Handler struct {
 	limits  *limits
 	parked  parked
 	memory  *memory.Account
-	audit   *audit.Log // nil where nothing is recorded
+	audit   recorder
 	gets    promptGets
-	// replicas is nil where the gateway is alone.
-	replicas Replicas
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
@@ -60,12 +58,11 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(logger), limits: newLimits(opts.Shared), memory: opts.Memory, audit: opts.Audit,
-		replicas: opts.Replicas,
+		schemas: newSchemas(logger), limits: newLimits(opts.Shared), memory: opts.Memory,
+		audit: recorder{opts.Audit, publisher}, parked: parked{replicas: opts.Replicas, logger: logger},
 	}
-	if h.replicas != nil {
-		h.parked.replica = h.replicas.Name()
-		h.serveReplicas()
+	if opts.Replicas != nil {
+		h.parked.serveReplicas()
 	}
 	return h
 }
@@ -79,8 +76,8 @@ func (h *Handler) Parked() int { return h.parked.len() }
 // Traced reports whether anyone receives spans.
 func (h *Handler) Traced() bool { return h.metrics.traced }
 
-// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer. [Response.Release] must be
-// called in the end.
+// Handle carries a request out and returns its response, whose JSON begins in the memory of buffer. [Response.Release] must
+// be called in the end.
 func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Response {
 	ctx = h.metrics.start(ctx, r)
 	out := Response{JSON: wire.AppendResultHead(buffer[:0], r.Message.ID), inParts: r.InParts}
@@ -88,35 +85,40 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	if err == nil {
 		err = h.hold(r, &out)
 	}
-	var wireErr *wire.Error
-	if err != nil {
-		wireErr = wireError(ctx, h.logger, err)
-	}
-	if h.audited(r) {
-		r.took = time.Since(r.Received)
-		if h.record(ctx, r, &out, err, wireErr) != nil {
-			h.withhold(r, &out)
-			wireErr = errAudit()
-			err = wireErr
-		}
-	}
+	refusal := h.conclude(ctx, r, &out, &err)
 	if r.Message.Method == wire.PromptsGet {
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
 	out.counted.answered()
-	r.end(err, wireErr)
+	r.end(err, refusal)
 	r.Client = nil // whoever keeps the request need not keep its connection
-	if err != nil {
-		return Response{JSON: wire.AppendError(out.JSON[:0], r.Message.ID, wireErr), Code: wireErr.Code, counted: out.counted}
+	if refusal != nil {
+		out.JSON, out.Code = wire.AppendError(out.JSON[:0], r.Message.ID, refusal), refusal.Code
+		return out
 	}
 	out.JSON = append(out.JSON, '}')
 	return out
 }
 
-// withhold gives back what a response holds that the client does not get.
-func (h *Handler) withhold(r *Request, out *Response) {
-	out.held.Release()
-	h.abandon(out.parked, r.Caller.Principal.Key()) // the client gets no requestState to come back with
+// conclude records how a request ended and returns the error that its caller gets, nil for the result. If it cannot be
+// recorded although it must be, that becomes the error.
+func (h *Handler) conclude(ctx context.Context, r *Request, out *Response, err *error) (refusal *wire.Error) {
+	if *err != nil {
+		refusal = wireError(ctx, h.logger, *err)
+	}
+	if h.audit.records(r) {
+		r.took = time.Since(r.Received)
+		if h.audit.record(ctx, r, out, *err, refusal) != nil {
+			refusal = errAudit()
+			*err = refusal
+		}
+	}
+	if refusal != nil { // the caller gets neither the result nor a requestState to come back with
+		out.held.Release()
+		out.large = nil
+		h.parked.abandon(out.parked, r.Caller.Principal.Key())
+	}
+	return refusal
 }
 
 // hold counts what the response holds until [Response.Release]. A small one fits into buffers that its connection has anyway.
@@ -128,7 +130,6 @@ func (h *Handler) hold(r *Request, out *Response) error {
 	held, ok := h.memory.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Holder(), out.upstream, size)
 	if !ok {
 		out.JSON = nil // the error must not keep its memory
-		h.withhold(r, out)
 		return errUnread()
 	}
 	out.held = held

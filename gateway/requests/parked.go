@@ -3,6 +3,7 @@ package requests
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -44,9 +45,10 @@ type outcome struct {
 
 // parked are the gets during which clients of the modern era may be asked for input. The zero value is ready.
 type parked struct {
-	// replica is part of the names; empty where there are no replicas.
-	replica string
-	running sync.WaitGroup
+	// replicas is nil where the gateway is alone.
+	replicas Replicas
+	logger   *slog.Logger
+	running  sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	all    map[*parkedGet]struct{}
@@ -201,12 +203,12 @@ func (g *parkedGet) detach() wire.Object {
 // park keeps a get for its client to come back to, for a time.
 func (p *parked) park(g *parkedGet, requests wire.Object) outcome {
 	name := rand.Text()
-	if p.replica != "" {
-		name += "." + p.replica
+	if p.replicas != nil {
+		name += "." + p.replicas.Name()
 	}
 	p.mu.Lock()
 	p.byName[name] = g
-	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandon(name, g.principal) })
+	g.expiry = time.AfterFunc(stateLifetime, func() { p.abandonHere(name, g.principal) })
 	p.mu.Unlock()
 	result := wire.Object{}.
 		With("resultType", wire.Quote(wire.ResultInputRequired)).
@@ -214,8 +216,8 @@ func (p *parked) park(g *parkedGet, requests wire.Object) outcome {
 	return outcome{result: upstream.Result{JSON: result.JSON(), Revision: wire.Rev20260728}, parked: name}
 }
 
-// take returns a parked get to the principal that it belongs to, once.
-func (p *parked) take(name, principal string) *parkedGet {
+// unpark returns a parked get to the principal that it belongs to, once.
+func (p *parked) unpark(name, principal string) *parkedGet {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := p.byName[name]
@@ -227,9 +229,9 @@ func (p *parked) take(name, principal string) *parkedGet {
 	return g
 }
 
-// abandon ends a parked get that its client will not come back to. No get has the empty name.
-func (p *parked) abandon(name, principal string) {
-	if g := p.take(name, principal); g != nil {
+// abandonHere ends a get that is parked here and that its client will not come back to. No get has the empty name.
+func (p *parked) abandonHere(name, principal string) {
+	if g := p.unpark(name, principal); g != nil {
 		p.remove(g, nil)
 	}
 }
@@ -251,10 +253,12 @@ func checkReplies(replies wire.Object) error {
 	return nil
 }
 
-// resume hands a client's replies, which were checked, to the parked get with a name, and waits for it again. What the server relays
-// goes to r.
-func (p *parked) resume(ctx context.Context, r *Request, name, principal string, replies wire.Object) (outcome, error) {
-	g := p.take(name, principal)
+// resumeHere hands a client's replies, which were checked, to the get that is parked here under a name, and waits for it
+// again. What the server relays goes to r.
+func (p *parked) resumeHere(
+	ctx context.Context, r *Request, name, principal string, replies wire.Object,
+) (outcome, error) {
+	g := p.unpark(name, principal)
 	if g == nil {
 		return outcome{}, errState()
 	}

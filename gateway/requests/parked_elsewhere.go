@@ -55,45 +55,45 @@ func unpack[T resumption | resumed](message []byte, about *T) (payload []byte, e
 }
 
 // serveReplicas has this replica resume gets that are parked here for clients that have come back to another one.
-func (h *Handler) serveReplicas() {
-	h.replicas.Serve(topicResume, func(ctx context.Context, message []byte) []byte {
-		return pack(h.resumeHere(ctx, message))
+func (p *parked) serveReplicas() {
+	p.replicas.Serve(topicResume, func(ctx context.Context, message []byte) []byte {
+		return pack(p.answerResume(ctx, message))
 	})
-	h.replicas.Serve(topicAbandon, func(_ context.Context, message []byte) []byte {
+	p.replicas.Serve(topicAbandon, func(_ context.Context, message []byte) []byte {
 		var asked resumption
 		if _, err := unpack(message, &asked); err == nil {
-			h.parked.abandon(asked.Name, asked.Principal)
+			p.abandonHere(asked.Name, asked.Principal)
 		}
 		return nil
 	})
 }
 
-// resumeHere resumes a get that is parked here. What the server relays meanwhile is lost.
-func (h *Handler) resumeHere(ctx context.Context, message []byte) (answer resumed, resultOrError []byte) {
+// answerResume resumes a get that is parked here for another replica. What the server relays meanwhile is lost.
+func (p *parked) answerResume(ctx context.Context, message []byte) (answer resumed, resultOrError []byte) {
 	var asked resumption
 	replies, err := unpack(message, &asked)
 	var out outcome
 	if err == nil {
-		out, err = h.parked.resume(ctx, &Request{}, asked.Name, asked.Principal, wire.Members(replies))
+		out, err = p.resumeHere(ctx, &Request{}, asked.Name, asked.Principal, wire.Members(replies))
 	}
 	if err != nil {
-		refusal := wireError(ctx, h.logger, err)
+		refusal := wireError(ctx, p.logger, err)
 		return resumed{Failed: true, FromServer: refusal.FromPeer()}, refusal.JSON()
 	}
 	return resumed{Owner: out.owner, Revision: out.result.Revision, Parked: out.parked}, out.result.JSON
 }
 
 // resume hands the client's replies to a parked get, wherever it is, and waits for it.
-func (h *Handler) resume(ctx context.Context, r *Request, name string) (outcome, error) {
+func (p *parked) resume(ctx context.Context, r *Request, name string) (outcome, error) {
 	replies, principal := r.Params.Object(memberResponses), r.Caller.Principal.Key()
 	if err := checkReplies(replies); err != nil {
 		return outcome{}, err
 	}
-	replica := h.elsewhere(name)
+	replica := p.replicaOf(name)
 	if replica == "" {
-		return h.parked.resume(ctx, r, name, principal, replies)
+		return p.resumeHere(ctx, r, name, principal, replies)
 	}
-	answer, err := h.replicas.Ask(ctx, replica, topicResume, pack(resumption{Name: name, Principal: principal}, replies.JSON()))
+	answer, err := p.replicas.Ask(ctx, replica, topicResume, pack(resumption{Name: name, Principal: principal}, replies.JSON()))
 	if ctx.Err() != nil {
 		return outcome{}, ctx.Err()
 	}
@@ -124,22 +124,22 @@ func readError(payload []byte, fromServer bool) error {
 }
 
 // abandon ends a parked get, wherever it is, that its client will not come back to.
-func (h *Handler) abandon(name, principal string) {
-	replica := h.elsewhere(name)
+func (p *parked) abandon(name, principal string) {
+	replica := p.replicaOf(name)
 	if replica == "" {
-		h.parked.abandon(name, principal)
+		p.abandonHere(name, principal)
 		return
 	}
-	h.replicas.Tell(replica, topicAbandon, pack(resumption{Name: name, Principal: principal}, nil))
+	p.replicas.Tell(replica, topicAbandon, pack(resumption{Name: name, Principal: principal}, nil))
 }
 
-// elsewhere returns the other replica that the name of a parked get has in it; empty where there is none.
-func (h *Handler) elsewhere(name string) string {
-	if h.replicas == nil {
+// replicaOf returns the other replica that the name of a parked get has in it; empty where there is none.
+func (p *parked) replicaOf(name string) string {
+	if p.replicas == nil {
 		return ""
 	}
 	_, replica, _ := strings.Cut(name, ".")
-	if here := h.replicas.Name(); replica == here || len(replica) != len(here) { // or a client made it up
+	if here := p.replicas.Name(); replica == here || len(replica) != len(here) { // or a client made it up
 		return ""
 	}
 	return replica

@@ -54,6 +54,8 @@ type Request struct {
 	// Session is the id of a legacy session of Streamable HTTP, zero elsewhere.
 	Session [16]byte
 
+	// local is the caller in this process; nil for a client.
+	local *Local
 	// took is how long it was from Received until the response was ready.
 	took   time.Duration
 	target target
@@ -187,6 +189,10 @@ func (r *Request) checkSpelling() error {
 // renew moves a request to the current snapshot. If a reload has replaced the configuration, the caller is authenticated
 // again, and the request fails where it is not accepted any more.
 func (h *Handler) renew(ctx context.Context, r *Request) error {
+	if r.local != nil {
+		r.Snapshot = h.publisher.Current()
+		return nil
+	}
 	s, _, err := h.publisher.Renew(ctx, &r.Caller)
 	if err != nil {
 		return refusedAfterReload(err)

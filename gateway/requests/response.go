@@ -11,21 +11,25 @@ import (
 // minLarge is the size in bytes from which writing a result in a piece of its own is cheaper than copying it.
 const minLarge = 32 << 10
 
-// Response is the JSON-RPC response to one request.
+// Response is the JSON-RPC response to one request, with everything that the request holds in this package. Each thing is
+// acquired where it is needed, and released here and in [Handler.conclude] only:
+//
+//	counted  by the limits, from the authorization until the response is written; over all replicas, until it is ready
+//	held     memory, from when the result is complete until the response is written
+//	parked   a get that goes on while its client is asked; it outlasts the response, unless the client does not get that
 type Response struct {
 	// JSON is the response, except for what [Response.Parts] adds.
 	JSON []byte
 	// Code is that of a JSON-RPC error; 0 for a result.
 	Code int64
 
-	// counted is the request for the limits that count it.
 	counted counted
-	// upstream is the one that the result is of; empty for the gateway's own.
+	held    memory.Hold
+	parked  string
+
+	// upstream is the one that the result is of; empty for the gateway's own. It asks the client for input if asks is set.
 	upstream string
-	// asks is set if the client is asked for input, parked names the get that waits for it.
-	asks   bool
-	parked string
-	held   memory.Hold
+	asks     bool
 
 	inParts bool
 	// large belongs in JSON before the offset at; nil where JSON is complete.

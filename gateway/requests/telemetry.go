@@ -127,10 +127,10 @@ var errRefused = errors.New("refused")
 // Record records a request that its transport answered by itself. Err is nil where it succeeded.
 func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	ctx = h.metrics.start(ctx, r)
-	if h.audited(r) {
+	if h.audit.records(r) {
 		r.took = time.Since(r.Received)
 		wireErr, _ := errors.AsType[*wire.Error](err)
-		_ = h.record(ctx, r, &Response{}, err, wireErr) // what cannot be recorded is counted, and a request like this gives nothing away
+		_ = h.audit.record(ctx, r, &Response{}, err, wireErr) // what cannot be recorded is counted, and a request like this gives nothing away
 	}
 	wireErr, _ := errors.AsType[*wire.Error](err)
 	r.end(err, wireErr)

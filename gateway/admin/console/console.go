@@ -31,10 +31,8 @@ var staticFS embed.FS
 // Options are what a console needs beside what it shows.
 type Options struct {
 	Logger *slog.Logger
-	// Get gets a prompt for an operator, who may be asked meanwhile, and Complete completes an argument. Params are those of the
-	// protocol's requests.
-	Get      func(ctx context.Context, o Operator, params wire.Object, reply Reply) (jsontext.Value, error)
-	Complete func(ctx context.Context, o Operator, params wire.Object) (jsontext.Value, error)
+	// Call carries out a prompts/get or completion/complete for an operator, who may be asked during a get.
+	Call func(ctx context.Context, o Operator, method string, params wire.Object, reply Reply) (jsontext.Value, error)
 	// Reload loads the configuration again, and SetDrained takes an upstream out of service or lets it serve again, for the operator at
 	// a network address.
 	Reload     func(ctx context.Context, client string) error

@@ -198,7 +198,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 			send(event{State: "asking", HTML: c.fragment("question", questionView{Run: begun.id, Request: question}), Say: "The server asks: " + line(question.Message)})
 		})
 	}
-	result, err := c.Get(ctx, c.operator(r), triedParams(r), reply)
+	result, err := c.Call(ctx, c.operator(r), wire.PromptsGet, triedParams(r), reply)
 	if err != nil {
 		failed := failure(err)
 		send(event{State: "failed", HTML: c.fragment("failed", failed), Say: "It failed: " + line(failed.Message)})
@@ -271,7 +271,7 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), completionBound)
 	defer cancel()
 	values := []string{}
-	result, err := c.Complete(ctx, c.operator(r), params)
+	result, err := c.Call(ctx, c.operator(r), wire.Complete, params, nil)
 	if err == nil {
 		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values")) // none, if it is malformed
 		for _, element := range elements[:min(len(elements), maxCompletions)] {
