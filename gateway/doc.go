@@ -28,12 +28,9 @@
 //   - elicit: what does a server ask a person for?
 //   - audit: who got what, and was it written down before it was given?
 //   - cluster: what do the replicas of a gateway share, and by which store?
-//   - memory: how many bytes do requests and responses hold at once, and for whom?
-//   - places: how many connections and streams can there be, and which one ends to let another one in?
-//   - gate: which requests wait, and which are refused, while there is more to do than the processors can?
+//   - edge: may this come in now, and whom does it cost?
 //   - slotcache: what was computed for this key a moment ago?
 //   - clientsetup: how is a client pointed at the gateway?
-//   - httpconn: how is a connection of the HTTP server made cheaper?
 //
 // Promises:
 //   - A reload is all or nothing, and costs what it changes. Connectors whose block is unchanged keep their sessions and
@@ -72,9 +69,11 @@
 //   - input required: the result that asks a modern client for input; parked get: a get that waits for its client to reply.
 //   - in-flight request: one that its client can still cancel.
 //   - cursor: the sealed position at which the next page begins; requestState: a sealed token of a get that required input.
-//   - holder: for whom the gateway holds memory or a stream: a principal, or the address of a caller without a credential.
-//   - place: what a connection takes of the limit of descriptors, and a stream of HTTP/2 beside it.
-//   - gate: where requests wait while the processors cannot keep up.
+//   - client: whom connections, bytes and waiting cost: a principal, or the address of a caller without a credential; ledger: the
+//     accounts of what each client holds; owner: the client whose something is.
+//   - slot: one of the connections and streams that the connection limit allows; victim: the connection or stream that is evicted,
+//     so that a newcomer gets its slot; paced close: closing a few connections at a time.
+//   - load shedder: admits requests, or sheds them while the process is late by more than the target delay.
 //   - limit: a bound on a principal's requests; breaker: stops calls to an upstream that does not answer.
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the wait before it.
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which addresses upstreams may be at.

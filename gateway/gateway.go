@@ -18,9 +18,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin/console"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/cluster"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
-	"github.com/promptweir/promptweir/gateway/memory"
-	"github.com/promptweir/promptweir/gateway/places"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -57,11 +56,9 @@ type Options struct {
 	LastGood *LastGood
 	// Warnings are those of the configuration, for operators.
 	Warnings []string
-	// Memory is how many bytes of memory there are, of which max_buffered may be a percentage. If it is 0, a percentage bounds
-	// nothing.
-	Memory int64
-	// Places are those of the connections that [Gateway.Handler] serves; nil bounds nothing.
-	Places *places.Places
+	// Ledger has what clients hold, and the connections that [Gateway.Handler] serves; nil bounds no connections, and makes a
+	// percentage in max_buffered bound nothing.
+	Ledger *edge.Ledger
 	// Audit records requests, refused credentials, reloads and what operators do; nil records nothing. Whoever has opened it closes
 	// it when [Gateway.Run] and the servers have ended.
 	Audit *audit.Log
@@ -117,9 +114,11 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	account := memory.New(opts.Memory)
-	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Memory: account, Audit: opts.Audit}
-	carrying := transport.Options{Logger: opts.Logger, Memory: account, Places: opts.Places, Audit: opts.Audit}
+	if opts.Ledger == nil {
+		opts.Ledger = edge.New(edge.Options{Logger: opts.Logger})
+	}
+	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Ledger: opts.Ledger, Audit: opts.Audit}
+	carrying := transport.Options{Logger: opts.Logger, Ledger: opts.Ledger, Audit: opts.Audit}
 	if cfg.Cluster != nil {
 		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
 			return nil, err
@@ -219,9 +218,6 @@ func (g *Gateway) Get(
 func (g *Gateway) Complete(ctx context.Context, principal *policy.Principal, params wire.Object) (jsontext.Value, error) {
 	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal}, wire.Complete, params)
 }
-
-// AddressHolder returns for whom a client's address holds a connection: itself or, with IPv6, its network.
-func AddressHolder(address string) string { return identity.AddressHolder(address) }
 
 // AnnounceEnd makes the gateway unready, so that load balancers send no further clients.
 func (g *Gateway) AnnounceEnd() { g.ending.Store(true) }

@@ -92,7 +92,7 @@ func TestServe_NewcomersGetInWhateverOneClientHolds(t *testing.T) {
 		defer conn.Close()
 	}
 	checkOpenToOthers()
-	warned := strings.Count(p.logged(), "no place left")
+	warned := strings.Count(p.logged(), "connection limit reached")
 	if most := int(time.Since(began).Seconds()) + 1; warned < 1 || warned > most {
 		t.Errorf("%d warnings that no place was left, want 1 to %d", warned, most)
 	}

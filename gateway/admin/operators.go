@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
@@ -80,7 +81,7 @@ func (o *Operators) presented(r *http.Request) verdict {
 // try compares a token of a request with the admin token.
 func (o *Operators) try(r *http.Request, token string) verdict {
 	client := o.Client(r)
-	v := o.attempts.try(identity.AddressHolder(client), sha256.Sum256([]byte(token)), o.tokenHash(), time.Now())
+	v := o.attempts.try(edge.AddressKey(client), sha256.Sum256([]byte(token)), o.tokenHash(), time.Now())
 	switch {
 	case v.wait > 0:
 		o.records.Refused(client, "rate_limited", v.news)

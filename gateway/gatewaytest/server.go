@@ -13,7 +13,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/catalog"
-	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream"
@@ -108,7 +108,7 @@ func StartConfig(tb testing.TB, cfg *config.Config, opts gateway.Options) *Serve
 // NewUnstartedServer returns an HTTP server for a gateway, with the same connections as in the program.
 func NewUnstartedServer(g *gateway.Gateway) *httptest.Server {
 	s := httptest.NewUnstartedServer(g.Handler())
-	s.Listener = httpconn.Listen(s.Config, s.Listener)
+	s.Listener = edge.New(edge.Options{}).Listen(s.Config, s.Listener, nil)
 	return s
 }
 

@@ -35,21 +35,3 @@ func isTrusted(proxies []netip.Prefix, host string) bool {
 		return p.Contains(ip.Unmap().WithZone(""))
 	})
 }
-
-// AddressHolder returns the holder at a network address: the address itself, which is unlike any key of a principal, or its
-// network.
-func AddressHolder(address string) string {
-	const network = 64                   // bits, which one client can have to itself
-	if !strings.Contains(address, ":") { // IPv4, or no address
-		return address
-	}
-	ip, err := netip.ParseAddr(address)
-	if err != nil || !ip.Unmap().Is6() {
-		return address
-	}
-	prefix, err := ip.WithZone("").Prefix(network)
-	if err != nil {
-		return address
-	}
-	return prefix.String()
-}

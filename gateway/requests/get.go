@@ -124,7 +124,7 @@ func (h *Handler) authorizeClient(
 	rule, limit := audience.ShownBy(entry.VisibilityTo(audience))
 	r.target.entry, r.target.rule = entry, rule
 	share := s.Config.Gateway.MaxBuffered
-	if h.memory.Busy(share) && h.memory.Full(share, r.Holder()) {
+	if h.ledger.Busy(share) && h.ledger.Full(share, r.Key()) {
 		return nil, nil, errUnread()
 	}
 	out.counted, err = h.limits.acquire(&r.Caller.Principal,

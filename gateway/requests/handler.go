@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/audit"
-	"github.com/promptweir/promptweir/gateway/memory"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/loglimit"
@@ -24,8 +24,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is what the gateway tells clients.
 	Version string
-	// Memory counts what responses hold until they are written; nil counts for this handler alone.
-	Memory *memory.Account
+	// Ledger counts what responses hold until they are written; nil counts for this handler alone.
+	Ledger *edge.Ledger
 	// Audit records requests; nil records none.
 	Audit *audit.Log
 	// Shared counts requests over all replicas; nil where there are none.
@@ -45,20 +45,20 @@ type Handler struct {
 	schemas *schemas
 	limits  *limits
 	parked  parked
-	memory  *memory.Account
+	ledger  *edge.Ledger
 	audit   recorder
 	gets    promptGets
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
 func New(publisher *snapshot.Publisher, opts Options) *Handler {
-	if opts.Memory == nil {
-		opts.Memory = memory.New(0)
+	if opts.Ledger == nil {
+		opts.Ledger = edge.New(edge.Options{})
 	}
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal") // each failed get could log a line
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
-		schemas: newSchemas(logger), limits: newLimits(opts.Shared), memory: opts.Memory,
+		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
 		audit: recorder{opts.Audit, publisher}, parked: parked{replicas: opts.Replicas, logger: logger},
 	}
 	if opts.Replicas != nil {
@@ -124,10 +124,10 @@ func (h *Handler) conclude(ctx context.Context, r *Request, out *Response, err *
 // hold counts what the response holds until [Response.Release]. A small one fits into buffers that its connection has anyway.
 func (h *Handler) hold(r *Request, out *Response) error {
 	size := len(out.JSON) + len(out.large)
-	if size < memory.Least {
+	if size < edge.Least {
 		return nil
 	}
-	held, ok := h.memory.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Holder(), out.upstream, size)
+	held, ok := h.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Key(), out.upstream, size)
 	if !ok {
 		out.JSON = nil // the error must not keep its memory
 		return errUnread()

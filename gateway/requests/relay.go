@@ -77,7 +77,7 @@ func (q *RelayQueue) add(message []byte, must bool) bool {
 
 // upstreamRelay returns the relay by which an upstream reaches the request's client.
 func (r *Request) upstreamRelay(ctx context.Context) *upstream.Relay {
-	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities), Caller: r.Holder()}
+	c := &upstream.Relay{Capabilities: r.Meta.Get(wire.MetaClientCapabilities), Caller: r.Key()}
 	if !r.Modern() {
 		c.Capabilities = jsontext.Value("{}")
 	}

@@ -40,11 +40,11 @@ func TestHolder_IsTheCredentialOrTheAddress(t *testing.T) {
 		{anonymous, "fe80::1%eth0", "fe80::/64"},
 		{anonymous, "@", "@"}, // a Unix socket
 	} {
-		if got := HolderOf(&test.principal, from(test.address)); got != test.want {
+		if got := OwnerOf(&test.principal, from(test.address)); got != test.want {
 			t.Errorf("%s from %s is %q, want %q", test.principal.Key(), test.address, got, test.want)
 		}
 	}
-	if got, want := HolderOf(&anonymous, nil), anonymous.Key(); got != want {
+	if got, want := OwnerOf(&anonymous, nil), anonymous.Key(); got != want {
 		t.Errorf("a caller of whom nothing is known is %q, want %q", got, want)
 	}
 }

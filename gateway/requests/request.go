@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -73,19 +74,16 @@ type Client interface {
 // Answered returns when the response was ready.
 func (r *Request) Answered() time.Time { return r.Received.Add(r.took) }
 
-// Holder returns who holds what a request holds, see [HolderOf].
-func (r *Request) Holder() string { return HolderOf(&r.Caller.Principal, r.Client) }
+// Key returns whom the request costs, see [OwnerOf]. It implements [upstream.Caller].
+func (r *Request) Key() string { return OwnerOf(&r.Caller.Principal, r.Client) }
 
-// Key implements [upstream.Caller].
-func (r *Request) Key() string { return r.Holder() }
-
-// HolderOf returns for whom the gateway holds memory or a stream: a principal or, for callers without a credential, the address
-// that they call from. A client, which may be nil, has a whole network of IPv6 to itself.
-func HolderOf(principal *policy.Principal, client Client) string {
+// OwnerOf returns whom memory and streams cost: a principal or, for callers without a credential, the address that they call
+// from. A client, which may be nil, has a whole network of IPv6 to itself.
+func OwnerOf(principal *policy.Principal, client Client) string {
 	if !principal.Anonymous || client == nil {
 		return principal.Key()
 	}
-	return identity.AddressHolder(client.ClientAddress())
+	return edge.AddressKey(client.ClientAddress())
 }
 
 // free are requests that can be used again. Allocating one takes 3 % of the CPU time of a short list.

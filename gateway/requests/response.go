@@ -3,7 +3,7 @@ package requests
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/promptweir/promptweir/gateway/memory"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -24,7 +24,7 @@ type Response struct {
 	Code int64
 
 	counted counted
-	held    memory.Hold
+	held    edge.Hold
 	parked  string
 
 	// upstream is the one that the result is of; empty for the gateway's own. It asks the client for input if asks is set.

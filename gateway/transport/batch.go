@@ -54,8 +54,8 @@ func (x *exchange) acceptBatched(s *session, request *requests.Request) job {
 		return nil
 	}
 	request.SetLogLevel = s.setLogLevel
-	ctx, begun, ok := x.beginInSession(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), s, request.Message.ID)
-	if !ok {
+	ctx, begun := s.inFlight.begin(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), s.id, request.Message.ID)
+	if begun == nil {
 		refusal := errInFlight()
 		x.requests.Record(ctx, request, refusal)
 		return refuseJob(request.Message.ID, refusal)

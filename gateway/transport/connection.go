@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
-	"github.com/promptweir/promptweir/gateway/memory"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/cancel"
@@ -253,14 +253,16 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		c.requests.Record(ctx, request, refusal)
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
-	ctx, begun, ok := c.inFlight.begin(ctx, c.session.id, request.Message.ID)
-	if !ok {
+	ctx, begun := c.inFlight.begin(ctx, c.session.id, request.Message.ID)
+	if begun.again {
+		begun.end()
 		c.requests.RecordRefused(ctx, request, nil)
 		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
 	}
-	var params memory.Hold
-	if size := len(request.Message.Params); size >= memory.Least {
-		if params, ok = c.memory.Acquire(request.Snapshot.Config.Gateway.MaxBuffered, request.Holder(), "", size); !ok {
+	var params edge.Hold
+	if size := len(request.Message.Params); size >= edge.Least {
+		var ok bool
+		if params, ok = c.ledger.Acquire(request.Snapshot.Config.Gateway.MaxBuffered, request.Key(), "", size); !ok {
 			begun.end()
 			refusal := errInFlight()
 			c.requests.Record(ctx, request, refusal)
@@ -296,7 +298,7 @@ func (c *connection) respondListen(ctx context.Context, request *requests.Reques
 	if refusal != nil {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
 	}
-	release, ok := c.streams.acquire(&request.Caller)
+	release, ok := c.countStream(&request.Caller)
 	if !ok {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, requests.TooManyStreams())}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -150,10 +151,11 @@ func (t *Transport) post(ctx context.Context, id, owner string, body []byte) pos
 		return postUnknown // the replica that passed it on has read it
 	}
 	in.header = http.Header{}
-	if !t.sseSessions.begin(owner) {
+	release, ok := t.ledger.Count(owner, edge.Posts, maxPosts)
+	if !ok {
 		return postTooMany
 	}
-	defer t.sseSessions.end(owner)
+	defer release()
 	if !s.take(ctx, in) {
 		return postUnknown
 	}

@@ -5,11 +5,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/promptweir/promptweir/gateway/edge"
 )
 
 // Posts that other replicas pass on wait for a session whose client does not read: of each principal a few, so that others' are served.
 func TestPost_WaitsForAFewOfEachPrincipal(t *testing.T) {
-	var transport Transport
+	transport := Transport{ledger: edge.New(edge.Options{})}
 	add := func(owner string) (id string, posts chan incoming) {
 		posts = make(chan incoming)
 		return transport.sseSessions.add(&sseSession{owner: owner, posts: posts, over: make(chan struct{})}, ""), posts
@@ -19,14 +21,14 @@ func TestPost_WaitsForAFewOfEachPrincipal(t *testing.T) {
 	ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	ctx, leave := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
-	for range maxPassed {
+	for range maxPosts {
 		waiting.Go(func() {
 			if outcome := transport.post(ctx, ofAnn, "ann", ping); outcome != postUnknown {
 				t.Errorf("outcome %d of a post whose client has left, want %d", outcome, postUnknown)
 			}
 		})
 	}
-	for deadline := time.Now().Add(time.Minute); waitingOf(&transport, "ann") < maxPassed && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); mayWait(&transport, "ann", maxPosts) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if outcome := transport.post(ctx, ofAnn, "ann", ping); outcome != postTooMany {
@@ -41,13 +43,16 @@ func TestPost_WaitsForAFewOfEachPrincipal(t *testing.T) {
 	}
 	leave()
 	waiting.Wait()
-	if kept := len(transport.sseSessions.passed); kept != 0 {
-		t.Errorf("%d principals are kept without a post that waits", kept)
+	if !mayWait(&transport, "ann", 1) || !mayWait(&transport, "bob", 1) {
+		t.Error("a post counts that does not wait any more")
 	}
 }
 
-func waitingOf(t *Transport, owner string) int {
-	t.sseSessions.mu.Lock()
-	defer t.sseSessions.mu.Unlock()
-	return t.sseSessions.passed[owner]
+// mayWait reports whether fewer than so many posts of a principal wait.
+func mayWait(t *Transport, owner string, most int) bool {
+	release, ok := t.ledger.Count(owner, edge.Posts, most)
+	if ok {
+		release()
+	}
+	return ok
 }

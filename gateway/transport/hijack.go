@@ -27,7 +27,7 @@ type hijacked struct {
 // serveStream opens an event stream and has it served until the client goes or the caller's credential expires. Over
 // HTTP/1.1 the connection leaves its server, and serveStream returns at once: most of what an idle stream costs, about 10
 // KiB, is what the server would keep for it, namely two buffers of 4 KiB, the request, and a stack that grew to read it.
-func (x *exchange) serveStream(held heldStream, expires time.Time, serve func(ctx context.Context, out *eventStream)) {
+func (x *exchange) serveStream(stream openedStream, expires time.Time, serve func(ctx context.Context, out *eventStream)) {
 	if x.r.ProtoMajor == 1 {
 		x.w.Header().Set("Connection", "close") // the server never sees the connection again
 	}
@@ -36,14 +36,14 @@ func (x *exchange) serveStream(held heldStream, expires time.Time, serve func(ct
 	if !ok {
 		ctx, cancel := withExpiry(x.r.Context(), expires)
 		defer cancel()
-		defer held.leave()
+		defer stream.release()
 		serve(ctx, out)
 		out.end()
 		return
 	}
 	if !x.hijacked.add(conn) {
 		_ = conn.Close()
-		held.leave()
+		stream.release()
 		return
 	}
 	ctx, cancel := withExpiry(context.Background(), expires)
@@ -52,7 +52,7 @@ func (x *exchange) serveStream(held heldStream, expires time.Time, serve func(ct
 		var b [1]byte
 		_, _ = conn.Read(b[:]) // returns when the client goes; a client that sends on its stream violates the protocol
 	})
-	go x.Transport.serveHijacked(ctx, conn, out, held.leave, serve)
+	go x.Transport.serveHijacked(ctx, conn, out, stream.release, serve)
 }
 
 // serveHijacked is the one goroutine that writes to a hijacked stream. If it panics, it ends alone, like a handler of the

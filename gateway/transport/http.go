@@ -11,8 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/clientsetup"
-	"github.com/promptweir/promptweir/gateway/identity"
-	"github.com/promptweir/promptweir/gateway/memory"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -31,6 +30,8 @@ type exchange struct {
 
 	w http.ResponseWriter
 	r *http.Request
+	// conn is the connection of the request; nil if it is none of the gateway's listeners.
+	conn *edge.Conn
 	// snapshot is the one that was current when the request had arrived in full. Until then it is that of the header, by which
 	// its origin is checked.
 	snapshot *snapshot.Snapshot
@@ -38,7 +39,7 @@ type exchange struct {
 	client string
 	// request is what the request holds if it is one of HTTP/2, and body what the body does if it is large; else nil. They are
 	// released when the exchange is over.
-	request, body *memory.Hold
+	request, body *edge.Hold
 	// audited is set once a refused credential has been recorded, so that its request is not recorded too.
 	audited bool
 	// buffer is the memory of a small body. Over is set once nothing refers to the exchange or its body any more.
@@ -86,7 +87,7 @@ func (x *exchange) servePost() {
 	}
 	var (
 		ctx    context.Context
-		begun  inSession
+		begun  *cancellable
 		status int
 	)
 	// The message determines its era: by its _meta, else by the header. A legacy session begins with an initialize that has
@@ -156,8 +157,8 @@ var errNoMemory = errors.New("too much is held")
 // address: who the caller is will be found out from the message.
 func (x *exchange) readLargeBody() ([]byte, error) {
 	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
-	share, client := x.snapshot.Config.Gateway.MaxBuffered, identity.AddressHolder(x.ClientAddress())
-	hold, ok := x.memory.Acquire(share, client, "", maxPrealloc)
+	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.ClientAddress())
+	hold, ok := x.ledger.Acquire(share, client, "", maxPrealloc)
 	if !ok {
 		return nil, errNoMemory
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
-	"github.com/promptweir/promptweir/gateway/httpconn"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -140,7 +140,7 @@ func serveOverPipes(t *testing.T, p *gatewaytest.Peer) (*gateway.Gateway, pipes)
 		t.Fatal(err)
 	}
 	server, listener := &http.Server{Handler: g.Handler(), ReadTimeout: readTimeout}, make(pipes)
-	go func() { _ = server.Serve(httpconn.Listen(server, listener)) }()
+	go func() { _ = server.Serve(edge.New(edge.Options{}).Listen(server, listener, nil)) }()
 	t.Cleanup(func() {
 		g.Drain()
 		_ = server.Close()

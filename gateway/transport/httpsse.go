@@ -15,9 +15,9 @@ const (
 	ssePath = "/sse"
 	// sseSessionKey is the query parameter by which its clients name their session.
 	sseSessionKey = "sessionId"
-	// maxPassed bounds the posts of one principal that other replicas have passed on and that wait for its sessions, which take none while
+	// maxPosts bounds the posts of one principal that other replicas have passed on and that wait for its sessions, which take none while
 	// their client does not read: what a replica does for others at once is bounded in all.
-	maxPassed = 64
+	maxPosts = 64
 )
 
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream carries the others. It
@@ -36,8 +36,6 @@ type sseSession struct {
 type sseSessions struct {
 	mu  sync.Mutex // guards what follows
 	all map[string]*sseSession
-	// passed is how many posts have been passed on and wait, by owner.
-	passed map[string]int
 }
 
 // add gives a session an id that cannot be guessed, and that names its replica if there are any.
@@ -64,28 +62,6 @@ func (s *sseSessions) remove(id string) {
 	delete(s.all, id)
 }
 
-// begin counts a post that was passed on, unless too many of its owner wait. If ok, end must follow.
-func (s *sseSessions) begin(owner string) (ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.passed[owner] >= maxPassed {
-		return false
-	}
-	if s.passed == nil {
-		s.passed = map[string]int{}
-	}
-	s.passed[owner]++
-	return true
-}
-
-func (s *sseSessions) end(owner string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.passed[owner]--; s.passed[owner] == 0 {
-		delete(s.passed, owner)
-	}
-}
-
 // serveHTTPSSE serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
 func (x *exchange) serveHTTPSSE() {
 	switch x.r.Method {
@@ -108,11 +84,11 @@ func (x *exchange) serveSSEStream() {
 	if !ok {
 		return
 	}
-	held, ok := x.takeStream(&caller, nil)
+	stream, ok := x.countStream(&caller, nil)
 	if !ok {
 		return
 	}
-	defer held.leave()
+	defer stream.release()
 	ctx, cancel := withExpiry(x.r.Context(), caller.Principal.Expires)
 	defer cancel()
 	s := &sseSession{
@@ -125,7 +101,7 @@ func (x *exchange) serveSSEStream() {
 	out := openStream(x.w)
 	defer out.end()
 	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
-	go s.receivePosts(ctx, held.ending)
+	go s.receivePosts(ctx, stream.ending)
 	s.writeEvents(out, cancel)
 }
 

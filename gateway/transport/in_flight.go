@@ -10,10 +10,21 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// inFlight are the requests that a client can cancel. The zero value is ready.
+const (
+	// maxInFlight bounds the requests that one connection of stdio or HTTP+SSE has in flight, whose responses wait for one
+	// writer. It is the default concurrency of an upstream, so that a gateway behind this one can use all of it.
+	maxInFlight = 256
+	// maxSessionInFlight bounds those of one legacy session over Streamable HTTP, of which each has a connection or an
+	// HTTP/2 stream to itself: a gateway in front of this one shares a session among all its clients.
+	maxSessionInFlight = 4096
+)
+
+// inFlight has the requests in flight of legacy sessions, so that their clients can cancel them, and bounds them. The zero value
+// is ready.
 type inFlight struct {
-	mu       sync.Mutex // guards requests
+	mu       sync.Mutex // guards what follows
 	requests map[requestKey]*cancellable
+	counts   map[sessionID]int
 }
 
 // shardedInFlight are those of sessions that share no connection. All would contend for one mutex, twice each.
@@ -28,30 +39,33 @@ type requestKey struct {
 	id      string // JSON
 }
 
-// cancellable is the context of a request that [inFlight.begin] has registered. A nil one is of a request that cannot be cancelled.
+// cancellable is a request in flight. A nil one is of a request that needs no session.
 type cancellable struct {
-	cancel.Context
-
+	ctx      cancel.Context
 	inFlight *inFlight
 	key      requestKey
+	// again is set if another request of the session has the same id. It is this one that the client cannot cancel.
+	again bool
 }
 
-// begin returns the context of a request, which [inFlight.cancel] ends, and what must be ended when the request is over.
-// If not ok, the id is in use, ctx is unchanged, and there is nothing to end.
-func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Value) (_ context.Context, _ *cancellable, ok bool) {
-	key := requestKey{session, string(id)}
+// begin counts a request, and makes it one that its client can cancel: the context that it returns ends then. It returns nil for
+// the request if the session has too many in flight, else it must be ended.
+func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Value) (context.Context, *cancellable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, taken := f.requests[key]; taken {
-		return ctx, nil, false
+	if f.counts[session] >= maxSessionInFlight {
+		return ctx, nil
 	}
 	if f.requests == nil {
-		f.requests = map[requestKey]*cancellable{}
+		f.requests, f.counts = map[requestKey]*cancellable{}, map[sessionID]int{}
 	}
-	c := &cancellable{inFlight: f, key: key}
-	c.Begin(ctx)
-	f.requests[key] = c
-	return c, c, true
+	c := &cancellable{inFlight: f, key: requestKey{session, string(id)}}
+	c.ctx.Begin(ctx)
+	f.counts[session]++
+	if _, c.again = f.requests[c.key]; !c.again {
+		f.requests[c.key] = c
+	}
+	return &c.ctx, c
 }
 
 // end forgets a request and ends its context. Its id is free for another.
@@ -59,10 +73,16 @@ func (c *cancellable) end() {
 	if c == nil {
 		return
 	}
-	c.End(context.Canceled)
-	c.inFlight.mu.Lock()
-	defer c.inFlight.mu.Unlock()
-	delete(c.inFlight.requests, c.key)
+	c.ctx.End(context.Canceled)
+	f, session := c.inFlight, c.key.session
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !c.again {
+		delete(f.requests, c.key)
+	}
+	if f.counts[session]--; f.counts[session] == 0 {
+		delete(f.counts, session)
+	}
 }
 
 // cancel ends the context of a session's request, for a reason, and reports whether it is in flight.
@@ -71,7 +91,7 @@ func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.Can
 	c := f.requests[requestKey{session, string(id)}]
 	f.mu.Unlock()
 	if c != nil {
-		c.End(reason)
+		c.ctx.End(reason)
 	}
 	return c != nil
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/seal"
@@ -24,26 +22,26 @@ const sessionLifetime = 24 * time.Hour
 
 // admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request that is to be carried out,
 // and what is to be ended when it is over; it answers everything else.
-func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, begun inSession, ok bool) {
+func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, begun *cancellable, ok bool) {
 	caller, ok := x.authenticate(request.Message.ID)
 	if !ok {
-		return nil, inSession{}, false
+		return nil, nil, false
 	}
 	request.Caller, request.Snapshot = caller, x.snapshot
 	if request.Message.Method == wire.Initialize && request.Message.IsRequest() {
 		x.serveInitialize(request)
-		return nil, inSession{}, false
+		return nil, nil, false
 	}
 	sealed, ok := x.openSession(&caller, request.Received)
 	if !ok {
-		return nil, inSession{}, false
+		return nil, nil, false
 	}
 	request.Revision, request.Session = sealed.Revision, sealed.ID
 	if !request.Message.IsRequest() {
 		s := x.session(&sealed)
 		s.receive(request)
 		x.w.WriteHeader(http.StatusAccepted)
-		return nil, inSession{}, false
+		return nil, nil, false
 	}
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch request.Message.Method {
@@ -56,39 +54,14 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 			s.notifyLater = x.laterNotifier(&sealed)
 		}
 		s.connect(request)
-		if ctx, begun, ok = x.beginInSession(ctx, &s, request.Message.ID); !ok {
+		if ctx, begun = s.inFlight.begin(ctx, s.id, request.Message.ID); begun == nil {
 			refusal := errInFlight()
 			x.requests.Record(ctx, request, refusal)
 			x.refuse(http.StatusOK, request.Message.ID, refusal)
-			return nil, inSession{}, false
+			return nil, nil, false
 		}
 	}
 	return ctx, begun, true
-}
-
-// inSession is a request in flight of a legacy session. The zero value is one that needs no session.
-type inSession struct {
-	*cancellable
-
-	slots *sessionSlots
-	id    sessionID
-}
-
-// beginInSession makes a request one that the client can cancel, unless its session has too many in flight. If ok, it must be
-// ended when the response is written.
-func (x *exchange) beginInSession(ctx context.Context, s *session, id jsontext.Value) (_ context.Context, _ inSession, ok bool) {
-	if !x.slots.acquire(s.id) {
-		return ctx, inSession{}, false
-	}
-	ctx, begun, _ := s.inFlight.begin(ctx, s.id, id) // one whose id is in use cannot be cancelled
-	return ctx, inSession{begun, &x.slots, s.id}, true
-}
-
-func (r inSession) end() {
-	r.cancellable.end()
-	if r.slots != nil {
-		r.slots.release(r.id)
-	}
 }
 
 // errInFlight refuses a request of a session that has too many in flight.
@@ -200,13 +173,13 @@ func (x *exchange) serveLegacyStream() {
 	if !ok || !x.settle(&caller, nil) {
 		return
 	}
-	held, ok := x.takeStream(&caller, nil)
+	stream, ok := x.countStream(&caller, nil)
 	if !ok {
 		return
 	}
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.publisher.Subscribe(caller.Principal), x.Transport
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
-	x.serveStream(held, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		defer sub.Close()
 		ctx, mail, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
@@ -223,7 +196,7 @@ func (x *exchange) serveLegacyStream() {
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
-			outlet{send: send, mail: mail, keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: held.ending})
+			outlet{send: send, mail: mail, keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: stream.ending})
 	})
 }
 

@@ -135,7 +135,7 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	if !x.settle(&caller, id) {
 		return
 	}
-	held, ok := x.takeStream(&caller, id)
+	stream, ok := x.countStream(&caller, id)
 	if !ok {
 		return
 	}
@@ -143,12 +143,12 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	t := x.Transport
 	// An idle stream must not keep in memory what later reloads replace.
 	x.snapshot, request.Snapshot, request.Caller = nil, nil, snapshot.Caller{}
-	x.serveStream(held, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
+	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{
 			send:      func(message []byte) { out.event("", message) },
 			keepAlive: out.comment,
 			broken:    func() bool { return out.err != nil },
-			ending:    held.ending,
+			ending:    stream.ending,
 		})
 		if closing != nil {
 			out.event("", closing)

@@ -2,10 +2,12 @@ package transport
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -82,6 +84,40 @@ func (t *Transport) recordNotified(ctx context.Context, published time.Time) {
 	if !published.IsZero() {
 		t.notified.Record(ctx, time.Since(published).Seconds())
 	}
+}
+
+// countStream counts a stream for its principal, unless the limit of that is used up. If ok, release must be called when the
+// stream is over.
+func (t *Transport) countStream(caller *snapshot.Caller) (release func(), ok bool) {
+	most := 0
+	if limit := caller.Generation.Config.Gateway.Limit; limit != nil {
+		most = limit.Streams
+	}
+	return t.ledger.Count(caller.Principal.Key(), edge.Streams, most)
+}
+
+// openedStream is a stream that counts for its caller.
+type openedStream struct {
+	// ending is closed if the stream has to end for another one.
+	ending <-chan struct{}
+	// release must be called when the stream is over.
+	release func()
+}
+
+// countStream counts a stream that is about to be opened, or answers that its caller has too many.
+func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (openedStream, bool) {
+	release, ok := x.Transport.countStream(caller)
+	if !ok {
+		x.w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusTooManyRequests, id, requests.TooManyStreams())
+		return openedStream{}, false
+	}
+	x.release()
+	ending, leave := x.ledger.OpenStream(x.conn, x.r.ProtoMajor > 1, requests.OwnerOf(&caller.Principal, x))
+	return openedStream{ending, func() {
+		leave()
+		release()
+	}}, true
 }
 
 // listener is a subscriptions/listen request (2026-07-28).

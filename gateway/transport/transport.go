@@ -10,10 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/promptweir/promptweir/gateway/audit"
-	"github.com/promptweir/promptweir/gateway/httpconn"
-	"github.com/promptweir/promptweir/gateway/identity"
-	"github.com/promptweir/promptweir/gateway/memory"
-	"github.com/promptweir/promptweir/gateway/places"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -23,7 +20,7 @@ import (
 type Transport struct {
 	publisher *snapshot.Publisher
 	requests  *requests.Handler
-	memory    *memory.Account
+	ledger    *edge.Ledger
 	logger    *slog.Logger
 	// refused is promptweir.identity.refused: credentials that were not accepted.
 	refused metric.Int64Counter
@@ -32,13 +29,10 @@ type Transport struct {
 
 	// For the legacy sessions of Streamable HTTP, which outlast their connections:
 	inFlight shardedInFlight
-	slots    sessionSlots
 	replies  replies
 	sessions legacySessions
 	replicas Replicas // nil where there are none
 
-	streams     streamCounts
-	places      *places.Places
 	audit       *audit.Log // nil where nothing is recorded
 	sseSessions sseSessions
 	hijacked    hijacked
@@ -53,10 +47,8 @@ const attrReason = attribute.Key("promptweir.reason")
 // Options are what a [Transport] needs beside the snapshots and the handler of requests.
 type Options struct {
 	Logger *slog.Logger
-	// Memory counts what requests hold before they are carried out.
-	Memory *memory.Account
-	// Places are those of the connections over which clients are served; nil where streams have no bound.
-	Places *places.Places
+	// Ledger has what clients hold.
+	Ledger *edge.Ledger
 	// Audit records refused credentials; nil records none.
 	Audit *audit.Log
 	// Replicas are those of the gateway; nil where it is alone.
@@ -77,7 +69,7 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 		otel.Handle(err) // as above
 	}
 	t := &Transport{
-		publisher: publisher, requests: handler, memory: opts.Memory, places: opts.Places, audit: opts.Audit, logger: opts.Logger,
+		publisher: publisher, requests: handler, ledger: opts.Ledger, audit: opts.Audit, logger: opts.Logger,
 		refused: refused, notified: notified, closing: make(chan struct{}), replicas: opts.Replicas,
 	}
 	if t.replicas != nil {
@@ -161,7 +153,7 @@ func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchang
 	if x.shareWithOrigin() {
 		return nil, false
 	}
-	if c := httpconn.FromContext(r.Context()); c != nil && c.Refuses(r.ProtoMajor == 2) {
+	if x.conn = edge.FromContext(r.Context()); x.conn != nil && x.conn.Refuses(r.ProtoMajor == 2) {
 		x.refuseAtOnce("Too many requests at once: send it again later")
 		return nil, false
 	}
@@ -184,7 +176,7 @@ const requestMemory = 32 << 10
 // holdRequest counts the memory of a request of HTTP/2 for the client's address. Of HTTP/1.1, each takes a connection, and those have
 // a bound; of HTTP/2, a client may have 250 on each.
 func (x *exchange) holdRequest() (ok bool) {
-	hold, ok := x.memory.Acquire(x.snapshot.Config.Gateway.MaxBuffered, identity.AddressHolder(x.ClientAddress()), "", requestMemory)
+	hold, ok := x.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.ClientAddress()), "", requestMemory)
 	if ok {
 		x.request = &hold
 	}
@@ -201,7 +193,7 @@ const maxKeptBody = 4 << 10
 // release gives back what the exchange holds, and the exchange itself if it is over. A stream that is to stay open calls it before: its
 // bound is another one.
 func (x *exchange) release() {
-	for _, hold := range []*memory.Hold{x.request, x.body} {
+	for _, hold := range []*edge.Hold{x.request, x.body} {
 		if hold != nil {
 			hold.Release()
 		}

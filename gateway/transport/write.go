@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/httpconn"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -65,7 +65,7 @@ func writeLarge(ctx context.Context, w http.ResponseWriter, now time.Time, statu
 		return writeAt(now, w, status, parts...)
 	}
 	writeHeader(now, w, status, length(parts))
-	return httpconn.Write(ctx, w, parts...)
+	return edge.Write(ctx, w, parts...)
 }
 
 // writeResponse writes the response to one request. When it returns, one that counts against a limit is really written.

@@ -15,9 +15,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/audit"
-	"github.com/promptweir/promptweir/gateway/gate"
-	"github.com/promptweir/promptweir/gateway/httpconn"
-	"github.com/promptweir/promptweir/gateway/places"
+	"github.com/promptweir/promptweir/gateway/edge"
 )
 
 // cutOffTimeout is how long responses may take that say that the gateway is shutting down, and the last requests of
@@ -38,8 +36,11 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	limitMemory(p.logger)
 	paceCollector()
 	options := p.gatewayOptions()
-	connections := places.New(maxConnections(descriptorLimit(), options.Memory, p.cfg.Upstreams()), p.logger)
-	options.Places = connections
+	memory := availableMemory(p.logger)
+	clients := edge.New(edge.Options{
+		Logger: p.logger, Connections: maxConnections(descriptorLimit(), memory, p.cfg.Upstreams()), Memory: memory,
+	})
+	options.Ledger = clients
 	if profiled {
 		options.Debug = startProfiling()
 	}
@@ -68,14 +69,13 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	}
 	p.logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+p.cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
-	entrance := gate.New(p.logger)
-	adminServer := newServer(entrance.Precede(g.Admin(p.telemetry.metrics)), p.logger)
+	shedder := edge.NewShedder(clients, p.logger)
+	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
+	adminServer := newServer(shedder.Precede(g.Admin(p.telemetry.metrics)), p.logger)
 	return (&listeners{
-		process: p, gateway: g, entrance: entrance, connections: connections,
-		endpoint: bind(server, entrance.Listen(
-			connections.Listen(httpconn.Listen(server, endpoint), gateway.AddressHolder), gateway.AddressHolder)),
-		admin: bind(adminServer,
-			places.New(adminConnections, p.logger).Listen(httpconn.Listen(adminServer, admin), gateway.AddressHolder)),
+		process: p, gateway: g, shedder: shedder, clients: clients,
+		endpoint: bind(server, clients.Listen(server, endpoint, shedder)),
+		admin:    bind(adminServer, operators.Listen(adminServer, admin, nil)),
 	}).serve(ctx)
 }
 
@@ -97,8 +97,8 @@ func newEndpointServer(
 type listeners struct {
 	process         *process
 	gateway         *gateway.Gateway
-	entrance        *gate.Gate
-	connections     *places.Places
+	shedder         *edge.Shedder
+	clients         *edge.Ledger
 	endpoint, admin boundServer
 }
 
@@ -125,7 +125,7 @@ func (l *listeners) serve(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error { return l.entrance.Run(upstreams) })
+	group.Go(func() error { return l.shedder.Run(upstreams) })
 	group.Go(l.endpoint.serve)
 	group.Go(l.admin.serve)
 	group.Go(func() error {
@@ -146,7 +146,7 @@ func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	l.gateway.AnnounceEnd()
 	cfg := l.gateway.Snapshot().Config.Gateway
 	if signal, ok := errors.AsType[*SignalError](context.Cause(ctx)); ok && signal.Is == syscall.SIGTERM &&
-		l.connections.UsedWithin(time.Minute) && cfg.DrainDelay > 0 {
+		l.clients.UsedWithin(time.Minute) && cfg.DrainDelay > 0 {
 		logger.InfoContext(ctx, "no longer ready, stopping soon", slog.Duration("drain_delay", cfg.DrainDelay))
 		time.Sleep(cfg.DrainDelay)
 	}

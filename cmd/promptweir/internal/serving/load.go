@@ -81,7 +81,7 @@ func (p *process) gatewayOptions() gateway.Options {
 	}
 	return gateway.Options{
 		Logger: p.logger, Version: p.opts.Version, StateDir: p.cfg.Gateway.StateDir, LastGood: p.lastGood, Warnings: p.warnings,
-		Memory: availableMemory(p.logger), Load: reload,
+		Load: reload,
 	}
 }
 

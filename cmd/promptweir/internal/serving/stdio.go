@@ -18,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -48,6 +49,7 @@ func Stdio(
 	}
 	defer p.telemetry.stop(ctx, opts.Logger)
 	options := p.gatewayOptions()
+	options.Ledger = edge.New(edge.Options{Memory: availableMemory(p.logger)})
 	if options.Audit, err = audit.Open(p.cfg.Audit, p.logger); err != nil {
 		return false, err
 	}

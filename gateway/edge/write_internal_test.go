@@ -1,4 +1,4 @@
-package httpconn
+package edge
 
 import (
 	"bufio"
@@ -24,11 +24,14 @@ const moreThanBuffered = 64 << 10
 func serve(tb testing.TB, handler http.HandlerFunc, wrap func(net.Listener) net.Listener) *httptest.Server {
 	tb.Helper()
 	s := httptest.NewUnstartedServer(handler)
-	s.Listener = Listen(s.Config, wrap(s.Listener))
+	s.Listener = unbounded().Listen(s.Config, wrap(s.Listener), nil)
 	s.Start()
 	tb.Cleanup(s.Close)
 	return s
 }
+
+// unbounded returns a ledger that bounds nothing.
+func unbounded() *Ledger { return New(Options{}) }
 
 func asIs(l net.Listener) net.Listener { return l }
 
@@ -204,7 +207,7 @@ func TestWrite_WorksOverTLS(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	s.Listener = Listen(s.Config, s.Listener)
+	s.Listener = unbounded().Listen(s.Config, s.Listener, nil)
 	s.StartTLS()
 	defer s.Close()
 	if got, err := fetch(t, s); err != nil || len(got) != moreThanBuffered+len("head ") {
@@ -223,7 +226,7 @@ func TestConn_ClosesOneDirection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer peer.Close()
-	conn, err := Listen(&http.Server{}, l).Accept() //nolint:gosec // never serves
+	conn, err := unbounded().Listen(&http.Server{}, l, nil).Accept() //nolint:gosec // never serves
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package httpconn
+package edge
 
 import (
 	"io"
@@ -28,15 +28,17 @@ func (d deserted) Close() error {
 
 func TestConn_ClosesAFewAtATimeWhenManyClientsLeave(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var closed, told atomic.Int32
-		all := new(departures)
+		var closed atomic.Int32
+		ledger := New(Options{})
+		paced := new(pacedClose)
 		open := func() *Conn {
 			c := newConn(deserted{closed: &closed})
-			c.departures = all
-			c.OnClose(func() { told.Add(1) })
+			c.paced = paced
+			c.ledger, c.slot = ledger, &slot{conn: c}
+			ledger.accept(c)
 			return c
 		}
-		atOnce := departuresAtOnce * runtime.GOMAXPROCS(0)
+		atOnce := closesAtOnce * runtime.GOMAXPROCS(0)
 		for range 5 * atOnce {
 			c := open()
 			if _, err := c.Read(nil); err == nil {
@@ -48,7 +50,7 @@ func TestConn_ClosesAFewAtATimeWhenManyClientsLeave(t *testing.T) {
 		}
 		for i := range 5 {
 			if got, want := int(closed.Load()), (i+1)*atOnce; got != want {
-				t.Fatalf("%d connections are closed after %v, want %d", got, time.Duration(i)*departuresInterval, want)
+				t.Fatalf("%d connections are closed after %v, want %d", got, time.Duration(i)*closeInterval, want)
 			}
 			if i == 2 { // of a client that is there, at once
 				if err := open().Close(); err != nil || int(closed.Load()) != 3*atOnce+1 {
@@ -56,17 +58,17 @@ func TestConn_ClosesAFewAtATimeWhenManyClientsLeave(t *testing.T) {
 				}
 				closed.Add(-1)
 			}
-			time.Sleep(departuresInterval)
+			time.Sleep(closeInterval)
 			synctest.Wait()
 		}
-		if got, want := int(told.Load()), 5*atOnce+1; got != want {
-			t.Errorf("OnClose was called %d times, want %d", got, want)
+		if left := ledger.slots[all].count; left != 0 {
+			t.Errorf("%d closed connections have slots", left)
 		}
 		time.Sleep(time.Second)
 		last := open()
 		_, _ = last.Read(nil)
-		if err := last.Close(); err != nil || int(told.Load()) != 5*atOnce+2 {
-			t.Errorf("later, one is not closed at once: %v, %d", err, told.Load())
+		if err := last.Close(); err != nil || ledger.slots[all].count != 0 {
+			t.Errorf("later, one is not closed at once: %v", err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package places_test
+package edge_test
 
 import (
 	"bytes"
@@ -16,12 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/promptweir/promptweir/gateway/httpconn"
-	"github.com/promptweir/promptweir/gateway/places"
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// served is an HTTP server with a bounded number of places. /stream?as=NAME is a stream that NAME holds, and says goodbye if it
+// served is an HTTP server with a limit of connections. /stream?as=NAME is a stream that NAME holds, and says goodbye if it
 // has to end; /deaf is one that does not listen; everything else is answered at once.
 type served struct {
 	*httptest.Server
@@ -35,13 +34,17 @@ type served struct {
 func serve(t *testing.T, most int, http2 bool) *served {
 	t.Helper()
 	s := &served{tb: t, log: &syncBuffer{}}
-	p := places.New(most, slog.New(slog.NewTextHandler(s.log, nil)))
+	l := edge.New(edge.Options{Connections: most, Logger: slog.New(slog.NewTextHandler(s.log, nil))})
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			return
 		}
-		ending, leave := p.Stream(httpconn.FromContext(r.Context()), r.ProtoMajor > 1, r.URL.Query().Get("as"))
-		defer leave()
+		c := edge.FromContext(r.Context())
+		if who := r.URL.Query().Get("as"); who != "stranger" {
+			c.Authenticated()
+		}
+		ending, release := l.OpenStream(c, r.ProtoMajor > 1, r.URL.Query().Get("as"))
+		defer release()
 		_ = http.NewResponseController(w).Flush()
 		if r.URL.Path == "/deaf" {
 			ending = nil
@@ -52,7 +55,7 @@ func serve(t *testing.T, most int, http2 bool) *served {
 		case <-r.Context().Done():
 		}
 	}))
-	s.Listener = p.Listen(httpconn.Listen(s.Config, s.Listener), func(string) string { return "address" })
+	s.Listener = l.Listen(s.Config, s.Listener, nil)
 	listen := s.Config.ConnState
 	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		listen(c, state)
@@ -133,7 +136,7 @@ func wantOpen(streams ...*stream) {
 	}
 }
 
-func TestPlaces_LargestHolderLosesItsOldestStream(t *testing.T) {
+func TestLedger_EvictsTheOldestStreamOfTheLargestOwner(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			most := 5
@@ -150,14 +153,14 @@ func TestPlaces_LargestHolderLosesItsOldestStream(t *testing.T) {
 			more := s.open("/stream?as=ann")
 			second.wantEnd("goodbye")
 			wantOpen(bob, cat, third, fourth, more)
-			if log := s.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "count=1 holder=ann") {
+			if log := s.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "count=1 client=ann") {
 				t.Errorf("log %q, want a warning that ann lost one", log)
 			}
 		})
 	}
 }
 
-func TestPlaces_IdleConnectionsGoFirst(t *testing.T) {
+func TestLedger_EvictsIdleConnectionsFirst(t *testing.T) {
 	s := serve(t, 4, false)
 	kept := &http.Client{Transport: &http.Transport{}}
 	read := func() {
@@ -165,12 +168,12 @@ func TestPlaces_IdleConnectionsGoFirst(t *testing.T) {
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
 	}
-	mine := s.open("/stream?as=address") // of the same holder
+	mine := s.open("/stream?as=127.0.0.1") // of the same holder
 	read()
 	upstreamtest.Eventually(t, "the connection is idle", func() bool { return s.idle.Load() == 1 })
 	var others []*stream
 	for range 3 {
-		others = append(others, s.open("/stream?as=address"))
+		others = append(others, s.open("/stream?as=127.0.0.1"))
 	}
 	wantOpen(append(others, mine)...)
 	read() // on another connection: the idle one was closed
@@ -178,7 +181,7 @@ func TestPlaces_IdleConnectionsGoFirst(t *testing.T) {
 	wantOpen(others...)
 }
 
-func TestPlaces_ClosesAStreamThatDoesNotEnd(t *testing.T) {
+func TestLedger_ClosesAStreamThatDoesNotEnd(t *testing.T) {
 	s := serve(t, 1, false)
 	deaf := s.open("/deaf?as=ann")
 	s.open("/stream?as=bob")
@@ -186,7 +189,7 @@ func TestPlaces_ClosesAStreamThatDoesNotEnd(t *testing.T) {
 }
 
 // Clients that connect and say nothing keep nobody out.
-func TestPlaces_SilentConnectionsGiveWay(t *testing.T) {
+func TestLedger_EvictsSilentConnections(t *testing.T) {
 	s := serve(t, 3, false)
 	var silent []net.Conn
 	for range 100 {
@@ -216,10 +219,12 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-func TestPlaces_NilBoundsNothing(*testing.T) {
-	var p *places.Places
-	_, leave := p.Stream(nil, false, "ann")
-	leave()
+func TestLedger_WithoutAConnectionNothingIsBound(t *testing.T) {
+	ending, release := edge.New(edge.Options{Connections: 1}).OpenStream(nil, false, "ann")
+	release()
+	if ending != nil {
+		t.Error("a stream without a connection can be evicted")
+	}
 }
 
 // starved is a listener for which the system has no descriptor while hungry is set.
@@ -239,14 +244,14 @@ func (l *starved) Accept() (net.Conn, error) {
 // If the system runs out of descriptors although there are places left, one is given up, and the operator is told.
 func TestListener_MakesRoomWhenThereIsNoDescriptor(t *testing.T) {
 	var log syncBuffer
-	p := places.New(100, slog.New(slog.NewTextHandler(&log, nil)))
+	ledger := edge.New(edge.Options{Connections: 100, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &starved{Listener: inner}
 	defer inner.Close()
-	listener := p.Listen(httpconn.Listen(&http.Server{ReadHeaderTimeout: time.Second}, l), func(address string) string { return address })
+	listener := ledger.Listen(&http.Server{ReadHeaderTimeout: time.Second}, l, nil)
 	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)

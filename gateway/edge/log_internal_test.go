@@ -1,4 +1,4 @@
-package places
+package edge
 
 import (
 	"bytes"
@@ -11,16 +11,16 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
-func TestCounter_LogsOnceAnIntervalHowManyThereWere(t *testing.T) {
+func TestOccasional_LogsOnceAnIntervalHowManyThereWere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		c := counter{log: func(count, last slog.Attr) { logger.Warn("full", count, last) }}
+		c := occasional{log: func(count, last slog.Attr) { logger.Warn("full", count, last) }}
 		for range 1000 {
-			c.add(slog.String("holder", "ann"))
+			c.add(slog.String("client", "ann"))
 		}
 		time.Sleep(10 * logInterval)
-		c.add(slog.String("holder", "bob"))
+		c.add(slog.String("client", "bob"))
 		time.Sleep(10 * logInterval)
 		synctest.Wait()
 		var got []string
@@ -29,7 +29,7 @@ func TestCounter_LogsOnceAnIntervalHowManyThereWere(t *testing.T) {
 			got = append(got, text)
 		}
 		want := []string{
-			"WARN msg=full count=1 holder=ann", "WARN msg=full count=999 holder=ann", "WARN msg=full count=1 holder=bob",
+			"WARN msg=full count=1 client=ann", "WARN msg=full count=999 client=ann", "WARN msg=full count=1 client=bob",
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("logged %q, want %q", got, want)

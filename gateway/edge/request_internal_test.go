@@ -1,4 +1,4 @@
-package httpconn
+package edge
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ type gated struct {
 func (l gated) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if c, ok := c.(*Conn); ok {
-		c.OnRequest(l.ask)
+		c.onRequest(l.ask)
 	}
 	return c, err
 }
@@ -33,7 +33,7 @@ func serveGated(t *testing.T, http2 bool, ask func() bool) *httptest.Server {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
-	s.Listener = gated{Listen(s.Config, s.Listener), ask}
+	s.Listener = gated{unbounded().Listen(s.Config, s.Listener, nil), ask}
 	if s.EnableHTTP2 = http2; http2 {
 		s.StartTLS()
 	} else {

@@ -1,16 +1,16 @@
-package memory_test
+package edge_test
 
 import (
 	"testing"
 
-	"github.com/promptweir/promptweir/gateway/memory"
+	"github.com/promptweir/promptweir/gateway/edge"
 )
 
-func TestAccount_BoundsEachPrincipalAndUpstream(t *testing.T) {
-	a := memory.New(1000)
+func TestLedger_BoundsEachPrincipalAndUpstream(t *testing.T) {
+	a := edge.New(edge.Options{Memory: 1000})
 	const share = "80%" // 800 bytes: 200 for each principal and each upstream, of that 150 for both
-	var held []*memory.Hold
-	acquire := func(want bool, principal, upstream string, bytes int) *memory.Hold {
+	var held []*edge.Hold
+	acquire := func(want bool, principal, upstream string, bytes int) *edge.Hold {
 		t.Helper()
 		h, ok := a.Acquire(share, principal, upstream, bytes)
 		if ok != want {
@@ -43,8 +43,8 @@ func TestAccount_BoundsEachPrincipalAndUpstream(t *testing.T) {
 	acquire(true, "bob", "git", 900) // nothing is held: even more than there is
 }
 
-func TestAccount_HoldGrows(t *testing.T) {
-	a := memory.New(1 << 20)
+func TestLedger_HoldGrows(t *testing.T) {
+	a := edge.New(edge.Options{Memory: 1 << 20})
 	h, ok := a.Acquire("800", "ann", "", 100)
 	if !ok || !h.Grow("800", 400) { // alone
 		t.Fatal("what is held alone cannot grow")
@@ -60,8 +60,8 @@ func TestAccount_HoldGrows(t *testing.T) {
 	h.Release()
 }
 
-func TestAccount_FullOncePrincipalHoldsItsPart(t *testing.T) {
-	a := memory.New(0)
+func TestLedger_FullOncePrincipalHoldsItsPart(t *testing.T) {
+	a := edge.New(edge.Options{Memory: 0})
 	full := func(who string) bool { return a.Busy("40000") && a.Full("40000", who) }
 	if full("ann") {
 		t.Error("nothing is held, and a principal holds as much as it may")

@@ -1,4 +1,4 @@
-package gate
+package edge
 
 import (
 	"context"
@@ -17,31 +17,31 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
-// crowd is requests at a gate, in a bubble in which time moves.
-type crowd struct {
-	gate *Gate
-	log  strings.Builder
-	// late is how long each look takes.
+// load is requests that arrive, in a bubble in which time moves.
+type load struct {
+	shedder *Shedder
+	log     strings.Builder
+	// late is how long each probe takes.
 	late atomic.Int64
-	// looks counts them.
-	looks atomic.Int64
+	// probes counts them.
+	probes atomic.Int64
 
 	mu sync.Mutex // guards entered and refused
 	// entered and refused are the numbers of the requests in the order of their answers.
 	entered, refused []int
 }
 
-// start runs a gate until the test ends. To be called in a bubble.
-func start(t *testing.T) *crowd {
+// start runs a shedder until the test ends. To be called in a bubble.
+func start(t *testing.T) *load {
 	t.Helper()
-	c := &crowd{}
-	c.gate = New(slog.New(slog.NewTextHandler(&c.log, nil)))
+	c := &load{}
+	c.shedder = NewShedder(New(Options{}), slog.New(slog.NewTextHandler(&c.log, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		defer c.gate.open()
-		ended <- c.gate.run(ctx, func() (time.Duration, error) {
-			c.looks.Add(1)
+		defer c.shedder.admitAll()
+		ended <- c.shedder.run(ctx, func() (time.Duration, error) {
+			c.probes.Add(1)
 			late := time.Duration(c.late.Load())
 			time.Sleep(late)
 			return late, nil
@@ -56,16 +56,16 @@ func start(t *testing.T) *crowd {
 	return c
 }
 
-// hang closes the gate: from now on, looks take an hour.
-func (c *crowd) hang() {
+// hang makes it shed: from now on, probes take an hour.
+func (c *load) hang() {
 	c.late.Store(int64(time.Hour))
-	c.gate.Enter("192.0.2.200") // or it would not look
-	time.Sleep(openInterval + 2*tolerable)
+	c.shedder.Enter("192.0.2.200") // or it would not probe
+	time.Sleep(admittingInterval + 2*targetDelay)
 	synctest.Wait()
 }
 
 // answered returns the numbers of the requests that have entered and that were refused, in the order of their answers.
-func (c *crowd) answered() (entered, refused []int) {
+func (c *load) answered() (entered, refused []int) {
 	synctest.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,13 +73,13 @@ func (c *crowd) answered() (entered, refused []int) {
 }
 
 // arrive lets requests come, in the order of their numbers.
-func (c *crowd) arrive(from, to int) { c.arriveFrom("192.0.2.1", from, to) }
+func (c *load) arrive(from, to int) { c.arriveFrom("192.0.2.1", from, to) }
 
-// arriveFrom is arrive for the requests of one holder.
-func (c *crowd) arriveFrom(holder string, from, to int) {
+// arriveFrom is arrive for the requests of one client.
+func (c *load) arriveFrom(client string, from, to int) {
 	for i := from; i <= to; i++ {
 		go func() {
-			entered := c.gate.Enter(holder)
+			entered := c.shedder.Enter(client)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if entered {
@@ -93,10 +93,10 @@ func (c *crowd) arriveFrom(holder string, from, to int) {
 	}
 }
 
-func TestGate_LetsAllInWhileTheProcessIsInTime(t *testing.T) {
+func TestShedder_AdmitsAllWhileTheProcessIsInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
-		c.late.Store(int64(tolerable / 2))
+		c.late.Store(int64(targetDelay / 2))
 		time.Sleep(time.Second)
 		c.arrive(1, 100)
 		if entered, _ := c.answered(); len(entered) != 100 {
@@ -108,67 +108,67 @@ func TestGate_LetsAllInWhileTheProcessIsInTime(t *testing.T) {
 	})
 }
 
-// The gate closes before it is known how late the process is, and opens when it has been in time for a while.
-func TestGate_ClosesWhileTheProcessIsLate(t *testing.T) {
+// It sheds before it is known how late the process is, and admits when that has been in time for a while.
+func TestShedder_ShedsWhileTheProcessIsLate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.late.Store(int64(50 * time.Millisecond))
-		c.gate.Enter("192.0.2.200") // or it would not look
-		time.Sleep(2 * tolerable)
+		c.shedder.Enter("192.0.2.200") // or it would not probe
+		time.Sleep(2 * targetDelay)
 		batched := batch * runtime.GOMAXPROCS(0)
 		c.arrive(1, batched+1)
 		if entered, _ := c.answered(); len(entered) > 0 {
-			t.Errorf("%d requests entered a closed gate", len(entered))
+			t.Errorf("%d requests entered while shedding", len(entered))
 		}
 		time.Sleep(50 * time.Millisecond)
 		if entered, _ := c.answered(); len(entered) != batched {
-			t.Errorf("%d requests entered, want a batch of %d after the first look", len(entered), batched)
+			t.Errorf("%d requests entered, want a batch of %d after the first probe", len(entered), batched)
 		}
 		if got := c.log.String(); strings.Count(got, "more requests than the processors can serve") != 1 {
 			t.Errorf("log = %q, want that there are more requests than the processors can serve, once", got)
 		}
 		c.late.Store(0)
-		time.Sleep(50*time.Millisecond + 2*calmLooks*closedInterval)
+		time.Sleep(50*time.Millisecond + 2*stableProbes*sheddingInterval)
 		c.arrive(batched+2, batched+2)
 		if entered, _ := c.answered(); len(entered) != batched+2 {
-			t.Errorf("%d of %d requests entered, want all: the gate is open again", len(entered), batched+2)
+			t.Errorf("%d of %d requests entered, want all: it admits again", len(entered), batched+2)
 		}
 	})
 }
 
-// All the time, looking would take 2 % of a processor.
-func TestGate_RestsWhileNothingArrives(t *testing.T) {
+// All the time, probing would take 2 % of a processor.
+func TestShedder_RestsWhileNothingArrives(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		for arrival := int64(1); arrival <= 3; arrival++ {
 			time.Sleep(time.Hour)
-			if got := c.looks.Load(); got > 2*arrival {
-				t.Errorf("%d looks, want 2 for each of %d arrivals", got, arrival-1)
+			if got := c.probes.Load(); got > 2*arrival {
+				t.Errorf("%d probes, want 2 for each of %d arrivals", got, arrival-1)
 			}
-			before := c.looks.Load()
+			before := c.probes.Load()
 			if arrival == 2 {
-				c.gate.enterConnection()
+				c.shedder.awaitConnection()
 			} else {
-				c.gate.Enter("192.0.2.1")
+				c.shedder.Enter("192.0.2.1")
 			}
-			if synctest.Wait(); c.looks.Load() != before+1 {
-				t.Errorf("%d looks for arrival %d, want one at once", c.looks.Load()-before, arrival)
+			if synctest.Wait(); c.probes.Load() != before+1 {
+				t.Errorf("%d probes for arrival %d, want one at once", c.probes.Load()-before, arrival)
 			}
 		}
 		for range 10 {
-			c.gate.Enter("192.0.2.1")
-			time.Sleep(openInterval)
+			c.shedder.Enter("192.0.2.1")
+			time.Sleep(admittingInterval)
 		}
-		if got := c.looks.Load(); got < 6+8 {
-			t.Errorf("%d looks in all, want one each %v while requests arrive", got, openInterval)
+		if got := c.probes.Load(); got < 6+8 {
+			t.Errorf("%d probes in all, want one each %v while requests arrive", got, admittingInterval)
 		}
 	})
 }
 
-// What arrives at the moment when the gate comes to rest wakes it. Few of the rounds meet that moment, but enough.
-func TestGate_NoticesWhatArrivesWhileItComesToRest(t *testing.T) {
+// What arrives at the moment when the shedder comes to rest wakes it. Few of the rounds meet that moment, but enough.
+func TestShedder_NoticesWhatArrivesWhileItComesToRest(t *testing.T) {
 	const rounds = 20_000
-	g := New(slog.New(slog.DiscardHandler))
+	g := NewShedder(New(Options{}), slog.New(slog.DiscardHandler))
 	var begun, ended atomic.Int64
 	await := func(n *atomic.Int64, round int64) {
 		for n.Load() < round {
@@ -194,19 +194,19 @@ func TestGate_NoticesWhatArrivesWhileItComesToRest(t *testing.T) {
 		case <-g.woken:
 		default:
 			if g.state.Load() == resting {
-				t.Fatalf("round %d: the gate rests, and nothing wakes it", round)
+				t.Fatalf("round %d: the shedder rests, and nothing wakes it", round)
 			}
 		}
 	}
 }
 
-func TestGate_LetsTheNewestInAndOneInFourTheOldest(t *testing.T) {
+func TestShedder_AdmitsTheNewestAndOneInFourTheOldest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 8)
 		for range 8 {
-			c.gate.admit(1)
+			c.shedder.admit(1)
 			synctest.Wait()
 		}
 		entered, _ := c.answered()
@@ -216,8 +216,8 @@ func TestGate_LetsTheNewestInAndOneInFourTheOldest(t *testing.T) {
 	})
 }
 
-// Somebody who floods the gate delays themselves.
-func TestGate_LetsHoldersInByTurns(t *testing.T) {
+// A client that floods the gateway delays itself.
+func TestShedder_AdmitsClientsInTurns(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
@@ -225,57 +225,57 @@ func TestGate_LetsHoldersInByTurns(t *testing.T) {
 		c.arriveFrom("192.0.2.2", 101, 103)
 		c.arriveFrom("192.0.2.3", 104, 104)
 		for range 9 {
-			c.gate.admit(1)
+			c.shedder.admit(1)
 			synctest.Wait()
 		}
 		entered, _ := c.answered()
 		if want := []int{100, 103, 104, 99, 102, 98, 101, 1, 97}; !slices.Equal(entered, want) {
 			t.Errorf("requests entered in the order %v, want %v", entered, want)
 		}
-		c.gate.open()
-		if entered, _ := c.answered(); len(entered) != 104 || len(c.gate.lines) > 0 || c.gate.turns.Len() > 0 {
-			t.Errorf("%d of 104 entered at last, %d lines are left", len(entered), len(c.gate.lines))
+		c.shedder.admitAll()
+		if entered, _ := c.answered(); len(entered) != 104 || c.shedder.queue.turns.Len() > 0 || len(c.shedder.ledger.accounts) > 0 {
+			t.Errorf("%d of 104 entered at last, %d accounts are left", len(entered), len(c.shedder.ledger.accounts))
 		}
 	})
 }
 
-func TestPrecede_KeepsClientsOutWhileAnOperatorIsAnswered(t *testing.T) {
+func TestPrecede_LetsClientsWaitWhileAnOperatorIsAnswered(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 100)
 		answer := make(chan struct{})
-		handler := c.gate.Precede(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answer }))
+		handler := c.shedder.Precede(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answer }))
 		go handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 		synctest.Wait()
-		look := func(want int, when string) {
+		probe := func(want int, when string) {
 			t.Helper()
-			for range operatorTurn {
-				c.gate.admit(1)
+			for range clientEvery {
+				c.shedder.admit(1)
 			}
 			if entered, _ := c.answered(); len(entered) != want {
 				t.Errorf("%d requests entered %s, want %d", len(entered), when, want)
 			}
 		}
-		look(1, "beside one of an operator")
+		probe(1, "beside one of an operator")
 		time.Sleep(operatorBound)
-		look(1+operatorTurn, "beside one that takes long")
+		probe(1+clientEvery, "beside one that takes long")
 		close(answer)
 		synctest.Wait()
-		look(1+2*operatorTurn, "after it was answered")
+		probe(1+2*clientEvery, "after it was answered")
 	})
 }
 
-func TestGate_RefusesThoseThatHaveWaitedForLong(t *testing.T) {
+func TestShedder_RefusesThoseThatHaveWaitedForLong(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 3)
-		time.Sleep(patience - time.Millisecond)
+		time.Sleep(queueTimeout - time.Millisecond)
 		c.arrive(4, 4)
 		time.Sleep(time.Millisecond)
 		for range 5 {
-			c.gate.admit(0)
+			c.shedder.admit(0)
 			synctest.Wait()
 		}
 		entered, refused := c.answered()
@@ -286,13 +286,13 @@ func TestGate_RefusesThoseThatHaveWaitedForLong(t *testing.T) {
 }
 
 // With room for everybody, nobody is refused, however late it is.
-func TestGate_DoesNotRefuseWhereThereIsRoom(t *testing.T) {
+func TestShedder_DoesNotRefuseWhereThereIsRoom(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		c.arrive(1, 20)
-		time.Sleep(2 * patience)
-		c.gate.admit(20)
+		time.Sleep(2 * queueTimeout)
+		c.shedder.admit(20)
 		if entered, refused := c.answered(); len(entered) != 20 {
 			t.Errorf("%d of 20 requests entered, %d were refused", len(entered), len(refused))
 		}
@@ -300,42 +300,42 @@ func TestGate_DoesNotRefuseWhereThereIsRoom(t *testing.T) {
 }
 
 // Requests on connections that are there go first; but those who come are not kept out for ever.
-func TestGate_AcceptsConnectionsWhereThereIsRoomAndNowAndThen(t *testing.T) {
+func TestShedder_AcceptsConnectionsWhereThereIsRoomAndNowAndThen(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t)
 		c.hang()
 		var accepted atomic.Int64
 		go func() {
 			for {
-				c.gate.enterConnection()
+				c.shedder.awaitConnection()
 				if accepted.Add(1) == 1000 {
 					return
 				}
 			}
 		}()
-		c.gate.admit(5)
+		c.shedder.admit(5)
 		synctest.Wait()
 		if got := accepted.Load(); got != 5 {
 			t.Errorf("%d connections were accepted, want 5, as many as there is room", got)
 		}
-		c.arrive(1, 10*newcomerTurn)
-		for range 3 * newcomerTurn {
-			c.gate.admit(1)
+		c.arrive(1, 10*connectionEvery)
+		for range 3 * connectionEvery {
+			c.shedder.admit(1)
 			synctest.Wait()
 		}
 		if got := accepted.Load(); got != 8 {
 			t.Errorf("%d connections were accepted, want 3 more", got)
 		}
-		c.gate.open()
+		c.shedder.admitAll()
 		synctest.Wait()
 		if got := accepted.Load(); got != 1000 {
-			t.Errorf("%d connections were accepted through an open gate, want 1000", got)
+			t.Errorf("%d connections were accepted while admitting, want 1000", got)
 		}
 	})
 }
 
-func TestGate_LetsAllInAtTheEnd(t *testing.T) {
-	c := &crowd{}
+func TestShedder_AdmitsAllAtTheEnd(t *testing.T) {
+	c := &load{}
 	bubble.Test(t, func(t *testing.T) {
 		c = start(t)
 		c.hang()
@@ -347,7 +347,7 @@ func TestGate_LetsAllInAtTheEnd(t *testing.T) {
 }
 
 func TestRun_EndsWithItsContext(t *testing.T) {
-	g := New(slog.New(slog.DiscardHandler))
+	g := NewShedder(New(Options{}), slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
@@ -388,16 +388,16 @@ func TestProbe_WaitsForWhatIsBeingDone(t *testing.T) {
 	}
 }
 
-// A timer that has fired may not have run yet when the gate ends. What came after would wait for ever.
-func TestGate_StaysOpenOnceItHasEnded(t *testing.T) {
-	g := New(slog.New(slog.DiscardHandler))
-	g.close()
-	if g.state.Load() != closed {
-		t.Fatal("it does not close")
+// A timer that has fired may not have run yet when the shedder ends. What came after would wait for ever.
+func TestShedder_AdmitsAllOnceItHasEnded(t *testing.T) {
+	g := NewShedder(New(Options{}), slog.New(slog.DiscardHandler))
+	g.shed()
+	if g.state.Load() != shedding {
+		t.Fatal("it does not shed")
 	}
 	g.end()
-	g.close()
-	if g.state.Load() == closed {
-		t.Error("it has closed again")
+	g.shed()
+	if g.state.Load() == shedding {
+		t.Error("it sheds again")
 	}
 }

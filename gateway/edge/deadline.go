@@ -1,4 +1,4 @@
-package httpconn
+package edge
 
 import (
 	"errors"

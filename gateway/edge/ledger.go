@@ -1,0 +1,175 @@
+package edge
+
+import (
+	"container/list"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// crowd is how many /64 networks of one /48 are one client. A person or a site has a few of them, and only whoever has a /48 to
+// spend has many.
+const crowd = 8
+
+// Options are what a [Ledger] bounds.
+type Options struct {
+	// Logger is told of evictions; nil logs nothing.
+	Logger *slog.Logger
+	// Connections is how many connections and streams there may be; 0 bounds nothing.
+	Connections int
+	// Memory is how many bytes a percentage is of; 0 makes a percentage bound nothing.
+	Memory int64
+}
+
+// Ledger has an account of what each client holds. Make it with [New]. Its methods are safe for concurrent use.
+type Ledger struct {
+	connections int
+	memory      int64
+	evictions   occasional
+	failures    occasional
+
+	// total is how many bytes are held. It is written under mu.
+	total atomic.Int64
+
+	mu       sync.Mutex // guards what follows, and all accounts and slots
+	accounts map[key]*account
+	// slots ranks the accounts by their slots, for each class.
+	slots [classes]ranking
+	// emptied is when the last slot was left; zero before that.
+	emptied time.Time
+	// closing is how many evicted connections are still open; closed signals that there are fewer.
+	closing int
+	closed  *sync.Cond
+}
+
+// New returns an empty ledger.
+func New(opts Options) *Ledger {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &Ledger{connections: opts.Connections, memory: opts.Memory, accounts: map[key]*account{}}
+	l.evictions.log = func(count, last slog.Attr) {
+		opts.Logger.Warn("connection limit reached, the oldest of the largest client was ended",
+			slog.Int("limit", opts.Connections), count, last)
+	}
+	l.failures.log = func(count, last slog.Attr) { opts.Logger.Warn("connection not accepted", count, last) }
+	l.slots[unauthenticated].class = unauthenticated
+	l.closed = sync.NewCond(&l.mu)
+	return l
+}
+
+// key names an account: a client's, which is an address or a principal, an upstream's, or that of a client with responses of an
+// upstream.
+type key struct{ client, upstream string }
+
+// account is what one client holds. It leaves the ledger when that is nothing.
+type account struct {
+	key key
+	// network is the /48 of an account that is a /64, and members is how many such accounts a network has. What an account holds
+	// counts for its network, too.
+	network *account
+	members int
+
+	bytes  int64
+	counts [countables]int
+	slots  [classes]roster
+	// waiting has the requests that wait for the load shedder, the oldest first. See queue.
+	waiting list.List // of *waiter
+	turn    *list.Element
+	entered int
+}
+
+// accountLocked returns a client's account, which it opens if need be. After each change, settleLocked must follow.
+func (l *Ledger) accountLocked(k key) *account {
+	a := l.accounts[k]
+	if a == nil {
+		a = &account{key: k}
+		l.accounts[k] = a
+		if network := networkOf(k.client); network != "" && k.upstream == "" {
+			a.network = l.accountLocked(key{client: network})
+			a.network.members++
+		}
+	}
+	return a
+}
+
+// settleLocked closes an account that holds nothing.
+func (l *Ledger) settleLocked(a *account) {
+	if a.members > 0 || a.bytes != 0 || a.counts != [countables]int{} || a.slots[all].list.Len() > 0 || a.waiting.Len() > 0 {
+		return
+	}
+	delete(l.accounts, a.key)
+	if a.network != nil {
+		a.network.members--
+		l.settleLocked(a.network)
+	}
+}
+
+// payer returns the account that a client's requests cost: its network's if that has too many clients to be several.
+func (a *account) payer() *account {
+	if a.network != nil && a.network.members >= crowd {
+		return a.network
+	}
+	return a
+}
+
+// Countable is something of which a client may hold so many at once.
+type Countable int
+
+// What clients hold beside bytes and slots of the connection limit.
+const (
+	Streams Countable = iota // of changes
+	Posts                    // to sessions of HTTP+SSE, passed on by other replicas
+
+	countables
+)
+
+// Count counts one more for a client, or reports that it has as many as it may; 0 is no bound. If ok, release must follow, once.
+func (l *Ledger) Count(client string, what Countable, most int) (release func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accountLocked(key{client: client})
+	if most > 0 && a.counts[what] >= most {
+		return nil, false // it holds something, so the account stays
+	}
+	a.counts[what]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		a.counts[what]--
+		l.settleLocked(a)
+	}, true
+}
+
+// AddressKey returns the client at a network address: the address itself, which is unlike any principal's key, or the network of
+// IPv6 that one client can have to itself.
+func AddressKey(address string) string {
+	if !strings.Contains(address, ":") { // IPv4, or no address
+		return address
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil || !ip.Unmap().Is6() {
+		return address
+	}
+	return netip.PrefixFrom(ip.WithZone(""), clientBits).Masked().String()
+}
+
+const (
+	clientBits  = 64
+	networkBits = 48
+)
+
+// networkOf returns the /48 of a client that is a /64; empty for any other client.
+func networkOf(client string) string {
+	if !strings.HasSuffix(client, "/64") {
+		return ""
+	}
+	prefix, err := netip.ParsePrefix(client)
+	if err != nil {
+		return ""
+	}
+	return netip.PrefixFrom(prefix.Addr(), networkBits).Masked().String()
+}

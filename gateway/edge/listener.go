@@ -1,0 +1,151 @@
+package edge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its connections are of type *Conn: each
+// takes a slot of the ledger and, with a shedder, waits while that sheds, as do its requests. A nil ledger bounds nothing. Listen
+// sets the server's ConnContext, so that [Write] and [FromContext] find the connection of a request, and its ConnState.
+func (l *Ledger) Listen(server *http.Server, in net.Listener, shedder *Shedder) net.Listener {
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if c, ok := c.(*Conn); ok {
+			return context.WithValue(ctx, connKey{}, c)
+		}
+		return context.WithValue(ctx, tlsKey{}, below(c)) // TLS has to see every byte
+	}
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if c := below(c); c != nil {
+			c.idle.Store(state == http.StateIdle)
+			if state == http.StateIdle && c.admit != nil {
+				c.fresh.Store(true)
+			}
+		}
+	}
+	return &listener{in, l, shedder, new(pacedClose)}
+}
+
+type (
+	connKey struct{} // a connection that can gather
+	tlsKey  struct{} // one below TLS
+)
+
+// FromContext returns the connection of a request by the request's context. It is nil if the server does not use [Ledger.Listen].
+func FromContext(ctx context.Context) *Conn {
+	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
+		return c
+	}
+	c, _ := ctx.Value(tlsKey{}).(*Conn)
+	return c
+}
+
+// below returns the connection that c is, or that its TLS is on; nil for another one.
+func below(c net.Conn) *Conn {
+	if conn, ok := c.(*Conn); ok {
+		return conn
+	}
+	if secure, ok := c.(*tls.Conn); ok {
+		conn, _ := secure.NetConn().(*Conn)
+		return conn
+	}
+	return nil
+}
+
+type listener struct {
+	net.Listener // the wrapped one
+
+	ledger  *Ledger
+	shedder *Shedder
+	paced   *pacedClose
+}
+
+// Accept implements [net.Listener]. The HTTP server calls it again after an error that is temporary.
+func (l *listener) Accept() (net.Conn, error) {
+	if l.shedder != nil {
+		l.shedder.awaitConnection()
+		// While the shedder admits, it notices that there are too many when their requests are late, which they must not be because
+		// all of them are accepted first: 600 were before it shed, and an operator waited for them.
+		runtime.Gosched()
+	}
+	in, err := l.Listener.Accept()
+	if err != nil {
+		l.ledger.notAccepted(err)
+		return nil, err
+	}
+	c := newConn(in)
+	c.paced, c.client = l.paced, AddressKey(host(in))
+	if l.shedder != nil {
+		c.onRequest(func() bool { return l.shedder.Enter(c.client) })
+	}
+	if l.ledger != nil {
+		c.ledger, c.slot = l.ledger, &slot{conn: c}
+		l.ledger.accept(c)
+	}
+	return c, nil
+}
+
+// host returns a client's address without the port.
+func host(c net.Conn) string {
+	address := c.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
+// notAccepted logs why a connection was not accepted, and makes room if the system has no descriptor left for it.
+func (l *Ledger) notAccepted(err error) {
+	if l == nil || errors.Is(err, net.ErrClosed) {
+		return
+	}
+	l.failures.add(slog.Any("error", err))
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		l.makeRoom()
+	}
+}
+
+// logInterval is how often one message may be logged. Anybody can give reason to, any number of times.
+const logInterval = time.Second
+
+// occasional logs something at most once in logInterval, with how often it happened.
+type occasional struct {
+	log func(count, last slog.Attr)
+
+	mu      sync.Mutex // guards what follows
+	count   int        // since the message was logged last
+	last    slog.Attr  // of what happened last
+	waiting bool       // for the end of the interval
+}
+
+// add counts what happened, and logs it now or at the end of the interval.
+func (o *occasional) add(attribute slog.Attr) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count++
+	o.last = attribute
+	if !o.waiting {
+		o.logLocked()
+	}
+}
+
+// logLocked logs what was counted, and begins an interval.
+func (o *occasional) logLocked() {
+	o.log(slog.Int("count", o.count), o.last)
+	o.count, o.waiting = 0, true
+	time.AfterFunc(logInterval, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.waiting = false; o.count > 0 {
+			o.logLocked()
+		}
+	})
+}
