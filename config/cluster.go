@@ -21,8 +21,6 @@ const (
 // Cluster is the cluster block: the store by which several gateways are one.
 type Cluster struct {
 	Store Store
-	// SharedWatch says that one replica at a time watches and lists each server, for all of them.
-	SharedWatch bool
 	// TLS is nil without a tls block: rediss is verified with the system's certificates.
 	TLS *TLS
 }
@@ -58,20 +56,19 @@ func (s Store) Mask() Mask {
 
 func clusterSchema() hclread.Schema {
 	return hclread.Schema{
-		Plain:  []string{"shared_watch"},
-		Secret: []string{"store"},
-		Blocks: []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema()}},
+		Secret:  []string{"store"},
+		Blocks:  []hclread.BlockSchema{{Type: "tls", Schema: tlsSchema()}},
+		Foreign: map[string]string{"shared_watch": "Remove it: each replica watches each server itself."},
 	}
 }
 
 // decodeCluster decodes the cluster block, of which there is none if it was not written.
 func decodeCluster(b *hclread.Block) Cluster {
-	c := Cluster{SharedWatch: true}
+	var c Cluster
 	if b.Lacks("store") {
 		b.Error(b.Range(), "Missing store", `Replicas are one gateway by what they share: set store, for example to "redis://valkey.internal:6379/0".`)
 	}
 	isSet := hclread.Set(b, "store", &c.Store, parseStore)
-	hclread.Bool(b, "shared_watch", &c.SharedWatch)
 	for _, inner := range b.Inner("tls") {
 		c.TLS = decodeTLS(inner)
 		if isSet && !c.Store.Encrypted {

@@ -64,8 +64,6 @@ type Options struct {
 	Audit *audit.Log
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
 	Load func() (*config.Config, config.Diagnostics)
-	// WatchesAlone has the gateway list each server itself, whatever the configuration says, for a command that shows what servers say.
-	WatchesAlone bool
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
 }
@@ -126,9 +124,6 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		g.cluster.SetMaxMessage(maxForwarded(cfg))
 		g.cluster.HearFor(topicDrains, drainLasts, g.hearDrains)
 		g.cluster.Serve(topicLists, g.hearLists)
-		for _, c := range g.Snapshot().Connectors {
-			g.shareWatch(c, cfg.Cluster)
-		}
 		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
 	}
 	g.requests = requests.New(g.publisher, handling)
@@ -150,9 +145,6 @@ func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Conn
 		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check, Pace: g.pace,
 	}, changed)
 	c.Share(g.reconnects)
-	if g.cluster != nil { // else this one is of the first generation: see New
-		g.shareWatch(c, g.Snapshot().Config.Cluster)
-	}
 	return c
 }
 
@@ -165,7 +157,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer g.observe()()
 	defer g.requests.Close()
 	if g.cluster != nil {
-		defer g.runCluster(ctx)() // it ends last, so that others learn at once what this replica no longer watches
+		defer g.runCluster(ctx)() // it ends last: what is drained still sends replies
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	s := supervisor{gateway: g, group: group, cancels: map[*upstream.Connector]context.CancelFunc{}}
@@ -183,6 +175,20 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.Drain()
 	g.transport.Wait()
 	return err
+}
+
+// runCluster runs this replica's side of the store until end is called, which waits for its end. Its context does not end before.
+func (g *Gateway) runCluster(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = g.cluster.Run(ctx) // it returns none
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 // Snapshot returns what the gateway knows now.

@@ -10,7 +10,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
-	"github.com/promptweir/promptweir/upstream"
 )
 
 // Attributes of the gateway's own.
@@ -21,12 +20,11 @@ const (
 	attrReason   = attribute.Key("promptweir.reason")
 	attrOutcome  = attribute.Key("promptweir.outcome")
 	attrPrompt   = attribute.Key("gen_ai.prompt.name")
-	attrWatching = attribute.Key("promptweir.watching")
 )
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, auditWritable, store, watched metric.Int64ObservableGauge
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, auditWritable, store metric.Int64ObservableGauge
 	// gets are those of each prompt, auditLines those of the audit log.
 	gets, auditLines metric.Int64ObservableCounter
 }
@@ -55,8 +53,6 @@ func (g *Gateway) observe() (stop func()) {
 		"Team files whose last good text is in use since the start, because of a mistake.")
 	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
 	all.store = gauge("promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, 0 while each works alone.")
-	all.watched = gauge("promptweir.cluster.watched", "{endpoint}",
-		"Endpoints of servers whose watch replicas share, by who watches: for_all is this replica, other another one, alone each for itself.")
 	var err error
 	all.auditLines, err = meter.Int64ObservableCounter("promptweir.audit.lines", metric.WithUnit("{line}"),
 		metric.WithDescription("Lines of the audit log, by outcome: written or lost."))
@@ -68,7 +64,7 @@ func (g *Gateway) observe() (stop func()) {
 		g.read(o, all)
 		return nil
 	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
-		all.gets, all.auditWritable, all.auditLines, all.store, all.watched)
+		all.gets, all.auditWritable, all.auditLines, all.store)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -110,7 +106,6 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 			connected = 1
 		}
 		o.ObserveInt64(all.store, connected)
-		readWatched(o, all, s)
 	}
 	kinds := map[catalog.Kind]int64{}
 	for _, r := range s.Reports() {
@@ -136,19 +131,6 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 			reason, since = p.Reason, p.Since
 		}
 		o.ObserveInt64(all.problemSince, since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(reason)))...))
-	}
-}
-
-// readWatched observes all parts that endpoints can take, so that one that none takes any more is seen to be 0.
-func readWatched(o metric.Observer, all gauges, s *snapshot.Snapshot) {
-	counts := map[upstream.Watching]int64{}
-	for _, state := range s.States {
-		for i := range state.Endpoints {
-			counts[state.Endpoints[i].Watching]++
-		}
-	}
-	for _, watching := range []upstream.Watching{upstream.WatchingForAll, upstream.WatchingOther, upstream.WatchingAlone} {
-		o.ObserveInt64(all.watched, counts[watching], metric.WithAttributes(attrWatching.String(string(watching))))
 	}
 }
 

@@ -3,7 +3,6 @@
 package gateway_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
@@ -22,18 +20,10 @@ import (
 // serveReplicas runs gateways of one configuration that share a store.
 func serveReplicas(t *testing.T, store interface{ URL() string }, n int, text string) []*gatewaytest.Server {
 	t.Helper()
-	return serveReplicasAs(t, store, n, text, "1.2.3")
-}
-
-// serveReplicasAs is [serveReplicas] for gateways of a version. With %ALONE% in place of %CLUSTER%, each watches servers for itself.
-func serveReplicasAs(t *testing.T, store interface{ URL() string }, n int, text, version string) []*gatewaytest.Server {
-	t.Helper()
-	shared, keys := !strings.Contains(text, "%ALONE%"), "cursor_keys = [\"%KEY%\"]"
-	text = strings.NewReplacer("%CLUSTER%", keys, "%ALONE%", keys).Replace(text) +
-		fmt.Sprintf("\ncluster {\n store = %q\n shared_watch = %t\n}\n", store.URL(), shared)
+	text = strings.ReplaceAll(text, "%CLUSTER%", "cursor_keys = [\"%KEY%\"]") + "\ncluster { store = \"" + store.URL() + "\" }\n"
 	var all []*gatewaytest.Server
 	for range n {
-		s := gatewaytest.StartWith(t, text, gateway.Options{Version: version})
+		s := gatewaytest.Serve(t, text)
 		s.AwaitUpstreams()
 		all = append(all, s)
 	}
@@ -513,7 +503,7 @@ func TestDrain_LastsAsLongAsAReplicaThatKnowsIt(t *testing.T) {
 // Clients that one replica tells of a change may list at another one, which may have it later.
 func TestSubscription_IsWokenAgainOnceAllReplicasHaveTheChange(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")
-	replicas := serveReplicas(t, store, 2, "gateway { %ALONE% }\n"+gatewaytest.Team("eng", "", "", p))
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("eng", "", "", p))
 	awaitHearing(t, store, 2)
 	for _, s := range replicas {
 		upstreamtest.Eventually(t, "the replica is ready", func() bool { return s.Ready().Ready })

@@ -76,17 +76,6 @@ func (c *Connector) Share(pace *Reconnects) {
 	}
 }
 
-// ShareWatch makes the connector watch its server together with those of other replicas that connect to it in the same way. To be called
-// before [Connector.Run]. It does nothing to a child process or a folder, which are this process's own.
-func (c *Connector) ShareWatch(watches SharedWatches) {
-	if c.upstream.Transport == config.Stdio {
-		return
-	}
-	for i, e := range c.endpoints {
-		e.join = func() SharedWatch { return watches.Join(c.upstream.Connection(i)) }
-	}
-}
-
 // Upstream returns the configuration that the connector was made with.
 func (c *Connector) Upstream() config.Upstream { return c.upstream }
 

@@ -27,9 +27,6 @@
 //   - The list in [State] is always complete. A refresh that fails, or that exceeds a bound, leaves the last good list in
 //     place and is repeated within half a minute. No change is lost, neither during a refresh nor while a stream was
 //     broken.
-//   - With [Connector.ShareWatch], one replica of the gateway at a time watches and lists the server, and the others show its lists,
-//     none of which ever takes the place of a later one. What is promised here holds all the same; another replica watches within ten
-//     seconds of the end of the one that did, and no replica waits for longer than that for one that does not list.
 //   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the end of a call that it left
 //     without an answer.
 //   - One of several endpoints that hangs delays few calls: it gets no more of them than the others have in flight.
@@ -54,6 +51,5 @@
 // and answers calls from memory. What is in the files is package files.
 //
 // The MCP client is package client; JSON-RPC and MCP as bytes are package wire; the context of a call is
-// package cancel; the slots of an upstream are package queue; what an endpoint hears from replicas that
-// share its watch is package sharedwatch.
+// package cancel; the slots of an upstream are package queue.
 package upstream

@@ -47,9 +47,6 @@ type endpoint struct {
 	pace   *rate.Limiter
 	signs  [2]time.Duration
 	health *callHealth
-	// join is nil where the endpoint watches its server for itself, and so is shared, which run sets.
-	join   func() SharedWatch
-	shared *sharing
 
 	mu         sync.Mutex // serialises update
 	status     atomic.Pointer[status]
@@ -84,10 +81,6 @@ func (e *endpoint) run(ctx context.Context) {
 	defer e.replace(noConnection())
 	defer e.dialer.CloseIdleConnections()
 	defer e.reconnects.ended(e)
-	if e.join != nil {
-		e.shared = newSharing(e.join())
-		defer e.shared.Leave()
-	}
 	pause := newBackoff()
 	if wait := e.reconnects.begin(); wait > 0 && sleep(ctx, wait) != nil {
 		return
@@ -112,9 +105,6 @@ func (e *endpoint) run(ctx context.Context) {
 			e.replace(renewing)
 		} else {
 			wait = max(wait, e.reconnects.failed(e))
-			if e.shared != nil {
-				e.shared.Release()
-			}
 			e.markDown(ctx, err, wait)
 		}
 		if sleep(ctx, wait) != nil {
@@ -154,12 +144,8 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 
 	// Whichever of them finds the session broken ends the others.
 	group, ctx := errgroup.WithContext(ctx)
-	if e.shared != nil {
-		group.Go(func() error { return e.share(ctx, session, w) })
-	} else {
-		group.Go(func() error { return e.watch(ctx, session, w) })
-		group.Go(func() error { return e.refresh(ctx, session, w) })
-	}
+	group.Go(func() error { return e.watch(ctx, session, w) })
+	group.Go(func() error { return e.refresh(ctx, session, w) })
 	group.Go(func() error { return e.checkHealth(ctx, conn, w) })
 	err = group.Wait()
 	return w.listed, err
@@ -245,7 +231,7 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 		return // an outage that goes on is no change, and a change costs everybody who looks at states
 	}
 	e.update(func(s *status) {
-		s.Connected, s.Watching = false, ""
+		s.Connected = false
 		s.setProblem(reason, err)
 	})
 	if !down.forgotten { // else the server is up, and the same

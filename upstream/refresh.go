@@ -15,7 +15,6 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
-	"github.com/promptweir/promptweir/upstream/sharedwatch"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -29,8 +28,6 @@ const (
 	maxTaken = 5
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
-	// leastPutRetry and mostPutRetry bound the time until a list that could not be shared is requested again, to be shared.
-	leastPutRetry, mostPutRetry = 5 * time.Second, 2 * time.Minute
 )
 
 // watch connects the stream of changes of one session with the refreshes of its list.
@@ -46,42 +43,14 @@ type watch struct {
 	// uses them until it has returned.
 	listed bool
 	ttl    time.Duration
-
-	// held is the lease while the endpoint watches for all replicas, asked what these have asked for, and put the version of the list that
-	// they have, 0 for none. Held changes only while nothing is watched or listed.
-	held       *sharedwatch.Turn
-	asked, put atomic.Uint64
-	// putRetry is when to list again, to put the list that could not be put; 0 if there is none. Only refresh uses it.
-	putRetry time.Duration
-	// deaf is set while another replica hears of changes as well.
-	deaf atomic.Bool
 }
 
 func newWatch() *watch {
 	return &watch{changed: make(chan struct{}, 1), ready: make(chan struct{})}
 }
 
-// begin makes it one whose stream is not open yet, for a session that was not watched meanwhile.
-func (w *watch) begin() {
-	w.ready, w.readyOnce = make(chan struct{}), sync.Once{}
-	w.silent.Store(false)
-}
-
 // hear notes that the server says that its list changed.
-func (w *watch) hear() {
-	if !w.deaf.Load() {
-		signal(w.changed)
-	}
-}
-
-// notPut notes why a list was not put. Each further attempt costs a list, and comes after twice the time.
-func (w *watch) notPut(err error) {
-	if errors.Is(err, sharedwatch.ErrNotShareable) {
-		w.putRetry = 0
-		return
-	}
-	w.putRetry = min(max(2*w.putRetry, leastPutRetry), mostPutRetry)
-}
+func (w *watch) hear() { signal(w.changed) }
 
 // lifetime returns for how long the last list is good although nobody would report a change; 0 if the server does not say, or
 // would report it.
@@ -197,16 +166,10 @@ func quietAfter(bytes int) time.Duration {
 
 // waitForRefresh waits until there is a reason to request the list again.
 func (e *endpoint) waitForRefresh(ctx context.Context, w *watch) error {
-	var putAgain <-chan time.Time
-	if w.putRetry > 0 {
-		putAgain = time.After(w.putRetry)
-	}
 	for {
 		refused := e.status.Load().Problem != nil
 		select {
 		case <-w.changed:
-			return nil
-		case <-putAgain:
 			return nil
 		case <-time.After(e.pollInterval(refused, w.ttl)):
 			if refused || w.silent.Load() {
@@ -231,14 +194,10 @@ func (e *endpoint) pollInterval(refused bool, ttl time.Duration) time.Duration {
 	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
 }
 
-// list requests the list once, and returns its size. It returns an error only if the session is of no more use, or another replica
-// is to list.
+// list requests the list once, and returns its size. It returns an error only if the session is of no more use.
 func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes int, _ error) {
-	asked := w.asked.Load()
 	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
-	done := e.letOthersList(ctx, w, asked)
 	list, err := s.List(traced, e.upstream.MaxPrompts)
-	done()
 	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
 	case err != nil:
 	case list.Unknown && hadPrompts:
@@ -256,7 +215,8 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 			e.logger.InfoContext(ctx, "upstream connected", slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
 		}
 		w.listed, w.ttl = true, list.TTL
-		return list.Bytes, e.deliver(ctx, w, list.Definitions, asked)
+		e.publish(ctx, list.Definitions, w.lifetime())
+		return list.Bytes, nil
 	}
 	if errors.Is(err, client.ErrSessionLost) {
 		return 0, err
@@ -275,13 +235,13 @@ func (e *endpoint) list(ctx context.Context, s *client.Session, w *watch) (bytes
 			e.explained(reason, causeOf(reason, err), err)...)
 	}
 	e.update(func(s *status) { s.setProblem(reason, err) })
-	return list.Bytes, e.deliverNone(ctx, w, asked)
+	return list.Bytes, nil
 }
 
-// publish makes a list, which is good for a time, the present one. Still is the endpoint's problem besides; nil if it has none.
-func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, ttl time.Duration, still *Problem) {
+// publish makes a list, which is good for a time, the present one.
+func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, ttl time.Duration) {
 	before := e.status.Load()
-	if before.Problem != nil && before.calls == nil && still == nil {
+	if before.Problem != nil && before.calls == nil {
 		e.logger.InfoContext(ctx, "upstream healthy")
 	}
 	// Many servers send the same list again after each notification: without this, each would become a new catalog.
@@ -294,7 +254,7 @@ func (e *endpoint) publish(ctx context.Context, definitions []jsontext.Value, tt
 		prompts = newPromptIndex(definitions)
 	}
 	e.update(func(s *status) {
-		s.tried, s.Listed, s.ttl, s.Problem = true, true, ttl, still
+		s.tried, s.Listed, s.ttl, s.Problem = true, true, ttl, nil
 		if !same {
 			s.Definitions, s.prompts = definitions, prompts
 			s.lists++

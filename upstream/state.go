@@ -62,8 +62,6 @@ type EndpointState struct {
 	Problem *Problem
 	// Breaker is the state of the circuit breaker.
 	Breaker BreakerState
-	// Watching is which replica watches the server.
-	Watching Watching
 	// Listed is true after the endpoint has listed its prompts, and Definitions is its last good list. A list with the same
 	// bytes as the one before is that one, so that a new list has another first element or length.
 	Listed      bool

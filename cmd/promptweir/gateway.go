@@ -24,13 +24,21 @@ const (
 	progressAfter = 300 * time.Millisecond
 )
 
+// outsideCluster returns a configuration without its cluster block: a command that shows what servers
+// say is no replica of those that serve clients, and may end at any moment.
+func outsideCluster(cfg *config.Config) *config.Config {
+	outside := *cfg
+	outside.Cluster = nil
+	return &outside
+}
+
 // withUpstreams runs a gateway while use runs, after each upstream has been listed or has failed.
 func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error) error {
 	logger, err := a.quietLogger()
 	if err != nil {
 		return err
 	}
-	return serving.With(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+	return serving.With(ctx, outsideCluster(cfg), gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
 		if err := a.settle(ctx, g); err != nil {
 			return err
 		}

@@ -149,7 +149,7 @@ func checkLive(ctx context.Context, a *app, cfg *config.Config) (checks []liveCh
 	if err != nil {
 		return nil, err
 	}
-	err = serving.With(ctx, cfg, gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
+	err = serving.With(ctx, outsideCluster(cfg), gateway.Options{Logger: logger, Version: buildVersion()}, func(g *gateway.Gateway) error {
 		if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
 			progress := time.AfterFunc(progressAfter, func() { printWaiting(a.err, g.Snapshot()) })
 			defer progress.Stop()

@@ -61,8 +61,6 @@ type UpstreamHealth struct {
 	Listed   bool   `json:"listed"`
 	Revision string `json:"revision,omitempty"`
 	Prompts  int    `json:"prompts"`
-	// Watching is which replica watches the server, see [upstream.Watching]. With several endpoints it is theirs.
-	Watching Watching `json:"watching,omitempty"`
 	Trouble
 	// Endpoints are its replicas, if it has several, and Differences the prompts that they define differently.
 	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
@@ -86,25 +84,7 @@ type EndpointHealth struct {
 	Address   string `json:"address"`
 	Connected bool   `json:"connected"`
 	Revision  string `json:"revision,omitempty"`
-	// Watching is that of [UpstreamHealth], for one endpoint.
-	Watching Watching `json:"watching,omitempty"`
 	Trouble
-}
-
-// Watching is an [upstream.Watching] that can be described.
-type Watching upstream.Watching
-
-func (w Watching) String() string {
-	switch upstream.Watching(w) {
-	case upstream.WatchingForAll:
-		return "watched by this replica for all"
-	case upstream.WatchingOther:
-		return "watched by another replica"
-	case upstream.WatchingAlone:
-		return "watched by each replica for itself"
-	default:
-		return ""
-	}
 }
 
 // maxWarnings bounds the warnings that are shown: a team's file may cause any number of them.
@@ -163,13 +143,10 @@ func upstreamHealth(s *snapshot.Snapshot, i int) UpstreamHealth {
 		Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
 		Prompts: len(s.Definitions(i)), Differences: state.Differences, Trouble: trouble(state.Problem),
 	}
-	if len(state.Endpoints) == 1 {
-		health.Watching = Watching(state.Endpoints[0].Watching)
-	}
 	if len(state.Endpoints) > 1 {
 		for _, endpoint := range state.Endpoints {
 			health.Endpoints = append(health.Endpoints, EndpointHealth{
-				Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision, Watching: Watching(endpoint.Watching),
+				Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision,
 				Trouble: trouble(endpoint.Problem),
 			})
 		}

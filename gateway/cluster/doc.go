@@ -5,7 +5,7 @@
 //	         ── release, if it held a place ────▶ │       │
 //	transport ── Announce: to all replicas ─────▶ │       │ ──▶ serves what it is asked
 //	         ── Ask, Tell: one replica ─────────▶ │       │ ──▶ is woken, takes the list
-//	upstream ── Attend, Put: a server's list ───▶ └───────┘
+//	                                              └───────┘
 //
 // The store is any server that speaks the Redis protocol, alone, behind Sentinels or as a Redis Cluster. Replicas are those with
 // the same store and the same cursor keys.
@@ -23,9 +23,6 @@
 //     where it is to hold only as long as one that knows it lives, those that are started within the time for which it lasts.
 //   - A message to another replica is bounded, and arrives at most once. Whoever asks one that has ended knows at once,
 //     and within two seconds if it hangs, or the store is a Redis Cluster, whose nodes know only who listens there.
-//   - Of the replicas with the same connection to a server, one holds the lease to watch it. What it puts as the list replaces nothing
-//     that a later holder has put. Who attends takes the lease of a replica that died within 8 seconds. While nothing happens, the store is
-//     asked as often as there are leases, and replicas, and hardly more often where there are many of both.
 //   - A replica that dies gives back its places in a concurrency limit after 15 seconds at most, one that the store was away or late for
 //     as soon as it answers.
 //

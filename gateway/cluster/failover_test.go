@@ -57,11 +57,7 @@ func TestStore_FollowsAFailoverOfSentinels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := clustertest.StartFailover(t)
-			a, b := watchingAt(t, sentinel(f), 1), watchingAt(t, sentinel(f), 1)
-			first, second := join(t, a, "server"), join(t, b, "server")
-			number := attend(t, first, true).Number
-			put(t, first, number, true, "1")
-			wantList(t, second, "1")
+			a, b := replica(t, sentinel(f)), replica(t, sentinel(f))
 			take(t, a, "ann", true, &config.Limit{Rate: 0.001, Burst: 1, Block: "before"})
 			end(f.Master)
 			began := time.Now()
@@ -76,45 +72,20 @@ func TestStore_FollowsAFailoverOfSentinels(t *testing.T) {
 					return err == nil
 				})
 			}
-			// Whoever takes the lease has a greater number, and what the earlier one puts is refused.
-			next := takeLease(t, second)
-			if next <= number {
-				t.Errorf("number %d after %d", next, number)
-			}
-			put(t, second, next, true, "2")
-			put(t, first, number, false, "1")
-			wantList(t, first, "2")
 			t.Logf("%v after the end of the master", time.Since(began))
 		})
 	}
 }
 
-// watchingAt returns a replica that shares watches by a store at an address, once it is here.
-func watchingAt(t *testing.T, address config.Store, key byte) *cluster.Store {
-	t.Helper()
-	s := start(t, &config.Cluster{Store: address, SharedWatch: true}, [32]byte{key}, discard)
-	within(t, "the store is here", func() bool { return s.State().Here })
-	return s
-}
-
-// What was written last is lost with a master that has not sent it. Numbers of leases grow all the same, nobody has an earlier list for that,
-// what was announced is heard, and places count.
+// What was written last is lost with a master that has not sent it. What was announced is heard all the same, and places count.
 func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
 	t.Parallel() // it waits
 	f := clustertest.StartFailover(t)
-	a, b := listenSharing(t, sentinel(f)), listenSharing(t, sentinel(f))
-	first, second, third := join(t, a.Store, "server"), join(t, b.Store, "server"), join(t, b.Store, "server")
-	before := attend(t, first, true).Number
-	put(t, first, before, true, "1")
-	wantList(t, second, "1")
+	a, b := listen(t, sentinel(f), [32]byte{1}), listen(t, sentinel(f), [32]byte{1})
 	two := &config.Limit{Concurrency: 2, Block: "gateway"}
 	kept, _ := take(t, a.Store, "ann", true, two)
-	within(t, "the replica has the list", func() bool { return strings.Contains(f.Replica.Command("KEYS", "*"), ":list") })
+	within(t, "the replica has the place", func() bool { return strings.Contains(f.Replica.Command("KEYS", "*"), ":places") })
 	f.LoseWrites()
-	first.Release()
-	lost := attend(t, second, true).Number
-	put(t, second, lost, true, "2")
-	wantList(t, third, "2")
 	placeOfB, _ := take(t, b.Store, "ann", true, two)
 	a.Announce("topic", []byte("the end of a session"))
 	b.want(t, "the end of a session")
@@ -124,17 +95,7 @@ func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
 	awaitFailover(t, f, a.Store, b.Store)
 	t.Logf("the new master is used after %v", time.Since(began))
 
-	next := takeLease(t, third) // it knows the greatest number, whoever the new master says holds the lease
-	if next <= lost {
-		t.Errorf("number %d after %d", next, lost)
-	}
-	put(t, third, next, true, "3")
-	put(t, first, before, false, "1")
-	put(t, second, lost, false, "2")
-	wantList(t, first, "3")
-	wantList(t, second, "3")
-
-	listenSharing(t, sentinel(f)).want(t, "the end of a session") // it is started later
+	listen(t, sentinel(f), [32]byte{1}).want(t, "the end of a session") // it is started later
 	within(t, "places of requests in flight count again", func() bool {
 		release, wait, err := a.Take("ann", []*config.Limit{two})
 		if err == nil && wait == 0 {
@@ -154,7 +115,7 @@ func TestStore_MakesGoodWhatAFailoverLoses(t *testing.T) {
 func TestStore_MakesGoodWhatAPlannedFailoverLoses(t *testing.T) {
 	t.Parallel() // it waits
 	f := clustertest.StartFailover(t)
-	a := listenSharing(t, sentinel(f))
+	a := listen(t, sentinel(f), [32]byte{1})
 	var all []string
 	announce := func() {
 		all = append(all, fmt.Sprint("message ", len(all)))
@@ -172,13 +133,7 @@ func TestStore_MakesGoodWhatAPlannedFailoverLoses(t *testing.T) {
 		announce()
 		return strings.Contains(f.Master.Command("ROLE"), "slave")
 	})
-	listenSharing(t, sentinel(f)).want(t, all...) // it is started later
-}
-
-// listenSharing returns a replica that hears a topic and shares watches.
-func listenSharing(t *testing.T, address config.Store) *listener {
-	t.Helper()
-	return listenWith(t, &config.Cluster{Store: address, SharedWatch: true}, [32]byte{1})
+	listen(t, sentinel(f), [32]byte{1}).want(t, all...) // it is started later
 }
 
 // redisCluster is a store of three masters, and one replica of the first.
@@ -229,13 +184,7 @@ func (all redisCluster) isReady() bool {
 
 func (all redisCluster) address() config.Store { return at(all[1]) } // the others are found
 
-// slotOf returns the slot of a key.
-func (all redisCluster) slotOf(t *testing.T, key string) string {
-	t.Helper()
-	return strings.Trim(all[1].Command("CLUSTER", "KEYSLOT", key), ":\r\n")
-}
-
-// worksAt holds that two replicas share limits, leases, lists and announcements, of names that fall on all nodes.
+// worksAt holds that two replicas share limits and announcements, of names that fall on all nodes.
 func worksAt(t *testing.T, round string, a, b *listener) {
 	t.Helper()
 	for i := range 12 {
@@ -250,25 +199,6 @@ func worksAt(t *testing.T, round string, a, b *listener) {
 				return err == nil
 			})
 		}
-		first, second := join(t, a.Store, fmt.Sprint("server ", round, i)), join(t, b.Store, fmt.Sprint("server ", round, i))
-		var number uint64
-		within(t, "a lease is taken and a list is put", func() bool {
-			turn, err := first.Attend(t.Context(), true)
-			if err != nil || !turn.Held {
-				return false
-			}
-			number = turn.Number
-			_, held, err := first.Put(t.Context(), number, values([]string{round}), false, 0, 0)
-			return held && err == nil
-		})
-		within(t, "the other one has it", func() bool {
-			turn, err := second.Attend(t.Context(), false)
-			if err != nil {
-				return false
-			}
-			got, err := second.Take(t.Context(), turn)
-			return err == nil && len(got) == 1 && string(got[0]) == round && turn.Number >= number
-		})
 	}
 	a.Announce("topic", []byte(round))
 	b.want(t, round)
@@ -287,48 +217,8 @@ func worksAt(t *testing.T, round string, a, b *listener) {
 func TestStore_IsARedisClusterOfSeveralNodes(t *testing.T) {
 	t.Parallel() // it waits
 	nodes := startCluster(t)
-	a, b := listenSharing(t, nodes.address()), listenSharing(t, nodes.address())
+	a, b := listen(t, nodes.address(), [32]byte{1}), listen(t, nodes.address(), [32]byte{1})
 	worksAt(t, "at first", a, b)
-
-	// A slot moves with the lease and the list in it, one key after another.
-	w, other := join(t, a.Store, "server at first0"), join(t, b.Store, "server at first0")
-	first := takeLease(t, w)
-	put(t, w, first, true, "before it moves")
-	var key string
-	from := -1
-	for i := range 3 {
-		for k := range strings.FieldsSeq(nodes[i].Command("KEYS", "promptweir:*:watch")) {
-			if from < 0 && strings.HasPrefix(k, "promptweir:") && nodes[i].Command("EXISTS", k+":list") == ":1\r\n" &&
-				strings.Contains(nodes[i].Command("HGET", k, "number"), strconv.FormatUint(first, 10)) {
-				key, from = k, i
-			}
-		}
-	}
-	if from < 0 {
-		t.Fatal("the lease is at no node")
-	}
-	slot, to := nodes.slotOf(t, key), (from+1)%3
-	nodes[to].Command("CLUSTER", "SETSLOT", slot, "IMPORTING", nodes.id(from))
-	nodes[from].Command("CLUSTER", "SETSLOT", slot, "MIGRATING", nodes.id(to))
-	for _, k := range []string{key + ":list", key} {
-		if answer := nodes[from].Command("MIGRATE", "127.0.0.1", strconv.Itoa(nodes[to].Port), k, "0", "5000"); answer != "+OK\r\n" {
-			t.Fatal(answer)
-		}
-		within(t, "the lease is renewed while its slot moves", func() bool { // TRYAGAIN while its keys are at two nodes
-			turn, err := w.Attend(t.Context(), true)
-			if err == nil && (!turn.Held || turn.Number != first) {
-				t.Errorf("turn %+v, want number %d", turn, first)
-			}
-			return err == nil || k == key+":list"
-		})
-	}
-	wantList(t, other, "before it moves")
-	for _, i := range []int{to, from, (to + 1) % 3} {
-		nodes[i].Command("CLUSTER", "SETSLOT", slot, "NODE", nodes.id(to))
-	}
-	put(t, w, first, true, "after it has moved")
-	wantList(t, other, "after it has moved")
-	worksAt(t, "after a slot has moved", a, b)
 
 	// A node dies, and its replica takes its place.
 	nodes[0].Kill()
@@ -347,7 +237,7 @@ func TestStore_IsARedisClusterOfSeveralNodes(t *testing.T) {
 func TestMessages_AvoidANodeWithoutKeys(t *testing.T) {
 	t.Parallel() // it waits
 	nodes := startCluster(t)
-	s := listenSharing(t, nodes.address())
+	s := listen(t, nodes.address(), [32]byte{1})
 	for _, node := range nodes {
 		node.Command("CONFIG", "SET", "cluster-node-timeout", "60000") // it stays the replica for longer than this test takes
 	}
@@ -365,15 +255,4 @@ func TestMessages_AvoidANodeWithoutKeys(t *testing.T) {
 		return true
 	}
 	once(t, "forty questions are published", publishes)
-}
-
-// takeLease takes a lease, and tries until it has it.
-func takeLease(t *testing.T, w *cluster.Watch) (number uint64) {
-	t.Helper()
-	within(t, "the lease is taken", func() bool {
-		turn, err := w.Attend(t.Context(), true)
-		number = turn.Number
-		return err == nil && turn.Held
-	})
-	return number
 }

@@ -13,9 +13,6 @@ const (
 	principalPurpose = "cluster principal"
 	limitPurpose     = "cluster limit"
 	fleetPurpose     = "cluster fleet"
-	watchPurpose     = "cluster watch"
-	// listPurpose seals lists. Its number is that of how they are packed.
-	listPurpose = "cluster list 1"
 )
 
 // ofAll begins the keys and channels of what all replicas have in common. It has a hash tag: one node of a Redis Cluster has all of that, and
@@ -35,11 +32,6 @@ type keys struct {
 	// fleet names what is shared by all replicas, by each cursor key; messages seals what they send each other.
 	fleet    []*seal.MAC
 	messages *seal.Box
-	// watched names what is watched together; lists seals what was listed.
-	watched *seal.MAC
-	lists   *seal.Values
-	// index are the keys of what happens to leases of watches, see lookScript.
-	index [3]string
 
 	// replaced ends when other keys have taken the place of these.
 	replaced context.Context //nolint:containedctx // it is a mark that others wait for
@@ -51,10 +43,7 @@ func newKeys(sealer *seal.Sealer, heard map[string]hearing) *keys {
 		sealer: sealer, principal: sealer.MAC(principalPurpose), limits: sealer.MAC(limitPurpose),
 		probe: ofAll + "probe:" + hash(sealer.MAC(fleetPurpose), "probe"), topics: map[string]topic{},
 		fleet: sealer.MACs(fleetPurpose), messages: sealer.For("cluster message"),
-		watched: sealer.MAC(watchPurpose), lists: sealer.Values(listPurpose),
 	}
-	index := "promptweir:{" + hash(k.watched, "index") + "}:watches:"
-	k.index = [...]string{index + "held", index + "changed", index + "state"}
 	k.replaced, k.replace = context.WithCancel(context.Background())
 	for name, h := range heard {
 		k.topics[name] = newTopic(sealer, name, h.lasts)

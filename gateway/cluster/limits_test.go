@@ -406,3 +406,27 @@ func TestStore_IsAwayUntilItIsThere(t *testing.T) {
 	right.Password = "correct-password"
 	take(t, replica(t, right), "ann", true, &config.Limit{Rate: 1, Burst: 1})
 }
+
+// keyOf returns the only key of the store that ends in a suffix.
+func keyOf(t *testing.T, store *clustertest.Store, suffix string) string {
+	t.Helper()
+	var found []string
+	for _, key := range keys(store) {
+		if strings.HasSuffix(key, suffix) {
+			found = append(found, key)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("keys that end in %s: %q, want one", suffix, found)
+	}
+	return found[0]
+}
+
+func keys(store *clustertest.Store) (keys []string) {
+	for line := range strings.SplitSeq(store.Command("KEYS", "*"), "\r\n") {
+		if strings.HasPrefix(line, "promptweir:") {
+			keys = append(keys, line)
+		}
+	}
+	return keys
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -40,19 +39,19 @@ return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''`)
 
 // keep connects to the store, probes it, and connects again whenever that fails, until ctx ends.
 func (s *Store) keep(ctx context.Context) {
-	store := s.connectAll(ctx)
-	defer store.close()
-	if ctx.Err() != nil {
+	client := s.connect(ctx)
+	if client == nil {
 		return
 	}
+	defer client.Close()
 	var c caution
-	for pause := time.Duration(0); s.awaitAnswer(ctx, store.client, pause); pause = c.next() {
+	for pause := time.Duration(0); s.awaitAnswer(ctx, client, pause); pause = c.next() {
 		if s.mayHaveLost() {
 			s.makeGood()
 		}
-		s.use(store)
+		s.use(client)
 		c.used = time.Now()
-		s.probeWhileHere(ctx, store.client, &c)
+		s.probeWhileHere(ctx, client, &c)
 		if ctx.Err() != nil {
 			return
 		}
@@ -95,27 +94,6 @@ func (s *Store) answeredBy(server string) {
 	}
 }
 
-// connectAll returns all clients once the store can be reached; some are nil if ctx ends first. They are made side by side, since requests
-// are not counted together before.
-func (s *Store) connectAll(ctx context.Context) *connected {
-	var all connected
-	var connecting sync.WaitGroup
-	if s.sharesWatch {
-		connecting.Go(func() { all.beside = s.connect(ctx) })
-	}
-	all.client = s.connect(ctx)
-	connecting.Wait()
-	return &all
-}
-
-func (c *connected) close() {
-	for _, client := range []valkey.Client{c.client, c.beside} {
-		if client != nil {
-			client.Close()
-		}
-	}
-}
-
 // connect returns a client as soon as the store can be reached; nil if ctx ends first.
 func (s *Store) connect(ctx context.Context) valkey.Client {
 	for {
@@ -140,7 +118,6 @@ func (s *Store) unreachable(err error) {
 	for !s.state.CompareAndSwap(before, &State{Since: before.Since, Err: err}) { // another client is not connected either
 		before = s.state.Load()
 	}
-	s.answer()
 	if before.Err == nil {
 		s.logger.Warn("store away: each replica works alone", slog.Any("error", err))
 	}

@@ -59,21 +59,13 @@ type Store struct {
 	conns     connections
 	announced announcements
 	messages  messages
-	watches   watches
-	// sharesWatch says that there are watches; moving has a place for each of their lists that is being sent or received.
-	sharesWatch bool
-	moving      chan struct{}
-	// answered is closed when the store has answered, or not been reached, for the first time.
-	answered chan struct{}
-	answer   func()
 
 	mu   sync.Mutex    // guards used
 	used chan struct{} // closed when the store is here again
 }
 
-// connected is a store that answers. Client is for what is on a request's way, and what is small. Beside has a connection of its own, for
-// watches; it is nil without them.
-type connected struct{ client, beside valkey.Client }
+// connected is a store that answers.
+type connected struct{ client valkey.Client }
 
 // State is the store's condition.
 type State struct {
@@ -94,16 +86,9 @@ func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store,
 	s := &Store{
 		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), began: time.Now(), lost: make(chan struct{}, 1),
 		doubts: make(chan struct{}, 1), used: make(chan struct{}), messages: newMessages(), leases: leases{owing: make(chan struct{}, 1)},
-		debts:       newDebts(),
-		sharesWatch: cfg.SharedWatch, moving: make(chan struct{}, maxMoving),
-		answered: make(chan struct{}),
+		debts: newDebts(),
 	}
-	s.answer = sync.OnceFunc(func() { close(s.answered) })
 	s.Serve(topicThere, func(context.Context, []byte) []byte { return nil })
-	s.Serve(watchTopic, func(_ context.Context, message []byte) []byte {
-		s.watches.hear(message)
-		return nil
-	})
 	s.state.Store(&State{Since: time.Now()})
 	s.SetMaxMessage(config.DefaultMaxMessage)
 	s.SetKeys(sealer)
@@ -165,7 +150,6 @@ func (s *Store) Run(ctx context.Context) error {
 	group.Go(func() error { s.renewLeases(ctx); return nil })
 	group.Go(func() error { s.hear(ctx); return nil })
 	group.Go(func() error { s.listen(ctx); return nil })
-	group.Go(func() error { s.look(ctx); return nil })
 	return group.Wait()
 }
 
@@ -220,11 +204,10 @@ func (s *Store) fail(c *connected, err error) {
 }
 
 // use makes the store one that is here.
-func (s *Store) use(client *connected) {
+func (s *Store) use(client valkey.Client) {
 	s.state.Store(&State{Here: true, Since: time.Now()})
 	s.doubted.Store(false)
-	s.here.Store(&connected{client.client, client.beside}) // another one each time: see fail
-	s.answer()
+	s.here.Store(&connected{client}) // another one each time: see fail
 	s.mu.Lock()
 	close(s.used)
 	s.used = make(chan struct{})
@@ -247,20 +230,4 @@ func (s *Store) awaitHere(ctx context.Context) *connected {
 		}
 	}
 	return nil
-}
-
-// awaitFirst waits at the start, for a moment at most, until it is known whether the store answers.
-func (s *Store) awaitFirst(ctx context.Context) {
-	select {
-	case <-s.answered: // as always but for the first moment
-		return
-	default:
-	}
-	timer := time.NewTimer(firstAnswer)
-	defer timer.Stop()
-	select {
-	case <-s.answered:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -4,5 +4,5 @@ cluster {                                          # ERROR: Replicas are one gat
 cluster {                                          # ERROR: cluster
   store = "https://store:6379"                     # ERROR: (sensitive) is not a redis or rediss URL
   tls { server_name = "store" }
-  shared_watch = "often"                           # ERROR: shared_watch
+  shared_watch = true                              # ERROR: Remove it: each replica watches each server itself
 }

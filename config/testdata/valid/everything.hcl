@@ -115,5 +115,4 @@ audit {
 cluster {
   store = "rediss://gateway:${urlencode("p@ss/word")}@a.store.internal,b.store.internal:7000/?master_set=prompts&sentinel_password=watch"
   tls { server_name = "store.internal" }
-  shared_watch = false
 }

@@ -114,7 +114,6 @@ func (p *process) reloadOnChange(
 // With runs a gateway without listeners while use runs. It has no part in watching servers for replicas: it shows what
 // servers say to it, and may end at any moment.
 func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use func(*gateway.Gateway) error) error {
-	opts.WatchesAlone = true
 	g, err := gateway.New(cfg, opts)
 	if err != nil {
 		return err
