@@ -309,30 +309,15 @@ func TestServe_ReloadsBeforeItsEnd(t *testing.T) {
 	p.stop(t)
 }
 
-func TestServe_EndsWithoutDelayWhereNoClientWasConnected(t *testing.T) {
+// A load balancer may send a client at any moment until it has noticed, also where none has ever been connected.
+func TestServe_KeepsItsDelayWhoeverWasConnected(t *testing.T) {
 	p := serve(t, draining(t, `drain_delay = "1h"`))
-	if code := p.stop(t); code != exitDone {
-		t.Errorf("exit code %d, want %d", code, exitDone)
-	}
-}
-
-// Load balancers go on sending clients for a while, also where none happens to be connected at the moment of SIGTERM.
-func TestServe_AnnouncesItsEndBetweenTwoClients(t *testing.T) {
-	p := serve(t, draining(t, `drain_delay = "1h"`))
-	// get sends a get over a connection of its own, which is closed when this returns.
-	get := func() error {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		_, err := sendMixed(client, p.endpoint, 0, strings.Repeat("a", 32))
-		return err
-	}
-	if err := get(); err != nil {
-		t.Fatal(err)
-	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it serves on", func() bool { return strings.Contains(p.logged(), "no longer ready, stopping soon") })
-	if err := get(); err != nil {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if _, err := sendMixed(client, p.endpoint, 0, strings.Repeat("a", 32)); err != nil {
 		t.Errorf("a client that connects after SIGTERM: %v", err)
 	}
 	p.stop(t)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // crowd is how many /64 networks of one /48 are one client. A person or a site has a few of them, and only whoever has a /48 to
@@ -38,8 +37,6 @@ type Ledger struct {
 	accounts map[key]*account
 	// slots ranks the accounts by their slots, for each class.
 	slots [classes]ranking
-	// emptied is when the last slot was left; zero before that.
-	emptied time.Time
 	// closing is how many evicted connections are still open; closed signals that there are fewer.
 	closing int
 	closed  *sync.Cond

@@ -218,9 +218,6 @@ func (l *Ledger) leaveLocked(s *slot) {
 		l.slots[class].remove(s)
 	}
 	l.settleLocked(s.account)
-	if l.slots[all].count == 0 {
-		l.emptied = time.Now()
-	}
 }
 
 // release frees the slot of a connection or stream that is over.
@@ -298,11 +295,4 @@ func closeAll(conns []*Conn) {
 	for _, c := range conns {
 		_ = c.Close()
 	}
-}
-
-// UsedWithin reports whether anybody is connected, or was so within a time.
-func (l *Ledger) UsedWithin(recent time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.slots[all].count > 0 || !l.emptied.IsZero() && time.Since(l.emptied) < recent
 }

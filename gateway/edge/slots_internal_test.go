@@ -7,33 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
-
-	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
-
-func TestLedger_KnowsWhetherItWasUsedLately(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		l, connection := New(Options{}), &slot{}
-		if l.UsedWithin(time.Hour) {
-			t.Error("used before anybody came")
-		}
-		l.enterLocked(connection, "a", false)
-		time.Sleep(2 * time.Minute)
-		if !l.UsedWithin(time.Minute) {
-			t.Error("not used while somebody is connected")
-		}
-		l.release(connection)
-		time.Sleep(time.Minute - time.Nanosecond)
-		if !l.UsedWithin(time.Minute) {
-			t.Error("not used a minute after somebody was connected")
-		}
-		time.Sleep(time.Nanosecond)
-		if l.UsedWithin(time.Minute) {
-			t.Error("used, later")
-		}
-	})
-}
 
 // from is a connection from an address, without anything below it.
 type from struct {

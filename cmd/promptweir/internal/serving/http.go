@@ -73,7 +73,7 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
 	adminServer := newServer(shedder.Precede(g.Admin(p.telemetry.metrics)), p.logger)
 	return (&listeners{
-		process: p, gateway: g, shedder: shedder, clients: clients,
+		process: p, gateway: g, shedder: shedder,
 		endpoint: bind(server, clients.Listen(server, endpoint, shedder)),
 		admin:    bind(adminServer, operators.Listen(adminServer, admin, nil)),
 	}).serve(ctx)
@@ -98,7 +98,6 @@ type listeners struct {
 	process         *process
 	gateway         *gateway.Gateway
 	shedder         *edge.Shedder
-	clients         *edge.Ledger
 	endpoint, admin boundServer
 }
 
@@ -145,8 +144,10 @@ func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	logger := l.process.logger
 	l.gateway.AnnounceEnd()
 	cfg := l.gateway.Snapshot().Config.Gateway
-	if signal, ok := errors.AsType[*SignalError](context.Cause(ctx)); ok && signal.Is == syscall.SIGTERM &&
-		l.clients.UsedWithin(time.Minute) && cfg.DrainDelay > 0 {
+	// Only SIGTERM comes from somebody whose load balancer has to find out. Whether a client is connected at this moment
+	// says nothing of the one that the balancer sends next.
+	signal, ok := errors.AsType[*SignalError](context.Cause(ctx))
+	if ok && signal.Is == syscall.SIGTERM && cfg.DrainDelay > 0 {
 		logger.InfoContext(ctx, "no longer ready, stopping soon", slog.Duration("drain_delay", cfg.DrainDelay))
 		time.Sleep(cfg.DrainDelay)
 	}
