@@ -66,3 +66,14 @@ func checkAuditHash(r *hclread.Reader, cfg *Config) {
 	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys", "The hashes are keyed by cursor_keys. Without them each process makes a key of its own, "+
 		"so that the same value has another hash after a restart and on each replica. Set gateway.cursor_keys.")
 }
+
+// checkAuditLimit warns where anybody can fill the disk of a log without which nobody is served.
+func checkAuditLimit(r *hclread.Reader, cfg *Config) {
+	limit := cfg.Gateway.Limit
+	if cfg.Audit == nil || !cfg.Audit.Required || cfg.Auth == nil || !cfg.Auth.Anonymous || limit != nil && limit.Rate > 0 {
+		return
+	}
+	r.Warning(r.Blocks("audit")[0].ValueRange("required"), "No limit for anonymous callers",
+		"Each get of an anonymous caller is a line, and when the disk is full, required refuses everybody. "+
+			"Set gateway { limit { rate = 10 } }, or another number of requests in a second.")
+}

@@ -98,10 +98,10 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 			StateDir:       "/var/lib/promptweir",
 			MaxBuffered:    "67108864",
 			DrainTimeout:   time.Minute,
-			Limit:          &Limit{Burst: 1, Streams: 64, Block: "gateway", Place: at(16)},
+			Limit:          &Limit{Rate: 50, Burst: 50, Streams: 64, Block: "gateway", Place: at(16)},
 			Place:          at(1),
 		},
-		Admin: Admin{Listen: "localhost:0", Place: at(18)},
+		Admin: Admin{Listen: "localhost:0", Place: at(21)},
 		Audit: &Audit{Path: "/var/log/promptweir/audit.jsonl", Arguments: AuditHash, Required: true, Access: true},
 		Cluster: &Cluster{
 			Store: Store{
@@ -112,9 +112,9 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 		},
 		Auth: &Auth{
 			Anonymous: true,
-			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}, Place: at(21)}},
+			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}, Place: at(24)}},
 		},
-		Hides: []Rule{{Label: "never expose debug prompts", Prompts: patterns(t, "*/debug_*", "[!a-z]*"), Place: at(26)}},
+		Hides: []Rule{{Label: "never expose debug prompts", Prompts: patterns(t, "*/debug_*", "[!a-z]*"), Place: at(29)}},
 		Teams: []Team{{
 			Name:    "payments",
 			Members: []Selector{{Group, "payments"}, {User, "alice@example.com"}},
@@ -134,7 +134,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				WhenDown:    WhenDownKeep,
 				Grace:       defaultGrace,
 				Breaker:     Breaker{3, time.Second},
-				Place:       at(35),
+				Place:       at(38),
 			}, {
 				Name:      "notes",
 				Team:      "payments",
@@ -154,7 +154,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				WhenDown:    WhenDownKeep,
 				Grace:       defaultGrace,
 				Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
-				Place:       at(52),
+				Place:       at(55),
 			}, {
 				Name:      "ledger",
 				Team:      "payments",
@@ -185,32 +185,32 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 				WhenDown:    WhenDownHide,
 				Grace:       30 * time.Second,
 				Breaker:     Breaker{DefaultBreakerFailures, DefaultBreakerCooldown},
-				Place:       at(56),
+				Place:       at(59),
 			}},
 			Exposes: []Rule{{
 				Label:   "reviews for everyone",
 				Prompts: patterns(t, "review_*"),
 				To:      []Selector{{Kind: Anybody}, {Group, "x"}, {User, "y"}, {TeamMembers, "payments"}},
-				Place:   at(76),
+				Place:   at(79),
 			}, {
 				Label:   "narrow",
 				Prompts: patterns(t, "plan"),
 				To:      []Selector{{Kind: Anybody}},
 				When:    &Condition{text: `length(prompt.arguments) <= 5 && principal.claims.tier == "gold"`},
-				Limit:   &Limit{Rate: 1, Burst: 10, Block: `team "payments" expose "narrow" 1`, Place: at(102)},
-				Place:   at(98),
+				Limit:   &Limit{Rate: 1, Burst: 10, Block: `team "payments" expose "narrow" 1`, Place: at(105)},
+				Place:   at(101),
 			}},
-			Hides: []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(80)}},
+			Hides: []Rule{{Label: "half-finished", Prompts: patterns(t, "notes/wip_?"), Place: at(83)}},
 			Overrides: []Override{{
 				Prompt: "notes/plan", Name: "plan", Title: new(string), Description: &description,
 				Fixed:    []ArgumentOverride{{"strict", jsontext.Value(`true`)}, {"year", jsontext.Value(`2026`)}},
 				Defaults: []ArgumentOverride{{"lang", jsontext.Value(`"en"`)}},
-				Place:    at(81),
+				Place:    at(84),
 			}},
-			Limit:   &Limit{Rate: 2.5, Burst: 3, Concurrency: 4, Block: `team "payments"`, Place: at(89)},
-			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(93)}, {Label: "form", WellFormed: true, Action: ScreenReject, Place: at(107)}},
-			Lock:    LockSetting{Mode: LockEnforce, Place: at(33)},
-			Place:   at(33),
+			Limit:   &Limit{Rate: 2.5, Burst: 3, Concurrency: 4, Block: `team "payments"`, Place: at(92)},
+			Screens: []Screen{{Label: "hidden orders", Patterns: []*regexp.Regexp{regexp.MustCompile(`(?i)ignore all`)}, Invisible: true, Action: ScreenStrip, Place: at(96)}, {Label: "form", WellFormed: true, Action: ScreenReject, Place: at(110)}},
+			Lock:    LockSetting{Mode: LockEnforce, Place: at(36)},
+			Place:   at(36),
 		}},
 		Lock: Lock{{Name: "notes/plan", Upstream: "notes", SHA256: sha256.Sum256([]byte("{}"))}},
 	}
@@ -319,6 +319,19 @@ func TestAudit_WarnsWhereHashesDoNotLast(t *testing.T) {
 	const audit = "audit {\n  path = \"audit.jsonl\"\n  arguments = \"hash\"\n}\n"
 	keys := "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\n"
 	for text, want := range map[string]int{audit: 1, audit + keys: 0} {
+		cfg, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
+		if got := diags.Warnings(); cfg == nil || len(got) != want {
+			t.Errorf("%s\n%v, warnings %q, want %d", text, diags.Err(), got, want)
+		}
+	}
+}
+
+func TestAudit_WarnsWhereAnybodyCanFillTheDisk(t *testing.T) {
+	const audit = "audit {\n  path = \"audit.jsonl\"\n  required = true\n}\n"
+	const anonymous = "auth {\n  anonymous = true\n}\n"
+	for text, want := range map[string]int{
+		audit: 0, audit + anonymous: 1, anonymous: 0, audit + anonymous + "gateway {\n limit {\n rate = 5\n }\n}\n": 0,
+	} {
 		cfg, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
 		if got := diags.Warnings(); cfg == nil || len(got) != want {
 			t.Errorf("%s\n%v, warnings %q, want %d", text, diags.Err(), got, want)

@@ -91,6 +91,7 @@ func (d *decoder) settings() *Config {
 	ids.check(d.Reader)
 	checkPublicURL(d.Reader, cfg)
 	checkAuditHash(d.Reader, cfg)
+	checkAuditLimit(d.Reader, cfg)
 	checkCluster(d.Reader, cfg)
 	return cfg
 }

@@ -129,6 +129,28 @@ func TestAudit_RecordsEachEventOnce(t *testing.T) {
 	}
 }
 
+// A stranger may send what it likes: it fills no disk, and those with a credential are recorded and served.
+func TestAudit_StrangersFillNoDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	s, log := serveAudited(t, auditedConfig(t, path, "required = true\n access = true", gatewaytest.NewPeer(t, "up", "review")))
+	ann, eve, nobody := s.Modern("ann"), s.Modern("eve"), s.Modern("")
+	const requests = 300
+	for range requests {
+		eve.CallUnchecked("prompts/get", `{"name":"up.review"}`)
+		nobody.CallUnchecked("prompts/get", `{"name":"up.review"}`)
+		nobody.CallUnchecked("prompts/list", ``)
+	}
+	ann.Call("prompts/get", `{"name":"up.review"}`).Want(t, http.StatusOK, `"messages"`)
+	log.Close()
+	lines := auditLines(t, path)
+	if len(lines) > 50 { // ten, one more every 6 seconds, ann's and the count
+		t.Errorf("%d lines for %d requests of strangers", len(lines), 3*requests)
+	}
+	if got := strings.Join(lines, "\n"); !strings.Contains(got, `"subject":"user:ann"`) || !strings.Contains(got, `{"event":"refusals","outcome":"refused","count":`) {
+		t.Errorf("ann's get, or the count of the others, is missing:\n%s", got)
+	}
+}
+
 func TestAudit_RecordsOtherRequestsWhereItIsAsked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	s, log := serveAudited(t, auditedConfig(t, path, "access = true\n arguments = \"hash\"", gatewaytest.NewPeer(t, "up", "review")))

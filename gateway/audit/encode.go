@@ -62,16 +62,17 @@ type entry struct {
 	DurationMs float64 `json:"duration_ms,omitzero"`
 	TraceID    string  `json:"trace_id,omitzero"`
 
-	Lost uint64 `json:"lost,omitzero"`
-	Late uint64 `json:"late,omitzero"`
-	Cut  bool   `json:"cut,omitzero"`
+	Count uint64 `json:"count,omitzero"`
+	Lost  uint64 `json:"lost,omitzero"`
+	Late  uint64 `json:"late,omitzero"`
+	Cut   bool   `json:"cut,omitzero"`
 }
 
 // appendTo appends the line as JSON, and a line feed.
 func (l *Line) appendTo(dst []byte) []byte {
 	r := entry{
 		Time: l.Time.UTC().Format(timeFormat), Event: l.Event, Outcome: l.Outcome, Code: l.Code,
-		Anonymous: l.Anonymous,
+		Anonymous: l.Anonymous, Count: l.Count,
 		// Rounded to microseconds, or nobody could read the digits.
 		DurationMs: math.Round(float64(l.Duration)/float64(time.Microsecond)) / 1000,
 	}

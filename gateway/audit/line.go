@@ -22,6 +22,7 @@ const (
 	Credential Event = "credential" // a credential that was refused
 	Reload     Event = "reload"     // the configuration was loaded again
 	Operator   Event = "operator"   // what an operator did at the admin listener
+	Refusals   Event = "refusals"   // how many refusals of callers without a credential have no line of their own
 
 	gap Event = "gap"
 )
@@ -68,6 +69,9 @@ type Line struct {
 	// Act is what an operator did. Via is "console" for a get or completion that an operator made there, and As whose view was shown
 	// meanwhile.
 	Act, Via, As string
+
+	// Count is that of refusals without a line of their own.
+	Count uint64
 
 	Duration time.Duration
 	Trace    trace.TraceID

@@ -18,6 +18,8 @@ const (
 	closeBound = 5 * time.Second
 	// maxQueue bounds the lines that wait to be written, in bytes. The writer may have as many in its hands.
 	maxQueue = 8 << 20
+	// maxRefused is how full the queue may be for lines about requests that were given nothing: the rest is for those that are.
+	maxRefused = maxQueue / 2
 	// maxSpare bounds the memory that is kept for later lines, in bytes.
 	maxSpare = 1 << 20
 )
@@ -30,6 +32,8 @@ type Log struct {
 	out      output
 	required bool
 	logger   *slog.Logger
+	// strangers bounds what callers without a credential have written.
+	strangers *strangers
 
 	// written and lost count lines.
 	written, lost atomic.Uint64
@@ -83,22 +87,35 @@ func Open(cfg *config.Audit, logger *slog.Logger) (*Log, error) {
 // start returns a log that writes to an output.
 func start(out output, required bool, logger *slog.Logger) *Log {
 	l := &Log{
-		out: out, required: required, logger: logger, queue: &batch{},
+		out: out, required: required, logger: logger, strangers: newStrangers(), queue: &batch{},
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgent: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go l.run()
 	return l
 }
 
-// Write appends a line to the log. Where the log is required, the error is [ErrNotWritten]; elsewhere there is none.
+// Write appends a line to the log. Where the log is required, the error is [ErrNotWritten]; elsewhere there is none. Of
+// refusals that anybody can cause, a bounded number is written, and how many others there were.
 func (l *Log) Write(line *Line) error {
-	if l == nil {
+	if l == nil || line.isStrangers() && !l.strangers.admit(line, l.countStrangers) {
 		return nil
 	}
+	return l.append(line)
+}
+
+// countStrangers writes how many refusals were not written one by one.
+func (l *Log) countStrangers() {
+	if n := l.strangers.drain(); n > 0 {
+		_ = l.append(&Line{Time: time.Now(), Event: Refusals, Count: n, Outcome: Refused}) // the log counts what it loses
+	}
+}
+
+// append hands a line to the writer and waits for it where the log is required.
+func (l *Log) append(line *Line) error {
 	buffer, _ := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	*buffer = line.appendTo((*buffer)[:0])
-	b := l.enqueue(*buffer)
+	b := l.enqueue(*buffer, line.most())
 	if !l.required {
 		return nil
 	}
@@ -112,12 +129,13 @@ func (l *Log) Write(line *Line) error {
 // buffers are reused between lines.
 var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-// enqueue hands a line to the writer and returns the batch that it is written with, nil if the line is lost.
-func (l *Log) enqueue(line []byte) *batch {
+// enqueue hands a line to the writer, unless so many bytes wait, and returns the batch that it is written with, nil if the
+// line is lost.
+func (l *Log) enqueue(line []byte, most int) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	refused := l.required && l.failing.Load() != nil
-	if l.closed || refused || len(l.queue.lines)+len(line) > maxQueue {
+	if l.closed || refused || len(l.queue.lines)+len(line) > most {
 		l.loseLocked(1)
 		return nil
 	}
@@ -189,6 +207,7 @@ func (l *Log) Close() {
 	if l == nil {
 		return
 	}
+	l.countStrangers()
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()

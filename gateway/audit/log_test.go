@@ -104,6 +104,7 @@ func (d *disk) hang() (unhang func()) {
 type record struct {
 	Event, Prompt string
 	Lost, Late    int
+	Count         int
 }
 
 func (d *disk) records(t *testing.T) []record {
@@ -347,7 +348,7 @@ func TestLog_RequiredTakesBackWhatIsTorn(t *testing.T) {
 		d := &disk{room: 150}
 		l := start(d, true, quiet())
 		unhang := d.hang() // so that the lines are one batch
-		_ = l.enqueue([]byte("{}\n"))
+		_ = l.enqueue([]byte("{}\n"), maxQueue)
 		synctest.Wait()
 		var writers sync.WaitGroup
 		for range 3 {

@@ -13,7 +13,10 @@ gateway {
   max_buffered    = 64 * 1024 * 1024
   drain_delay     = "0s"
   drain_timeout   = "1m"
-  limit { streams = 64 }
+  limit {
+    rate    = 50
+    streams = 64
+  }
 }
 admin { listen = "localhost:0" }
 auth {
