@@ -34,6 +34,8 @@ type grants struct {
 	prefixesCount bool
 	// The ceilings of attributes of the team's upstreams.
 	maxMessage, maxPrompts, concurrency int
+	// maxFiles takes the place of the gateway's max_files; 0 where the block has none.
+	maxFiles int
 
 	root     string // paths below it are compared relative to it
 	reserved reserved
@@ -45,7 +47,7 @@ type reserved struct {
 }
 
 func allowSchema() hclread.Schema {
-	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts", "prefixes", "max_message", "max_prompts", "concurrency"}}
+	return hclread.Schema{Plain: []string{"env", "files", "commands", "hosts", "prefixes", "max_message", "max_prompts", "concurrency", "max_files"}}
 }
 
 // decodeAllowed decodes all allow blocks.
@@ -95,6 +97,7 @@ func decodeAllow(b *hclread.Block, declared teamNames) *grants {
 	grantedCount(b, "max_message", &g.maxMessage)
 	grantedCount(b, "max_prompts", &g.maxPrompts)
 	grantedCount(b, "concurrency", &g.concurrency)
+	grantedCount(b, "max_files", &g.maxFiles)
 	return g
 }
 
@@ -162,7 +165,7 @@ func (g *grants) same(other *grants) bool {
 		return slices.EqualFunc(a, b, func(a, b Pattern) bool { return a.String() == b.String() })
 	}
 	return g.team == other.team && g.bare == other.bare && g.prefixesCount == other.prefixesCount &&
-		g.maxMessage == other.maxMessage && g.maxPrompts == other.maxPrompts && g.concurrency == other.concurrency &&
+		g.maxMessage == other.maxMessage && g.maxPrompts == other.maxPrompts && g.concurrency == other.concurrency && g.maxFiles == other.maxFiles &&
 		patterns(g.env, other.env) && patterns(g.files, other.files) && patterns(g.commands, other.commands) &&
 		patterns(g.hosts, other.hosts) && patterns(g.prefixes, other.prefixes)
 }

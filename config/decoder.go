@@ -61,7 +61,7 @@ func (d *decoder) config() *Config {
 	// Grants come before teams, whose expressions are evaluated within them.
 	d.allowed = decodeAllowed(d.Reader, d.teams)
 	cfg.Teams = d.allTeams()
-	reserveFiles(d.Reader, cfg.Teams)
+	completeFiles(d.Reader, cfg)
 	// A prompt block may name an upstream that is further down, in another file.
 	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)

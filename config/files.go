@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -21,6 +23,8 @@ type Files struct {
 	// Root is the folder beneath which everything that is read must lie: Folder or, where allow blocks say what else a team may
 	// read, the folder of the configuration.
 	Root string
+	// Max bounds what all files of the team hold in memory, in bytes.
+	Max int
 
 	grants *grants
 	// reserved are the files that the configuration reads as values, such as keys; resolved and absolute.
@@ -80,17 +84,37 @@ func checkFiles(b *hclread.Block) {
 	}
 }
 
-// reserveFiles keeps prompts from containing the files that the configuration reads as values.
-func reserveFiles(r *hclread.Reader, teams []Team) {
+// completeFiles fills in what follows from the whole configuration: how much a team's files may hold, and the files that the
+// configuration reads as values, which no prompt may contain.
+func completeFiles(r *hclread.Reader, cfg *Config) {
 	reserved := maps.Clone(r.ValueFiles())
 	maps.Copy(reserved, reservedForCursorKeys(r).files)
-	for i := range teams {
-		for j := range teams[i].Upstreams {
-			if files := teams[i].Upstreams[j].Files; files != nil {
-				files.reserved = reserved
+	for i := range cfg.Teams {
+		for j := range cfg.Teams[i].Upstreams {
+			files := cfg.Teams[i].Upstreams[j].Files
+			if files == nil {
+				continue
+			}
+			files.reserved, files.Max = reserved, cfg.Gateway.MaxFiles
+			if files.grants != nil {
+				files.Max = cmp.Or(files.grants.maxFiles, files.Max)
 			}
 		}
 	}
+}
+
+// SameSource reports whether files are found and granted alike for two blocks of a team, so that they can share what was read.
+func (f *Files) SameSource(other *Files) bool {
+	return f.Folder == other.Folder && f.Root == other.Root && f.Max == other.Max &&
+		f.grants.same(other.grants) && maps.Equal(f.reserved, other.reserved)
+}
+
+// Raise says who raises [Files.Max], and how.
+func (f *Files) Raise() string {
+	if f.grants != nil {
+		return fmt.Sprintf("the platform team can raise max_files in allow %q", f.grants.team)
+	}
+	return "raise max_files in the gateway block"
 }
 
 // shownPatterns returns the patterns in one line.

@@ -110,3 +110,21 @@ func TestUpstream_FilesMakeAConnectionOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestFiles_AreBoundedByTheTeamsAllowBlockOrElseTheGateway(t *testing.T) {
+	source := "team \"docs\" {\n  upstream \"handbook\" { files = [\"*.md\"] }\n}"
+	for platform, want := range map[string]struct {
+		max   int
+		raise string
+	}{
+		"":                             {DefaultMaxFiles, "raise max_files in the gateway block"},
+		"gateway { max_files = 4096 }": {4096, "raise max_files in the gateway block"},
+		"gateway { max_files = 4096 }\nallow \"docs\" {}":                   {4096, `the platform team can raise max_files in allow "docs"`},
+		"gateway { max_files = 4096 }\nallow \"docs\" { max_files = 8192 }": {8192, `the platform team can raise max_files in allow "docs"`},
+	} {
+		files := filesOf(t, write(t, "docs.hcl", source, "gateway.hcl", platform+"\n"))
+		if files.Max != want.max || files.Raise() != want.raise {
+			t.Errorf("%s: at most %d, %s; want %d, %s", platform, files.Max, files.Raise(), want.max, want.raise)
+		}
+	}
+}

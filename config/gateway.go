@@ -25,6 +25,8 @@ const (
 	// DefaultPageSize bounds the entries of one prompts/list page. It is so large because many clients read the first page only,
 	// and make nothing of the rest.
 	DefaultPageSize = 1000
+	// DefaultMaxFiles is what all prompt files of one team may hold in memory, in bytes.
+	DefaultMaxFiles = 64 << 20
 	// DefaultSeparator stands between an upstream's prefix and the prompt's own name.
 	DefaultSeparator = "."
 
@@ -64,6 +66,8 @@ type Gateway struct {
 	DrainDelay, DrainTimeout time.Duration
 	// MaxBuffered bounds what requests and responses hold at once, as a share of the memory limit.
 	MaxBuffered Share
+	// MaxFiles bounds what all prompt files of one team hold in memory, in bytes. See [Files.Max].
+	MaxFiles int
 	// Lock holds for all teams, each of which may ask for more. See [Config.LockFor].
 	Lock LockSetting
 	// Limit is for all requests of a principal; nil without a limit block.
@@ -98,7 +102,7 @@ const (
 
 func gatewaySchema() hclread.Schema {
 	return hclread.Schema{
-		Plain: []string{"page_size", "separator", "conflict", "lock", "max_buffered", "drain_delay", "drain_timeout"},
+		Plain: []string{"page_size", "separator", "conflict", "lock", "max_buffered", "max_files", "drain_delay", "drain_timeout"},
 		External: []string{
 			"listen", "path", "public_url", "allowed_hosts", "allowed_origins", "trusted_proxies", "instructions", "state_dir",
 		},
@@ -119,6 +123,7 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 		Separator:    DefaultSeparator,
 		Conflict:     ConflictDrop,
 		MaxBuffered:  DefaultMaxBuffered,
+		MaxFiles:     DefaultMaxFiles,
 		DrainDelay:   DefaultDrainDelay,
 		DrainTimeout: DefaultDrainTimeout,
 		Place:        placeOf(b.Range()),
@@ -142,6 +147,7 @@ func decodeGateway(b *hclread.Block, ids *identities) Gateway {
 	hclread.Set(b, "instructions", &g.Instructions, hclread.AnyText)
 	hclread.Set(b, "state_dir", &g.StateDir, hclread.Checked(checkFolder))
 	hclread.Set(b, "max_buffered", &g.MaxBuffered, parseShare)
+	hclread.Int(b, "max_files", maxCount, &g.MaxFiles)
 	hclread.Set(b, "drain_delay", &g.DrainDelay, parseDrain)
 	hclread.Set(b, "drain_timeout", &g.DrainTimeout, parseDrain)
 	g.Lock = decodeLock(b)

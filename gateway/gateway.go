@@ -77,6 +77,7 @@ type Gateway struct {
 	pace *rate.Limiter
 	// reconnects is the pace of all connectors.
 	reconnects *upstream.Reconnects
+	folders    *upstream.Folders
 	publisher  *snapshot.Publisher
 	requests   *requests.Handler
 	transport  *transport.Transport
@@ -99,7 +100,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: opts, logger: opts.Logger, reloads: make(chan chan<- error),
-		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10), reconnects: upstream.NewReconnects(),
+		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10), reconnects: upstream.NewReconnects(), folders: upstream.NewFolders(),
 		history: admin.NewHistory(),
 	}
 	g.loaded.Store(g.startedWith(opts.LastGood, opts.Warnings))
@@ -145,6 +146,7 @@ func (g *Gateway) newConnector(u config.Upstream, changed func()) *upstream.Conn
 		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check, Pace: g.pace,
 	}, changed)
 	c.Share(g.reconnects)
+	c.ShareFolders(g.folders)
 	return c
 }
 

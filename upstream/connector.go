@@ -13,6 +13,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -76,6 +77,14 @@ func (c *Connector) Share(pace *Reconnects) {
 	}
 }
 
+// ShareFolders makes the connector of an upstream with files read them together with those of the same team's other upstreams.
+// To be called before [Connector.Run].
+func (c *Connector) ShareFolders(folders *Folders) {
+	if c.folder != nil {
+		c.folder.folders = folders
+	}
+}
+
 // Upstream returns the configuration that the connector was made with.
 func (c *Connector) Upstream() config.Upstream { return c.upstream }
 
@@ -85,7 +94,7 @@ func (c *Connector) State() *State { return c.state.Load() }
 // Run keeps the upstream connected until ctx ends. It always returns nil: that a server is down shows in [State].
 func (c *Connector) Run(ctx context.Context) error {
 	if c.folder != nil {
-		c.folder.run(ctx)
+		c.folder.folders.run(ctx, c.folder)
 		return nil
 	}
 	var running sync.WaitGroup
@@ -114,6 +123,8 @@ type Request struct {
 	Name string
 	// Params may be nil.
 	Params wire.Object
+	// Files is [State.Files] of the state in which the prompt was found, for an upstream without a server.
+	Files *files.List
 	// Caller is who asks, so that callers take turns; nil for a caller like any other.
 	Caller Caller
 	// Endpoints are those that may have the request.

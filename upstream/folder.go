@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,30 +14,18 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-const (
-	// lookInterval is how often a folder is looked at. Looking, unlike events of the file system, sees changes behind links, on
-	// network file systems and in mounted ConfigMaps alike.
-	lookInterval = 400 * time.Millisecond
-	// maxLookShare bounds the part of the time, one in so many, that looking takes where a folder is slow or very large.
-	maxLookShare = 3
-)
-
 // folder serves an upstream whose prompts are files.
 type folder struct {
 	upstream config.Upstream
 	logger   *slog.Logger
 	// publish takes each new state.
 	publish func(*State)
-	list    atomic.Pointer[files.List] // nil until the files have been read
-
-	// What follows is for run's goroutine.
-
-	reader *files.Folder
-	state  *State
+	folders *Folders
+	state   *State // for the goroutine that reads the team's files
 }
 
 func newFolder(u config.Upstream, logger *slog.Logger, publish func(*State)) *folder {
-	return &folder{upstream: u, logger: logger, publish: publish, reader: files.NewFolder(u)}
+	return &folder{upstream: u, logger: logger, publish: publish, folders: NewFolders()}
 }
 
 // starting returns the state before the files have been read.
@@ -47,37 +34,16 @@ func (f *folder) starting() *State {
 	return f.state
 }
 
-// run looks for changes until ctx ends.
-func (f *folder) run(ctx context.Context) {
-	cost := lookInterval // of a look without reading, which takes longer and is rare
-	for {
-		begun := time.Now()
-		changed := f.look(ctx)
-		took := time.Since(begun)
-		if !changed || took < cost {
-			cost = took
-		}
-		if sleep(ctx, max(lookInterval-took, cost*(maxLookShare-1))) != nil {
-			return
-		}
-	}
-}
-
-// look reads what has changed, and reports whether anything has.
-func (f *folder) look(ctx context.Context) (changed bool) {
-	list, err := f.reader.Refresh()
-	if err == nil {
-		changed = f.list.Swap(list) != list
-	}
+// update publishes what a pass made of the files, unless it is known.
+func (f *folder) update(ctx context.Context, list *files.List, err error) {
 	if next := f.next(list, err); next != nil {
 		f.log(ctx, f.state, next)
 		f.state = next
 		f.publish(next)
 	}
-	return changed
 }
 
-// next returns the state that follows from a look, or nil if it is the present one.
+// next returns the state that follows from a pass, or nil if it is the present one.
 func (f *folder) next(list *files.List, err error) *State {
 	next := *f.state
 	next.Tried, next.Listed, next.Connected = true, f.state.Listed || err == nil, err == nil
@@ -92,12 +58,15 @@ func (f *folder) next(list *files.List, err error) *State {
 	default:
 		next.Problem = nil
 	}
+	if err == nil {
+		next.Files = list
+	}
 	if next.Listed && (next.Lists == 0 || !equalLists(next.Definitions, list.Definitions)) {
 		next.Definitions = list.Definitions
 		next.Lists++
 	}
 	before := f.state
-	if before.Tried && before.Listed == next.Listed && before.Lists == next.Lists && before.Problem == next.Problem &&
+	if before.Tried && before.Listed == next.Listed && before.Files == next.Files && before.Problem == next.Problem &&
 		slices.Equal(before.FileProblems, next.FileProblems) {
 		return nil
 	}
@@ -144,18 +113,18 @@ func (f *folder) log(ctx context.Context, before, after *State) {
 	}
 }
 
-// call answers a get or a completion.
+// call answers a get or a completion from the list that the request names, never from one that was read later: a definition is
+// approved with its text.
 func (f *folder) call(request *Request) (Result, error) {
-	list := f.list.Load()
-	if list == nil {
+	if request.Files == nil {
 		return Result{}, unavailable(f.upstream.Name, Unreachable, lookInterval, errNotRead)
 	}
 	name := request.Name
 	if request.Method == wire.Complete {
 		name, _ = request.Params.Object("ref").Text("name")
 	}
-	prompt := list.Prompt(name)
-	if prompt == nil { // its file has been removed a moment ago
+	prompt := request.Files.Prompt(name)
+	if prompt == nil { // of a list that was kept from before the start, and is not the folder's any more
 		return Result{}, wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
 	}
 	result, err := answer(prompt, request)

@@ -79,7 +79,7 @@ func healthy(n int) func(*upstream.State) bool {
 
 func getPrompt(c *upstream.Connector, name, arguments string) (string, error) {
 	params := wire.Object{}.With("name", wire.Quote(name)).With("arguments", []byte(arguments))
-	result, err := c.Call(context.Background(), &upstream.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
+	result, err := c.Call(context.Background(), &upstream.Request{Method: wire.PromptsGet, Name: name, Params: params, Files: c.State().Files}, nil)
 	return string(result.JSON), err
 }
 
@@ -95,7 +95,7 @@ func TestFolder_ServesPromptsWithoutAServer(t *testing.T) {
 		t.Errorf("get of an unknown prompt: %v", err)
 	}
 	completion := wire.Object{}.With("ref", []byte(`{"type":"ref/prompt","name":"a"}`)).With("argument", []byte(`{"name":"v","value":"t"}`))
-	result, err := c.Call(context.Background(), &upstream.Request{Method: wire.Complete, Params: completion}, nil)
+	result, err := c.Call(context.Background(), &upstream.Request{Method: wire.Complete, Params: completion, Files: c.State().Files}, nil)
 	if want := `{"completion":{"values":["two"],"total":1,"hasMore":false}}`; err != nil || string(result.JSON) != want {
 		t.Errorf("completion = %s, %v, want %s", result.JSON, err, want)
 	}

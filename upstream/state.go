@@ -40,6 +40,9 @@ type State struct {
 	Differences []string
 	// Endpoints are in configuration order.
 	Endpoints []EndpointState
+	// Files is the list of an upstream without a server, from which its gets are answered; nil until its files have been read.
+	// A text may differ from the list before though Definitions is the same.
+	Files *files.List
 	// FileProblems are what a person should correct, or know of, in the files of an upstream without a server.
 	FileProblems []files.Problem
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/client"
-	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -194,19 +193,10 @@ func completionValues(result jsontext.Value) []string {
 
 // fileCompletion completes a value of a prompt whose owner has it in a file; nil for other owners.
 func fileCompletion(s *snapshot.Snapshot, owner catalog.Owner, argument, value string) jsontext.Value {
-	at := slices.IndexFunc(s.Upstreams, func(u config.Upstream) bool { return u.Name == owner.Upstream })
-	if at < 0 || s.Upstreams[at].Files == nil {
-		return nil
+	if prompt := s.FilePrompt(owner.Upstream, owner.Name); prompt != nil {
+		return prompt.Complete(argument, value)
 	}
-	list, err := files.Read(s.Upstreams[at])
-	if err != nil {
-		return nil
-	}
-	prompt := list.Prompt(owner.Name)
-	if prompt == nil {
-		return nil
-	}
-	return prompt.Complete(argument, value)
+	return nil
 }
 
 // completePrincipal completes the last of the principal's names, with those in the configuration.

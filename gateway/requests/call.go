@@ -53,6 +53,7 @@ func (c *call) callOwners(ctx context.Context, relay *upstream.Relay) error {
 			continue
 		}
 		c.request.Params, c.request.Endpoints = c.paramsFor(&owner), upstream.EndpointSet(owner.Endpoints)
+		c.request.Files = c.snapshot.Files(owner.Upstream)
 		if c.request.Method == wire.PromptsGet { // Mcp-Name and spans name the target of gets only
 			c.request.Name, c.request.Check = owner.Name, checkGot
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/files"
 )
 
 // Evaluate returns the snapshot that a configuration makes of saved lists, and of the files that hold prompts, which count
@@ -24,7 +25,7 @@ func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) 
 			g.saved[u.Name] = list.known()
 		}
 	}
-	g.readFiles()
+	g.readFiles(context.Background())
 	s, _ := g.evaluate(context.Background())
 	return s, nil
 }
@@ -92,9 +93,11 @@ func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream
 	shown := p.list.degrade(state)
 	if !known || p.list.admits(offered) || p.listed && p.list == nil {
 		p.tried = p.tried || shown.Tried
+		p.files = shown.Files // whose definitions are the same, though texts may differ
 		return shown
 	}
 	early := *shown
+	early.Files = p.files
 	early.Tried = p.tried || shown.Tried && p.running != nil && time.Since(p.running.began) >= admissionBound
 	if p.listed { // what is in the catalog, so that nothing in the snapshot is about another list
 		early.Definitions, early.Differences = p.list.offer.definitions, p.list.offer.differences
@@ -159,6 +162,8 @@ type published struct {
 	tried bool
 	// earlier is a list that was admitted by other rules; nil once there is another.
 	earlier *admitted
+	// files are those from which gets are answered: the newest whose definitions are those of list.
+	files *files.List
 	// merged is the list that is in the catalog; nil if none is.
 	merged *admitted
 	// hidden is true while the upstream is down and its configuration hides it.
@@ -183,7 +188,7 @@ func (p *published) take() {
 	}
 	select {
 	case r := <-p.running.done:
-		p.list, p.listed, p.earlier = r.list, p.running.listed, nil
+		p.list, p.listed, p.earlier, p.files = r.list, p.running.listed, nil, r.list.offer.files
 		p.running, p.pace = nil, p.pace.after(p.running.began, r.ended)
 	default:
 	}

@@ -1,8 +1,10 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/promptweir/promptweir/config"
@@ -15,21 +17,18 @@ import (
 const maxFileReports = 20
 
 // readFiles takes the lists of upstreams without a server from their files, which are there whether or not anything runs.
-func (g *Generation) readFiles() {
-	for _, u := range g.Upstreams {
+func (g *Generation) readFiles(ctx context.Context) {
+	for i, read := range files.Read(ctx, g.Upstreams) {
+		u := &g.Upstreams[i]
 		if u.Files == nil {
 			continue
 		}
-		read, err := files.Read(u)
-		problems := read.Problems
-		if problem, ok := errors.AsType[files.Problem](err); ok {
-			problems = append(problems, problem)
-		} else {
-			list := List{Definitions: read.Definitions, Texts: map[string]string{}}
-			for _, prompt := range read.Prompts {
-				list.Texts[prompt.Name] = prompt.Text
-			}
-			g.saved[u.Name] = list
+		problems := read.List.Problems
+		if problem, ok := errors.AsType[files.Problem](read.Err); ok {
+			problems = append(slices.Clip(problems), problem)
+		} else if read.Err == nil {
+			g.files[u.Name] = read.List
+			g.saved[u.Name] = List{Definitions: read.List.Definitions}
 		}
 		g.fileProblems[u.Name] = problems
 	}
@@ -37,7 +36,28 @@ func (g *Generation) readFiles() {
 
 // Text returns a hash of what a get of an upstream's prompt returns, whatever its arguments are; empty where that is unknown,
 // as it is of all servers and of connectors that run.
-func (g *Generation) Text(label, own string) string { return g.saved[label].Texts[own] }
+func (g *Generation) Text(label, own string) string {
+	if prompt := g.FilePrompt(label, own); prompt != nil {
+		return prompt.Text
+	}
+	return ""
+}
+
+// FilePrompt returns an upstream's prompt that is in a file; nil for another one, and of connectors that run.
+func (g *Generation) FilePrompt(label, own string) *files.Prompt {
+	if list := g.files[label]; list != nil {
+		return list.Prompt(own)
+	}
+	return nil
+}
+
+// Files returns the list from which gets of an upstream's prompts are answered that are in files; nil for another upstream.
+func (s *Snapshot) Files(label string) *files.List {
+	if i, known := s.index[label]; known {
+		return s.States[i].Files
+	}
+	return nil
+}
 
 // FileProblems returns what was found in the files of upstreams without a server.
 func (s *Snapshot) FileProblems() (all []files.Problem) {

@@ -54,6 +54,8 @@ type Generation struct {
 	teamLimits map[string]*config.Limit
 	// saved are the lists that stand in for upstreams which their connectors have not listed yet, by label.
 	saved Lists
+	// files are the lists of upstreams without a server, by label, where nothing runs.
+	files map[string]*files.List
 	// fileProblems are those of the files of upstreams without a server, by label, where nothing runs.
 	fileProblems map[string][]files.Problem
 	// replaced is closed when another generation has taken this one's place.
@@ -76,7 +78,7 @@ func newGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 		sources:      sourcesOf(cfg), index: map[string]int{},
 		unmatched:  newUnmatched(cfg),
 		connectors: map[string]*upstream.Connector{}, teamLimits: map[string]*config.Limit{},
-		saved: Lists{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
+		saved: Lists{}, files: map[string]*files.List{}, fileProblems: map[string][]files.Problem{}, replaced: make(chan struct{}),
 	}
 	for i := range g.Upstreams {
 		g.index[g.Upstreams[i].Name] = i

@@ -26,8 +26,6 @@ type List struct {
 	Definitions []jsontext.Value
 	// Partial means that the upstream listed further prompts whose definitions are unknown.
 	Partial bool
-	// Texts are hashes of what gets return, by the upstream's own names; nil where they are unknown.
-	Texts map[string]string
 }
 
 // of returns the list of an upstream. The label alone is not enough: it may have moved to another server.

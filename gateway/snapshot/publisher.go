@@ -285,6 +285,9 @@ func (p *Publisher) carryOver(before *Generation, r replacement) {
 		} else if at, known := indexes[r.next.Upstreams[i].Name]; known {
 			was := &p.published[at]
 			carried[i] = published{list: r.lists[i], listed: was.listed, earlier: cmp.Or(was.list, was.earlier), merged: was.merged}
+			if list := r.lists[i]; list != nil {
+				carried[i].files = list.offer.files
+			}
 		}
 	}
 	for i := range p.published {

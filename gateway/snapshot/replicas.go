@@ -14,12 +14,15 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/files"
 )
 
 // offer is what an upstream offers at one moment.
 type offer struct {
 	// definitions is the upstream's list or, until there is one, the saved list.
 	definitions []jsontext.Value
+	// files are those of an upstream without a server, of which definitions are.
+	files *files.List
 	// endpoints are those of an upstream with several, each with a list of its own; nil for any other upstream, and while
 	// the list is the saved one, of which nobody knows which endpoint offered what.
 	endpoints []upstream.EndpointState
@@ -30,6 +33,7 @@ type offer struct {
 // offer returns what the upstream at index i offers, and whether that is known.
 func (g *Generation) offer(i int, state *upstream.State) (o offer, known bool) {
 	o.definitions, known = g.definitions(i, state)
+	o.files = state.Files
 	if state.Lists > 0 && len(state.Endpoints) > 1 {
 		o.endpoints, o.differences = state.Endpoints, state.Differences
 	}

@@ -1,7 +1,8 @@
-// Package files answers one question: which prompts are in a folder of Markdown files, and what does a get of each return?
+// Package files answers one question: which prompts are in the Markdown files of a team, and what does a get of each return?
 //
-//	Folder.Refresh   patterns ──▶ paths ──▶ bytes ──▶ prompts      reads what changed, and keeps the last good prompt
-//	parse            front matter ──▶ definition                    of a file that broke
+//	Team.Refresh     patterns ──▶ paths ──▶ bytes ──▶ prompts      one walk for all blocks; reads what changed, and keeps the
+//	                                                               last good prompt of a file that broke
+//	parse            front matter ──▶ definition
 //	                 text ──▶ messages of pieces ──▶ JSON with gaps
 //	Prompt.Render    arguments ──▶ gaps ──▶ the result of a get
 //
@@ -11,9 +12,13 @@
 // What callers may rely on:
 //   - A file is opened beneath the root of its [config.Files] only, after [config.Files.Allow] has granted both its path and
 //     where its links lead, and only if it is a regular Markdown, image or audio file within the bounds below.
-//   - A file that breaks costs no other file. What is wrong is a [Problem] with its place and remedy.
-//   - A [Folder] is for one goroutine. A [Prompt] and a [List] never change.
+//   - A file that breaks costs no other file. What is wrong is a [Problem] with its source location and remedy.
+//   - What a team holds is counted, not estimated from its files: [config.Files.Max] bounds the account. A pass that would
+//     exceed it changes nothing.
+//   - A pass reads each folder and each partial once, examines at most 1 000 times the bytes that it reads, and calls its step
+//     function, which can end it, before each piece of work.
+//   - A [Team] is for one goroutine. A [Prompt] and a [List] never change.
 //
-// Parsing and rendering work on bytes; only folder.go, scan.go and open.go touch the disk. The package knows no HTTP and no
-// JSON-RPC.
+// Parsing and rendering work on bytes; only pass.go, walk.go, stamp.go and open.go touch the disk. The package knows no HTTP and
+// no JSON-RPC.
 package files

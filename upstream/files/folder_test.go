@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -99,7 +100,35 @@ func text(s string) string {
 	return `{"messages":[{"role":"user","content":{"type":"text","text":"` + s + `"}}]}`
 }
 
-func (tr *tree) expect(f *Folder, want map[string]string, problems ...problem) {
+// folder reads the files of upstreams as a team does.
+type folder struct {
+	Team
+
+	upstreams []config.Upstream
+}
+
+func newFolder(upstreams ...config.Upstream) *folder { return &folder{upstreams: upstreams} }
+
+// pass returns what a whole pass makes of each upstream.
+func (f *folder) pass() []Result {
+	for {
+		results, done, err := f.Team.Refresh(context.Background(), f.upstreams, context.Context.Err)
+		if err != nil {
+			panic(err)
+		}
+		if done {
+			return results
+		}
+	}
+}
+
+// Refresh returns what a whole pass makes of the first upstream.
+func (f *folder) Refresh() (*List, error) {
+	first := f.pass()[0]
+	return first.List, first.Err
+}
+
+func (tr *tree) expect(f *folder, want map[string]string, problems ...problem) {
 	tr.t.Helper()
 	l, err := f.Refresh()
 	tr.check(err)
@@ -122,7 +151,7 @@ func TestFolder_ReadsWhatThePatternsMatch(t *testing.T) {
 	tr := newTree(t, "teams/docs.hcl", team("prompts/**/*.md", ".claude/commands/**/*.md"),
 		"teams/prompts/a.md", "A", "teams/prompts/b/c.md", "C {{> ../_parts/d.md}}", "teams/prompts/_parts/d.md", "D", "teams/prompts/_e.md", "E",
 		"teams/prompts/.git/f.md", "F", "teams/prompts/g.txt", "G", "teams/other/h.md", "H", "teams/.claude/commands/i.prompt.md", "I", "j.md", "J")
-	f := NewFolder(tr.upstream())
+	f := newFolder(tr.upstream())
 	tr.expect(f, map[string]string{"a": "A", "c": "C D", "i": "I"})
 	before, _ := f.Refresh()
 	if again, _ := f.Refresh(); again != before {
@@ -132,7 +161,7 @@ func TestFolder_ReadsWhatThePatternsMatch(t *testing.T) {
 
 func TestFolder_SeesEachKindOfChange(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "A {{> _part.md}}", "p/_part.md", "1", "p/b.md", "B")
-	f := NewFolder(tr.upstream())
+	f := newFolder(tr.upstream())
 	tr.expect(f, map[string]string{"a": "A 1", "b": "B"})
 	tr.write("p/_part.md", "2")
 	tr.expect(f, map[string]string{"a": "A 2", "b": "B"})
@@ -150,7 +179,7 @@ func TestFolder_SeesTheSwapOfAConfigMap(t *testing.T) {
 	tr.link("..2026_11_22_05_00_00.123", "p/..data")
 	tr.link("..data/a.md", "p/a.md")
 	tr.link("..data/sub", "p/sub")
-	f := NewFolder(tr.upstream())
+	f := newFolder(tr.upstream())
 	tr.expect(f, map[string]string{"a": "A", "b": "B"})
 	tr.write("p/..2026_11_22_06_00_00.456/a.md", "A2")
 	tr.write("p/..2026_11_22_06_00_00.456/sub/b.md", "B2")
@@ -162,7 +191,7 @@ func TestFolder_SeesTheSwapOfAConfigMap(t *testing.T) {
 
 func TestFolder_KeepsTheLastGoodPromptOfABrokenFile(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "A", "p/b.md", "B", "p/c.md", "---\nbroken: [\n---\n")
-	f := NewFolder(tr.upstream())
+	f := newFolder(tr.upstream())
 	tr.expect(f, map[string]string{"a": "A", "b": "B"}, problem{Broken, "p/c.md:2", "not YAML"})
 	tr.write("p/a.md", "---\nname: [a]\n---\nA2")
 	tr.write("p/c.md", "C")
@@ -184,7 +213,7 @@ func TestFolder_KeepsTheLastGoodPromptOfABrokenFile(t *testing.T) {
 
 func TestFolder_KeepsAllPromptsOfAFolderThatCannotBeRead(t *testing.T) {
 	tr := newTree(t, "docs.hcl", "team \"docs\" {\n  upstream \"a\" {\n    files = [\"p/*.md\"]\n    max_prompts = 2\n  }\n}\n", "p/a.md", "A", "p/b.md", "B")
-	f := NewFolder(tr.upstream())
+	f := newFolder(tr.upstream())
 	tr.expect(f, map[string]string{"a": "A", "b": "B"})
 	refused := func(want string) {
 		t.Helper()
@@ -210,7 +239,7 @@ func TestFolder_BoundsWhatAllPromptsTakeTogether(t *testing.T) {
 	for i := range 66 {
 		tr.write(fmt.Sprintf("p/%d.md", i), strings.Repeat("x", 1<<20-100))
 	}
-	_, err := Read(tr.upstream())
+	_, err := newFolder(tr.upstream()).Refresh()
 	if err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("66 MiB: %v", err)
 	}
@@ -218,7 +247,7 @@ func TestFolder_BoundsWhatAllPromptsTakeTogether(t *testing.T) {
 
 func TestFolder_ReportsAPatternThatMatchesNothing(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md", "p/x*.md"), "p/a.md", "A")
-	tr.expect(NewFolder(tr.upstream()), map[string]string{"a": "A"}, problem{Doubtful, "docs.hcl:2", `No file matches "p/x*.md" of files`})
+	tr.expect(newFolder(tr.upstream()), map[string]string{"a": "A"}, problem{Doubtful, "docs.hcl:2", `No file matches "p/x*.md" of files`})
 }
 
 func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
@@ -241,7 +270,7 @@ func TestFolder_RefusesWhatIsNotTheTeams(t *testing.T) {
 	tr.write("teams/p/picture.md", "text\n![](huge.png)")
 	tr.write("teams/p/huge.png", "")
 	tr.check(os.Truncate(tr.path("teams/p/huge.png"), 4<<20+1))
-	tr.expect(NewFolder(tr.upstream()), map[string]string{"good": "good"},
+	tr.expect(newFolder(tr.upstream()), map[string]string{"good": "good"},
 		problem{Broken, "teams/.secrets/s.md", "hidden, as .secrets begins with a dot"},
 		problem{Broken, "teams/p/big.md", "larger than 1048576 bytes"},
 		problem{Broken, "teams/p/dangling.md", "no such file"},
@@ -265,14 +294,14 @@ func TestFolder_NeedsAGrantForEachFileWhereAllowBlocksExist(t *testing.T) {
 		"teams/p/a.md", "{{> ../../shared/_style.md}}", "shared/_style.md", "style", "teams/p/b.md", "{{> ../../teams/q/x.md}}", "teams/q/x.md", "SECRET",
 		"teams/p/c.md", "![](../q/x.png)", "teams/q/x.png", "SECRET")
 	tr.link("../q/x.md", "teams/p/d.md")
-	tr.expect(NewFolder(tr.upstream()), map[string]string{"a": "style"},
+	tr.expect(newFolder(tr.upstream()), map[string]string{"a": "style"},
 		problem{Broken, "teams/p/b.md:1", `Team "docs" may not use the file "q/x.md"; the platform team can add it to files in allow "docs"`},
 		problem{Broken, "teams/p/c.md:1", `may not use the file "q/x.png"`},
 		problem{Broken, "teams/p/d.md", `may not use the file "p/d.md"`})
 
 	tr.write("gateway.hcl", `allow "other" { files = ["*"] }`)
 	tr.write("teams/other.hcl", "team \"other\" {}\n")
-	l, err := Read(tr.upstream())
+	l, err := newFolder(tr.upstream()).Refresh()
 	if err != nil || len(l.Prompts) != 0 {
 		t.Errorf("%d prompts of a team without an allow block, want none (%v)", len(l.Prompts), err)
 	}
@@ -309,7 +338,7 @@ func TestFolder_DoesNotFollowALinkThatIsSwappedWhileItReads(t *testing.T) {
 	}()
 	good := 0
 	for begun := time.Now(); time.Since(begun) < time.Second || good == 0 && time.Since(begun) < 20*time.Second; {
-		l, err := Read(u)
+		l, err := newFolder(u).Refresh()
 		if err != nil {
 			continue
 		}
@@ -331,7 +360,7 @@ func TestFolder_ReadsAFileAgainThatWasWrittenJustNow(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "1")
 	info, err := os.Stat(tr.path("p/a.md"))
 	tr.check(err)
-	f := NewFolder(tr.upstream())
+	f := newFolder(tr.upstream())
 	tr.expect(f, map[string]string{"a": "1"})
 	// The clock of a file system stands still for some milliseconds.
 	tr.check(os.WriteFile(tr.path("p/a.md"), []byte("2"), 0o600))
@@ -345,7 +374,7 @@ func BenchmarkFolder_LookAt10000Files(b *testing.B) {
 	for i := range 10_000 {
 		tr.write(fmt.Sprintf("p/%02d/prompt_%d.md", i%100, i), "Text")
 	}
-	f := NewFolder(tr.upstream())
+	f := newFolder(tr.upstream())
 	if _, err := f.Refresh(); err != nil {
 		b.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,21 +21,22 @@ const (
 )
 
 // split cuts a file into its front matter, between two lines of three hyphens, and its text, which begins in a line. Without
-// front matter, all is text.
+// front matter, all is text. Beyond maxFrontMatter its end is not looked for.
 func split(content string) (front, text string, textLine int, err error) {
 	first, rest, _ := strings.Cut(content, "\n")
 	if strings.TrimRight(first, " \t\r") != "---" {
 		return "", content, 1, nil
 	}
-	for line, at := 2, 0; at < len(rest); line++ {
-		text, _, _ := strings.Cut(rest[at:], "\n")
+	for line, at := 2, 0; at < min(len(rest), maxFrontMatter); line++ {
+		text, _, _ := strings.Cut(rest[at:min(len(rest), at+maxFrontMatter)], "\n")
 		next := min(at+len(text)+1, len(rest))
 		if strings.TrimRight(text, " \t\r") == "---" {
 			return rest[:at], rest[next:], line + 1, nil
 		}
 		at = next
 	}
-	return "", content, 1, wrong(1, "the front matter has no end; write a line of three hyphens below it, or none at the start")
+	return "", content, 1, wrong(1, "the front matter has no end within %d bytes; write a line of three hyphens below it, "+
+		"or none at the start", maxFrontMatter)
 }
 
 // field is one entry of a mapping in front matter.
@@ -46,27 +46,12 @@ type field struct {
 	value *yaml.Node
 }
 
-// fieldError is what is wrong in a line of a file.
-type fieldError struct {
-	line int
-	text string
-}
-
-func (e *fieldError) Error() string { return e.text }
-
-func wrong(line int, format string, args ...any) error {
-	return &fieldError{line, fmt.Sprintf(format, args...)}
-}
-
 // yamlLine finds the line in an error of the YAML library, which has no field for it.
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: (?:line (\d+): )?`) })
 
 // parseFrontMatter returns the fields of front matter, which begins in the second line of its file. Aliases are refused: a
 // few lines of them can stand for more than any memory holds.
 func parseFrontMatter(front string) ([]field, error) {
-	if len(front) > maxFrontMatter {
-		return nil, wrong(1, "the front matter is larger than %d bytes; move text below it", maxFrontMatter)
-	}
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(front), &document); err != nil {
 		found := yamlLine().FindStringSubmatch(err.Error())

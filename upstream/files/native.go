@@ -1,7 +1,7 @@
 package files
 
 import (
-	"fmt"
+	"errors"
 	"path"
 	"regexp"
 	"slices"
@@ -16,13 +16,11 @@ import (
 const (
 	// maxPartials bounds how deeply partials include each other.
 	maxPartials = 8
-	// maxInner bounds what stands between {{ and }}, in bytes.
+	// maxInclusions bounds how often a prompt includes partials, those of partials among them. So a prompt costs at most as
+	// many times the size of its files.
+	maxInclusions = 1000
+	// maxInner bounds the text between {{ and }}, in bytes.
 	maxInner = 512
-	// maxProblems bounds the problems of one file, and maxDoubts how many braces are looked at for them.
-	maxProblems = 50
-	maxDoubts   = 1000
-	// maxArguments bounds the arguments of one prompt, as they are bounded in a get.
-	maxArguments = 1000
 )
 
 // native reads a file in the format of this project:
@@ -32,11 +30,11 @@ const (
 //	{{name}}                the value of an argument
 //	{{> part.md}}           the text of another file, structure included
 //	\{{                     {{, which is nothing else then
-func (p *parser) native(front, text string, line int) error {
-	if err := p.nativeFront(front); err != nil {
+func (p *parser) native(d *document) error {
+	if err := p.nativeFront(d.front); err != nil {
 		return err
 	}
-	return p.nativeText([]string{p.path}, text, line)
+	return p.nativeText([]string{p.path}, d.text, d.line)
 }
 
 func (p *parser) nativeFront(front string) error {
@@ -91,15 +89,15 @@ func (p *parser) setArgument(node *yaml.Node) error {
 		return wrong(line, "an argument has no name; begin it with - name: NAME")
 	case strings.ContainsAny(a.name, "{}\r\n") || strings.TrimSpace(a.name) != a.name || strings.HasPrefix(a.name, ">") || len(a.name) > maxInner-len("}}"):
 		return wrong(line, "the argument name %q cannot stand between {{ and }}; use letters, digits, - and _", a.name)
-	case len(p.arguments) == maxArguments:
+	case len(p.arguments.list) == maxArguments:
 		return wrong(line, "there are more than %d arguments; remove some", maxArguments)
-	case p.declared(a.name) >= 0:
+	case p.arguments.find(a.name) >= 0:
 		return wrong(line, "the argument %q is declared twice; remove one", a.name)
 	case a.required && hasDefault:
 		return wrong(line, "the argument %q is required, so that its default has no effect; remove one of the two", a.name)
 	}
 	a.fallback = content(fallback)
-	p.declare(a, title, description, schema)
+	p.arguments.declare(a, title, description, schema)
 	return nil
 }
 
@@ -137,13 +135,16 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	if p.size += len(text); p.size > maxText {
 		return wrong(0, "its text is larger than %d bytes with all partials; shorten it", maxText)
 	}
+	if err := p.reader.scan(len(text)); err != nil {
+		return err
+	}
 	for each := range strings.Lines(text) {
 		bare := strings.TrimSuffix(each, "\n")
 		role, link := roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
 		var err error
 		switch {
 		case role != nil:
-			p.begin(role[1])
+			p.text.begin(role[1])
 		case link != nil && isMediaLink(link[1]):
 			err = p.nativeMedia(files, link[1], line)
 		default:
@@ -166,118 +167,115 @@ func isMediaLink(target string) bool {
 func (p *parser) nativeMedia(files []string, target string, line int) error {
 	file, err := beside(last(files), target)
 	if err != nil {
-		return p.at(files, line, err)
+		return p.report.at(last(files), line, err)
 	}
-	kind, _ := mediaOf(target)
-	m, err := kind.read(p.reader, file)
+	m, err := p.reader.media(file)
 	if err != nil {
-		return p.at(files, line, err)
+		return p.report.at(last(files), line, err)
 	}
-	p.add(m)
+	if p.mediaSize += len(m.base64); p.mediaSize > maxResult { // before more of them are read
+		return wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
+	}
+	p.text.addMedia(m)
 	return nil
 }
 
 // nativeLine reads the gaps and partials of a line.
 func (p *parser) nativeLine(files []string, text string, line int) error {
+	// The next }} is looked for once, not again from each {{ before it.
+	at, closing := 0, -1
 	for {
-		before, after, found := strings.Cut(text, "{{")
+		before, _, found := strings.Cut(text[at:], "{{")
 		if !found {
-			p.text(text)
+			p.text.add(before)
 			return nil
 		}
+		at += len(before) + len("{{")
 		if escaped, ok := strings.CutSuffix(before, `\`); ok {
-			p.text(escaped + "{{")
-			text = after
+			p.text.add(escaped + "{{")
 			continue
 		}
-		p.text(before)
-		text = after
-		inner, _, closed := strings.Cut(after[:min(len(after), maxInner)], "}}")
-		if !closed {
-			p.doubtful(files, line, "{{ without }} is text; write \\{{ if that is meant")
-			p.text("{{")
+		p.text.add(before)
+		if closing < at {
+			inner, _, _ := strings.Cut(text[at:], "}}")
+			closing = at + len(inner)
+		}
+		if closing+len("}}") > min(at+maxInner, len(text)) {
+			p.report.doubtful(last(files), line, "{{ without }} is text; write \\{{ if that is meant")
+			p.text.add("{{")
 			continue
 		}
-		rest := after[len(inner)+len("}}"):]
-		if target, ok := strings.CutPrefix(inner, ">"); ok {
-			if err := p.partial(files, strings.TrimSpace(target), line); err != nil {
-				return err
-			}
-			text = rest
-			continue
+		replaced, err := p.nativeBraces(files, text[at:closing], line)
+		switch {
+		case err != nil:
+			return err
+		case replaced:
+			at = closing + len("}}")
+		default:
+			p.text.add("{{") // and what follows may have gaps again
 		}
-		if at := p.declared(inner); at >= 0 {
-			p.gap(at, 0)
-			text = rest
-			continue
-		}
-		p.undeclared(files, inner, line)
-		p.text("{{") // and what follows may have gaps again
 	}
+}
+
+// nativeBraces puts in what the text between {{ and }} stands for; replaced is false where it stands for itself.
+func (p *parser) nativeBraces(files []string, inner string, line int) (replaced bool, err error) {
+	if err := p.reader.scan(len(inner)); err != nil { // braces within braces have it examined from each {{ again
+		return false, err
+	}
+	if target, ok := strings.CutPrefix(inner, ">"); ok {
+		return true, p.partial(files, strings.TrimSpace(target), line)
+	}
+	if at := p.arguments.find(inner); at >= 0 {
+		p.text.gap(at, 0)
+		return true, nil
+	}
+	p.undeclared(files, inner, line)
+	return false, nil
 }
 
 // undeclared reports braces that stay as they are.
 func (p *parser) undeclared(files []string, inner string, line int) {
-	if p.doubts > maxDoubts {
+	if p.report.doubts > maxDoubts {
 		return
 	}
-	if name := spaced().FindStringSubmatch(inner); name != nil && p.declared(name[1]) >= 0 {
-		p.doubtful(files, line, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant", inner, name[1])
+	if name := spaced().FindStringSubmatch(inner); name != nil && p.arguments.find(name[1]) >= 0 {
+		p.report.doubtful(last(files), line, "{{%s}} is text because of its blanks; write {{%s}}, or \\{{ if text is meant",
+			clip(inner), clip(name[1]))
 		return
 	}
-	p.doubtful(files, line, "{{%s}} is text, as no argument has this name; declare it under arguments, or write \\{{ if text is meant", clip(inner))
+	p.report.doubtful(last(files), line,
+		"{{%s}} is text, as no argument has this name; declare it under arguments, or write \\{{ if text is meant", clip(inner))
 }
 
 // partial reads the text of another file in the place of its name.
 func (p *parser) partial(files []string, target string, line int) error {
 	file, err := beside(last(files), target)
-	if err != nil {
-		return p.at(files, line, err)
-	}
 	switch {
+	case err != nil:
 	case path.Ext(file) != ".md":
-		return p.at(files, line, wrong(line, "the partial %q does not end in .md; partials are Markdown files", target))
+		err = wrong(line, "the partial %q does not end in .md; partials are Markdown files", target)
 	case slices.Contains(files, file):
-		return p.at(files, line, wrong(line, "the partial %q includes itself; remove one of the two", target))
+		err = wrong(line, "the partial %q includes itself; remove one of the two", target)
 	case len(files) > maxPartials:
-		return p.at(files, line, wrong(line, "partials are more than %d deep; include the text directly", maxPartials))
+		err = wrong(line, "partials are more than %d deep; include the text directly", maxPartials)
+	case p.inclusions == maxInclusions:
+		err = wrong(line, "the prompt includes partials more than %d times; include the text directly", maxInclusions)
 	}
-	content, err := p.content(file)
 	if err != nil {
-		return p.at(files, line, err)
+		return p.report.at(last(files), line, err)
 	}
-	_, text, first, err := p.split(content) // of another prompt, the text is what is wanted
+	p.inclusions++
+	d, err := p.document(file)
+	if err == nil && d.unended != nil {
+		err = d.unended
+	}
+	if _, isContent := errors.AsType[*fieldError](err); isContent {
+		return p.report.at(file, 1, err)
+	}
 	if err != nil {
-		return p.at(append(slices.Clip(files), file), 1, err)
+		return p.report.at(last(files), line, err)
 	}
-	return p.nativeText(append(slices.Clip(files), file), strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), first)
-}
-
-// at puts an error into a line of the last file.
-func (p *parser) at(files []string, line int, err error) error {
-	return p.problem(Broken, last(files), line, "Broken prompt", err.Error())
-}
-
-// doubtful reports text that was most likely meant to be something else.
-func (p *parser) doubtful(files []string, line int, format string, args ...any) {
-	if p.doubts++; p.doubts > maxDoubts || len(p.problems) >= maxProblems {
-		return
-	}
-	detail := fmt.Sprintf(format, args...)
-	key := fmt.Sprintf("%s:%d: %s", last(files), line, detail)
-	if !p.doubted[key] { // a partial may be included several times
-		p.doubted[key] = true
-		p.problems = append(p.problems, p.problem(Doubtful, last(files), line, "Braces are text", detail))
-	}
+	return p.nativeText(append(slices.Clip(files), file), strings.TrimSuffix(strings.TrimSuffix(d.text, "\n"), "\r"), d.line)
 }
 
 func last(files []string) string { return files[len(files)-1] }
-
-// clip shortens a text for a message.
-func clip(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}

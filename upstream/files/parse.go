@@ -1,19 +1,20 @@
 package files
 
 import (
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxText bounds the text of a prompt with its partials, in bytes.
-const maxText = 4 << 20
+const (
+	// maxText bounds the text of a prompt with its partials, in bytes.
+	maxText = 4 << 20
+	// maxArguments bounds the arguments of one prompt, as they are bounded in a get.
+	maxArguments = 1000
+)
 
 // format is how a file is written. Only its path tells.
 type format int
@@ -38,79 +39,99 @@ func formatOf(file string) format {
 	return native
 }
 
-// reader reads what a prompt consists of, by paths from the root with slashes. Its errors are for people.
+// reader reads the files of a prompt, by paths from the root with slashes. Its errors are for people.
 type reader interface {
-	text(file string) (string, error)
-	media(file string) ([]byte, error)
+	document(file string) (*document, error)
+	media(file string) (*media, error)
+	// scan counts bytes that are about to be examined. An error means that nothing more may be.
+	scan(bytes int) error
+}
+
+// document is a Markdown file, checked and cut once however many prompts include it.
+type document struct {
+	content     string
+	front, text string
+	// line is where text begins.
+	line int
+	// unended means front matter without an end, a mistake in this project's format only: elsewhere a text may begin with a
+	// rule of hyphens.
+	unended error
+}
+
+func newDocument(content string) (*document, error) {
+	if !utf8.ValidString(content) {
+		return nil, wrong(0, "it is not UTF-8 text; save it in that encoding")
+	}
+	d := &document{content: content}
+	d.front, d.text, d.line, d.unended = split(strings.TrimPrefix(content, "\ufeff"))
+	return d, nil
+}
+
+// media is an image or a sound. It is shared by all prompts that contain it.
+type media struct {
+	kind, mime string // kind is the content's type in the protocol
+	base64     []byte
+	key        mediaKey
 }
 
 // parser reads one prompt.
 type parser struct {
-	path     string
-	reader   reader
-	shown    func(file string) string // the path that problems show
-	problems []Problem
+	path   string
+	reader reader
+	report report
 
-	// What the front matter says.
 	name, title, description string
 	icons, meta              []byte
-	arguments                []argument
-	declarations             []wire.Object // of the arguments, in their order
-
-	builder
+	arguments                declarations
+	text                     builder
 	// words are the numbers of the words that are a command's arguments, in their order; empty where one argument has all of them.
 	words []int
-	// contents are those of the files that were read, by path.
-	contents map[string]string
-	// doubted are the places and details of doubtful problems, and doubts counts the braces that were looked at for them.
-	doubted map[string]bool
-	doubts  int
-	// size counts the text that was read, partials included, each time that they are.
-	size int
+	// size is that of the text with its partials, each time that they are included; mediaSize is that of the media as base64.
+	size, mediaSize int
+	inclusions      int
 }
 
-// parse reads the prompt of a file. The problems are sorted by place; a prompt that has a [Broken] one is nil. With texts, its
-// definition carries the hash of its text.
+// parse reads the prompt of a file. The problems are sorted by source location; a prompt that has a [Broken] one is nil. With
+// texts, its definition carries the hash of its text.
 func parse(file string, texts bool, r reader, shown func(string) string) (*Prompt, []Problem) {
-	p := &parser{path: file, reader: r, shown: shown, builder: builder{role: "user"}, contents: map[string]string{}, doubted: map[string]bool{}}
+	p := &parser{
+		path: file, reader: r, text: builder{role: "user"},
+		report: report{shown: shown, contents: map[string]string{}, doubted: map[string]bool{}},
+	}
 	prompt, err := p.prompt(texts)
 	if err != nil {
-		p.broken(err)
+		p.report.broken(file, err)
 		prompt = nil
 	}
-	sortProblems(p.problems)
-	return prompt, p.problems
+	sortProblems(p.report.problems)
+	return prompt, p.report.problems
 }
 
 func (p *parser) prompt(texts bool) (*Prompt, error) {
-	content, err := p.content(p.path)
+	d, err := p.document(p.path)
 	if err != nil {
 		return nil, err
 	}
-	front, text, line, err := p.split(content)
-	if err != nil {
-		return nil, err
+	kind := formatOf(p.path)
+	if kind == native && d.unended != nil {
+		return nil, d.unended
 	}
-	read := map[format]func(string, string, int) error{
+	read := map[format]func(*document) error{
 		native: p.native, commands: p.command, vscode: p.vscodePrompt, skill: p.skillPrompt,
-	}[formatOf(p.path)]
-	if err := read(front, text, line); err != nil {
+	}[kind]
+	if err := read(d); err != nil {
 		return nil, err
 	}
-	p.end()
+	p.text.end()
 	return p.finish(texts)
 }
 
-// split is the split of a file. Text of a foreign format may begin with a rule of hyphens.
-func (p *parser) split(content string) (front, text string, line int, err error) {
-	if !utf8.ValidString(content) {
-		return "", "", 0, wrong(0, "it is not UTF-8 text; save it in that encoding")
+func (p *parser) document(file string) (*document, error) {
+	d, err := p.reader.document(file)
+	if err == nil {
+		p.report.contents[file] = d.content
 	}
-	front, text, line, err = split(strings.TrimPrefix(content, "\ufeff"))
-	if err != nil && formatOf(p.path) != native {
-		err = nil
-	}
-	return front, text, line, err
+	return d, err
 }
 
 // finish makes the prompt of what was read.
@@ -122,26 +143,25 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 		return nil, wrong(1, "its name, that of the file, is not UTF-8; set name in the front matter")
 	case strings.ContainsFunc(p.name, func(r rune) bool { return r < ' ' }):
 		return nil, wrong(1, "its name has a line break or a control character; set name in the front matter")
-	case len(p.messages) == 0:
+	case len(p.text.messages) == 0:
 		return nil, wrong(0, "it has no text; write the prompt below the front matter")
+	case p.text.gaps > maxGaps:
+		return nil, wrong(0, "it has more than %d gaps for values of arguments; use fewer", maxGaps)
 	}
 	size := 0
-	for i := range p.messages {
-		size += p.messages[i].size()
+	for i := range p.text.messages {
+		size += p.text.messages[i].size()
 	}
 	if size > maxResult {
 		return nil, wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
 	}
-	prompt := &Prompt{Path: p.path, Name: p.name, arguments: p.arguments}
-	prompt.segments, prompt.Text = compile(p.description, p.messages), hashText(p.messages, p.arguments)
-	for _, s := range prompt.segments {
-		prompt.fixed += len(s.json)
-	}
+	prompt := &Prompt{Path: p.path, Name: p.name, arguments: p.arguments.list}
+	prompt.compile(p.description, p.text.messages)
+	prompt.Text = hashText(p.text.messages, p.arguments.list)
 	if texts {
 		p.meta = withTextHash(p.meta, prompt.Text)
 	}
 	prompt.Definition = p.definition().JSON()
-	prompt.size = prompt.fixed + len(prompt.Definition)
 	return prompt, nil
 }
 
@@ -160,9 +180,9 @@ func (p *parser) definition() wire.Object {
 	if p.description != "" {
 		definition = append(definition, wire.NewMember("description", wire.Quote(p.description)))
 	}
-	if len(p.declarations) > 0 {
+	if len(p.arguments.json) > 0 {
 		list := []byte{'['}
-		for i, declaration := range p.declarations {
+		for i, declaration := range p.arguments.json {
 			if i > 0 {
 				list = append(list, ',')
 			}
@@ -179,8 +199,21 @@ func (p *parser) definition() wire.Object {
 	return definition
 }
 
+// unserved reports a part of the file that the prompt is served without.
+func (p *parser) unserved(line int, format string, args ...any) {
+	p.report.unserved(p.path, line, format, args...)
+}
+
+// declarations are the arguments of a prompt.
+type declarations struct {
+	list  []argument
+	json  []wire.Object // of list, as the definition has them
+	index map[string]int
+}
+
 // declare adds an argument and returns its index.
-func (p *parser) declare(a argument, title, description string, schema []byte) int {
+func (d *declarations) declare(a argument, title, description string, schema []byte) int {
+	a.name = strings.Clone(a.name) // a part of a file would keep all of it in memory
 	declaration := wire.Object{wire.NewMember("name", wire.Quote(a.name))}
 	if title != "" {
 		declaration = append(declaration, wire.NewMember("title", wire.Quote(title)))
@@ -194,72 +227,31 @@ func (p *parser) declare(a argument, title, description string, schema []byte) i
 	if schema != nil {
 		declaration = append(declaration, wire.NewMember("schema", schema))
 	}
-	p.arguments = append(p.arguments, a)
-	p.declarations = append(p.declarations, declaration)
-	return len(p.arguments) - 1
-}
-
-// declared returns the index of an argument; -1 for none.
-func (p *parser) declared(name string) int {
-	return slices.IndexFunc(p.arguments, func(a argument) bool { return a.name == name })
-}
-
-// broken reports the error for which the file is not served.
-func (p *parser) broken(err error) {
-	problem, ok := errors.AsType[Problem](err)
-	if !ok {
-		line := 0
-		if at, ok := errors.AsType[*fieldError](err); ok {
-			line = at.line
-		}
-		problem = p.problem(Broken, p.path, line, "Broken prompt", err.Error())
+	if d.index == nil {
+		d.index = map[string]int{}
 	}
-	p.problems = append(p.problems, problem)
+	d.index[a.name] = len(d.list)
+	d.list, d.json = append(d.list, a), append(d.json, declaration)
+	return len(d.list) - 1
 }
 
-// unserved reports a part that the prompt is served without.
-func (p *parser) unserved(line int, format string, args ...any) {
-	if len(p.problems) >= maxProblems {
-		return
+// find returns the index of an argument; -1 for none.
+func (d *declarations) find(name string) int {
+	if at, ok := d.index[name]; ok {
+		return at
 	}
-	p.problems = append(p.problems, p.problem(Unserved, p.path, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
-}
-
-// content returns a file that belongs to the prompt.
-func (p *parser) content(file string) (string, error) {
-	content, err := p.reader.text(file)
-	if err == nil {
-		p.contents[file] = content
-	}
-	return content, err
-}
-
-// maxSource bounds the line that a problem shows, in bytes.
-const maxSource = 200
-
-// problem returns a problem in a line of a file, which may be a partial. The detail is a clause.
-func (p *parser) problem(severity Severity, file string, line int, summary, detail string) Problem {
-	problem := Problem{Severity: severity, Path: p.shown(file), Line: line, Summary: summary, Detail: sentence(detail)}
-	rest := p.contents[file]
-	for range line {
-		problem.Source, rest, _ = strings.Cut(rest, "\n")
-	}
-	problem.Source = strings.TrimRight(strings.ToValidUTF8(problem.Source[:min(len(problem.Source), maxSource)], ""), "\r")
-	return problem
-}
-
-// sentence makes a sentence of a clause.
-func sentence(clause string) string {
-	return strings.ToUpper(clause[:1]) + strings.TrimSuffix(clause[1:], ".") + "."
+	return -1
 }
 
 // mediaTypes are the kinds and MIME types of the files that can be the content of a message, by the end of their names.
 var mediaTypes = map[string]media{ //nolint:gochecknoglobals // a constant table
-	".png": {kind: "image", mime: "image/png"}, ".jpg": {kind: "image", mime: "image/jpeg"}, ".jpeg": {kind: "image", mime: "image/jpeg"},
-	".gif": {kind: "image", mime: "image/gif"}, ".webp": {kind: "image", mime: "image/webp"}, ".svg": {kind: "image", mime: "image/svg+xml"},
+	".png": {kind: "image", mime: "image/png"}, ".jpg": {kind: "image", mime: "image/jpeg"},
+	".jpeg": {kind: "image", mime: "image/jpeg"}, ".gif": {kind: "image", mime: "image/gif"},
+	".webp": {kind: "image", mime: "image/webp"}, ".svg": {kind: "image", mime: "image/svg+xml"},
 	".avif": {kind: "image", mime: "image/avif"}, ".bmp": {kind: "image", mime: "image/bmp"},
-	".mp3": {kind: "audio", mime: "audio/mpeg"}, ".wav": {kind: "audio", mime: "audio/wav"}, ".ogg": {kind: "audio", mime: "audio/ogg"},
-	".flac": {kind: "audio", mime: "audio/flac"}, ".m4a": {kind: "audio", mime: "audio/mp4"}, ".aac": {kind: "audio", mime: "audio/aac"},
+	".mp3": {kind: "audio", mime: "audio/mpeg"}, ".wav": {kind: "audio", mime: "audio/wav"},
+	".ogg": {kind: "audio", mime: "audio/ogg"}, ".flac": {kind: "audio", mime: "audio/flac"},
+	".m4a": {kind: "audio", mime: "audio/mp4"}, ".aac": {kind: "audio", mime: "audio/aac"},
 	".opus": {kind: "audio", mime: "audio/opus"},
 }
 
@@ -267,16 +259,6 @@ var mediaTypes = map[string]media{ //nolint:gochecknoglobals // a constant table
 func mediaOf(file string) (m media, ok bool) {
 	m, ok = mediaTypes[strings.ToLower(path.Ext(file))]
 	return m, ok
-}
-
-// read returns the content of a media file.
-func (m media) read(r reader, file string) (*media, error) {
-	content, err := r.media(file)
-	if err != nil {
-		return nil, err
-	}
-	m.base64 = base64.StdEncoding.AppendEncode(nil, content)
-	return &m, nil
 }
 
 // beside returns the path of a file that another one names.

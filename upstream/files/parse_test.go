@@ -1,6 +1,7 @@
 package files
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"path"
@@ -17,17 +18,24 @@ import (
 // disk is files in memory, by path.
 type disk map[string]string
 
-func (d disk) text(file string) (string, error) {
+func (d disk) document(file string) (*document, error) {
 	if content, ok := d[file]; ok {
-		return content, nil
+		return newDocument(content)
 	}
-	return "", fmt.Errorf("cannot read %s: there is none", path.Base(file))
+	return nil, fmt.Errorf("cannot read %s: there is none", path.Base(file))
 }
 
-func (d disk) media(file string) ([]byte, error) {
-	content, err := d.text(file)
-	return []byte(content), err
+func (d disk) media(file string) (*media, error) {
+	content, ok := d[file]
+	if !ok {
+		return nil, fmt.Errorf("cannot read %s: there is none", path.Base(file))
+	}
+	m, _ := mediaOf(file)
+	m.base64 = base64.StdEncoding.AppendEncode(nil, []byte(content))
+	return &m, nil
 }
+
+func (d disk) scan(int) error { return nil }
 
 // read parses one file.
 func (d disk) read(file string) (*Prompt, []Problem) {

@@ -2,8 +2,10 @@ package files
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Severity says what a problem costs.
@@ -33,7 +35,7 @@ type Problem struct { //nolint:errname // most problems are reported, not return
 // String writes a problem in one line.
 func (p Problem) String() string { return fmt.Sprintf("%s: %s: %s", p.Place(), p.Summary, p.Detail) }
 
-// Place writes the place of a problem as PATH:LINE, or PATH for the whole file.
+// Place writes the source location of a problem as PATH:LINE, or PATH for the whole file.
 func (p Problem) Place() string {
 	if p.Line == 0 {
 		return p.Path
@@ -44,9 +46,104 @@ func (p Problem) Place() string {
 // Error makes a problem an error.
 func (p Problem) Error() string { return p.String() }
 
-// sortProblems orders problems by place.
 func sortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
 	})
+}
+
+// sentence makes a sentence of a clause.
+func sentence(clause string) string {
+	return strings.ToUpper(clause[:1]) + strings.TrimSuffix(clause[1:], ".") + "."
+}
+
+// fieldError is a mistake in a line of a file.
+type fieldError struct {
+	line int
+	text string
+}
+
+func (e *fieldError) Error() string { return e.text }
+
+func wrong(line int, format string, args ...any) error {
+	return &fieldError{line, fmt.Sprintf(format, args...)}
+}
+
+const (
+	// maxProblems bounds the problems of one file, and maxDoubts how many braces are examined for them.
+	maxProblems = 50
+	maxDoubts   = 1000
+	// maxSource bounds the line that a problem shows, in bytes.
+	maxSource = 200
+)
+
+// report collects the problems of one prompt.
+type report struct {
+	shown    func(file string) string // the path that problems show
+	problems []Problem
+	// contents are those of the files that were read, by path; sources are the lines that problems show.
+	contents map[string]string
+	// doubted are the source locations and details of doubtful problems, and doubts counts the braces that were examined.
+	doubted map[string]bool
+	doubts  int
+}
+
+// problem returns a problem in a line of a file, which may be a partial. The detail is a clause.
+func (r *report) problem(severity Severity, file string, line int, summary, detail string) Problem {
+	source, rest := "", r.contents[file]
+	for range line {
+		source, rest, _ = strings.Cut(rest, "\n")
+	}
+	source = strings.TrimRight(strings.ToValidUTF8(source[:min(len(source), maxSource)], ""), "\r")
+	return Problem{
+		Severity: severity, Path: r.shown(file), Line: line, Summary: summary, Detail: sentence(detail),
+		Source: strings.Clone(source), // a part of the content would keep all of it in memory
+	}
+}
+
+// broken reports the error for which a file is not served.
+func (r *report) broken(file string, err error) {
+	problem, ok := errors.AsType[Problem](err)
+	if !ok {
+		line := 0
+		if at, ok := errors.AsType[*fieldError](err); ok {
+			line = at.line
+		}
+		problem = r.problem(Broken, file, line, "Broken prompt", err.Error())
+	}
+	r.problems = append(r.problems, problem)
+}
+
+// at puts an error into a line of a file.
+func (r *report) at(file string, line int, err error) error {
+	return r.problem(Broken, file, line, "Broken prompt", err.Error())
+}
+
+// unserved reports a part that the prompt is served without.
+func (r *report) unserved(file string, line int, format string, args ...any) {
+	if len(r.problems) < maxProblems {
+		r.problems = append(r.problems, r.problem(Unserved, file, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
+	}
+}
+
+// doubtful reports text that was most likely meant to be something else.
+func (r *report) doubtful(file string, line int, format string, args ...any) {
+	if r.doubts++; r.doubts > maxDoubts || len(r.problems) >= maxProblems {
+		return
+	}
+	detail := fmt.Sprintf(format, args...)
+	key := fmt.Sprintf("%s:%d: %s", file, line, detail)
+	if !r.doubted[key] { // a partial may be included several times
+		r.doubted[key] = true
+		r.problems = append(r.problems, r.problem(Doubtful, file, line, "Braces are text", detail))
+	}
+}
+
+// clip shortens a text for a message.
+func clip(text string) string {
+	const most = 60
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -29,8 +29,9 @@ type Prompt struct {
 
 	arguments []argument
 	segments  []segment
-	// fixed is the length of all segments' JSON, and size what the prompt takes in memory; both in bytes.
-	fixed, size int
+	media     []*media // those in segments
+	// fixed is the length of all segments' JSON, in bytes.
+	fixed int
 }
 
 // argument is what rendering and completing need of an argument's declaration.
@@ -50,7 +51,7 @@ type segment struct {
 
 // gap is where the value of an argument goes; a word above 0 is that of its words, counted from 1. The zero gap is none.
 type gap struct {
-	argument, word int
+	argument, word int16
 	isSet          bool
 }
 
@@ -111,7 +112,7 @@ func (g gap) of(value []byte) []byte {
 	}
 	text, _ := wire.Text(slices.Concat([]byte{'"'}, value, []byte{'"'}))
 	words := strings.Fields(text)
-	if g.word > len(words) {
+	if int(g.word) > len(words) {
 		return nil
 	}
 	return content(words[g.word-1])
@@ -143,9 +144,10 @@ func (p *Prompt) Complete(name, start string) jsontext.Value {
 	return append(result, `}}`...)
 }
 
-// sameValues reports whether two prompts complete alike.
-func sameValues(a, b *Prompt) bool {
-	return slices.EqualFunc(a.arguments, b.arguments, func(a, b argument) bool {
-		return a.name == b.name && slices.Equal(a.values, b.values) && string(a.fallback) == string(b.fallback)
-	})
+// same reports whether two prompts are listed, rendered and completed alike.
+func (p *Prompt) same(other *Prompt) bool {
+	return p.Text == other.Text && string(p.Definition) == string(other.Definition) &&
+		slices.EqualFunc(p.arguments, other.arguments, func(a, b argument) bool {
+			return a.name == b.name && slices.Equal(a.values, b.values) && string(a.fallback) == string(b.fallback)
+		})
 }

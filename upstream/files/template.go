@@ -1,14 +1,19 @@
 package files
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
+
+// maxGaps bounds the gaps of one prompt: each takes several times the memory of its text.
+const maxGaps = 10_000
 
 // message is one message of a prompt, before values are put in.
 type message struct {
@@ -24,12 +29,6 @@ type piece struct {
 	gap  gap
 }
 
-// media is an image or a sound.
-type media struct {
-	kind, mime string // kind is the content's type in the protocol
-	base64     []byte
-}
-
 // builder makes messages.
 type builder struct {
 	role     string
@@ -37,20 +36,25 @@ type builder struct {
 	pieces   []piece
 	// pending is text that is not a piece yet.
 	pending []byte
+	// gaps counts them; those above maxGaps are left out, since the prompt is refused.
+	gaps int
 }
 
-func (b *builder) text(text string) { b.pending = append(b.pending, text...) }
+func (b *builder) add(text string) { b.pending = append(b.pending, text...) }
 
 // gap adds the value of an argument or, with a word above 0, one of its words.
 func (b *builder) gap(argument, word int) {
+	if b.gaps++; b.gaps > maxGaps {
+		return
+	}
 	b.flush()
-	b.pieces = append(b.pieces, piece{gap: gap{argument, word, true}})
+	b.pieces = append(b.pieces, piece{gap: gap{int16(argument), int16(word), true}}) //nolint:gosec // at most maxArguments
 }
 
 func (b *builder) flush() {
 	if len(b.pending) > 0 {
 		b.pieces = append(b.pieces, piece{text: string(b.pending)})
-		b.pending = nil
+		b.pending = b.pending[:0]
 	}
 }
 
@@ -69,8 +73,8 @@ func (b *builder) end() {
 	b.pieces = nil
 }
 
-// add adds an image or a sound as a message of the present role: the protocol gives each message one content.
-func (b *builder) add(m *media) {
+// addMedia adds a message of the present role: the protocol gives each message one content.
+func (b *builder) addMedia(m *media) {
 	b.end()
 	b.messages = append(b.messages, message{role: b.role, media: m})
 }
@@ -98,7 +102,7 @@ func trim(pieces []piece) []piece {
 	return pieces
 }
 
-// size is what a message's text or media take, in bytes.
+// size is that of a message's text or media, in bytes.
 func (m *message) size() int {
 	if m.media != nil {
 		return len(m.media.base64)
@@ -110,36 +114,65 @@ func (m *message) size() int {
 	return size
 }
 
-// compile returns the JSON of a get's result as segments.
-func compile(description string, messages []message) (segments []segment) {
-	var json []byte
-	json = append(json, '{')
-	if description != "" {
-		json = append(append(append(json, `"description":`...), wire.Quote(description)...), ',')
+// compiler writes the JSON of a get's result as segments.
+type compiler struct {
+	json     []byte // of all segments but media
+	ends     []int  // of the segments, in json
+	segments []segment
+}
+
+// end ends the present segment, which a gap follows, or media.
+func (c *compiler) end(g gap, m *media) {
+	c.ends = append(c.ends, len(c.json))
+	c.segments = append(c.segments, segment{gap: g})
+	if m != nil {
+		c.ends = append(c.ends, len(c.json))
+		c.segments = append(c.segments, segment{json: m.base64})
 	}
-	json = append(json, `"messages":[`...)
+}
+
+// compile makes the segments of messages.
+func (p *Prompt) compile(description string, messages []message) {
+	var c compiler
+	c.json = append(c.json, '{')
+	if description != "" {
+		c.json = append(append(append(c.json, `"description":`...), wire.Quote(description)...), ',')
+	}
+	c.json = append(c.json, `"messages":[`...)
 	for i, m := range messages {
 		if i > 0 {
-			json = append(json, ',')
+			c.json = append(c.json, ',')
 		}
-		json = append(append(append(json, `{"role":`...), wire.Quote(m.role)...), `,"content":{"type":`...)
+		c.json = append(append(append(c.json, `{"role":`...), wire.Quote(m.role)...), `,"content":{"type":`...)
 		if m.media != nil {
-			json = append(append(append(json, wire.Quote(m.media.kind)...), `,"data":"`...), m.media.base64...)
-			json = append(append(append(json, `","mimeType":`...), wire.Quote(m.media.mime)...), `}}`...)
+			p.media = append(p.media, m.media)
+			c.json = append(append(c.json, wire.Quote(m.media.kind)...), `,"data":"`...)
+			c.end(gap{}, m.media)
+			c.json = append(append(append(c.json, `","mimeType":`...), wire.Quote(m.media.mime)...), `}}`...)
 			continue
 		}
-		json = append(json, `"text","text":"`...)
-		for _, p := range m.pieces {
-			if !p.gap.isSet {
-				json = append(json, content(p.text)...)
-				continue
+		c.json = append(c.json, `"text","text":"`...)
+		for _, piece := range m.pieces {
+			if piece.gap.isSet {
+				c.end(piece.gap, nil)
+			} else {
+				c.json = append(c.json, content(piece.text)...)
 			}
-			segments = append(segments, segment{json, p.gap})
-			json = nil
 		}
-		json = append(json, `"}}`...)
+		c.json = append(c.json, `"}}`...)
 	}
-	return append(segments, segment{json: append(json, `]}`...)})
+	c.json = append(c.json, `]}`...)
+	c.end(gap{}, nil)
+	// One allocation for all, and of the exact size: the one that grew has room for a quarter more.
+	json, at := bytes.Clone(c.json), 0
+	for i, end := range c.ends {
+		s := &c.segments[i]
+		if s.json == nil {
+			s.json = json[at:end:end]
+		}
+		at, p.fixed = end, p.fixed+len(s.json)
+	}
+	p.segments = slices.Concat(c.segments)
 }
 
 // hashText returns a hash of messages, with the names and the defaults of the arguments that fill their gaps.
@@ -159,7 +192,7 @@ func hashText(messages []message, arguments []argument) string {
 			add("text", p.text)
 			if p.gap.isSet {
 				a := &arguments[p.gap.argument]
-				add("argument", a.name, string(a.fallback), strconv.Itoa(p.gap.word))
+				add("argument", a.name, string(a.fallback), strconv.Itoa(int(p.gap.word)))
 			}
 		}
 	}

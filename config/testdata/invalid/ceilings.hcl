@@ -8,6 +8,7 @@ allow "b" { hosts = ["*"] }
 allow "c" {
   hosts       = ["*"]
   max_prompts = 0                        # ERROR: max_prompts must be a whole number from 1 to 2147483647
+  max_files   = 0                        # ERROR: max_files must be a whole number from 1 to 2147483647
 }
 team "a" {
   upstream "a1" {

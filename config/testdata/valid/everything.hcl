@@ -10,6 +10,7 @@ gateway {
   conflict        = "first"
   instructions    = "Ask in #prompts."
   state_dir       = "/var/lib/promptweir"
+  max_files       = 1024 * 1024
   max_buffered    = 64 * 1024 * 1024
   drain_delay     = "0s"
   drain_timeout   = "1m"

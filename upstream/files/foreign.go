@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,8 +11,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFirstLine bounds a description that is taken from a text, in bytes.
-const maxFirstLine = 200
+const (
+	// maxFirstLine bounds a description that is taken from a text, in bytes.
+	maxFirstLine = 200
+	// foreignScans is how often the text of another product's format is examined: once for each expression.
+	foreignScans = 6
+)
 
 var (
 	// placeholder is all arguments of a command, one of them by an index, which is not served, or one of them by its number.
@@ -20,29 +25,33 @@ var (
 	shellLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("!`[^`\n]+`") })
 	fileMention = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[\s(])@[\w~.-]*[/.][\w./-]+`) })
 	hintWord    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[[^\]]*\]|<[^>]*>|[^\s\[<]+`) })
+	// variable is ${input:name}, ${input:name:placeholder}, or what the editor would know.
+	variable = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\$\{(input:[^}\n]*|file|fileBasename|fileDirname|fileBasenameNoExtension|selection|selectedText|workspaceFolder|workspaceFolderBasename)\}`)
+	})
+	reference = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:^|\s)#(?:file|folder|sym|tool|codebase|selection|changes|fetch|githubRepo)\b[:\w./-]*`)
+	})
+	link = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\]\(([^()\s]+)\)`) })
 )
 
 // command reads a custom slash command of Claude Code: $ARGUMENTS is everything that people write after the command, and $1 the
 // first word of it.
-func (p *parser) command(front, text string, line int) error {
+func (p *parser) command(d *document) error {
 	_, below, _ := strings.Cut("/"+p.path, "/.claude/commands/")
 	// As Claude Code shows it: the command fix in the folder git is git:fix.
 	p.name = strings.ReplaceAll(strings.TrimSuffix(below, ".md"), "/", ":")
 	var hint string
-	p.foreignFront(front, map[string]func(field) error{
+	p.foreignFront(d.front, map[string]func(field) error{
 		"description": setText(&p.description), "argument-hint": setHint(&hint),
 		// Only people choose prompts.
 		"disable-model-invocation": func(field) error { return nil },
 	})
 	if p.description == "" {
-		p.description = firstLine(text)
+		p.description = firstLine(d.text)
 	}
-	p.commandArguments(text, hint)
-	for each := range strings.Lines(text) {
-		p.commandLine(each, line)
-		line++
-	}
-	return nil
+	p.commandArguments(d.text, hint)
+	return p.foreignLines(d, p.commandLine)
 }
 
 // commandArguments declares the arguments that a command mentions: one for each word or, if it mentions all of them at once, one
@@ -60,7 +69,7 @@ func (p *parser) commandArguments(text, hint string) {
 	}
 	switch {
 	case all:
-		p.declare(argument{name: "arguments"}, "", hint, nil)
+		p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
 		return
 	case len(words) == 0 && hint != "":
 		p.unserved(1, "the argument-hint has no effect, since the text has neither $ARGUMENTS nor $1")
@@ -69,10 +78,10 @@ func (p *parser) commandArguments(text, hint string) {
 	names := namesIn(hint)
 	for _, at := range words {
 		name := fmt.Sprintf("arg%d", at)
-		if at <= len(names) && names[at-1] != "" && p.declared(names[at-1]) < 0 {
+		if at <= len(names) && names[at-1] != "" && p.arguments.find(names[at-1]) < 0 {
 			name = names[at-1]
 		}
-		p.declare(argument{name: name}, "", "", nil)
+		p.arguments.declare(argument{name: name}, "", "", nil)
 	}
 	p.words = words
 }
@@ -108,14 +117,27 @@ func (p *parser) commandLine(text string, line int) {
 	}
 	at := 0
 	for _, m := range mentions(text) {
-		p.text(text[at:m.start])
+		p.text.add(text[at:m.start])
 		if at = m.end; len(p.words) > 0 {
-			p.gap(slices.Index(p.words, m.word), 0)
+			p.text.gap(slices.Index(p.words, m.word), 0)
 		} else {
-			p.gap(0, m.word)
+			p.text.gap(0, m.word)
 		}
 	}
-	p.text(text[at:])
+	p.text.add(text[at:])
+}
+
+// foreignLines reads the text of another product's format.
+func (p *parser) foreignLines(d *document, read func(text string, line int)) error {
+	if err := p.reader.scan(foreignScans * len(d.content)); err != nil {
+		return err
+	}
+	line := d.line
+	for each := range strings.Lines(d.text) {
+		read(each, line)
+		line++
+	}
+	return nil
 }
 
 // foreignFront reads the front matter of another product's format. What has no setter is reported. Many such files have values
@@ -192,4 +214,64 @@ func firstLine(text string) string {
 		}
 	}
 	return ""
+}
+
+// vscodePrompt reads a prompt file of VS Code: ${input:name:placeholder} asks for a value.
+func (p *parser) vscodePrompt(d *document) error {
+	p.name = strings.TrimSuffix(path.Base(p.path), ".prompt.md")
+	p.foreignFront(d.front, map[string]func(field) error{"name": setText(&p.name), "description": setText(&p.description)})
+	return p.foreignLines(d, p.vscodeLine)
+}
+
+func (p *parser) vscodeLine(text string, line int) {
+	if found := reference().FindString(text); found != "" {
+		p.unserved(line, "%s means something only in VS Code: the text has its name", strings.TrimSpace(found))
+	}
+	at := 0
+	for _, found := range variable().FindAllStringSubmatchIndex(text, -1) {
+		inner := text[found[2]:found[3]]
+		input, isInput := strings.CutPrefix(inner, "input:")
+		name, description, _ := strings.Cut(input, ":")
+		if name = strings.TrimSpace(name); !isInput || name == "" {
+			p.unserved(line, "only the editor knows what ${%s} is: the text has its name", inner)
+			continue
+		}
+		index := p.arguments.find(name)
+		if index < 0 && len(p.arguments.list) == maxArguments {
+			p.unserved(line, "a prompt has at most %d arguments: ${%s} is text", maxArguments, inner)
+			continue
+		}
+		if index < 0 {
+			index = p.arguments.declare(argument{name: name, required: true}, "", description, nil)
+		}
+		p.text.add(text[at:found[0]])
+		p.text.gap(index, 0)
+		at = found[1]
+	}
+	p.text.add(text[at:])
+	p.reportLinks(text, line)
+}
+
+// reportLinks reports the links to other files of the same folder or project.
+func (p *parser) reportLinks(text string, line int) {
+	for _, found := range link().FindAllStringSubmatch(text, -1) {
+		if target := found[1]; !hasScheme().MatchString(target) && !strings.HasPrefix(target, "#") && !strings.HasPrefix(target, "/") {
+			p.unserved(line, "the linked file %s does not go along: people need it from elsewhere", clip(target))
+		}
+	}
+}
+
+// skillPrompt reads a SKILL.md of Agent Skills, whose text becomes one prompt without arguments.
+func (p *parser) skillPrompt(d *document) error {
+	if p.name = path.Base(path.Dir(p.path)); p.name == "." {
+		p.name = "skill"
+	}
+	p.foreignFront(d.front, map[string]func(field) error{"name": setText(&p.name), "description": setText(&p.description)})
+	return p.foreignLines(d, func(each string, line int) {
+		p.text.add(each)
+		if found := placeholder().FindString(each); strings.HasPrefix(found, "$ARGUMENTS") {
+			p.unserved(line, "%s is text: a skill has no arguments", found)
+		}
+		p.reportLinks(each, line)
+	})
 }

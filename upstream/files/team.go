@@ -1,0 +1,197 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// Team reads the files of all upstreams of one team that have any: in one walk, each file once, within one account of what they
+// hold together. Only one goroutine may use it. The zero Team has read nothing.
+type Team struct {
+	source  *config.Files
+	blocks  map[string]*block // by the upstream's label
+	entries map[entryKey]*entry
+	held    account
+	cost    Cost
+}
+
+// block is what is known of one upstream's files.
+type block struct {
+	upstream config.Upstream
+	found    []string // in the order of their paths
+	idle     []string // the patterns that match nothing
+	list     *List
+	// next and nextIdle take the place of found and idle when the pass is complete.
+	next, nextIdle []string
+	// err is a [Problem] at the upstream's block, for which the list stays as it is; nil for none.
+	err error
+}
+
+// entryKey is what the prompt of a file depends on, beside files.
+type entryKey struct {
+	path  string
+	texts bool
+}
+
+// entry is what is known of one file.
+type entry struct {
+	// prompt is the last good one; nil if there never was one.
+	prompt   *Prompt
+	problems []Problem
+	// inputs are the files that it was read from, as they were just before, its own included.
+	inputs []input
+	size   int // see held
+}
+
+type input struct {
+	path string
+	stamp
+}
+
+// Result is what a pass makes of one upstream's files.
+type Result struct {
+	// List is the same as that of the pass before if nothing has changed.
+	List *List
+	// Err is nil, or a [Problem] at the upstream's block: it is not known what there is, or it is too much. List stays good.
+	Err error
+}
+
+// Read reads the files of upstreams once. The results are in their order; those of upstreams without files are zero. Where ctx
+// ends early, they say so.
+func Read(ctx context.Context, upstreams []config.Upstream) []Result {
+	results, teams := make([]Result, len(upstreams)), map[string][]int{}
+	for i := range upstreams {
+		if upstreams[i].Files != nil {
+			teams[upstreams[i].Team] = append(teams[upstreams[i].Team], i)
+		}
+	}
+	for _, indexes := range teams {
+		blocks := make([]config.Upstream, len(indexes))
+		for i, at := range indexes {
+			blocks[i] = upstreams[at]
+		}
+		read, _, err := new(Team).Refresh(ctx, blocks, context.Context.Err)
+		for i, at := range indexes {
+			results[at] = Result{List: &List{}, Err: err}
+			if err == nil {
+				results[at] = read[i]
+			}
+		}
+	}
+	return results
+}
+
+// Refresh reads the files of the upstreams that have changed since the last call, or that were not there, and returns the
+// present lists in the order of the upstreams, which have the same source. Where more has changed than memory should hold at
+// once, done is false, and another call reads the rest.
+//
+// It calls step before each piece of work. An error of step ends the pass, and is returned: nothing has changed then.
+func (t *Team) Refresh(
+	ctx context.Context, upstreams []config.Upstream, step func(context.Context) error,
+) (results []Result, done bool, err error) {
+	t.cost.Passes++
+	if source := upstreams[0].Files; t.source == nil || !t.source.SameSource(source) {
+		*t = Team{source: source, cost: t.cost} // what was granted may no longer be
+	}
+	blocks, next := t.present(upstreams), map[string]*block{}
+	p := newPass(t, func() error { return step(ctx) })
+	defer p.close()
+	entries, err := p.run(blocks)
+	if p.ended != nil {
+		return nil, false, p.ended
+	}
+	for _, b := range blocks {
+		switch {
+		case err != nil: // each list of the team stays
+			b.err = b.problem(Broken, err)
+		case b.err == nil:
+			b.complete(t.entries, entries)
+		}
+		next[b.upstream.Name] = b
+		results = append(results, Result{b.list, b.err})
+	}
+	if t.blocks = next; err == nil {
+		t.entries, t.held = entries, p.held
+	}
+	return results, err != nil || !p.isCut, nil
+}
+
+// present returns the blocks of upstreams, with what was known of those that were there before.
+func (t *Team) present(upstreams []config.Upstream) []*block {
+	blocks := make([]*block, len(upstreams))
+	for i, u := range upstreams {
+		b := &block{upstream: u, list: &List{}}
+		if before := t.blocks[u.Name]; before != nil {
+			b.found, b.idle, b.list = before.found, before.idle, before.list
+		}
+		b.next, b.nextIdle = b.found, b.idle // of a block that fails, what it had stays
+		blocks[i] = b
+	}
+	return blocks
+}
+
+// failure is why a team or a block keeps what it had.
+type failure struct{ summary, detail string }
+
+func (f *failure) Error() string { return f.detail }
+
+func failed(summary, format string, args ...any) error {
+	return &failure{summary, fmt.Sprintf(format, args...)}
+}
+
+// problem returns a problem at the upstream's block.
+func (b *block) problem(severity Severity, err error) Problem {
+	summary := "Prompts not read"
+	if f, ok := errors.AsType[*failure](err); ok {
+		summary = f.summary
+	}
+	at := b.upstream.Place
+	return Problem{Severity: severity, Path: at.File, Line: at.Line, Summary: summary, Detail: sentence(err.Error())}
+}
+
+// find takes the files that a walk has found.
+func (b *block) find(found, idle []string, missing error) {
+	most := b.upstream.MaxPrompts
+	switch {
+	case missing != nil:
+		b.err = b.problem(Broken, missing)
+	case len(found) > most:
+		b.err = b.problem(Broken, failed("Too many prompts",
+			"there are %d files, more than max_prompts = %d; raise it, or narrow the patterns", len(found), most))
+	default:
+		b.next, b.nextIdle = found, idle
+	}
+}
+
+func (b *block) key(file string) entryKey { return entryKey{file, b.upstream.Texts} }
+
+// complete makes the list of what a pass has found, unless it is the present one.
+func (b *block) complete(before, after map[entryKey]*entry) {
+	same := b.list.byName != nil && slices.Equal(b.found, b.next) && slices.Equal(b.idle, b.nextIdle)
+	for i := 0; same && i < len(b.next); i++ {
+		same = before[b.key(b.next[i])].servedLike(after[b.key(b.next[i])])
+	}
+	if b.found, b.idle = b.next, b.nextIdle; !same {
+		b.list = b.newList(after)
+	}
+}
+
+// shown returns a path from the root as problems show it.
+func (b *block) shown(file string) string { return shownIn(b.upstream.Files)(file) }
+
+func shownIn(source *config.Files) func(string) string {
+	return func(file string) string { return filepath.Join(source.Root, filepath.FromSlash(file)) }
+}
+
+// servedLike reports whether two entries are served and reported alike. Each may be nil.
+func (e *entry) servedLike(other *entry) bool {
+	if e == nil || other == nil {
+		return e == other
+	}
+	return e == other || e.prompt == other.prompt && slices.Equal(e.problems, other.problems)
+}

@@ -1,0 +1,325 @@
+package files
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+const (
+	// maxEntries bounds the files and folders that are found for one team, and maxFolders how deeply they are nested.
+	maxEntries = 100_000
+	maxFolders = 32
+	// maxNames bounds the names under which links make one folder known: without it, a few links that lead to one another
+	// have more names than anybody can list.
+	maxNames = 8
+	// maxCompared bounds the comparisons of names with patterns between two steps.
+	maxCompared = 1 << 16
+)
+
+// walk looks for the files of a team's blocks. It reads each folder once, and no file.
+type walk struct {
+	files *config.Files
+	// step is called before each access to the disk. An error ends the walk.
+	step func() error
+	cost *Cost
+	// patterns are those of all blocks, each once, and users the indexes of the blocks that have it.
+	patterns []config.PathPattern
+	users    [][]int
+	matched  []bool
+	// found are the files of each block, by paths from the root with slashes.
+	found  [][]string
+	stamps map[string]stamp
+	// folders holds of each the entries of interest: folders, links and Markdown files.
+	folders map[fileID][]*child
+	names   map[fileID]int
+	entries int
+	// compared counts the names that were compared with patterns since the last step.
+	compared int
+	links    []visit // to folders, which come after all that has fewer links in its path
+}
+
+// child is an entry of a folder.
+type child struct {
+	name          string
+	isLink, isDir bool
+	isKnown       bool // whether the rest is known
+	stamp         stamp
+	beneath       bool // whether a link leads to something beneath the root
+}
+
+// visit is a folder under one of its names.
+type visit struct {
+	path string // from the root, with slashes
+	id   fileID
+	// positions are those in the patterns; nil while the visit waits, of which there may be many.
+	positions []config.PathPosition
+	above     []fileID // the folders around it
+}
+
+// newWalk returns the walk for blocks that have the same source.
+func newWalk(files *config.Files, blocks []*block, step func() error, cost *Cost) *walk {
+	w := &walk{
+		files: files, step: step, cost: cost, found: make([][]string, len(blocks)),
+		stamps: map[string]stamp{}, folders: map[fileID][]*child{}, names: map[fileID]int{},
+	}
+	index := map[string]int{}
+	for i, b := range blocks {
+		for _, p := range b.upstream.Files.Patterns {
+			at, known := index[p.String()]
+			if !known {
+				at = len(w.patterns)
+				index[p.String()] = at
+				w.patterns, w.users = append(w.patterns, p), append(w.users, nil)
+			}
+			w.users[at] = append(w.users[at], i)
+		}
+	}
+	w.matched = make([]bool, len(w.patterns))
+	return w
+}
+
+// run walks through the folders that can have matches. An error means that what is there is not known.
+func (w *walk) run() error {
+	relative, err := filepath.Rel(w.files.Root, w.files.Folder)
+	if err != nil {
+		return err
+	}
+	root := visit{path: filepath.ToSlash(relative), id: stampOf(w.files.Folder).id}
+	// By the number of links, so that the names without any are among the eight.
+	for next := []visit{root}; len(next) > 0; next, w.links = w.links, nil {
+		for _, at := range next {
+			at.positions = w.positions(strings.TrimPrefix(at.path, root.path))
+			if err := w.visit(at); err != nil {
+				return err
+			}
+		}
+	}
+	for _, found := range w.found {
+		slices.Sort(found)
+	}
+	return nil
+}
+
+// missing returns an error for the first pattern of a block whose folder does not exist.
+func (w *walk) missing(files *config.Files, known map[string]bool) error {
+	for _, p := range files.Patterns {
+		folder := filepath.Join(files.Folder, filepath.FromSlash(p.Folder()))
+		exists, looked := known[folder]
+		if !looked {
+			info, err := os.Stat(folder)
+			exists = err == nil && info.IsDir()
+			known[folder] = exists
+		}
+		if !exists {
+			return fmt.Errorf("there is no folder %s; make it, or correct the pattern %q", folder, p)
+		}
+	}
+	return nil
+}
+
+// path returns the location of a path from the root.
+func (w *walk) path(file string) string { return filepath.Join(w.files.Root, filepath.FromSlash(file)) }
+
+// positions returns those in all patterns after a path from the folder of the patterns.
+func (w *walk) positions(path string) []config.PathPosition {
+	positions := make([]config.PathPosition, len(w.patterns))
+	for i, p := range w.patterns {
+		positions[i] = p.Start()
+		for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+			if name != "" {
+				positions[i] = p.Next(positions[i], name)
+			}
+		}
+	}
+	return positions
+}
+
+// mayEnter reports whether a folder is to be visited under one more name.
+func (w *walk) mayEnter(id fileID, above []fileID) bool {
+	// A link that leads back up would make each of its files known under longer and longer names.
+	if len(above) > maxFolders || slices.Contains(above, id) {
+		return false
+	}
+	w.names[id]++
+	return w.names[id] <= maxNames
+}
+
+func (w *walk) visit(at visit) error {
+	children, err := w.children(at)
+	if err != nil {
+		return err
+	}
+	at.above = append(slices.Clip(at.above), at.id)
+	for _, c := range children {
+		if err := w.child(at, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children reads a folder at its first name.
+func (w *walk) children(at visit) ([]*child, error) {
+	if children, known := w.folders[at.id]; known {
+		return children, nil
+	}
+	if err := w.step(); err != nil {
+		return nil, err
+	}
+	here := w.path(at.path)
+	opened, err := os.Open(here)
+	if err != nil {
+		return nil, goneOr(here, err)
+	}
+	defer opened.Close()
+	w.cost.Folders++
+	var children []*child
+	for {
+		entries, err := opened.ReadDir(1000) // not all at once: there may be more than memory holds
+		if w.entries += len(entries); w.entries > maxEntries {
+			return nil, fmt.Errorf("there are more than %d files and folders in %s; narrow the patterns, or keep other files elsewhere",
+				maxEntries, w.files.Folder)
+		}
+		for _, e := range entries {
+			isLink := e.Type()&fs.ModeSymlink != 0
+			if isLink || e.IsDir() || strings.HasSuffix(e.Name(), ".md") { // as each pattern ends
+				children = append(children, &child{name: e.Name(), isLink: isLink, isDir: e.IsDir()})
+			}
+		}
+		if err != nil || len(entries) == 0 {
+			slices.SortFunc(children, func(a, b *child) int { return cmp.Compare(a.name, b.name) })
+			w.folders[at.id] = children
+			return children, goneOr(here, err)
+		}
+		if err := w.step(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// goneOr returns nil at the end of a folder, and where it was there a moment ago.
+func goneOr(path string, err error) error {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("cannot read %s: %w", path, cause(err))
+}
+
+func (w *walk) child(at visit, c *child) error {
+	if w.compared += len(w.patterns); w.compared > maxCompared {
+		w.compared = 0
+		if err := w.step(); err != nil {
+			return err
+		}
+	}
+	matches, enters := false, false
+	positions := make([]config.PathPosition, len(w.patterns))
+	for i, p := range w.patterns {
+		if at.positions[i] != 0 {
+			positions[i] = p.Next(at.positions[i], c.name)
+			matches = matches || p.Ends(positions[i])
+			enters = enters || p.Enters(positions[i])
+		}
+	}
+	if !matches && (!enters || !c.isDir && !c.isLink) {
+		return nil
+	}
+	file := path.Join(at.path, c.name)
+	if err := w.look(file, c); err != nil {
+		return err
+	}
+	switch s := c.stamp; {
+	case !s.exists:
+		if matches && c.isLink { // a dangling link is a mistake, a file that is gone is not
+			w.add(file, s, positions)
+		}
+	case s.mode.IsDir():
+		switch {
+		case !enters || c.isLink && !c.beneath || !w.mayEnter(s.id, at.above):
+		case c.isLink:
+			w.links = append(w.links, visit{path: file, id: s.id, above: at.above})
+		default:
+			return w.visit(visit{file, s.id, positions, at.above})
+		}
+	case matches:
+		w.add(file, s, positions)
+	}
+	return nil
+}
+
+// look finds out what an entry of a folder is, once under all names of the folder: a link is relative to the folder itself.
+func (w *walk) look(file string, c *child) error {
+	if c.isKnown {
+		return nil
+	}
+	if err := w.step(); err != nil {
+		return err
+	}
+	w.cost.Stats++
+	c.isKnown = true
+	if c.stamp = stampOf(w.path(file)); c.isLink && c.stamp.exists && c.stamp.mode.IsDir() {
+		c.beneath = w.isBeneath(file)
+	}
+	return nil
+}
+
+// add adds a file to the blocks whose patterns match it.
+func (w *walk) add(file string, s stamp, positions []config.PathPosition) {
+	for i, p := range w.patterns {
+		if !p.Ends(positions[i]) {
+			continue
+		}
+		w.matched[i] = true
+		for _, user := range w.users[i] {
+			if found := w.found[user]; len(found) == 0 || found[len(found)-1] != file { // else another pattern matched it
+				w.found[user] = append(found, file)
+			}
+		}
+	}
+	w.stamps[file] = s
+}
+
+// isBeneath reports whether a link leads to something beneath the root. Nobody is told what is in other folders.
+func (w *walk) isBeneath(file string) bool {
+	root, err := filepath.EvalSymlinks(w.files.Root)
+	if err != nil {
+		return false
+	}
+	actual, err := filepath.EvalSymlinks(w.path(file))
+	if err != nil {
+		return false
+	}
+	relative, err := filepath.Rel(root, actual)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// stamp returns the stamp of a file at the time of the walk or, for others, now.
+func (w *walk) stamp(file string) stamp {
+	s, known := w.stamps[file]
+	if !known {
+		w.cost.Stats++
+		s = stampOf(w.path(file))
+		w.stamps[file] = s
+	}
+	return s
+}
+
+// unmatched returns the patterns of a block that match nothing.
+func (w *walk) unmatched(block int) (patterns []string) {
+	for i, p := range w.patterns {
+		if !w.matched[i] && slices.Contains(w.users[i], block) {
+			patterns = append(patterns, `"`+strings.ReplaceAll(p.String(), `"`, "")+`"`)
+		}
+	}
+	return patterns
+}

@@ -1,0 +1,158 @@
+package upstream
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/files"
+)
+
+const (
+	// lookInterval is how often a team's folder is looked at. Looking, unlike events of the file system, sees changes behind
+	// links, on network file systems and in mounted ConfigMaps alike.
+	lookInterval = 400 * time.Millisecond
+	// lastLook bounds the time until the next pass after slow ones, and after those that failed.
+	lastLook = 30 * time.Second
+	// workShare is the part of one processor that the passes of one team take, beyond what they saved by resting: at most
+	// savedWork, so that a start, and a change of many files, need not wait.
+	workShare = 0.05
+	savedWork = 3 * time.Second
+	// leastRest bounds the pauses of a pass from below.
+	leastRest = 20 * time.Millisecond
+)
+
+// Folders are the folders of all teams that have prompts in files. In each, one pass at a time serves all of the team's
+// upstreams. It is safe for concurrent use.
+type Folders struct {
+	mu    sync.Mutex // guards teams and their members
+	teams map[string]*teamFolder
+}
+
+// NewFolders returns folders that nobody reads yet.
+func NewFolders() *Folders { return &Folders{teams: map[string]*teamFolder{}} }
+
+// teamFolder is the folder of one team. One of its upstreams leads: its goroutine reads for all, until it ends.
+type teamFolder struct {
+	members []*folder     // in the order in which they came
+	lead    chan struct{} // has an element while nobody leads
+	came    chan struct{} // has an element after a member came that the leader may not know
+
+	// The rest belongs to the leader.
+
+	files  files.Team
+	pace   pace
+	failed int // passes in a row
+}
+
+// run reads for a folder, until ctx ends.
+func (fs *Folders) run(ctx context.Context, f *folder) {
+	t := fs.join(f)
+	defer fs.leave(f, t)
+	select {
+	case <-t.lead:
+	case <-ctx.Done():
+		return
+	}
+	defer signal(t.lead)
+	for ctx.Err() == nil {
+		wait := t.pass(ctx, fs.members(t))
+		select {
+		case <-t.came:
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (fs *Folders) join(f *folder) *teamFolder {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	t := fs.teams[f.upstream.Team]
+	if t == nil {
+		t = &teamFolder{lead: make(chan struct{}, 1), came: make(chan struct{}, 1), pace: pace{credit: savedWork}}
+		t.lead <- struct{}{}
+		fs.teams[f.upstream.Team] = t
+	}
+	// After a reload, the connector that this one replaces may still answer what was asked before.
+	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m.upstream.Name == f.upstream.Name })
+	t.members = append(t.members, f)
+	signal(t.came)
+	return t
+}
+
+func (fs *Folders) leave(f *folder, t *teamFolder) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m == f })
+	if len(t.members) == 0 && fs.teams[f.upstream.Team] == t {
+		delete(fs.teams, f.upstream.Team)
+	}
+}
+
+// members returns those that have the same source as the last one: by a reload, those before are about to end.
+func (fs *Folders) members(t *teamFolder) []*folder {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(t.members), func(m *folder) bool {
+		return !m.upstream.Files.SameSource(t.members[len(t.members)-1].upstream.Files)
+	})
+}
+
+// pass reads what has changed, and returns the time until the next pass.
+func (t *teamFolder) pass(ctx context.Context, members []*folder) time.Duration {
+	if len(members) == 0 { // the leader is about to end
+		return lastLook
+	}
+	upstreams := make([]config.Upstream, len(members))
+	for i, m := range members {
+		upstreams[i] = m.upstream
+	}
+	begun := time.Now()
+	t.pace.rested(begun)
+	results, done, err := t.files.Refresh(ctx, upstreams, t.pace.step)
+	if err != nil {
+		return 0 // ctx has ended
+	}
+	failed := !slices.ContainsFunc(results, func(r files.Result) bool { return r.Err == nil })
+	for i, m := range members {
+		m.update(ctx, results[i].List, results[i].Err)
+	}
+	if !done {
+		return 0
+	}
+	if t.failed++; !failed {
+		t.failed = 0
+	}
+	return min(max(lookInterval<<min(t.failed, 10), time.Since(begun)), lastLook)
+}
+
+// pace keeps the passes of a team to their share of a processor.
+type pace struct {
+	credit  time.Duration // of work
+	settled time.Time
+}
+
+// step takes the work since the last call from the credit, and waits where none is left.
+func (p *pace) step(ctx context.Context) error {
+	now := time.Now()
+	p.credit -= now.Sub(p.settled)
+	p.settled = now
+	if wait := time.Duration(float64(-p.credit) / workShare); wait > leastRest {
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+		p.rested(time.Now())
+	}
+	return ctx.Err()
+}
+
+// rested adds to the credit for a rest that ends now.
+func (p *pace) rested(now time.Time) {
+	if !p.settled.IsZero() {
+		p.credit = min(p.credit+time.Duration(float64(now.Sub(p.settled))*workShare), savedWork)
+	}
+	p.settled = now
+}
