@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bench-speed bench-pairs bench-recording bench-fanout bench-outage faults faults-short overload cluster cluster-short pictures release release-check check
+.PHONY: help build run run-teams test test-replicas matrix manifests interop screenreader lint fmt fuzz bench bench-go bin/measure bin/stress measure faults faults-short overload cluster cluster-short pictures release release-check check
 
 # The output of `promptweir version`. Without git it is empty, and the binary uses its build information.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -61,22 +61,22 @@ fmt: ## format all Go code
 fuzz: ## run each fuzz target: FUZZTIME=1m
 	bash .ci/fuzz $(FUZZTIME)
 
-bench: ## run all measurements, in less than ten minutes; the output is also in bin/bench.md
-	@mkdir -p bin
-	@bash -o pipefail -c "$(MAKE) -s --no-print-directory bench-go bench-speed bench-fanout | tee bin/bench.md"
-
 # A heading with the time, machine, Go version and commit of a measurement: $(call ABOUT,title).
 define ABOUT
 	@printf '\n## %s\n\n%s, %s, %s cores, %s, commit %s\n\n' '$(1)' "$$(date -u '+%F %R UTC')" "$$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" \
 		"$$(nproc)" "$$(go env GOVERSION)" "$$(git describe --always --dirty --exclude='*' 2>/dev/null)"
 endef
 
+bench: ## run the Go benchmarks, speed, memory and fanout, in ten minutes; the output is also in bin/bench.md
+	@mkdir -p bin
+	@bash -o pipefail -c "$(MAKE) -s --no-print-directory bench-go measure-speed measure-memory measure-fanout | tee bin/bench.md"
+
 # Benchmarks whose iterations wait for longer than they work run a fixed number of iterations, those that measure memory run one. Both
 # take long to set up: they run three times.
 FIXED := BenchmarkPublish|BenchmarkChange
 MEMORY := Memory
 
-bench-go: ## run the Go benchmarks
+bench-go:
 	@mkdir -p bin
 	$(call ABOUT,Go benchmarks)
 	@go test -run '^$$' -bench . -skip '$(FIXED)|$(MEMORY)' -benchtime 0.1s -benchmem -count 6 ./... >bin/bench.txt
@@ -84,62 +84,40 @@ bench-go: ## run the Go benchmarks
 	@go test -run '^$$' -bench '$(MEMORY)' -benchtime 1x -count 3 ./gateway/... >>bin/bench.txt
 	@echo '```' && $(TOOL) benchstat bin/bench.txt && echo '```'
 
-bench-speed: build ## compare with a bare handler, a reverse proxy and a gateway on the Go SDK: SPEED='-only ^get'
-	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./speed ./reference
-	$(call ABOUT,Speed)
-	@bin/speed $(SPEED)
-
-PAIRS ?= -pairs 30
-bench-pairs: build ## compare with an older build: OLD=path/to/promptweir PAIRS='-pairs 15 -only ^get'
-	@test -x '$(OLD)' || { echo 'bench-pairs: set OLD to an older build of promptweir' >&2; exit 1; }
-	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./speed ./reference
-	$(call ABOUT,Pairs)
-	@bin/speed -against '$(OLD)' $(PAIRS)
-
-bench-recording: build ## measure what the audit log, traces, logs and metrics cost a get: PAIRS='-pairs 15 -only 2026'
-	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./speed ./reference
-	$(call ABOUT,Recording)
-	@bin/speed -everything $(PAIRS)
-
-FANOUT ?= -rounds 5
-bench-fanout: build ## measure 1 000 and 10 000 listening clients: FANOUT='-rounds 20' for more changes
-	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./fanout ./bare
-	$(call ABOUT,Fan-out)
-	@set -e; for listeners in 1000 10000; do for era in '' -legacy; do \
-		echo '```'; bin/fanout -listeners $$listeners $$era $(FANOUT); echo '```'; echo; done; done
-
-bench-outage: build ## measure 2 000 team files with 10 000 upstreams that are all down: OUTAGE='-strict' fails where a target is missed
-	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./outage
-	$(call ABOUT,Outage)
-	@bin/outage $(OUTAGE)
+# The rigs are in a module of their own.
+bin/measure bin/stress: build
+	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../$@ ./$(@F)
 
 # What stands between the gateway and servers in the faults.
 bin/toxiproxy-server: .ci/tools.mod
-	CGO_ENABLED=0 go build -modfile=.ci/tools.mod -trimpath -buildvcs=false -o bin/toxiproxy-server github.com/Shopify/toxiproxy/v2/cmd/server
+	CGO_ENABLED=0 go build -modfile=.ci/tools.mod -trimpath -buildvcs=false -o $@ github.com/Shopify/toxiproxy/v2/cmd/server
+
+MEASURE ?= speed
+measure: bin/measure ## compare with a reverse proxy and others, or with an older build: MEASURE='pairs -against FILE -only ^get'
+	$(call ABOUT,$(MEASURE))
+	@bin/measure $(MEASURE)
+
+measure-%:
+	@$(MAKE) -s --no-print-directory measure MEASURE=$*
 
 FAULTS ?= -write upstream/README.md
-faults: build bin/toxiproxy-server ## let servers fail in all ways, and write what happens into upstream/README.md; needs HAProxy: FAULTS='-only HTTP'
-	CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./faults
-	@bin/faults $(FAULTS)
+faults: bin/stress bin/toxiproxy-server ## let servers fail in all ways, and write the table of upstream/README.md; needs HAProxy: FAULTS='-only HTTP'
+	@bin/stress faults $(FAULTS)
 
 # Those that a CI machine of two cores has time for.
-FAULTS_SHORT := -busy -wards 4 -only '^(killed|stopped|forgets its sessions|restarts with another list|connections reset|half-open from the server|HTTP 401|HTTP 500|truncated JSON|child killed|child stopped|child crashing)$$$$'
+FAULTS_SHORT := -busy -wards 4 -only '^(killed|stopped|forgets its sessions|restarts with another list|connections reset|half-open from the server|HTTP 401|HTTP 500|truncated JSON|child killed|child stopped|child crashing)$$'
 faults-short: FAULTS = $(FAULTS_SHORT)
 faults-short: faults ## the same with a few faults that need no HAProxy, in a minute
 
-OVERLOAD ?=
-overload: build ## offer the gateway more than it can answer, on one core: OVERLOAD='-against path/to/promptweir -only gateway'
-	@CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./overload ./reference
+overload: bin/stress ## offer the gateway, and a server, more than they can answer, on one core: OVERLOAD='-only server'
 	$(call ABOUT,Overload)
-	@taskset -c 1-$$(($$(nproc) - 1)) bin/overload -core 0 $(OVERLOAD)
+	@taskset -c 1-$$(($$(nproc) - 1)) bin/stress overload -core 0 $(OVERLOAD)
 
-CLUSTER ?=
-cluster: build bin/toxiproxy-server ## run three gateways with a store behind HAProxy, and check what they promise together, in a quarter of an hour; needs both: CLUSTER='-only ^store'
-	CGO_ENABLED=0 go -C examples/bench build -trimpath -buildvcs=false -o ../../bin/ ./cluster
+cluster: bin/stress bin/toxiproxy-server ## break what three gateways with a store share; needs HAProxy and redis-server or valkey-server: CLUSTER='-only ^store'
 	$(call ABOUT,Several replicas)
-	@bin/cluster $(CLUSTER)
+	@bin/stress cluster $(CLUSTER)
 
-# What a CI machine of two cores has time for, in half a minute.
+# What a CI machine of two cores has time for.
 cluster-short: CLUSTER = -busy -short -only '^(pages|rate|concurrency|end|replies|posts|cancellation|streams|store is killed)'
 cluster-short: cluster ## the same in half a minute
 

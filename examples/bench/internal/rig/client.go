@@ -1,0 +1,366 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// Client is an MCP client of 2026-07-28 or, as a legacy one, of 2025-11-25. Its methods may be called concurrently, once a legacy
+// one is initialized.
+type Client struct {
+	// Endpoint is the URL of the gateway. Token is a bearer token; empty means none.
+	Endpoint, Token string
+	// Legacy makes the client speak 2025-11-25, for which it must call [Client.Initialize] first.
+	Legacy bool
+	// Elicits has the client declare that it can be asked for input.
+	Elicits bool
+	// Transport carries its requests; nil means http.DefaultTransport.
+	Transport http.RoundTripper
+
+	session []string // header lines
+}
+
+// Message is one of JSON-RPC, with the results of the requests that rigs make.
+type Message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Error  *Error          `json:"error"`
+}
+
+// Error is the error of a response.
+type Error struct {
+	Code    int                     `json:"code"`
+	Message string                  `json:"message"`
+	Data    struct{ Reason string } `json:"data"`
+}
+
+// Error implements the interface error.
+func (e *Error) Error() string {
+	return fmt.Sprintf("error %d %s: %s", e.Code, e.Data.Reason, e.Message)
+}
+
+const (
+	info    = `{"name":"rig","version":"1"}`
+	elicits = `{"elicitation":{}}`
+)
+
+// capabilities are those that the client declares.
+func (c *Client) capabilities() string {
+	if c.Elicits {
+		return elicits
+	}
+	return `{}`
+}
+
+// InitializeParams are those of a client of 2025-11-25, without braces.
+func (c *Client) InitializeParams() string {
+	return `"protocolVersion":"` + wire.Rev20251125 + `","capabilities":` + c.capabilities() + `,"clientInfo":` + info
+}
+
+// Body returns a request as a legacy client sends it. Params are the members of its params, without braces.
+func Body(id int, method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params)
+}
+
+// request returns the body and header lines of a request.
+func (c *Client) request(id int, method, params string) (body string, header []string) {
+	header = c.session
+	if c.Token != "" {
+		header = append([]string{"Authorization: Bearer " + c.Token}, header...)
+	}
+	if !c.Legacy {
+		header = append(header, wire.HeaderProtocolVersion+": "+wire.Rev20260728, wire.HeaderMethod+": "+method)
+		var named struct{ Name string }
+		if method == wire.PromptsGet && json.Unmarshal([]byte("{"+params+"}"), &named) == nil {
+			header = append(header, wire.HeaderName+": "+named.Name)
+		}
+		params = strings.TrimPrefix(fmt.Sprintf(`%s,"_meta":{%q:%q,%q:%s,%q:%s}`, params, wire.MetaProtocolVersion, wire.Rev20260728,
+			wire.MetaClientCapabilities, c.capabilities(), wire.MetaClientInfo, info), ",")
+	}
+	return Body(id, method, params), header
+}
+
+// Raw returns the bytes of an HTTP request.
+func (c *Client) Raw(id int, method, params string) []byte {
+	body, header := c.request(id, method, params)
+	address, path, _ := strings.Cut(strings.TrimPrefix(c.Endpoint, "http://"), "/")
+	return Post(address, "/"+path, body, header...)
+}
+
+// Do makes a request and returns the response, whose body must be closed.
+func (c *Client) Do(ctx context.Context, method, params string) (*http.Response, error) {
+	body, header := c.request(1, method, params)
+	return c.Send(ctx, http.MethodPost, c.Endpoint, body, header...)
+}
+
+// Message sends a message as it is, in the session of a legacy client.
+func (c *Client) Message(ctx context.Context, body string) (*http.Response, error) {
+	return c.Send(ctx, http.MethodPost, c.Endpoint, body, c.session...)
+}
+
+// Status sends a message, or a DELETE without one, and returns the status of the response.
+func (c *Client) Status(ctx context.Context, method, body string) (int, error) {
+	response, err := c.Send(ctx, method, c.Endpoint, body, c.session...)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, err
+}
+
+// Send sends an HTTP request with header lines.
+func (c *Client) Send(ctx context.Context, method, target, body string, header ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", wire.ContentJSON)
+	r.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
+	if c.Transport == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	return c.Transport.RoundTrip(r)
+}
+
+// Call makes a request and returns its result. An error of the gateway is an [Error].
+func (c *Client) Call(ctx context.Context, method, params string) (json.RawMessage, error) {
+	response, err := c.Do(ctx, method, params)
+	if err != nil {
+		return nil, err
+	}
+	return Answer(response)
+}
+
+// Answer reads the response to one request, as JSON or as the last event of a stream.
+func Answer(response *http.Response) (json.RawMessage, error) {
+	defer response.Body.Close()
+	var m *Message
+	if strings.HasPrefix(response.Header.Get("Content-Type"), wire.ContentSSE) {
+		events := Events(response.Body)
+		for m == nil || m.Method != "" {
+			var err error
+			if m, err = events.Next(); err != nil {
+				return nil, err
+			}
+		}
+	} else {
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(body, &m); err != nil || m == nil {
+			return nil, fmt.Errorf("HTTP %s: %.200s", response.Status, body)
+		}
+	}
+	if m.Error != nil {
+		return nil, m.Error
+	}
+	return m.Result, nil
+}
+
+// Initialize begins a legacy session.
+func (c *Client) Initialize(ctx context.Context) error {
+	if !c.Legacy {
+		return nil
+	}
+	response, err := c.Do(ctx, wire.Initialize, c.InitializeParams())
+	if err != nil {
+		return err
+	}
+	if _, err := Answer(response); err != nil {
+		return err
+	}
+	c.session = []string{wire.HeaderProtocolVersion + ": " + wire.Rev20251125}
+	if id := response.Header.Get(wire.HeaderSessionID); id != "" {
+		c.session = append(c.session, wire.HeaderSessionID+": "+id)
+	}
+	return nil
+}
+
+// Get gets a prompt.
+func (c *Client) Get(ctx context.Context, name string) error {
+	result, err := c.Call(ctx, wire.PromptsGet, fmt.Sprintf(`"name":%q,"arguments":{"code":"x"}`, name))
+	if err == nil && !bytes.Contains(result, []byte(`"messages":[{`)) {
+		err = fmt.Errorf("neither messages nor an error: %.200s", result)
+	}
+	return err
+}
+
+// List is one page of prompts.
+type List struct {
+	Prompts    []struct{ Name string }
+	NextCursor string
+	Meta       struct {
+		Partial []struct{ Upstream string } `json:"promptweir/partial"`
+	} `json:"_meta"`
+}
+
+// Page returns the page at a cursor. The cursor "" asks for the first page; after the last page the next cursor is "".
+func (c *Client) Page(ctx context.Context, cursor string) (page List, err error) {
+	params := ""
+	if cursor != "" {
+		params = fmt.Sprintf(`"cursor":%q`, cursor)
+	}
+	result, err := c.Call(ctx, wire.PromptsList, params)
+	if err != nil {
+		return page, err
+	}
+	return page, json.Unmarshal(result, &page)
+}
+
+// Walk lists all pages and returns the names. A page that fails is asked for again a few times.
+func (c *Client) Walk(ctx context.Context, retries int) (map[string]bool, error) {
+	names, cursor := map[string]bool{}, ""
+	for {
+		page, err := c.Page(ctx, cursor)
+		for try := 0; err != nil && try < retries; try++ {
+			time.Sleep(10 * time.Millisecond)
+			page, err = c.Page(ctx, cursor)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page.Prompts {
+			if names[p.Name] {
+				return nil, fmt.Errorf("%s is on two pages", p.Name)
+			}
+			names[p.Name] = true
+		}
+		if page.NextCursor == "" {
+			return names, nil
+		}
+		cursor = page.NextCursor
+	}
+}
+
+// Listen opens the client's stream of notifications. A legacy one goes on after the event last; "" begins a new one. The response must
+// be closed. No change after Listen returns is missed.
+func (c *Client) Listen(ctx context.Context, last string) (*http.Response, error) {
+	var response *http.Response
+	var err error
+	if c.Legacy {
+		header := c.session
+		if last != "" {
+			header = append([]string{"Last-Event-ID: " + last}, header...)
+		}
+		response, err = c.Send(ctx, http.MethodGet, c.Endpoint, "", header...)
+	} else {
+		response, err = c.Do(ctx, wire.Listen, `"notifications":{"promptsListChanged":true}`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(response.Header.Get("Content-Type"), wire.ContentSSE) {
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body) // as much as arrives
+		return nil, fmt.Errorf("want an event stream, got %s: %s", response.Status, text)
+	}
+	return response, nil
+}
+
+// Stream reads events whose data are messages.
+type Stream struct {
+	// ID is that of the last event.
+	ID string
+
+	lines *bufio.Reader
+}
+
+// Events returns the events of the body of a response. Its buffer is small, because there may be very many streams.
+func Events(body io.Reader) *Stream { return &Stream{lines: bufio.NewReaderSize(body, 256)} }
+
+// Data returns that of the next event, which may be empty.
+func (s *Stream) Data() (string, error) {
+	id := s.ID
+	for {
+		line, err := s.lines.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if next, ok := strings.CutPrefix(line, "id: "); ok {
+			id = next
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			s.ID = id
+			return data, nil
+		}
+	}
+}
+
+// Next returns the next message.
+func (s *Stream) Next() (*Message, error) {
+	for {
+		data, err := s.Data()
+		if err != nil {
+			return nil, err
+		}
+		if data != "" { // otherwise the event only has an id
+			m := &Message{}
+			return m, json.Unmarshal([]byte(data), m)
+		}
+	}
+}
+
+// Changes reads a stream until it ends, and calls notified for each list_changed. Its error is never nil.
+func (s *Stream) Changes(notified func()) error {
+	for {
+		line, err := s.lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue // the method, which comes early in a line, is all that matters
+		}
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(line, []byte("data: ")) && bytes.Contains(line, []byte(`"`+wire.PromptsListChanged+`"`)) {
+			notified()
+		}
+	}
+}
+
+// Conn is an [http.RoundTripper] over a single connection, for one request after another. It takes a small buffer of memory;
+// http.Transport takes two buffers of 4 KiB and two goroutines per connection.
+type Conn struct {
+	conn   net.Conn
+	buffer *bufio.Reader
+}
+
+// Dial opens a connection.
+func Dial(ctx context.Context, address string) (*Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{conn, bufio.NewReaderSize(conn, 512)}, nil
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *Conn) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Write(c.conn); err != nil {
+		return nil, err
+	}
+	return http.ReadResponse(c.buffer, r)
+}
+
+// Close closes the connection, which ends a response that is being read.
+func (c *Conn) Close() error { return c.conn.Close() }

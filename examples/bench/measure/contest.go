@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// contest is a load, and who is put under it. The last contestant is the one that the others are compared with.
+type contest struct {
+	name        string
+	connections int
+	upstream    []string // arguments of the server
+	pageSize    int
+	modern      bool   // the client speaks 2026-07-28
+	method      string // of the requests
+	arguments   string // of the prompt, in JSON
+	want        string // must be in each first response
+	gateways    []spec
+	beside      []string // other programs, by their first argument
+}
+
+// contestant is a process under measurement, with its requests.
+type contestant struct {
+	name    string
+	process *rig.Process
+	gateway *rig.Gateway // nil if it is another program
+	load    rig.Closed
+}
+
+// sample is the result of one turn, or the mean of several.
+type sample struct {
+	rate, p50, p99 float64 // requests per second, milliseconds
+	cpu            float64 // microseconds of processor time per request
+	memory         float64 // MiB
+	objects, bytes float64 // allocations per request, of gateways only
+}
+
+func (s sample) plus(t sample, weight float64) sample {
+	return sample{
+		s.rate + weight*t.rate, s.p50 + weight*t.p50, s.p99 + weight*t.p99, s.cpu + weight*t.cpu, s.memory + weight*t.memory,
+		s.objects + weight*t.objects, s.bytes + weight*t.bytes,
+	}
+}
+
+const heading = "| case | connections | program | req/s | p50 ms | p99 ms | CPU µs | allocations | bytes | RSS MiB | req/s ratio | CPU ratio | p99 ratio |\n" +
+	"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+
+// compare starts all contestants a number of times, has them take turns under the load, and prints a row for each. What counts is the
+// ratio within a turn or, with several starts, within a start: two starts of one build differ by some percent for as long as they live,
+// because of how their memory happens to lie.
+func (c contest) compare(ctx context.Context, s settings, starts, turns int, length time.Duration) error {
+	var names []string
+	var samples [][]sample // by contestant
+	for start := range starts {
+		ran, taken, err := c.start(ctx, s, start, turns, length)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		names = ran
+		if samples == nil {
+			samples = make([][]sample, len(taken))
+		}
+		for i, of := range taken {
+			if starts > 1 {
+				var mean sample
+				for _, one := range of {
+					mean = mean.plus(one, 1/float64(len(of)))
+				}
+				of = []sample{mean}
+			}
+			samples[i] = append(samples[i], of...)
+		}
+	}
+	for i, name := range names {
+		fmt.Printf("| %s | %d | %s | %s |\n", c.name, c.connections, name, row(samples[i], samples[len(samples)-1], i == len(names)-1))
+	}
+	return nil
+}
+
+// start starts all contestants and returns their names and samples.
+func (c contest) start(ctx context.Context, s settings, start, turns int, length time.Duration) (names []string, samples [][]sample, err error) {
+	st := &stage{settings: s}
+	defer st.close()
+	all, err := c.set(ctx, st)
+	if err != nil {
+		return nil, nil, err
+	}
+	samples = make([][]sample, len(all))
+	for turn := range turns + 1 {
+		for i := range all {
+			i = (start + turn + i) % len(all) // each goes first in some turns
+			one, err := all[i].take(ctx, c.connections, length)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w\n%.2000s", all[i].name, err, all[i].process.Log())
+			}
+			if turn > 0 { // a process that has just started is slower
+				samples[i] = append(samples[i], one)
+			}
+		}
+	}
+	for _, one := range all {
+		names = append(names, one.name)
+	}
+	return names, samples, nil
+}
+
+// set starts the processes of a contest.
+func (c contest) set(ctx context.Context, st *stage) (all []contestant, err error) {
+	up, block, err := st.upstream(ctx, c.upstream...)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range c.gateways {
+		one.upstream, one.pageSize = block, max(c.pageSize, 100)
+		g, err := st.gateway(ctx, one)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.name, err)
+		}
+		next, err := c.enter(ctx, one.name, g.Process, "up.p00001", one.token)
+		if err != nil {
+			return nil, err
+		}
+		next.gateway = g
+		all = append(all, next)
+	}
+	for _, name := range c.beside {
+		p, prompt := up, "p00001"
+		switch name {
+		case "page":
+			p, err = c.page(ctx, st, all[0])
+		case "upstream": // with nothing in front of it
+		default:
+			p, err = st.reference(ctx, name, up.Endpoint)
+		}
+		if err != nil {
+			return nil, err
+		}
+		next, err := c.enter(ctx, name, p, prompt, "")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, next)
+	}
+	return all, nil
+}
+
+// page starts a handler that writes the same bytes as the gateway.
+func (c contest) page(ctx context.Context, st *stage, of contestant) (*rig.Process, error) {
+	client := rig.Client{Endpoint: of.process.Endpoint, Legacy: !c.modern}
+	if err := client.Initialize(ctx); err != nil {
+		return nil, err
+	}
+	result, err := client.Call(ctx, c.method, "")
+	if err != nil {
+		return nil, err
+	}
+	file, err := st.file("page.json", fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":%s}`, result))
+	if err != nil {
+		return nil, err
+	}
+	return st.reference(ctx, "page", file)
+}
+
+// enter connects to a program and prepares its requests.
+func (c contest) enter(ctx context.Context, name string, p *rig.Process, prompt, token string) (contestant, error) {
+	client := &rig.Client{Endpoint: p.Endpoint, Token: token, Legacy: !c.modern}
+	if name != "page" { // which answers everything with a page
+		if err := client.Initialize(ctx); err != nil {
+			return contestant{}, fmt.Errorf("%s: %w\n%s", name, err, p.Log())
+		}
+	}
+	params := ""
+	if c.method == wire.PromptsGet {
+		params = strings.TrimSuffix(fmt.Sprintf(`"name":%q,%s`, prompt, c.arguments), ",")
+	}
+	// Each connection has another id: a server may refuse two requests of one session that are in flight with the same one.
+	raw := make([][]byte, c.connections)
+	for i := range raw {
+		raw[i] = client.Raw(i+1, c.method, params)
+	}
+	return contestant{name: name, process: p, load: rig.Closed{Address: p.Address(), Want: c.want, Raw: raw}}, nil
+}
+
+// take has a contestant take a turn.
+func (c contestant) take(ctx context.Context, connections int, length time.Duration) (s sample, err error) {
+	var failed error
+	var cpu time.Duration
+	count := func(sign float64) {
+		used, memory, err := c.process.Usage()
+		if failed = errors.Join(failed, err); c.gateway != nil {
+			text, err := rig.Fetch(ctx, http.MethodGet, c.gateway.Admin+"/metrics") // one, because it allocates as well
+			objects, objectsErr := rig.Metric(text, "go_memstats_mallocs_total")
+			size, sizeErr := rig.Metric(text, "go_memstats_alloc_bytes_total")
+			failed = errors.Join(failed, err, objectsErr, sizeErr)
+			s.objects, s.bytes = s.objects+sign*objects, s.bytes+sign*size
+		}
+		cpu += time.Duration(sign) * used
+		s.memory = float64(memory) / (1 << 20)
+	}
+	result, err := c.load.Run(ctx, connections, length, func() { count(-1) }, func() { count(1) })
+	if err := errors.Join(err, failed); err != nil {
+		return s, err
+	}
+	requests := float64(result.Requests)
+	s.rate, s.cpu = requests/result.Elapsed.Seconds(), float64(cpu.Nanoseconds())/1e3/requests
+	s.p50, s.p99 = result.P50.Seconds()*1e3, result.P99.Seconds()*1e3
+	s.objects, s.bytes = s.objects/requests, s.bytes/requests
+	return s, nil
+}
+
+// row returns cells of the table: medians, and the medians of the ratios to the baseline with their confidence intervals.
+func row(of, baseline []sample, isBaseline bool) string {
+	figures := []struct {
+		of      func(sample) float64
+		format  string
+		compare bool
+	}{
+		{func(s sample) float64 { return s.rate }, "%.0f", true},
+		{func(s sample) float64 { return s.p50 }, "%.2f", false},
+		{func(s sample) float64 { return s.p99 }, "%.1f", true},
+		{func(s sample) float64 { return s.cpu }, "%.1f", true},
+		{func(s sample) float64 { return s.objects }, "%.1f", false},
+		{func(s sample) float64 { return s.bytes }, "%.0f", false},
+		{func(s sample) float64 { return s.memory }, "%.0f", false},
+	}
+	var cells, ratios []string
+	for _, f := range figures {
+		values, quotients := make([]float64, len(of)), make([]float64, len(of))
+		for i := range of {
+			values[i], quotients[i] = f.of(of[i]), f.of(of[i])/f.of(baseline[i])
+		}
+		cells = append(cells, fmt.Sprintf(f.format, rig.MedianInterval(values).Median))
+		switch {
+		case f.compare && isBaseline:
+			ratios = append(ratios, "1")
+		case f.compare:
+			ratios = append(ratios, rig.MedianInterval(quotients).String())
+		}
+	}
+	ratios[1], ratios[2] = ratios[2], ratios[1] // p99 comes last, being the least certain
+	return strings.Join(append(cells, ratios...), " | ")
+}

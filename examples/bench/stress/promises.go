@@ -1,0 +1,178 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/promptweir/promptweir/examples/bench/internal/rig"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// What the gateway promises about each fault.
+const (
+	// leastP99 is what the 99th percentile of the neighbours' gets may be in any case. Otherwise it may be 1.5 times as high as before
+	// the fault, or as that of a gateway to which nothing happens at the same time.
+	leastP99 = 30 * time.Millisecond
+	// lateError is how much longer than the timeout of its upstream a get may take to fail.
+	lateError = time.Second
+	// markedWithin is how long after its first sign a fault is marked everywhere, markedIdle how long after it began if nobody
+	// calls the server.
+	markedWithin = 3 * time.Second
+	markedIdle   = 35 * time.Second
+	// healedWithin is how long after its end all is well again.
+	healedWithin = 10 * time.Second
+	// maxMemory is how much more memory the gateway may have in use meanwhile, in bytes: the garbage that it may let accumulate,
+	// and a little.
+	maxMemory = 160 << 20
+	// What may be left in use afterwards: connections to the server that are kept alive, each with two goroutines.
+	maxLeftDescriptors = 80
+	maxLeftGoroutines  = 2 * maxLeftDescriptors
+)
+
+func (u usage) tooMuch() bool {
+	return u.goroutines > maxLeftGoroutines || u.descriptors > maxLeftDescriptors
+}
+
+// reasonOf returns the code and reason of a get that failed.
+func reasonOf(g rig.Got) (code int, reason string) {
+	var refused *rig.Error
+	if errors.As(g.Err, &refused) {
+		return refused.Code, refused.Data.Reason
+	}
+	return -1, g.Err.Error()
+}
+
+// broken returns the promises that were not kept. On a busy machine, the latency of neighbours says nothing.
+func (o *outcome) broken(busy bool) (all []string) {
+	if o.err != nil {
+		return []string{o.err.Error()}
+	}
+	say := func(when bool, format string, args ...any) {
+		if when {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	if failed := failures(o.neighbours); len(failed) > 0 {
+		say(true, "%d of %d gets of neighbours failed, one with %v", len(failed), len(o.neighbours), failed[0].Err)
+	}
+	p99, most := rig.QuantileOf(o.neighbours, 99), max(leastP99, max(o.p99Before, o.p99Control)*3/2)
+	say(p99 > most && !busy, "p99 of the neighbours is %v, not at most %v", p99, most)
+	failed := failures(o.gets)
+	say(len(o.fault.reasons) > 0 && len(failed) == 0 && !o.fault.idle && !o.fault.unmarked, "no get failed")
+	for i, g := range failed {
+		if code, reason := reasonOf(g); code != wire.InternalError || !o.fault.allows(reason) {
+			say(true, "get %d of %d that failed: %d %s, not %s", i+1, len(failed), code, reason, o.fault.reasons)
+			break
+		}
+	}
+	slowest := rig.QuantileOf(failed, 100)
+	say(slowest > callTimeout+lateError, "an error took %v, not at most %v", slowest, callTimeout+lateError)
+	within := markedWithin
+	if o.fault.idle {
+		within = markedIdle
+	}
+	for _, place := range places() {
+		at, ok := o.seen[place]
+		say(!ok && !o.fault.unmarked, "not marked in %s", place)
+		say(at > within && !o.fault.unmarked, "marked in %s after %v, not within %v", place, at, within)
+	}
+	say(!o.relisted, "the list is not that of the server")
+	say(o.healed < 0, "not healed after %v", convalescence)
+	say(o.healed > healedWithin, "healed after %v, not within %v", o.healed, healedWithin)
+	say(o.memory > maxMemory, "%d MiB more memory, not at most %d", o.memory>>20, maxMemory>>20)
+	say(o.left.tooMuch(), "%d goroutines and %d descriptors are left", o.left.goroutines, o.left.descriptors)
+	return all
+}
+
+// allows reports whether gets may fail for a reason. While a server hangs, its slots are taken, and the ping that follows a timeout
+// finds that it cannot be reached.
+func (f *fault) allows(reason string) bool {
+	return len(f.reasons) > 0 && reason == breakerOpen || slices.Contains(f.reasons, reason) ||
+		slices.Contains(f.reasons, timedOut) && (reason == overloaded || reason == unreachable)
+}
+
+func failures(gets []rig.Got) []rig.Got {
+	return slices.DeleteFunc(slices.Clone(gets), func(g rig.Got) bool { return g.Err == nil })
+}
+
+// The table of a run stands between these lines of a Markdown file.
+const (
+	tableBegin = "<!-- faults: written by make faults -->\n"
+	tableEnd   = "<!-- faults: end -->\n"
+)
+
+// table returns a Markdown table with a row for each fault.
+func table(outcomes []*outcome) string {
+	var b strings.Builder
+	b.WriteString("| fault | gets of the server | slowest error | marked after | well after | neighbours answered | their p99, and without a fault | memory |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, o := range outcomes {
+		if o.err != nil {
+			fmt.Fprintf(&b, "| %s | not run: %v | | | | | | |\n", o.fault.name, o.err)
+			continue
+		}
+		failed, slowest, healed := failures(o.gets), "–", "not within "+seconds(convalescence)
+		if len(failed) > 0 {
+			slowest = seconds(rig.QuantileOf(failed, 100))
+		}
+		if o.healed >= 0 {
+			healed = seconds(o.healed)
+		}
+		answered := 100 * (1 - float64(len(failures(o.neighbours)))/float64(max(len(o.neighbours), 1)))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %.4g %% | %s, %s | +%d MiB |\n", o.fault.name, o.reasons(), slowest, o.markedAfter(), healed, answered,
+			rig.Milliseconds(rig.QuantileOf(o.neighbours, 99)), rig.Milliseconds(max(o.p99Before, o.p99Control)), max(o.memory, 0)>>20)
+	}
+	return b.String()
+}
+
+// reasons returns those that gets failed for, in the order in which they first occurred.
+func (o *outcome) reasons() string {
+	var all []string
+	for _, g := range failures(o.gets) {
+		_, reason := reasonOf(g)
+		if name := "`" + reason + "`"; !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return strings.Join(all, ", ")
+	case o.fault.idle:
+		return "none made"
+	}
+	return "answered"
+}
+
+// markedAfter returns when the last place showed the fault.
+func (o *outcome) markedAfter() string {
+	switch {
+	case len(o.seen) == len(places()):
+		return seconds(slices.Max(slices.Collect(maps.Values(o.seen))))
+	case o.fault.unmarked:
+		return "–"
+	case len(o.seen) == 0:
+		return "not marked"
+	}
+	return "only in " + strings.Join(slices.Sorted(maps.Keys(o.seen)), ", ")
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// writeTable replaces the table in a Markdown file.
+func writeTable(path, table string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(text), tableBegin)
+	_, tail, end := strings.Cut(rest, tableEnd)
+	if !ok || !end {
+		return errors.New(path + " has no place for the table")
+	}
+	return os.WriteFile(path, []byte(head+tableBegin+"\n"+table+"\n"+tableEnd+tail), 0o644) //nolint:gosec // a document
+}
