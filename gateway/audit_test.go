@@ -68,6 +68,7 @@ func auditLines(t *testing.T, path string) (lines []string) {
 		line = regexp.MustCompile(`,"duration_ms":[0-9.]*`).ReplaceAllString(line, "")
 		line = regexp.MustCompile(`"place":"[^"]*(:[0-9]+)"`).ReplaceAllString(line, `"place":"$1"`)
 		line = regexp.MustCompile(`"session":"[0-9a-f]{32}"`).ReplaceAllString(line, `"session":"…"`)
+		line = strings.ReplaceAll(line, `,"client_name":"test","client_version":"1"`, "")
 		lines = append(lines, strings.ReplaceAll(line, `,"client":"127.0.0.1"`, ""))
 	}
 	return lines
@@ -126,6 +127,32 @@ func TestAudit_RecordsEachEventOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, auditLines(t, path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The log says which software got a prompt, as it calls itself: at most 64 bytes, of which none acts on a terminal.
+func TestAudit_NamesTheClientsSoftware(t *testing.T) {
+	const version = "1\u009b31m\u202e"
+	long := strings.Repeat("ä", 40)
+	info := fmt.Sprintf(`"clientInfo":{"name":%q,"version":"%s"}`, long, version)
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	s, log := serveAudited(t, auditedConfig(t, path, "", gatewaytest.NewPeer(t, "up", "review")))
+	modern := strings.Replace(gatewaytest.Meta, `"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}`, `"io.modelcontextprotocol/`+info[1:], 1)
+	s.Modern("ann").CallUnchecked("prompts/get", `{"name":"up.review",`+modern+`}`).Want(t, http.StatusOK, `"messages"`)
+	legacy := &gatewaytest.Client{Server: s, TB: t, Revision: "2025-06-18", Headers: gatewaytest.Bearer("ann")}
+	begun := legacy.CallUnchecked("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},`+info+`}`)
+	legacy.Headers = append(legacy.Headers, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", legacy.Revision)
+	legacy.CallUnchecked("prompts/get", `{"name":"up.review"}`).Want(t, http.StatusOK, `"messages"`)
+	log.Close()
+	want := fmt.Sprintf(`,"client_name":"%s","client_version":"1\u009b31m\u202e"`, strings.Repeat("ä", 32))
+	lines := auditLines(t, path)
+	for _, line := range lines {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s\nwant %s in it", line, want)
+		}
+	}
+	if len(lines) != 2 {
+		t.Errorf("%d lines, want 2", len(lines))
 	}
 }
 

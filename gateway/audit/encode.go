@@ -34,20 +34,22 @@ const beginning = `{"time":"`
 
 // entry is a line as it is written, with its members in order.
 type entry struct {
-	Time      string   `json:"time"`
-	Event     Event    `json:"event"`
-	Method    string   `json:"method,omitzero"`
-	Subject   string   `json:"subject,omitzero"`
-	Anonymous bool     `json:"anonymous,omitzero"`
-	Groups    []string `json:"groups,omitempty"`
-	Issuer    string   `json:"issuer,omitzero"`
-	Client    string   `json:"client,omitzero"`
-	Session   string   `json:"session,omitzero"`
-	Prompt    string   `json:"prompt,omitzero"`
-	Upstream  string   `json:"upstream,omitzero"`
-	Team      string   `json:"team,omitzero"`
-	Rule      string   `json:"rule,omitzero"`
-	Place     string   `json:"place,omitzero"`
+	Time          string   `json:"time"`
+	Event         Event    `json:"event"`
+	Method        string   `json:"method,omitzero"`
+	Subject       string   `json:"subject,omitzero"`
+	Anonymous     bool     `json:"anonymous,omitzero"`
+	Groups        []string `json:"groups,omitempty"`
+	Issuer        string   `json:"issuer,omitzero"`
+	Client        string   `json:"client,omitzero"`
+	ClientName    string   `json:"client_name,omitzero"`
+	ClientVersion string   `json:"client_version,omitzero"`
+	Session       string   `json:"session,omitzero"`
+	Prompt        string   `json:"prompt,omitzero"`
+	Upstream      string   `json:"upstream,omitzero"`
+	Team          string   `json:"team,omitzero"`
+	Rule          string   `json:"rule,omitzero"`
+	Place         string   `json:"place,omitzero"`
 
 	Arguments      []string          `json:"arguments,omitempty"`
 	ArgumentHashes map[string]string `json:"argument_hashes,omitempty"`
@@ -77,6 +79,7 @@ func (l *Line) appendTo(dst []byte) []byte {
 		DurationMs: math.Round(float64(l.Duration)/float64(time.Microsecond)) / 1000,
 	}
 	r.Method, r.Subject, r.Issuer = r.text(l.Method), r.text(l.Subject), r.text(l.Issuer)
+	r.ClientName, r.ClientVersion = r.text(l.ClientName), r.text(l.ClientVersion)
 	r.Client, r.Prompt, r.Upstream = r.text(l.Client), r.text(l.Prompt), r.text(l.Upstream)
 	r.Team, r.Rule, r.Place = r.text(l.Team), r.text(l.Rule), r.text(l.Place)
 	r.Act, r.Via, r.As, r.Reason = r.text(l.Act), r.text(l.Via), r.text(l.As), r.text(l.Reason)

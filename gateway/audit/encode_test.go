@@ -26,7 +26,7 @@ func usual() Line {
 	return Line{
 		Time: time.Date(2026, 11, 22, 9, 0, 0, 123456789, time.UTC), Event: Get, Method: "ping",
 		Subject: "user:ann@example.com", Groups: []string{"group:payments", "group:eng"}, Issuer: "https://idp.example.com", Anonymous: true,
-		Client: "192.0.2.1", Session: [16]byte{1}, Prompt: "billing.review", Upstream: "billing", Team: "payments",
+		Client: "192.0.2.1", ClientName: "inspector", ClientVersion: "1.0", Session: [16]byte{1}, Prompt: "billing.review", Upstream: "billing", Team: "payments",
 		Rule: `expose "reviews"`, Place: "teams/payments.hcl:12",
 		Arguments: Arguments{Members: wire.Members([]byte(`{"code":"x := 1","n":12,"lang":"Go"}`)), Record: config.AuditNames},
 		Outcome:   Failed, Reason: "timeout", Code: -32603, Count: 7, Act: "reload", Via: "console", As: "user:bob", Duration: 12345678, Trace: [16]byte{0xaa},
@@ -36,7 +36,7 @@ func usual() Line {
 func TestLine_IsOneJSONObject(t *testing.T) {
 	line := usual()
 	const want = `{"time":"2026-11-22T09:00:00.123456Z","event":"get","method":"ping","subject":"user:ann@example.com","anonymous":true,` +
-		`"groups":["group:payments","group:eng"],"issuer":"https://idp.example.com","client":"192.0.2.1","session":"01000000000000000000000000000000",` +
+		`"groups":["group:payments","group:eng"],"issuer":"https://idp.example.com","client":"192.0.2.1","client_name":"inspector","client_version":"1.0","session":"01000000000000000000000000000000",` +
 		`"prompt":"billing.review","upstream":"billing","team":"payments","rule":"expose \"reviews\"","place":"teams/payments.hcl:12",` +
 		`"arguments":["code","n","lang"],"act":"reload","via":"console","as":"user:bob","outcome":"failed","reason":"timeout","code":-32603,"duration_ms":12.346,` +
 		`"trace_id":"aa000000000000000000000000000000","count":7}` + "\n"

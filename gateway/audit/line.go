@@ -51,8 +51,10 @@ type Line struct {
 
 	// Subject, Groups and Issuer are the principal's; Client is the network address that the request came from.
 	Subject, Issuer, Client string
-	Groups                  []string
-	Anonymous               bool
+	// ClientName and ClientVersion are what the client calls itself.
+	ClientName, ClientVersion string
+	Groups                    []string
+	Anonymous                 bool
 	// Session is the id of a legacy session.
 	Session [16]byte
 

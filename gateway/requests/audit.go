@@ -99,6 +99,11 @@ func (a *recorder) record(ctx context.Context, r *Request, out *Response, err er
 		line.Subject, line.Groups, line.Anonymous = principal.Subject, principal.Groups, principal.Anonymous
 		line.Issuer = r.Caller.Generation.Identity.Issuer(principal.Source)
 	}
+	software := r.Software
+	if info := r.Meta.Object(wire.MetaClientInfo); len(info) > 0 {
+		software = ReadSoftware(info)
+	}
+	line.ClientName, line.ClientVersion = software.Name, software.Version
 	if r.Client != nil {
 		line.Client = r.Client.ClientAddress()
 	}

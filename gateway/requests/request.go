@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,8 @@ type Request struct {
 	InParts bool
 	// Audited says that the transport has recorded why it refused the request.
 	Audited bool
+	// Software is what the client of a legacy session said at initialize that it is.
+	Software Software
 	// Session is the id of a legacy session of Streamable HTTP, zero elsewhere.
 	Session [16]byte
 
@@ -63,6 +66,24 @@ type Request struct {
 	// screening checks what the upstream sends during the request.
 	screening screening
 	operation operation
+}
+
+// Software is what a client says that it is, each part cut to 64 bytes. Nobody has checked it.
+type Software struct{ Name, Version string }
+
+// maxSoftware bounds each part of a [Software], in bytes.
+const maxSoftware = 64
+
+// ReadSoftware reads an Implementation, as clientInfo is.
+func ReadSoftware(info wire.Object) Software {
+	read := func(name string) string {
+		text, _ := info.Text(name)
+		if len(text) > maxSoftware {
+			text = strings.ToValidUTF8(text[:maxSoftware], "")
+		}
+		return text
+	}
+	return Software{read("name"), read("version")}
 }
 
 // Client is who sent a request, whoever it is on behalf of.

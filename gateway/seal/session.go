@@ -18,26 +18,35 @@ type Session struct {
 	Revision string
 	// Capabilities are the bits of the capabilities that the client declared. The caller knows their meaning.
 	Capabilities uint8
+	// ClientName and ClientVersion are what the client calls itself, for the audit log.
+	ClientName, ClientVersion string
 	// Principal is the key of the principal that opened the session. The caller compares it.
 	Principal string
 	// Expires is when the session ends, to the second. The caller compares it.
 	Expires time.Time
 }
 
-// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970, the length of the
-// revision, the revision and the principal.
+// The layout of a session: a version, the capabilities, the id, the expiry in seconds since 1970, the lengths of the next
+// three, the revision, the client's name and version, and the principal.
 const (
-	sessionVersion  = 1
-	sessionHeadSize = 1 + 1 + 16 + 8 + 1
+	sessionVersion  = 2
+	sessionHeadSize = 1 + 1 + 16 + 8 + 3
 )
 
-// SealSession returns the session's token, or an error if that would be longer than 1024 bytes: the revision and the principal
-// may take up 700 bytes together.
+// SealSession returns the session's token, or an error if that would be longer than 1024 bytes: the revision and the
+// principal may take up 700 bytes together. The client's name and version are left out where they do not fit.
 func (s *Sealer) SealSession(session Session) (string, error) {
 	if len(session.Revision) > math.MaxUint8 {
 		return "", fmt.Errorf("session revision has %d bytes, at most %d are possible", len(session.Revision), math.MaxUint8)
 	}
+	if len(session.ClientName) > math.MaxUint8 || len(session.ClientVersion) > math.MaxUint8 {
+		session.ClientName, session.ClientVersion = "", ""
+	}
 	token := s.sessions.Seal(session.encode())
+	if len(token) > maxSession && session.ClientName+session.ClientVersion != "" {
+		session.ClientName, session.ClientVersion = "", ""
+		token = s.sessions.Seal(session.encode())
+	}
 	if len(token) > maxSession {
 		return "", fmt.Errorf("session token has %d bytes for a principal of %d, at most %d are possible",
 			len(token), len(session.Principal), maxSession)
@@ -65,29 +74,34 @@ func (s *Sealer) OpenSession(token string) (Session, error) {
 }
 
 func (s *Session) encode() []byte {
-	b := make([]byte, 0, sessionHeadSize+len(s.Revision)+len(s.Principal))
+	texts := s.Revision + s.ClientName + s.ClientVersion + s.Principal
+	b := make([]byte, 0, sessionHeadSize+len(texts))
 	b = append(b, sessionVersion, s.Capabilities)
 	b = append(b, s.ID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(s.Expires.Unix()))
-	b = append(b, byte(len(s.Revision)))
-	b = append(b, s.Revision...)
-	return append(b, s.Principal...)
+	b = append(b, byte(len(s.Revision)), byte(len(s.ClientName)), byte(len(s.ClientVersion)))
+	return append(b, texts...)
 }
 
 func decodeSession(b []byte) (Session, error) {
 	if len(b) < sessionHeadSize || b[0] != sessionVersion {
 		return Session{}, ErrMalformed
 	}
-	capabilities, id, expires, text := b[1], b[2:18], b[18:26], string(b[sessionHeadSize:])
-	revisionSize := int(b[sessionHeadSize-1])
-	if revisionSize > len(text) {
+	capabilities, id, expires, lengths := b[1], b[2:18], b[18:26], b[26:sessionHeadSize]
+	text := string(b[sessionHeadSize:])
+	name := int(lengths[0])
+	version := name + int(lengths[1])
+	principal := version + int(lengths[2])
+	if principal > len(text) {
 		return Session{}, ErrMalformed
 	}
 	return Session{
-		ID:           [16]byte(id),
-		Revision:     text[:revisionSize],
-		Capabilities: capabilities,
-		Principal:    text[revisionSize:],
-		Expires:      time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
+		ID:            [16]byte(id),
+		Revision:      text[:name],
+		Capabilities:  capabilities,
+		ClientName:    text[name:version],
+		ClientVersion: text[version:principal],
+		Principal:     text[principal:],
+		Expires:       time.Unix(int64(binary.BigEndian.Uint64(expires)), 0).UTC(),
 	}, nil
 }

@@ -38,6 +38,8 @@ func TestOpenSession_ReturnsWhatWasSealed(t *testing.T) {
 		changed(func(s *seal.Session) { s.Capabilities ^= 1 << 0 }),
 		changed(func(s *seal.Session) { s.Capabilities ^= 1 << 1 }),
 		changed(func(s *seal.Session) { s.Capabilities ^= 1 << 7 }),
+		changed(func(s *seal.Session) { s.ClientName = strings.Repeat("n", 64) }),
+		changed(func(s *seal.Session) { s.ClientName, s.ClientVersion = "n", strings.Repeat("v", 64) }),
 		changed(func(s *seal.Session) { s.Principal = strings.Repeat("p", 690) }),
 		changed(func(s *seal.Session) { s.Expires = s.Expires.Add(time.Second) }),
 	} {
@@ -55,8 +57,24 @@ func TestOpenSession_ReturnsWhatWasSealed(t *testing.T) {
 		}
 		tokens[token] = true
 	}
-	if len(tokens) != 10 {
-		t.Errorf("10 different sessions have %d different tokens", len(tokens))
+	if len(tokens) != 12 {
+		t.Errorf("12 different sessions have %d different tokens", len(tokens))
+	}
+}
+
+func TestSealSession_LeavesOutTheClientWhereItDoesNotFit(t *testing.T) {
+	for _, session := range []seal.Session{
+		{Principal: strings.Repeat("p", 690), ClientName: "n", ClientVersion: strings.Repeat("v", 64)},
+		{Principal: "p", ClientName: strings.Repeat("n", 256)},
+	} {
+		token, err := sealer(t, key(1)).SealSession(session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := seal.Session{Principal: session.Principal, Expires: session.Expires}
+		if opened, err := sealer(t, key(1)).OpenSession(token); err != nil || cmp.Diff(want, opened) != "" {
+			t.Errorf("%v %s", err, cmp.Diff(want, opened))
+		}
 	}
 }
 
@@ -89,8 +107,8 @@ func TestOpenSession_RefusesEverythingElse(t *testing.T) {
 		{"a cursor", s, s.SealCursor("prompts/list", "user:alice", "x"), seal.ErrMalformed},
 		{"nothing", s, "", seal.ErrMalformed},
 		{"longer than any session", s, s.For("session").Seal(make([]byte, 1024)), seal.ErrMalformed},
-		{"a version yet to come", s, s.For("session").Seal(append([]byte{2}, make([]byte, 26)...)), seal.ErrMalformed},
-		{"a revision that is cut off", s, s.For("session").Seal(append([]byte{1}, append(make([]byte, 25), 1)...)), seal.ErrMalformed},
+		{"a version yet to come", s, s.For("session").Seal(append([]byte{3}, make([]byte, 28)...)), seal.ErrMalformed},
+		{"a revision that is cut off", s, s.For("session").Seal(append([]byte{2}, append(make([]byte, 27), 1)...)), seal.ErrMalformed},
 	}
 	for _, test := range tests {
 		if opened, err := test.sealer.OpenSession(test.token); !errors.Is(err, test.want) {

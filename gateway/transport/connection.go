@@ -234,6 +234,7 @@ func (c *connection) acceptInitialize(ctx context.Context, request *requests.Req
 		return wire.AppendError(nil, request.Message.ID, refusal)
 	}
 	c.session.revision, c.session.capabilities = request.Revision, request.Capabilities
+	c.session.software = request.Software
 	c.requests.Record(ctx, request, nil)
 	return wire.AppendResult(nil, request.Message.ID, result)
 }

@@ -37,6 +37,7 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 		return nil, nil, false
 	}
 	request.Revision, request.Session = sealed.Revision, sealed.ID
+	request.Software = requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion}
 	if !request.Message.IsRequest() {
 		s := x.session(&sealed)
 		s.receive(request)
@@ -74,6 +75,7 @@ func (x *exchange) session(sealed *seal.Session) session {
 	s := session{
 		id: sealed.ID, inFlight: x.inFlight.of(sealed.ID), replies: &x.replies,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
+		software: requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion},
 		logLevel: x.sessions.logLevel(sealed.ID),
 	}
 	if x.replicas != nil {
@@ -103,6 +105,7 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 	}
 	sealed := seal.Session{
 		Revision: request.Revision, Capabilities: uint8(request.Capabilities),
+		ClientName: request.Software.Name, ClientVersion: request.Software.Version,
 		Principal: request.Caller.Principal.Key(), Expires: time.Now().Add(sessionLifetime),
 	}
 	_, _ = rand.Read(sealed.ID[:]) // never fails

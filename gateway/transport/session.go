@@ -24,8 +24,10 @@ type session struct {
 	revision string
 	// capabilities are those by which the client can be asked for input.
 	capabilities wire.Capabilities
-	logLevel     string
-	setLogLevel  func(level string)
+	// software is what the client said that it is.
+	software    requests.Software
+	logLevel    string
+	setLogLevel func(level string)
 	// notifyLater is [requests.Request.NotifyLater]; nil where the client has no use for it.
 	notifyLater func(message []byte)
 }
@@ -41,12 +43,13 @@ func (t *Transport) initialize(request *requests.Request) (jsontext.Value, *wire
 		request.Revision = requested
 	}
 	request.Capabilities = wire.ReadCapabilities(request.Params.Object("capabilities"))
+	request.Software = requests.ReadSoftware(request.Params.Object("clientInfo"))
 	return t.requests.Initialization(request.Snapshot.Generation, request.Revision), nil
 }
 
 // connect gives a request what it needs to reach its client: a relay, and a way to send server requests.
 func (s *session) connect(request *requests.Request) {
-	request.Capabilities, request.LogLevel = s.capabilities, s.logLevel
+	request.Capabilities, request.LogLevel, request.Software = s.capabilities, s.logLevel, s.software
 	if request.Message.Method == wire.SetLogLevel {
 		request.SetLogLevel = s.setLogLevel
 	}
