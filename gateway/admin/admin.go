@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -106,9 +104,6 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case h.Operators.Include(r):
 			next(w, r)
-		case h.Operators.presented(r).wait > 0:
-			AskToWait(w, h.Operators.presented(r).wait)
-			http.Error(w, "too many wrong tokens came from here: try again later", http.StatusTooManyRequests)
 		case h.Operators.askToSignIn(w, r):
 		case h.Operators.HaveToken():
 			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
@@ -116,11 +111,6 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 			http.Error(w, "forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
 		}
 	}
-}
-
-// AskToWait tells a caller how long to wait before another try.
-func AskToWait(w http.ResponseWriter, wait time.Duration) {
-	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 }
 
 // sameOriginOnly refuses requests by pages of other origins, GETs included: a profile costs time and memory. Programs

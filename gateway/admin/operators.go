@@ -36,8 +36,8 @@ type Operators struct {
 type Records struct {
 	// Acted is called when somebody has signed in or out.
 	Acted func(client, act string, err error)
-	// Refused is called when a token was refused: "bad", or "rate_limited" where it was not compared because others were wrong. News
-	// says that this is not only one more of many.
+	// Refused is called when a token was refused: "bad", or "rate_limited" where the form did not compare it because others
+	// were wrong. News says that this is not only one more of many.
 	Refused func(client, reason string, news bool)
 }
 
@@ -46,10 +46,10 @@ func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators
 	return &Operators{snapshot: current, records: records, attempts: newAttempts()}
 }
 
-// presented is the token in the Authorization header of one request. It is looked at once, when somebody wants to know.
+// presented is the token in the Authorization header of one request. It is compared once, when somebody wants to know.
 type presented struct {
 	once sync.Once
-	verdict
+	ok   bool
 }
 
 // presentedKey is that of the *presented in a request's context.
@@ -60,12 +60,11 @@ func (o *Operators) meet(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), presentedKey{}, new(presented)))
 }
 
-// presented returns what became of the token that a request has in its Authorization header. The zero verdict is that of a request
-// without one.
-func (o *Operators) presented(r *http.Request) verdict {
+// presentsToken reports whether a request has the admin token in its Authorization header.
+func (o *Operators) presentsToken(r *http.Request) bool {
 	authorization := r.Header.Get("Authorization")
 	if authorization == "" || !o.HaveToken() {
-		return verdict{}
+		return false
 	}
 	p, _ := r.Context().Value(presentedKey{}).(*presented) // from meet
 	p.once.Do(func() {
@@ -73,15 +72,17 @@ func (o *Operators) presented(r *http.Request) verdict {
 		if !strings.EqualFold(scheme, "Bearer") {
 			token = ""
 		}
-		p.verdict = o.try(r, token)
+		p.ok = o.try(r, token, o.attempts.inHeader).ok
 	})
-	return p.verdict
+	return p.ok
 }
 
 // try compares a token of a request with the admin token.
-func (o *Operators) try(r *http.Request, token string) verdict {
+func (o *Operators) try(
+	r *http.Request, token string, compare func(address string, token, want [sha256.Size]byte, now time.Time) verdict,
+) verdict {
 	client := o.Client(r)
-	v := o.attempts.try(edge.AddressKey(client), sha256.Sum256([]byte(token)), o.tokenHash(), time.Now())
+	v := compare(edge.AddressKey(client), sha256.Sum256([]byte(token)), o.tokenHash(), time.Now())
 	switch {
 	case v.wait > 0:
 		o.records.Refused(client, "rate_limited", v.news)
@@ -107,7 +108,7 @@ func (o *Operators) Include(r *http.Request) bool {
 // Proven reports whether a request comes from somebody who has the admin token, by the token or by a session. Being on this machine
 // is not enough.
 func (o *Operators) Proven(r *http.Request) bool {
-	return o.HaveToken() && (o.session(r) != "" || o.presented(r).ok)
+	return o.HaveToken() && (o.session(r) != "" || o.presentsToken(r))
 }
 
 // HaveToken reports whether an admin token is configured.
@@ -131,15 +132,15 @@ func (o *Operators) session(r *http.Request) string {
 // HasSession reports whether a request is one of somebody who signed in, and may sign out.
 func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != "" }
 
-// SignIn begins a session for a caller who gives the admin token, and reports whether it is the right one. Wait is how long until the
-// caller may try another one, where it was not looked at because too many were wrong.
+// SignIn begins a session for a caller who types the admin token, and reports whether it is the right one. Wait is how long
+// until the caller may try another one, where it was not compared because too many were wrong.
 func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token string) (ok bool, wait time.Duration) {
 	if !o.HaveToken() {
 		return false, 0
 	}
-	v := o.try(r, token)
+	v := o.try(r, token, o.attempts.inForm)
 	if v.ok {
-		o.setCookie(w, r, o.sessions.begin(o.tokenHash(), time.Now()), int(sessionBound/time.Second))
+		o.setCookie(w, r, o.sessions.begin(o.tokenHash(), time.Now()), int(sessionLifetime/time.Second))
 		o.records.Acted(o.Client(r), "sign-in", nil)
 	}
 	return v.ok, v.wait

