@@ -46,7 +46,7 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 // reconnect would otherwise be told of changes that are only the catalog filling up. Where a reload in the meantime does not
 // accept the caller, it answers the request.
 func (x *exchange) settle(caller *snapshot.Caller, id jsontext.Value) bool {
-	s, err := x.publisher.Settle(x.r.Context(), caller, x.snapshot)
+	s, err := x.t.publisher.Settle(x.r.Context(), caller, x.snapshot)
 	x.snapshot = s
 	if err != nil {
 		x.refuseCaller(id, err)
@@ -73,34 +73,30 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	if reason != "" {
 		x.countRefused(err, reason)
 	}
-	x.w.Header().Set("WWW-Authenticate", x.snapshot.Identity.Challenge(err, x.metadataURL()))
+	x.w.Header().Set("WWW-Authenticate", x.snapshot.Identity.Challenge(err, metadataURL(x.r, x.snapshot)))
 	x.refuse(status, id, wire.NewError(wire.InvalidRequest, problem))
 }
 
-// countRefused counts a credential that was not accepted. Anybody can send any number of them, so they are logged at debug
-// level only.
+// countRefused counts and records a credential that was not accepted. Anybody can send any number of them, so they are logged
+// at debug level only.
 func (x *exchange) countRefused(err error, reason string) {
-	x.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
-	x.auditRefused(reason)
-	x.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.ClientAddress()))
+	t := x.t
+	t.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
+	t.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.ClientAddress()))
+	if t.audit == nil {
+		return
+	}
+	x.audited = true
+	// Nothing is given to this client, so an error changes nothing: the log counts the line.
+	_ = t.audit.Write(&audit.Line{
+		Time: time.Now(), Event: audit.Credential, Client: x.ClientAddress(), Outcome: audit.Refused, Reason: reason,
+		Trace: trace.SpanContextFromContext(requests.ExtractTrace(x.r.Context(), nil, x.r.Header)).TraceID(),
+	})
 }
 
 // CountRefused counts a credential that was not accepted elsewhere, for a reason.
 func (t *Transport) CountRefused(reason string) {
 	t.refused.Add(context.Background(), 1, metric.WithAttributes(attrReason.String(reason)))
-}
-
-// auditRefused records a credential that was not accepted.
-func (x *exchange) auditRefused(reason string) {
-	if x.audit == nil {
-		return
-	}
-	x.audited = true
-	// Nothing is given to this client, so an error changes nothing: the log counts the line.
-	_ = x.audit.Write(&audit.Line{
-		Time: time.Now(), Event: audit.Credential, Client: x.ClientAddress(), Outcome: audit.Refused, Reason: reason,
-		Trace: trace.SpanContextFromContext(requests.ExtractTrace(x.r.Context(), nil, x.r.Header)).TraceID(),
-	})
 }
 
 // credentialOf returns the credential of a request: its token or, without one, the certificate of its connection. It retains
@@ -134,3 +130,40 @@ func (x *exchange) ClientAddress() string {
 	}
 	return identity.ClientAddress(x.r, x.snapshot.Config.Gateway.TrustedProxies)
 }
+
+// clockCheck is how often the clock is compared with the time at which a credential expires: timers do not notice when the clock
+// is set, and stand still while the machine sleeps.
+const clockCheck = 30 * time.Second
+
+// withExpiry returns a context that ends, with [context.DeadlineExceeded] as its cause, when the clock shows that a credential
+// has expired; the zero time is never.
+func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context.CancelFunc) {
+	return withExpiryBy(ctx, expiry, time.Now)
+}
+
+func withExpiryBy(ctx context.Context, expiry time.Time, now func() time.Time) (context.Context, context.CancelFunc) {
+	if expiry.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	expiry = expiry.Round(0) // without a monotonic reading: what counts is the clock
+	var timer *time.Timer
+	check := func() {
+		left := expiry.Sub(now().Round(0))
+		if left <= 0 {
+			cancel(context.DeadlineExceeded)
+		}
+		if ctx.Err() == nil {
+			timer.Reset(min(left, clockCheck))
+		}
+	}
+	timer = time.AfterFunc(clockCheck, check)
+	check()
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// hasExpired reports whether a context has ended since the credential had expired.
+func hasExpired(ctx context.Context) bool { return context.Cause(ctx) == context.DeadlineExceeded } //nolint:errorlint // the value that withExpiry gives it

@@ -18,24 +18,17 @@ const batchWidth = 8
 type job func() requests.Response
 
 // serveBatch handles a batch over Streamable HTTP, each message as if it had come by itself.
-func (x *exchange) serveBatch(batch []jsontext.Value) {
-	caller, ok := x.authenticate(nil)
-	if !ok {
-		return
-	}
-	sealed, ok := x.openSession(&caller, time.Now())
-	if !ok {
-		return
-	}
-	if !wire.Batches(sealed.Revision) {
+func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
+	x := l.x
+	if !wire.Batches(l.sealed.Revision) {
 		x.refuse(http.StatusBadRequest, nil, wire.NoBatches())
 		return
 	}
-	s := x.session(&sealed)
-	s.setLogLevel = x.logLevelSetter(&sealed)
+	s := l.session()
+	s.setLogLevel = l.logLevelSetter()
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
-		request.Caller, request.Snapshot, request.Revision, request.Session = caller, x.snapshot, sealed.Revision, sealed.ID
-		return x.acceptBatched(&s, request)
+		request.Caller, request.Snapshot, request.Revision, request.Session = l.caller, x.snapshot, l.sealed.Revision, l.sealed.ID
+		return l.acceptBatched(&s, request)
 	}))
 	defer release()
 	if responses == nil {
@@ -47,7 +40,8 @@ func (x *exchange) serveBatch(batch []jsontext.Value) {
 
 // acceptBatched returns the job of one message of a batch, nil for one that needs no response. Responses come together at
 // the end, so nothing can be relayed before one of them.
-func (x *exchange) acceptBatched(s *session, request *requests.Request) job {
+func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) job {
+	x := l.x
 	request.Client = x
 	if !request.Message.IsRequest() {
 		s.receive(request)
@@ -57,12 +51,12 @@ func (x *exchange) acceptBatched(s *session, request *requests.Request) job {
 	ctx, begun := s.inFlight.begin(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), s.id, request.Message.ID)
 	if begun == nil {
 		refusal := errInFlight()
-		x.requests.Record(ctx, request, refusal)
+		x.t.requests.Record(ctx, request, refusal)
 		return refuseJob(request.Message.ID, refusal)
 	}
 	return func() requests.Response {
 		defer begun.end()
-		return x.requests.Handle(ctx, request, nil)
+		return x.t.requests.Handle(ctx, request, nil)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestReadBody_BoundsWhatAnAddressHolds(t *testing.T) {
 	post := func(address string, body io.Reader) *exchange {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", io.NopCloser(body))
 		r.RemoteAddr, r.ContentLength = address, -1
-		return &exchange{Transport: &Transport{ledger: account}, w: httptest.NewRecorder(), r: r, snapshot: s}
+		return &exchange{t: &Transport{ledger: account}, w: httptest.NewRecorder(), r: r, snapshot: s}
 	}
 	arriving, send := io.Pipe()
 	slow, done := post("192.0.2.1:1", arriving), make(chan error)
@@ -55,7 +55,7 @@ func TestReadBody_ReadsAllOfALargeBody(t *testing.T) {
 	s := &snapshot.Snapshot{Generation: &snapshot.Generation{Config: &config.Config{}}}
 	want := bytes.Repeat([]byte("0123456789"), 100_000)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", bytes.NewReader(want))
-	x := &exchange{Transport: &Transport{ledger: edge.New(edge.Options{})}, w: httptest.NewRecorder(), r: r, snapshot: s}
+	x := &exchange{t: &Transport{ledger: edge.New(edge.Options{})}, w: httptest.NewRecorder(), r: r, snapshot: s}
 	if got, err := x.readBody(); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("read %d bytes, %v; want %d", len(got), err, len(want))
 	}

@@ -1,28 +1,136 @@
 package transport
 
 import (
+	"encoding/json"
+	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/promptweir/promptweir/gateway/clientsetup"
+	"github.com/promptweir/promptweir/gateway/origin"
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
+// What a browser lets a page of an allowed origin send and read (Fetch standard, "CORS protocol"). Every header that begins
+// with Mcp- has to be named: where credentials are sent, a browser takes no pattern.
+const (
+	allowedMethods = "GET, POST, DELETE"
+	allowedHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+	exposedHeaders = "Mcp-Session-Id, WWW-Authenticate"
+	// preflightAge is how long a browser may remember the answer, in seconds.
+	preflightAge = "7200"
+)
+
+// shareWithOrigin lets a page of an allowed origin read the response. It reports whether it has answered the request, which
+// then was a preflight: it has no credentials, and asks for nothing of the caller's.
+func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Check) (answered bool) {
+	origin := origins.Allowed(r)
+	if origin == "" {
+		return false
+	}
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", origin)
+	header.Set("Vary", "Origin")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		header.Set("Access-Control-Expose-Headers", exposedHeaders)
+		return false
+	}
+	header.Set("Access-Control-Allow-Methods", allowedMethods)
+	header.Set("Access-Control-Allow-Headers", allowedHeaders)
+	header.Set("Access-Control-Max-Age", preflightAge)
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
 // serveRoot serves /: a page to browsers, and nothing to anybody else.
-func (t *Transport) serveRoot(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current()}
-	if err := x.snapshot.Origins.Request(r); err != nil {
-		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
+func (e *endpoint) serveRoot(w http.ResponseWriter, r *http.Request) {
+	s := e.transport.publisher.Current()
+	switch err := s.Origins.Request(r); {
+	case err != nil:
+		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
+	case clientsetup.IsBrowser(r):
+		servePage(w, r, s)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// servePage tells a person who has opened the endpoint in a browser how to point a client at it. It says how clients
+// authenticate, as the refusal of a client without a credential does, and nothing else that depends on the configuration.
+func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
+	clientsetup.ServePage(w, resourceOf(r, s).String(), clientsetup.AccessOf(s.Config.Auth))
+}
+
+// wellKnown is where a protected resource says who issues tokens for it (RFC 9728, section 3).
+const wellKnown = "/.well-known/oauth-protected-resource"
+
+// serveMetadata serves the resource's metadata to anybody, including pages in browsers.
+func (e *endpoint) serveMetadata(w http.ResponseWriter, r *http.Request) {
+	s := e.transport.publisher.Current()
+	if err := s.Origins.Host(r); err != nil {
+		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return
 	}
-	if !clientsetup.IsBrowser(r) {
+	authenticator := s.Identity
+	if len(authenticator.Issuers()) == 0 || !hasMetadata(r, s) {
 		http.NotFound(w, r)
 		return
 	}
-	x.servePage()
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	switch r.Method {
+	case http.MethodOptions:
+		header.Set("Access-Control-Allow-Methods", "GET")
+		header.Set("Access-Control-Allow-Headers", "*")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case http.MethodGet, http.MethodHead:
+	default:
+		refuseMethod(w, "GET, HEAD, OPTIONS", "Method not allowed")
+		return
+	}
+	body, err := json.Marshal(struct {
+		Resource             string   `json:"resource"`
+		ResourceName         string   `json:"resource_name"`
+		AuthorizationServers []string `json:"authorization_servers"`
+		ScopesSupported      []string `json:"scopes_supported,omitempty"`
+		BearerMethods        []string `json:"bearer_methods_supported"`
+	}{resourceOf(r, s).String(), requests.Name, authenticator.Issuers(), authenticator.Scopes(), []string{"header"}})
+	if err != nil {
+		e.transport.logger.ErrorContext(r.Context(), "metadata not encoded", slog.Any("error", err))
+		refuse(w, http.StatusInternalServerError, nil, wire.NewError(wire.InternalError, "Internal error"))
+		return
+	}
+	_ = writeJSON(w, http.StatusOK, body) // an error means that the client has gone
 }
 
-// servePage tells a person who has opened the endpoint in a browser how to point a client at it. It says how clients authenticate, as
-// the refusal of a client without a credential does, and nothing else that depends on the configuration.
-func (x *exchange) servePage() {
-	clientsetup.ServePage(x.w, x.resource().String(), clientsetup.AccessOf(x.snapshot.Config.Auth))
+// resourceOf returns the endpoint's URL as clients know it. Without a public_url, it is at the host that the client asked,
+// which is one of the gateway's.
+func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
+	settings := &s.Config.Gateway
+	if endpoint := settings.PublicEndpoint(); endpoint != nil {
+		return endpoint
+	}
+	u := &url.URL{Scheme: "http", Host: r.Host, Path: settings.Path}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	return u
+}
+
+// metadataURL returns where clients find the metadata: the well-known path goes between the host and the resource's path.
+func metadataURL(r *http.Request, s *snapshot.Snapshot) string {
+	u := resourceOf(r, s)
+	u.Path = wellKnown + u.Path
+	return u.String()
+}
+
+// hasMetadata reports whether the request's path is one of the metadata: that of the resource as clients know it, that of
+// the endpoint on this host, where a proxy strips a path, or the root's, for clients that try no other.
+func hasMetadata(r *http.Request, s *snapshot.Snapshot) bool {
+	of := strings.TrimPrefix(r.URL.Path, wellKnown)
+	return of == "" || of == s.Config.Gateway.Path || of == resourceOf(r, s).Path
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/gateway/edge"
-	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/cancel"
@@ -20,7 +19,7 @@ import (
 // the session: a pair of pipes, or a stream of HTTP+SSE. Whatever carries it hands the client's messages to
 // [connection.receive], from one goroutine, and sends to the client what it takes from out, until out is closed.
 type connection struct {
-	*Transport
+	t *Transport
 
 	// The goroutine that calls receive owns caller, session's fields and notified.
 	caller  snapshot.Caller
@@ -59,18 +58,9 @@ func (o outgoing) done() {
 	}
 }
 
-// connect authenticates the client of a new connection.
-func (t *Transport) connect(ctx context.Context, credential identity.Credential) (*connection, error) {
-	caller, err := t.publisher.Current().Authenticate(ctx, credential)
-	if err != nil {
-		return nil, err
-	}
-	return t.newConnection(caller), nil
-}
-
-func (t *Transport) newConnection(caller snapshot.Caller) *connection {
+func newConnection(t *Transport, caller snapshot.Caller) *connection {
 	c := &connection{
-		Transport: t, caller: caller,
+		t: t, caller: caller,
 		out: make(chan outgoing), mail: make(chan []byte, maxMail), ending: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	c.session = session{
@@ -89,7 +79,7 @@ func (t *Transport) newConnection(caller snapshot.Caller) *connection {
 // retain returns the current snapshot, and authenticates the client again if its configuration is another one. An error says
 // why the client is not to be served any more. To be called from receive's goroutine.
 func (c *connection) retain(ctx context.Context) (*snapshot.Snapshot, error) {
-	s, _, err := c.publisher.Retain(ctx, &c.caller)
+	s, _, err := c.t.publisher.Retain(ctx, &c.caller)
 	return s, err
 }
 
@@ -188,11 +178,11 @@ func (c *connection) accept(ctx context.Context, s *snapshot.Snapshot, request *
 
 // notify tells a legacy client of changes for as long as it is connected.
 func (c *connection) notify() {
-	caller, sub := c.caller, c.publisher.Subscribe(c.caller.Principal)
+	caller, sub := c.caller, c.t.publisher.Subscribe(c.caller.Principal)
 	c.work.Go(func() {
 		defer sub.Close()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
-		c.follow(context.Background(), &caller, sub, func() { c.send(changed) }, outlet{send: c.send, mail: c.mail, ending: c.ending})
+		c.t.follow(context.Background(), &caller, sub, func() { c.send(changed) }, outlet{send: c.send, mail: c.mail, ending: c.ending})
 	})
 }
 
@@ -201,26 +191,26 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 	switch {
 	case !c.legacyOnly && request.ClaimsModern():
 		if err := checkModern(request, nil); err != nil {
-			c.requests.RecordRefused(ctx, request, nil)
+			c.t.requests.RecordRefused(ctx, request, nil)
 			return wire.AppendError(nil, id, err), nil
 		}
 		return c.begin(ctx, request)
 	case request.Message.Method == wire.Initialize:
 		return c.acceptInitialize(ctx, request), nil
 	case request.Message.Method == wire.Ping:
-		c.requests.Record(ctx, request, nil)
+		c.t.requests.Record(ctx, request, nil)
 		return wire.AppendResult(nil, id, jsontext.Value("{}")), nil
 	case c.session.revision == "":
 		problem := "Begin with initialize"
 		if !c.legacyOnly {
 			problem += ", or send _meta with " + wire.MetaProtocolVersion
 		}
-		c.requests.RecordRefused(ctx, request, nil)
+		c.t.requests.RecordRefused(ctx, request, nil)
 		return wire.AppendError(nil, id, wire.NewError(wire.InvalidRequest, problem)), nil
 	}
 	c.session.connect(request)
 	if request.Message.Method == wire.SetLogLevel { // requests that follow must find it done
-		out := c.requests.Handle(ctx, request, nil)
+		out := c.t.requests.Handle(ctx, request, nil)
 		out.Release()
 		return out.JSON, nil
 	}
@@ -228,14 +218,14 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 }
 
 func (c *connection) acceptInitialize(ctx context.Context, request *requests.Request) []byte {
-	result, refusal := c.initialize(request)
+	result, refusal := initialize(c.t.requests, request)
 	if refusal != nil {
-		c.requests.Record(ctx, request, nil)
+		c.t.requests.Record(ctx, request, nil)
 		return wire.AppendError(nil, request.Message.ID, refusal)
 	}
 	c.session.revision, c.session.capabilities = request.Revision, request.Capabilities
 	c.session.software = request.Software
-	c.requests.Record(ctx, request, nil)
+	c.t.requests.Record(ctx, request, nil)
 	return wire.AppendResult(nil, request.Message.ID, result)
 }
 
@@ -251,22 +241,22 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	}
 	if c.slots.Load() >= maxInFlight { // only this goroutine adds to it
 		refusal := errInFlight()
-		c.requests.Record(ctx, request, refusal)
+		c.t.requests.Record(ctx, request, refusal)
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
 	ctx, begun := c.inFlight.begin(ctx, c.session.id, request.Message.ID)
 	if begun.again {
 		begun.end()
-		c.requests.RecordRefused(ctx, request, nil)
+		c.t.requests.RecordRefused(ctx, request, nil)
 		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
 	}
 	var params edge.Hold
 	if size := len(request.Message.Params); size >= edge.Least {
 		var ok bool
-		if params, ok = c.ledger.Acquire(request.Snapshot.Config.Gateway.MaxBuffered, request.Key(), "", size); !ok {
+		if params, ok = c.t.ledger.Acquire(request.Snapshot.Config.Gateway.MaxBuffered, request.Key(), "", size); !ok {
 			begun.end()
 			refusal := errInFlight()
-			c.requests.Record(ctx, request, refusal)
+			c.t.requests.Record(ctx, request, refusal)
 			return wire.AppendError(nil, request.Message.ID, refusal), nil
 		}
 	}
@@ -282,9 +272,9 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 func (c *connection) respond(ctx context.Context, request *requests.Request) requests.Response {
 	var response requests.Response
 	if request.Relay == nil {
-		response = c.requests.Handle(ctx, request, nil)
+		response = c.t.requests.Handle(ctx, request, nil)
 	} else {
-		response = c.handleRelaying(ctx, request, nil, outlet{send: c.send})
+		response = c.t.handleRelaying(ctx, request, nil, outlet{send: c.send})
 	}
 	if ctx.Err() != nil && !errors.Is(cancel.Cause(ctx), requests.ErrShuttingDown) {
 		response.JSON = nil
@@ -295,16 +285,16 @@ func (c *connection) respond(ctx context.Context, request *requests.Request) req
 // respondListen serves one of possibly several subscriptions. It returns the response to a request that is refused, or
 // the closing result, to be sent when the id is free again.
 func (c *connection) respondListen(ctx context.Context, request *requests.Request) requests.Response {
-	wanted, refusal := c.readListen(ctx, request)
+	wanted, refusal := c.t.readListen(ctx, request)
 	if refusal != nil {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
 	}
-	release, ok := c.countStream(&request.Caller)
+	release, ok := c.t.countStream(&request.Caller)
 	if !ok {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, requests.TooManyStreams())}
 	}
 	defer release()
-	sub := c.publisher.Subscribe(request.Caller.Principal)
+	sub := c.t.publisher.Subscribe(request.Caller.Principal)
 	l := &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}
-	return requests.Response{JSON: c.listen(ctx, l, outlet{send: c.send, ending: c.ending})}
+	return requests.Response{JSON: c.t.listen(ctx, l, outlet{send: c.send, ending: c.ending})}
 }

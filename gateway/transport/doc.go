@@ -9,8 +9,9 @@
 //
 // Over Streamable HTTP each message stands alone and carries its session token, if any. Over HTTP+SSE and stdio all
 // messages of a client share a connection, and the connection is the session. One driver serves all of them: session.go
-// has what a session of the legacy era does, stream.go what a stream of changes does, relay.go how messages precede a
-// response.
+// has what a session of the legacy era does and how messages precede a response, stream.go what a stream of changes does.
+// What an HTTP request holds, its exchange has, and gives back by one deferred release: memory, its place among the requests in
+// flight, and its response for the limits that count it.
 //
 // Promises:
 //   - A request that has arrived in full takes the current snapshot once, and is authenticated and answered by that snapshot.

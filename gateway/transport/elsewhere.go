@@ -128,12 +128,12 @@ const (
 
 // passPost passes what a client posts on to the replica that has its session of HTTP+SSE.
 func (x *exchange) passPost(id, owner string, body []byte) posted {
-	replica := x.elsewhere(id)
+	replica := x.t.elsewhere(id)
 	if replica == "" {
 		return postUnknown
 	}
 	message := append(appendField(appendField(nil, []byte(id)), []byte(owner)), body...)
-	answer, err := x.replicas.Ask(x.r.Context(), replica, topicPost, message)
+	answer, err := x.t.replicas.Ask(x.r.Context(), replica, topicPost, message)
 	if err != nil || len(answer) != 1 {
 		return postUnknown
 	}
@@ -156,7 +156,7 @@ func (t *Transport) post(ctx context.Context, id, owner string, body []byte) pos
 		return postTooMany
 	}
 	defer release()
-	if !s.take(ctx, in) {
+	if !s.enqueue(ctx, in) {
 		return postUnknown
 	}
 	return postTaken

@@ -13,7 +13,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
-// A stream whose client does not read outlives the gateway by closeBound, and no other does.
+// A stream whose client does not read outlives the gateway by closeTimeout, and no other does.
 func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := &Transport{logger: slog.New(slog.DiscardHandler)}
@@ -27,8 +27,8 @@ func TestHijackedWait_CutsOffClientsThatDoNotRead(t *testing.T) {
 		})
 		began := time.Now()
 		h.hijacked.wait()
-		if waited := time.Since(began); waited != closeBound {
-			t.Errorf("wait returned after %v, want %v", waited, closeBound)
+		if waited := time.Since(began); waited != closeTimeout {
+			t.Errorf("wait returned after %v, want %v", waited, closeTimeout)
 		}
 		if late, _ := net.Pipe(); h.hijacked.add(late) {
 			t.Error("a stream is accepted after wait")

@@ -26,7 +26,7 @@ const (
 
 // exchange is one HTTP request and its response.
 type exchange struct {
-	*Transport
+	t *Transport
 
 	w http.ResponseWriter
 	r *http.Request
@@ -37,9 +37,11 @@ type exchange struct {
 	snapshot *snapshot.Snapshot
 	// client is the client's address, once the request has arrived in full.
 	client string
-	// request is what the request holds if it is one of HTTP/2, and body what the body does if it is large; else nil. They are
-	// released when the exchange is over.
-	request, body *edge.Hold
+	// What the request holds until it is over, see release: its place among those in flight, its response, and memory, that of a
+	// request of HTTP/2 and that of a large body.
+	inFlight      *cancellable
+	response      requests.Response
+	request, body edge.Hold
 	// audited is set once a refused credential has been recorded, so that its request is not recorded too.
 	audited bool
 	// buffer is the memory of a small body. Over is set once nothing refers to the exchange or its body any more.
@@ -49,24 +51,34 @@ type exchange struct {
 
 // serve serves Streamable HTTP.
 func (x *exchange) serve() {
+	modern := wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
 	switch x.r.Method {
 	case http.MethodPost:
-		x.servePost()
+		x.servePost(modern)
 	case http.MethodGet:
-		if clientsetup.IsBrowser(x.r) {
-			x.servePage()
-			return
+		switch {
+		case clientsetup.IsBrowser(x.r):
+			servePage(x.w, x.r, x.snapshot)
+		case modern:
+			refuseMethod(x.w, http.MethodPost, "In this revision, clients listen with subscriptions/listen")
+		case x.acceptsStream():
+			if l, ok := x.inSession(); ok {
+				l.serveStream()
+			}
 		}
-		x.serveLegacyStream()
 	case http.MethodDelete:
-		x.serveDelete()
+		if modern {
+			refuseMethod(x.w, http.MethodPost, "This revision has no sessions")
+		} else if l, ok := x.inSession(); ok {
+			l.end()
+		}
 	default:
-		x.refuseMethod("POST, GET, DELETE", "Method not allowed")
+		refuseMethod(x.w, "POST, GET, DELETE", "Method not allowed")
 	}
 }
 
 // servePost handles what was posted: first its JSON, then its headers, then its caller.
-func (x *exchange) servePost() {
+func (x *exchange) servePost(modernHeader bool) {
 	if !accepts(x.r, wire.ContentJSON, wire.ContentSSE) {
 		x.refuse(http.StatusNotAcceptable, nil,
 			wire.NewError(wire.InvalidRequest, "Accept must list application/json and text/event-stream"))
@@ -76,18 +88,18 @@ func (x *exchange) servePost() {
 	if !ok {
 		return
 	}
-	modernHeader := wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion))
 	if in.batch != nil {
 		if modernHeader {
 			x.refuse(http.StatusBadRequest, nil, wire.NoBatches())
 			return
 		}
-		x.serveBatch(in.batch)
+		if l, ok := x.inSession(); ok {
+			l.serveBatch(in.batch)
+		}
 		return
 	}
 	var (
 		ctx    context.Context
-		begun  *cancellable
 		status int
 	)
 	// The message determines its era: by its _meta, else by the header. A legacy session begins with an initialize that has
@@ -95,15 +107,14 @@ func (x *exchange) servePost() {
 	if in.request.ClaimsModern() || modernHeader {
 		ctx, status, ok = x.admitModern(in.request)
 	} else {
-		ctx, begun, ok = x.admitLegacy(in.request)
+		ctx, ok = x.admitLegacy(in.request)
 		status = http.StatusOK
 	}
 	if ok {
 		x.respond(ctx, in.request, status)
 	}
-	begun.end()
 	in.request.Audited = x.audited
-	x.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
+	x.t.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
 	x.over = in.request.Release()
 }
 
@@ -126,7 +137,7 @@ func (x *exchange) receive() (incoming, bool) {
 		x.refuse(status, nil, refusal)
 		return incoming{}, false
 	}
-	x.snapshot = x.publisher.Current() // the body may have taken long to arrive, and a reload may have revoked the credential
+	x.snapshot = x.t.publisher.Current() // the body may have taken long to arrive, and a reload may have revoked the credential
 	x.client = x.ClientAddress()
 	in, refusal := readIncoming(body)
 	if refusal != nil {
@@ -158,15 +169,14 @@ var errNoMemory = errors.New("too much is held")
 func (x *exchange) readLargeBody() ([]byte, error) {
 	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
 	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.ClientAddress())
-	hold, ok := x.ledger.Acquire(share, client, "", maxPrealloc)
-	if !ok {
+	var ok bool
+	if x.body, ok = x.t.ledger.Acquire(share, client, "", maxPrealloc); !ok {
 		return nil, errNoMemory
 	}
-	x.body = &hold
 	body := make([]byte, 0, maxPrealloc)
 	for {
 		if len(body) == cap(body) {
-			if !hold.Grow(share, 2*cap(body)) {
+			if !x.body.Grow(share, 2*cap(body)) {
 				return nil, errNoMemory
 			}
 			body = append(make([]byte, 0, 2*cap(body)), body...)
@@ -186,31 +196,27 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 // event stream if messages precede the response.
 func (x *exchange) respond(ctx context.Context, request *requests.Request, status int) {
 	buffer := getBuffer()
-	var (
-		response requests.Response
-		stream   *eventStream
-	)
-	defer func() { response.Release() }()
+	var stream *eventStream
 	if request.Relay == nil {
 		request.InParts = true
-		response = x.requests.Handle(ctx, request, *buffer)
+		x.response = x.t.requests.Handle(ctx, request, *buffer)
 	} else {
-		response, stream = x.respondRelaying(ctx, request, *buffer)
+		x.response, stream = x.respondRelaying(ctx, request, *buffer)
 	}
 	if stream != nil {
-		stream.event("", response.JSON)
+		stream.event("", x.response.JSON)
 		stream.end()
 		if stream.err == nil {
-			putBuffer(buffer, response.JSON)
+			putBuffer(buffer, x.response.JSON)
 		}
 		return
 	}
-	if request.Modern() && response.Code == wire.MissingClientCapability {
+	if request.Modern() && x.response.Code == wire.MissingClientCapability {
 		status = http.StatusBadRequest // the only error of a method that has an HTTP status
 	}
 	// A write that failed may still be under way, since HTTP/2 returns from it when the client resets the stream.
-	if err := writeResponse(ctx, x.w, request.Answered(), status, &response); err == nil {
-		putBuffer(buffer, response.JSON)
+	if err := writeResponse(ctx, x.w, request.Answered(), status, &x.response); err == nil {
+		putBuffer(buffer, x.response.JSON)
 	}
 }
 
@@ -225,7 +231,7 @@ func (x *exchange) respondRelaying(ctx context.Context, request *requests.Reques
 			giveUp()
 		}
 	}
-	response := x.handleRelaying(ctx, request, buffer, outlet{
+	response := x.t.handleRelaying(ctx, request, buffer, outlet{
 		send: func(message []byte) {
 			if stream == nil {
 				stream = openStream(x.w)
@@ -243,13 +249,17 @@ func (x *exchange) respondRelaying(ctx context.Context, request *requests.Reques
 
 // refuse answers with an HTTP status and a JSON-RPC error, which has the request's id if that is known.
 func (x *exchange) refuse(status int, id jsontext.Value, err *wire.Error) {
-	_ = writeJSON(x.w, status, wire.AppendError(nil, id, err)) // an error means that the client has gone
+	refuse(x.w, status, id, err)
+}
+
+func refuse(w http.ResponseWriter, status int, id jsontext.Value, err *wire.Error) {
+	_ = writeJSON(w, status, wire.AppendError(nil, id, err)) // an error means that the client has gone
 }
 
 // refuseMethod answers an HTTP method that is not served.
-func (x *exchange) refuseMethod(allow, problem string) {
-	x.w.Header().Set("Allow", allow)
-	x.refuse(http.StatusMethodNotAllowed, nil, wire.NewError(wire.InvalidRequest, problem))
+func refuseMethod(w http.ResponseWriter, allow, problem string) {
+	w.Header().Set("Allow", allow)
+	refuse(w, http.StatusMethodNotAllowed, nil, wire.NewError(wire.InvalidRequest, problem))
 }
 
 // acceptsStream reports whether the request accepts an event stream, or answers that it must.

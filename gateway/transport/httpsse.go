@@ -23,7 +23,7 @@ const (
 // sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream carries the others. It
 // exists on this replica, to which others pass on what is posted to them, for as long as the stream.
 type sseSession struct {
-	*connection
+	conn *connection
 
 	// owner is the key of the principal that may post.
 	owner string
@@ -62,21 +62,21 @@ func (s *sseSessions) remove(id string) {
 	delete(s.all, id)
 }
 
-// serveHTTPSSE serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
-func (x *exchange) serveHTTPSSE() {
+// serve serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
+func (s *sseSessions) serve(x *exchange) {
 	switch x.r.Method {
 	case http.MethodGet:
-		x.serveSSEStream()
+		s.serveStream(x)
 	case http.MethodPost:
-		x.serveSSEPost()
+		s.servePost(x)
 	default:
-		x.refuseMethod("GET, POST", "Method not allowed")
+		refuseMethod(x.w, "GET, POST", "Method not allowed")
 	}
 }
 
-// serveSSEStream begins a session, which ends with the stream, as do its requests. A gateway that drains answers the
+// serveStream begins a session, which ends with the stream, as do its requests. A gateway that drains answers the
 // requests that it has, and then ends the stream.
-func (x *exchange) serveSSEStream() {
+func (s *sseSessions) serveStream(x *exchange) {
 	if !x.acceptsStream() {
 		return
 	}
@@ -91,18 +91,18 @@ func (x *exchange) serveSSEStream() {
 	defer stream.release()
 	ctx, cancel := withExpiry(x.r.Context(), caller.Principal.Expires)
 	defer cancel()
-	s := &sseSession{
-		connection: x.newConnection(caller), owner: caller.Principal.Key(), posts: make(chan incoming), over: make(chan struct{}),
+	opened := &sseSession{
+		conn: newConnection(x.t, caller), owner: caller.Principal.Key(), posts: make(chan incoming), over: make(chan struct{}),
 	}
-	s.legacyOnly, s.client = true, address(x.ClientAddress())
-	id := x.sseSessions.add(s, x.replies.replica)
-	defer x.sseSessions.remove(id)
+	opened.conn.legacyOnly, opened.conn.client = true, address(x.ClientAddress())
+	id := s.add(opened, x.t.replies.replica)
+	defer s.remove(id)
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	out := openStream(x.w)
 	defer out.end()
 	out.named("endpoint", []byte(ssePath+"?"+sseSessionKey+"="+id))
-	go s.receivePosts(ctx, stream.ending)
-	s.writeEvents(out, cancel)
+	go opened.receivePosts(ctx, stream.ending)
+	opened.writeEvents(out, cancel)
 }
 
 // address is a client's network address.
@@ -114,16 +114,16 @@ func (a address) ClientAddress() string { return string(a) }
 // receivePosts receives what the client posts, until ctx ends, the session has to end for another stream, the gateway drains or a
 // reload does not accept the client any more.
 func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
-	defer s.finish()
+	defer s.conn.finish()
 	defer close(s.over)
 	for {
 		var err error
 		select {
 		case in := <-s.posts:
-			err = s.receive(ctx, in)
-		case <-s.caller.Generation.Replaced():
-			_, err = s.retain(ctx)
-		case <-s.closing:
+			err = s.conn.receive(ctx, in)
+		case <-s.conn.caller.Generation.Replaced():
+			_, err = s.conn.retain(ctx)
+		case <-s.conn.t.closing:
 			return
 		case <-ending:
 			return
@@ -136,8 +136,8 @@ func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 	}
 }
 
-// take hands a message to the session, and reports whether it has been taken: not once the session is over, or ctx has ended.
-func (s *sseSession) take(ctx context.Context, in incoming) bool {
+// enqueue hands a message to the session, and reports whether it was received: not once the session is over, or ctx has ended.
+func (s *sseSession) enqueue(ctx context.Context, in incoming) bool {
 	select {
 	case s.posts <- in:
 		return true
@@ -153,7 +153,7 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	defer alive.Stop()
 	for {
 		select {
-		case next, ok := <-s.out:
+		case next, ok := <-s.conn.out:
 			if !ok {
 				return
 			}
@@ -168,9 +168,9 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	}
 }
 
-// serveSSEPost hands what a client posts to its session. For anyone but the principal that opened it, the session does not
+// servePost hands what a client posts to its session. For anyone but the principal that opened it, the session does not
 // exist.
-func (x *exchange) serveSSEPost() {
+func (s *sseSessions) servePost(x *exchange) {
 	in, ok := x.receive()
 	if !ok {
 		return
@@ -181,11 +181,11 @@ func (x *exchange) serveSSEPost() {
 	if !ok {
 		return
 	}
-	session, owner := x.r.URL.Query().Get(sseSessionKey), caller.Principal.Key()
+	to, owner := x.r.URL.Query().Get(sseSessionKey), caller.Principal.Key()
 	outcome := postUnknown
-	if s := x.sseSessions.find(session); s == nil {
-		outcome = x.passPost(session, owner, in.raw)
-	} else if s.owner == owner && s.take(x.r.Context(), in) {
+	if session := s.find(to); session == nil {
+		outcome = x.passPost(to, owner, in.raw)
+	} else if session.owner == owner && session.enqueue(x.r.Context(), in) {
 		outcome = postTaken
 	}
 	switch {

@@ -2,10 +2,12 @@ package transport
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -94,4 +96,134 @@ func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.Can
 		c.ctx.End(reason)
 	}
 	return c != nil
+}
+
+// maxAwaited bounds the replies that are awaited from one session at a time.
+const maxAwaited = 16
+
+// replies are those awaited from clients of the legacy era. A reply counts only from the session that the server request was
+// sent to, and once. Ids are random, so that a reply that reaches another replica matches nothing there, and is passed on. The zero value is
+// ready.
+type replies struct {
+	// replica is part of the ids, so that a reply can be passed on to it; empty where that cannot be needed.
+	replica string
+
+	mu      sync.Mutex // guards what follows
+	awaited map[sessionID]map[string]chan<- wire.Message
+	closed  bool
+}
+
+// request sends a server request to a session, by send, and waits for the reply. If ctx ends first, the client is told
+// that the request is cancelled.
+func (q *replies) request(
+	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
+) (jsontext.Value, error) {
+	id, reply := named(rand.Text(), q.replica), make(chan wire.Message, 1)
+	if !q.add(session, id, reply) {
+		return nil, wire.NewError(wire.InternalError, "Too many requests to the client are waiting for a reply")
+	}
+	defer q.remove(session, id)
+	quoted := wire.Quote(id)
+	if !send(wire.AppendCall(nil, quoted, method, params)) {
+		return nil, wire.NewError(wire.InternalError, "The request that this belongs to has ended")
+	}
+	ctx, cancel := context.WithTimeout(ctx, requests.ReplyBound)
+	defer cancel()
+	select {
+	case m := <-reply:
+		return resultOf(m)
+	case <-ctx.Done():
+		params := wire.Object{}.With("requestId", quoted).With("reason", wire.Quote("the reply is no longer needed"))
+		send(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
+		return nil, ctx.Err()
+	}
+}
+
+// resultOf returns the result in a client's reply.
+func resultOf(m wire.Message) (jsontext.Value, error) {
+	switch {
+	case m.Error != nil:
+		refusal, err := wire.ReadError(m.Error)
+		if err != nil {
+			return nil, wire.NewError(wire.InternalError, "The client sent an invalid error")
+		}
+		return nil, refusal
+	case m.Result.Kind() != '{':
+		return nil, wire.NewError(wire.InternalError, "The client's result is not an object")
+	}
+	return m.Result, nil
+}
+
+func (q *replies) add(session sessionID, id string, reply chan<- wire.Message) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || len(q.awaited[session]) >= maxAwaited {
+		return false
+	}
+	if q.awaited == nil {
+		q.awaited = map[sessionID]map[string]chan<- wire.Message{}
+	}
+	if q.awaited[session] == nil {
+		q.awaited[session] = map[string]chan<- wire.Message{}
+	}
+	q.awaited[session][id] = reply
+	return true
+}
+
+func (q *replies) remove(session sessionID, id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.awaited[session], id)
+	if len(q.awaited[session]) == 0 {
+		delete(q.awaited, session)
+	}
+}
+
+// len returns how many replies are awaited.
+func (q *replies) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, awaited := range q.awaited {
+		n += len(awaited)
+	}
+	return n
+}
+
+// deliver passes a session's reply to whoever awaits it, and reports whether somebody does.
+func (q *replies) deliver(session sessionID, m *wire.Message) bool {
+	id, ok := wire.Text(m.ID)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	reply := q.awaited[session][id]
+	if !ok || reply == nil {
+		return false
+	}
+	delete(q.awaited[session], id)
+	reply <- *m
+	return true
+}
+
+// end stops waiting for a session's replies: it has ended.
+func (q *replies) end(session sessionID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, reply := range q.awaited[session] {
+		delete(q.awaited[session], id)
+		reply <- wire.Message{}
+	}
+}
+
+// close ends all sessions and refuses further server requests.
+func (q *replies) close() {
+	q.mu.Lock()
+	q.closed = true
+	sessions := make([]sessionID, 0, len(q.awaited))
+	for session := range q.awaited {
+		sessions = append(sessions, session)
+	}
+	q.mu.Unlock()
+	for _, session := range sessions {
+		q.end(session)
+	}
 }

@@ -20,49 +20,67 @@ import (
 // sessionLifetime is how long a legacy session lasts.
 const sessionLifetime = 24 * time.Hour
 
-// admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request that is to be carried out,
-// and what is to be ended when it is over; it answers everything else.
-func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, begun *cancellable, ok bool) {
+// legacyExchange is an HTTP request in a session of the legacy era.
+type legacyExchange struct {
+	x      *exchange
+	caller snapshot.Caller
+	sealed seal.Session
+}
+
+// inSession returns the exchange of an authenticated caller with its session, or answers why it is none.
+func (x *exchange) inSession() (l legacyExchange, ok bool) {
+	l.x = x
+	if l.caller, ok = x.authenticate(nil); !ok {
+		return l, false
+	}
+	l.sealed, ok = x.openSession(&l.caller, time.Now())
+	return l, ok
+}
+
+// admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request that is to be carried out, and
+// answers everything else.
+func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, ok bool) {
 	caller, ok := x.authenticate(request.Message.ID)
 	if !ok {
-		return nil, nil, false
+		return nil, false
 	}
 	request.Caller, request.Snapshot = caller, x.snapshot
 	if request.Message.Method == wire.Initialize && request.Message.IsRequest() {
 		x.serveInitialize(request)
-		return nil, nil, false
+		return nil, false
 	}
 	sealed, ok := x.openSession(&caller, request.Received)
 	if !ok {
-		return nil, nil, false
+		return nil, false
 	}
+	l := legacyExchange{x, caller, sealed}
 	request.Revision, request.Session = sealed.Revision, sealed.ID
 	request.Software = requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion}
 	if !request.Message.IsRequest() {
-		s := x.session(&sealed)
+		s := l.session()
 		s.receive(request)
 		x.w.WriteHeader(http.StatusAccepted)
-		return nil, nil, false
+		return nil, false
 	}
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch request.Message.Method {
 	case wire.PromptsGet, wire.Complete, wire.SetLogLevel: // everything else is answered at once, and needs no session
-		s := x.session(&sealed)
+		s := l.session()
 		if request.Message.Method == wire.SetLogLevel {
-			s.setLogLevel = x.logLevelSetter(&sealed)
+			s.setLogLevel = l.logLevelSetter()
 		}
 		if s.capabilities.Has(wire.ElicitationURL) {
-			s.notifyLater = x.laterNotifier(&sealed)
+			s.notifyLater = l.laterNotifier()
 		}
 		s.connect(request)
-		if ctx, begun = s.inFlight.begin(ctx, s.id, request.Message.ID); begun == nil {
+		if ctx, x.inFlight = s.inFlight.begin(ctx, s.id, request.Message.ID); x.inFlight == nil {
 			refusal := errInFlight()
-			x.requests.Record(ctx, request, refusal)
+			x.t.requests.Record(ctx, request, refusal)
 			x.refuse(http.StatusOK, request.Message.ID, refusal)
-			return nil, nil, false
+			return nil, false
 		}
 	}
-	return ctx, begun, true
+	return ctx, true
 }
 
 // errInFlight refuses a request of a session that has too many in flight.
@@ -70,35 +88,36 @@ func errInFlight() *wire.Error {
 	return requests.Overloaded("Too many requests in flight: read the responses before you send more")
 }
 
-// session returns the driver's session for a sealed one. It cannot set its log level without [exchange.logLevelSetter].
-func (x *exchange) session(sealed *seal.Session) session {
+// session returns the driver's session for the sealed one. It cannot set its log level without logLevelSetter.
+func (l *legacyExchange) session() session {
+	t, sealed := l.x.t, &l.sealed
 	s := session{
-		id: sealed.ID, inFlight: x.inFlight.of(sealed.ID), replies: &x.replies,
+		id: sealed.ID, inFlight: t.inFlight.of(sealed.ID), replies: &t.replies,
 		revision: sealed.Revision, capabilities: wire.Capabilities(sealed.Capabilities),
 		software: requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion},
-		logLevel: x.sessions.logLevel(sealed.ID),
+		logLevel: t.sessions.logLevel(sealed.ID),
 	}
-	if x.replicas != nil {
-		s.passOn = x.Transport
+	if t.replicas != nil {
+		s.passOn = t
 	}
 	return s
 }
 
-func (x *exchange) logLevelSetter(sealed *seal.Session) func(level string) {
-	t, id, expires := x.Transport, sealed.ID, sealed.Expires
+func (l *legacyExchange) logLevelSetter() func(level string) {
+	t, id, expires := l.x.t, l.sealed.ID, l.sealed.Expires
 	return func(level string) { t.setLogLevel(id, expires, level) }
 }
 
 // laterNotifier returns what leaves a message for the session's stream.
-func (x *exchange) laterNotifier(sealed *seal.Session) func(message []byte) {
-	t, id, expires := x.Transport, sealed.ID, sealed.Expires
+func (l *legacyExchange) laterNotifier() func(message []byte) {
+	t, id, expires := l.x.t, l.sealed.ID, l.sealed.Expires
 	return func(message []byte) { t.postMail(id, expires, message) }
 }
 
 // serveInitialize begins a session. All that a replica needs to know of it is in its sealed token.
 func (x *exchange) serveInitialize(request *requests.Request) {
 	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
-	result, refusal := x.initialize(request)
+	result, refusal := initialize(x.t.requests, request)
 	if refusal != nil {
 		x.refuse(http.StatusOK, request.Message.ID, refusal)
 		return
@@ -110,9 +129,9 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 	}
 	_, _ = rand.Read(sealed.ID[:]) // never fails
 	token, err := x.snapshot.Sealer.SealSession(sealed)
-	x.requests.Record(ctx, request, err)
+	x.t.requests.Record(ctx, request, err)
 	if err != nil {
-		x.logger.ErrorContext(ctx, "session not sealed", slog.Any("error", err))
+		x.t.logger.ErrorContext(ctx, "session not sealed", slog.Any("error", err))
 		x.refuse(http.StatusInternalServerError, request.Message.ID, wire.NewError(wire.InternalError, "Internal error"))
 		return
 	}
@@ -133,54 +152,31 @@ func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Ses
 		return seal.Session{}, false
 	}
 	s, err := x.snapshot.Sealer.OpenSession(token)
-	if err != nil || !caller.Principal.HasKey(s.Principal) || !s.Expires.After(now) || x.sessions.hasEnded(s.ID) {
+	if err != nil || !caller.Principal.HasKey(s.Principal) || !s.Expires.After(now) || x.t.sessions.hasEnded(s.ID) {
 		x.refuse(http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
 		return seal.Session{}, false
 	}
 	return s, true
 }
 
-// serveDelete ends a session.
-func (x *exchange) serveDelete() {
-	if wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)) {
-		x.refuseMethod("POST", "This revision has no sessions")
-		return
-	}
-	caller, ok := x.authenticate(nil)
-	if !ok {
-		return
-	}
-	s, ok := x.openSession(&caller, time.Now())
-	if !ok {
-		return
-	}
-	x.endSession(s.ID, s.Expires)
-	x.w.WriteHeader(http.StatusNoContent)
+// end ends the session.
+func (l *legacyExchange) end() {
+	l.x.t.endSession(l.sealed.ID, l.sealed.Expires)
+	l.x.w.WriteHeader(http.StatusNoContent)
 }
 
-// serveLegacyStream serves the GET stream that tells a legacy client of changes. Each event's id ends in the view's
-// fingerprint: a client that resumes from an old fingerprint has missed something, and is told at once.
-func (x *exchange) serveLegacyStream() {
-	switch {
-	case wire.Modern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)):
-		x.refuseMethod("POST", "In this revision, clients listen with subscriptions/listen")
-		return
-	case !x.acceptsStream():
-		return
-	}
-	caller, ok := x.authenticate(nil)
-	if !ok {
-		return
-	}
-	s, ok := x.openSession(&caller, time.Now())
-	if !ok || !x.settle(&caller, nil) {
+// serveStream serves the GET stream that tells a legacy client of changes. Each event's id ends in the view's fingerprint: a
+// client that resumes from an old fingerprint has missed something, and is told at once.
+func (l *legacyExchange) serveStream() {
+	x, caller, s := l.x, l.caller, l.sealed
+	if !x.settle(&caller, nil) {
 		return
 	}
 	stream, ok := x.countStream(&caller, nil)
 	if !ok {
 		return
 	}
-	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.publisher.Subscribe(caller.Principal), x.Transport
+	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.t.publisher.Subscribe(caller.Principal), x.t
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		defer sub.Close()

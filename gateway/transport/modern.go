@@ -126,7 +126,7 @@ func mismatch(format string, args ...any) *wire.Error {
 // serveListen serves a subscription on an event stream of its own.
 func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	id := request.Message.ID
-	wanted, refusal := x.readListen(ctx, request)
+	wanted, refusal := x.t.readListen(ctx, request)
 	if refusal != nil {
 		x.refuse(http.StatusBadRequest, id, refusal)
 		return
@@ -139,8 +139,8 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	if !ok {
 		return
 	}
-	l := &listener{caller: caller, sub: x.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
-	t := x.Transport
+	l := &listener{caller: caller, sub: x.t.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
+	t := x.t
 	// An idle stream must not keep in memory what later reloads replace.
 	x.snapshot, request.Snapshot, request.Caller = nil, nil, snapshot.Caller{}
 	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {

@@ -2,6 +2,8 @@ package transport
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -33,7 +35,7 @@ type session struct {
 }
 
 // initialize determines the revision and capabilities of a session, stores them in the request, and returns the result.
-func (t *Transport) initialize(request *requests.Request) (jsontext.Value, *wire.Error) {
+func initialize(handler *requests.Handler, request *requests.Request) (jsontext.Value, *wire.Error) {
 	requested, ok := request.Params.Text("protocolVersion")
 	if !ok {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string")
@@ -44,7 +46,7 @@ func (t *Transport) initialize(request *requests.Request) (jsontext.Value, *wire
 	}
 	request.Capabilities = wire.ReadCapabilities(request.Params.Object("capabilities"))
 	request.Software = requests.ReadSoftware(request.Params.Object("clientInfo"))
-	return t.requests.Initialization(request.Snapshot.Generation, request.Revision), nil
+	return handler.Initialization(request.Snapshot.Generation, request.Revision), nil
 }
 
 // connect gives a request what it needs to reach its client: a relay, and a way to send server requests.
@@ -74,5 +76,68 @@ func (s *session) receive(request *requests.Request) {
 	}
 	if !here && s.passOn != nil {
 		s.passOn.passOn(s.id, request)
+	}
+}
+
+// maxBatch bounds the messages of a batch.
+const maxBatch = 100
+
+// incoming is one message, or one batch of messages.
+type incoming struct {
+	request *requests.Request
+	// batch holds the messages of a batch, each still to be read; nil for a single message.
+	batch []jsontext.Value
+	// raw is what was posted; nil over stdio.
+	raw []byte
+	// header is that of the HTTP request that brought it; nil over stdio.
+	header http.Header
+}
+
+// readIncoming reads a message or batch. Even with an error the request has the message's id, if that much could be read.
+// Whether the client's revision has batches is for the caller to check.
+func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
+	if !wire.IsBatch(raw) {
+		in.request, refusal = requests.Read(raw)
+		return in, refusal
+	}
+	in.request = &requests.Request{}
+	batch, err := wire.ParseBatch(raw)
+	switch {
+	case err != nil:
+		return in, requests.AsWireError(err)
+	case len(batch) > maxBatch:
+		return in, wire.NewError(wire.InvalidRequest, fmt.Sprintf("Invalid request: a batch has at most %d messages", maxBatch))
+	}
+	in.batch = batch
+	return in, nil
+}
+
+// handleRelaying carries out a request and meanwhile sends what the upstream has for its client: progress, log messages and
+// server requests, all of them before the response.
+func (t *Transport) handleRelaying(ctx context.Context, request *requests.Request, buffer []byte, out outlet) (response requests.Response) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		response = t.requests.Handle(ctx, request, buffer)
+		request.Relay.Close()
+	}()
+	ticks, stop := out.ticks()
+	defer stop()
+	for {
+		select {
+		case <-request.Relay.Ready():
+			out.sendAll(request.Relay)
+		case <-ticks:
+			out.keepAlive()
+		case <-done:
+			out.sendAll(request.Relay)
+			return response
+		}
+	}
+}
+
+func (o outlet) sendAll(relay *requests.RelayQueue) {
+	for _, message := range relay.Take() {
+		o.send(message)
 	}
 }

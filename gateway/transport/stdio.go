@@ -15,8 +15,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// flushBound is how long a client may take to read what is left for it once ctx has ended.
-const flushBound = 2 * time.Second
+// flushTimeout is how long a client may take to read what is left for it once ctx has ended.
+const flushTimeout = 2 * time.Second
 
 // errExpired ends a client on pipes, which cannot present another credential.
 var errExpired = errors.New("the client's credential has expired")
@@ -27,10 +27,11 @@ var errExpired = errors.New("the client's credential has expired")
 // credential expires, or when a reload does not accept it any more. Nothing else may write to out. A goroutine may remain in
 // a read of in or a write to out that cannot be interrupted.
 func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer) error {
-	c, err := t.connect(ctx, credential)
+	caller, err := t.publisher.Current().Authenticate(ctx, credential)
 	if err != nil {
 		return err
 	}
+	c := newConnection(t, caller)
 	outside := ctx
 	ctx, stop := withExpiry(ctx, c.caller.Principal.Expires)
 	defer stop()
@@ -91,15 +92,15 @@ func (c *connection) end(ctx, outside context.Context, cut context.CancelCauseFu
 	if hasExpired(ctx) && outside.Err() == nil {
 		cut(errExpired)
 	}
-	over := time.After(c.publisher.Current().Config.Gateway.DrainTimeout)
-	began, stuck := time.Now(), time.NewTicker(flushBound/4)
+	over := time.After(c.t.publisher.Current().Config.Gateway.DrainTimeout)
+	began, stuck := time.Now(), time.NewTicker(flushTimeout/4)
 	defer stuck.Stop()
 	for {
 		select {
 		case <-over:
 			cut(requests.ErrShuttingDown)
 		case <-stuck.C:
-			if time.Since(began) >= flushBound && w.takes() >= flushBound {
+			if time.Since(began) >= flushTimeout && w.takes() >= flushTimeout {
 				close(c.abandoned)
 				return
 			}

@@ -56,7 +56,9 @@ func (t *Transport) follow(
 		select {
 		case <-changes: // which keeps one change for later
 			changed()
-			t.recordNotified(ctx, sub.TakeChange())
+			if published := sub.TakeChange(); !published.IsZero() {
+				t.notified.Record(ctx, time.Since(published).Seconds())
+			}
 			changes, pause = nil, time.After(minPause)
 		case <-pause:
 			changes, pause = sub.Changed(), nil
@@ -79,13 +81,6 @@ func (t *Transport) follow(
 	return false
 }
 
-// recordNotified records that a client was told of a change that was published at a time.
-func (t *Transport) recordNotified(ctx context.Context, published time.Time) {
-	if !published.IsZero() {
-		t.notified.Record(ctx, time.Since(published).Seconds())
-	}
-}
-
 // countStream counts a stream for its principal, unless the limit of that is used up. If ok, release must be called when the
 // stream is over.
 func (t *Transport) countStream(caller *snapshot.Caller) (release func(), ok bool) {
@@ -106,14 +101,14 @@ type openedStream struct {
 
 // countStream counts a stream that is about to be opened, or answers that its caller has too many.
 func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (openedStream, bool) {
-	release, ok := x.Transport.countStream(caller)
+	release, ok := x.t.countStream(caller)
 	if !ok {
 		x.w.Header().Set("Retry-After", "1")
 		x.refuse(http.StatusTooManyRequests, id, requests.TooManyStreams())
 		return openedStream{}, false
 	}
 	x.release()
-	ending, leave := x.ledger.OpenStream(x.conn, x.r.ProtoMajor > 1, requests.OwnerOf(&caller.Principal, x))
+	ending, leave := x.t.ledger.OpenStream(x.conn, x.r.ProtoMajor > 1, requests.OwnerOf(&caller.Principal, x))
 	return openedStream{ending, func() {
 		leave()
 		release()

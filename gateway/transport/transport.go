@@ -105,11 +105,11 @@ func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 // the root sees how to point clients at the endpoint.
 func (t *Transport) Handler() http.Handler {
 	e := &endpoint{transport: t, path: t.publisher.Current().Config.Gateway.Path} // a reload that changes the path is refused
-	e.others.Handle(e.path, t.handle((*exchange).serve))                          // which may be a subtree
-	e.others.Handle(ssePath, t.handle((*exchange).serveHTTPSSE))
-	e.others.HandleFunc(wellKnown, t.serveMetadata)
-	e.others.HandleFunc(wellKnown+"/", t.serveMetadata)
-	e.others.HandleFunc("/{$}", t.serveRoot)
+	e.others.Handle(e.path, e.handle((*exchange).serve))                          // which may be a subtree
+	e.others.Handle(ssePath, e.handle(t.sseSessions.serve))
+	e.others.HandleFunc(wellKnown, e.serveMetadata)
+	e.others.HandleFunc(wellKnown+"/", e.serveMetadata)
+	e.others.HandleFunc("/{$}", e.serveRoot)
 	return e
 }
 
@@ -126,61 +126,58 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.others.ServeHTTP(w, r)
 		return
 	}
-	if x, ok := e.transport.exchange(w, r); ok {
+	if x, ok := e.begin(w, r); ok {
 		defer x.release()
 		x.serve()
 	}
 }
 
 // handle returns a handler of the requests that pass the origin check.
-func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
+func (e *endpoint) handle(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if x, ok := t.exchange(w, r); ok {
+		if x, ok := e.begin(w, r); ok {
 			defer x.release()
 			serve(x)
 		}
 	}
 }
 
-// exchange begins to serve a request whose header has arrived, or refuses one that fails the origin check or has waited for too long.
-func (t *Transport) exchange(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
+// begin begins to serve a request whose header has arrived, or refuses one that fails the origin check, has waited too long, or
+// does not fit into the memory that its client may hold.
+func (e *endpoint) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x, _ = exchanges.Get().(*exchange)
-	*x = exchange{Transport: t, w: w, r: r, snapshot: t.publisher.Current(), buffer: x.buffer}
+	*x = exchange{t: e.transport, w: w, r: r, snapshot: e.transport.publisher.Current(), buffer: x.buffer}
 	if err := x.snapshot.Origins.Request(r); err != nil {
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false
 	}
-	if x.shareWithOrigin() {
+	if shareWithOrigin(w, r, x.snapshot.Origins) {
 		return nil, false
 	}
-	if x.conn = edge.FromContext(r.Context()); x.conn != nil && x.conn.Refuses(r.ProtoMajor == 2) {
+	multiplexed := r.ProtoMajor == 2
+	if x.conn = edge.FromContext(r.Context()); x.conn != nil && x.conn.Refuses(multiplexed) {
 		x.refuseAtOnce("Too many requests at once: send it again later")
 		return nil, false
 	}
-	if r.ProtoMajor == 2 && !x.holdRequest() {
+	if !multiplexed {
+		return x, true // each request takes a connection, and those have a bound
+	}
+	client := edge.AddressKey(x.ClientAddress())
+	if x.request, ok = x.t.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, client, "", requestMemory); !ok {
 		x.refuseAtOnce("Too many requests of this address at once: send it again later")
 		return nil, false
 	}
 	return x, true
 }
 
+// requestMemory is what a request in flight takes beside its body, in bytes: goroutines, buffers, the request to the upstream. A
+// client may have 250 on each connection of HTTP/2.
+const requestMemory = 32 << 10
+
 // refuseAtOnce answers a request that there is no room for.
 func (x *exchange) refuseAtOnce(why string) {
 	x.w.Header().Set("Retry-After", "1")
 	x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded(why))
-}
-
-// requestMemory is what a request in flight takes beside its body, in bytes: goroutines, buffers, the request to the upstream.
-const requestMemory = 32 << 10
-
-// holdRequest counts the memory of a request of HTTP/2 for the client's address. Of HTTP/1.1, each takes a connection, and those have
-// a bound; of HTTP/2, a client may have 250 on each.
-func (x *exchange) holdRequest() (ok bool) {
-	hold, ok := x.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.ClientAddress()), "", requestMemory)
-	if ok {
-		x.request = &hold
-	}
-	return ok
 }
 
 // exchanges are those that are over, of lists. With their bodies, allocating them takes 5 % of what the gateway itself does for a short
@@ -190,14 +187,13 @@ var exchanges = sync.Pool{New: func() any { return new(exchange) }} //nolint:goc
 // maxKeptBody bounds the memory of a body that is kept for a later one, in bytes.
 const maxKeptBody = 4 << 10
 
-// release gives back what the exchange holds, and the exchange itself if it is over. A stream that is to stay open calls it before: its
-// bound is another one.
+// release gives back what the exchange holds, and the exchange itself if it is over. A stream that is to stay open calls it
+// before: its bound is another one.
 func (x *exchange) release() {
-	for _, hold := range []*edge.Hold{x.request, x.body} {
-		if hold != nil {
-			hold.Release()
-		}
-	}
+	x.response.Release()
+	x.inFlight.end()
+	x.request.Release()
+	x.body.Release()
 	if x.over && cap(x.buffer) <= maxKeptBody {
 		*x = exchange{buffer: x.buffer}
 		exchanges.Put(x)
