@@ -96,16 +96,16 @@ func isEmbedded(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
-type handler struct{ Options }
+type handler struct{ opts Options }
 
 // operatorsOnly refuses everybody else, and sends people to where they can sign in.
 func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case h.Operators.Include(r):
+		case h.opts.Operators.Include(r):
 			next(w, r)
-		case h.Operators.askToSignIn(w, r):
-		case h.Operators.HaveToken():
+		case h.opts.Operators.askToSignIn(w, r):
+		case h.opts.Operators.HaveToken():
 			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
 		default:
 			http.Error(w, "forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
@@ -127,9 +127,9 @@ func sameOriginOnly(next http.HandlerFunc) http.HandlerFunc {
 }
 
 func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
-	readiness := Readiness{Ready: h.View.IsReady()}
-	if h.Operators.Include(r) {
-		readiness = h.View.Ready()
+	readiness := Readiness{Ready: h.opts.View.IsReady()}
+	if h.opts.Operators.Include(r) {
+		readiness = h.opts.View.Ready()
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if !readiness.Ready {
@@ -140,8 +140,8 @@ func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
 
 // serveReload reloads, even if the caller does not wait for the end, and answers with the outcome.
 func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
-	err := h.Reload(context.WithoutCancel(r.Context()))
-	h.Acted(h.Operators.Client(r), "reload", err)
+	err := h.opts.Reload(context.WithoutCancel(r.Context()))
+	h.opts.Acted(h.opts.Operators.Client(r), "reload", err)
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case errors.Is(err, snapshot.ErrStopped):
@@ -149,7 +149,7 @@ func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		w.WriteHeader(http.StatusUnprocessableEntity)
 	}
-	writeIndented(w, h.View.Configuration())
+	writeIndented(w, h.opts.View.Configuration())
 }
 
 func writeIndented(w io.Writer, value any) {

@@ -18,18 +18,18 @@ func (h handler) addAPI(mux *http.ServeMux) {
 		if err != nil {
 			return nil, err
 		}
-		return h.View.Search(query)
+		return h.opts.View.Search(query)
 	}))
 	mux.HandleFunc("GET /api/upstreams", h.answers(func(r *http.Request) (any, error) {
-		upstreams, err := h.View.Upstreams(r.FormValue("team"))
+		upstreams, err := h.opts.View.Upstreams(r.FormValue("team"))
 		return struct {
 			Upstreams []UpstreamHealth `json:"upstreams"`
 		}{upstreams}, err
 	}))
 	mux.HandleFunc("GET /api/explain", h.answers(func(r *http.Request) (any, error) {
-		return h.View.Explain(r.FormValue("name"), r.FormValue("as"))
+		return h.opts.View.Explain(r.FormValue("name"), r.FormValue("as"))
 	}))
-	mux.HandleFunc("GET /api/config", h.answers(func(r *http.Request) (any, error) { return h.View.Settings(r.FormValue("team")) }))
+	mux.HandleFunc("GET /api/config", h.answers(func(r *http.Request) (any, error) { return h.opts.View.Settings(r.FormValue("team")) }))
 }
 
 // answers serves operators what a function returns.
@@ -90,7 +90,7 @@ func (h handler) serveDrain(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errNoDrain.Error(), http.StatusBadRequest)
 		return
 	}
-	since, err := h.SetDrained(r.Context(), h.Operators.Client(r), drain.Upstream, *drain.Drained)
+	since, err := h.opts.SetDrained(r.Context(), h.opts.Operators.Client(r), drain.Upstream, *drain.Drained)
 	switch {
 	case errors.Is(err, snapshot.ErrUnknownUpstream):
 		http.Error(w, err.Error(), http.StatusNotFound)

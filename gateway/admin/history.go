@@ -44,8 +44,8 @@ type Minute struct {
 // clock is the last minute, since 1970, of something that is kept in a ring.
 type clock struct{ last int64 }
 
-// advance moves on to a minute, never back, and calls begin for the place of each one that begins. It returns the place of the last.
-func (c *clock) advance(minute int64, begin func(place int)) int {
+// advance moves on to a minute, never back, and calls begin for the slot of each one that begins. It returns the slot of the last.
+func (c *clock) advance(minute int64, begin func(slot int)) int {
 	for m := max(c.last+1, minute-historyLength+1); m <= minute; m++ {
 		begin(int(m % historyLength))
 	}
@@ -53,8 +53,8 @@ func (c *clock) advance(minute int64, begin func(place int)) int {
 	return int(c.last % historyLength)
 }
 
-// each calls use with the places of the hour that ends with a minute, in order, as far as they are known.
-func (c *clock) each(minute int64, use func(i, place int)) {
+// each calls use with the slots of the hour that ends with a minute, in order, as far as they are known.
+func (c *clock) each(minute int64, use func(i, slot int)) {
 	for i := range historyLength {
 		if m := minute - historyLength + 1 + int64(i); m <= c.last && m > c.last-historyLength {
 			use(i, int(m%historyLength))
@@ -64,13 +64,12 @@ func (c *clock) each(minute int64, use func(i, place int)) {
 
 // levels are how an upstream was: 0 where that is not known, else one more than the worst level.
 type levels struct {
-	clock
-
+	clock clock
 	worst [historyLength]uint8
 }
 
 func (l *levels) record(minute int64, level Level) {
-	at := &l.worst[l.advance(minute, func(place int) { l.worst[place] = 0 })]
+	at := &l.worst[l.clock.advance(minute, func(slot int) { l.worst[slot] = 0 })]
 	if known := uint8(level) + 1; *at == 0 || known < *at { //nolint:gosec // there are three levels
 		*at = known
 	}
@@ -78,13 +77,12 @@ func (l *levels) record(minute int64, level Level) {
 
 // tally counts gets.
 type tally struct {
-	clock
-
+	clock        clock
 	gets, errors [historyLength]uint32
 }
 
 func (t *tally) add(minute int64, n totals) {
-	at := t.advance(minute, func(place int) { t.gets[place], t.errors[place] = 0, 0 })
+	at := t.clock.advance(minute, func(slot int) { t.gets[slot], t.errors[slot] = 0, 0 })
 	t.gets[at] += n.gets
 	t.errors[at] += n.errors
 }
@@ -92,7 +90,7 @@ func (t *tally) add(minute int64, n totals) {
 // addTo adds the counts to the hour that ends with a minute. A nil tally has none.
 func (t *tally) addTo(hour *Hour, minute int64) {
 	if t != nil {
-		t.each(minute, func(i, place int) { hour[i].Gets, hour[i].Errors = int(t.gets[place]), int(t.errors[place]) })
+		t.clock.each(minute, func(i, slot int) { hour[i].Gets, hour[i].Errors = int(t.gets[slot]), int(t.errors[slot]) })
 	}
 }
 
@@ -198,8 +196,8 @@ func (h *History) Upstream(name string, now time.Time) *Hour {
 		return nil
 	}
 	var hour Hour
-	known.each(minuteOf(now), func(i, place int) {
-		if worst := known.worst[place]; worst > 0 {
+	known.clock.each(minuteOf(now), func(i, slot int) {
+		if worst := known.worst[slot]; worst > 0 {
 			hour[i].Known, hour[i].Level = true, Level(worst-1)
 		}
 	})

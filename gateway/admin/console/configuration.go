@@ -18,8 +18,8 @@ type settingsView struct {
 }
 
 func (c *console) configuration(r *http.Request, p *page) error {
-	view := settingsView{ConfigurationState: c.Configuration(), Team: r.FormValue("team")}
-	settings, err := c.Settings(view.Team)
+	view := settingsView{ConfigurationState: c.view.Configuration(), Team: r.FormValue("team")}
+	settings, err := c.view.Settings(view.Team)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (c *console) configuration(r *http.Request, p *page) error {
 		writeSetting(&out, setting.Name, setting.Value, "")
 	}
 	view.Text = out.String()
-	for _, team := range c.Snapshot().Config.Teams {
+	for _, team := range c.view.Snapshot().Config.Teams {
 		view.Teams = append(view.Teams, team.Name)
 	}
 	p.Name, p.Title, p.Content = "configuration", "Configuration: in use since "+when(view.Loaded), &view

@@ -41,7 +41,7 @@ type Options struct {
 
 // New returns the pages of the console.
 func New(view *admin.View, operators *admin.Operators, opts Options) admin.Console {
-	c := &console{View: view, Operators: operators, Options: opts, static: newStaticFiles()}
+	c := &console{view: view, operators: operators, opts: opts, static: newStaticFiles()}
 	c.parse("overview", "prompts", "prompt", "upstreams", "configuration", "sign-in", "problem")
 	return admin.Console{
 		Pages: map[string]http.HandlerFunc{
@@ -68,10 +68,9 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 }
 
 type console struct {
-	*admin.View
-	*admin.Operators
-	Options
-
+	view      *admin.View
+	operators *admin.Operators
+	opts      Options
 	static    staticFiles
 	runs      runs
 	templates map[string]func() *template.Template
@@ -145,11 +144,11 @@ func (p *page) Everybody() string {
 func (c *console) serve(fill func(r *http.Request, p *page) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := &page{
-			Now: time.Now(), SignedIn: c.HasSession(r), Exposed: c.Exposed(r), HasToken: c.HaveToken(),
-			Proven: c.Proven(r), As: r.FormValue("as"), URI: r.URL.RequestURI(),
+			Now: time.Now(), SignedIn: c.operators.HasSession(r), Exposed: c.operators.Exposed(r), HasToken: c.operators.HaveToken(),
+			Proven: c.operators.Proven(r), As: r.FormValue("as"), URI: r.URL.RequestURI(),
 		}
-		if c.Include(r) {
-			p.Version = c.Version()
+		if c.operators.Include(r) {
+			p.Version = c.view.Version()
 		}
 		status := http.StatusOK
 		err := fill(r, p)
@@ -182,7 +181,7 @@ const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; 
 func (c *console) write(w http.ResponseWriter, status int, p *page) {
 	var out bytes.Buffer
 	if err := c.templates[p.Name]().ExecuteTemplate(&out, "layout", p); err != nil {
-		c.Logger.Error("console page failed", slog.String("page", p.Name), slog.Any("error", err))
+		c.opts.Logger.Error("console page failed", slog.String("page", p.Name), slog.Any("error", err))
 		http.Error(w, "internal error: the log says what happened", http.StatusInternalServerError)
 		return
 	}
@@ -200,7 +199,7 @@ func (c *console) write(w http.ResponseWriter, status int, p *page) {
 func (c *console) serveChanges(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(map[string]string{"version": c.Version()}) // an error means that the caller has gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"version": c.view.Version()}) // an error means that the caller has gone
 }
 
 // staticFiles are the style and the scripts, by name.

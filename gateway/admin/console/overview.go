@@ -56,7 +56,7 @@ type teamRow struct {
 }
 
 func (c *console) overview(_ *http.Request, p *page) error {
-	o := overview{Readiness: c.Ready()}
+	o := overview{Readiness: c.view.Ready()}
 	rows := worstFirst(o.Upstreams)
 	troubled := slices.IndexFunc(rows, func(u admin.UpstreamHealth) bool { return u.Level() == admin.Good })
 	if troubled < 0 {
@@ -80,7 +80,7 @@ func (c *console) overview(_ *http.Request, p *page) error {
 	if len(o.Teams) > maxTeams {
 		o.Teams, o.MoreTeams = o.Teams[:maxTeams], len(o.Teams)-maxTeams
 	}
-	hour := c.History.All(p.Now)
+	hour := c.view.History.All(p.Now)
 	o.Gets, o.Errors = hour.Gets(), hour.Errors()
 	if o.Gets > 0 {
 		o.Spark = newSpark(hour)
@@ -103,7 +103,7 @@ func worstFirst(all []admin.UpstreamHealth) []admin.UpstreamHealth {
 func (c *console) withHistory(p *page, all []admin.UpstreamHealth) []upstreamRow {
 	rows := make([]upstreamRow, len(all))
 	for i, u := range all {
-		rows[i] = upstreamRow{u, newSpark(c.History.Upstream(u.Name, p.Now))}
+		rows[i] = upstreamRow{u, newSpark(c.view.History.Upstream(u.Name, p.Now))}
 	}
 	return rows
 }
@@ -134,7 +134,7 @@ func attention(r *admin.Readiness, troubled int) string {
 
 // teams returns a row for each team, those with trouble first.
 func (c *console) teams(r *admin.Readiness) []teamRow {
-	s := c.Snapshot()
+	s := c.view.Snapshot()
 	index := map[string]int{}
 	rows := make([]teamRow, len(s.Config.Teams))
 	for i := range rows {
@@ -202,7 +202,7 @@ func (c *console) upstreams(r *http.Request, p *page) error {
 	if err != nil {
 		return err
 	}
-	all, err := c.Upstreams(query.Team)
+	all, err := c.view.Upstreams(query.Team)
 	if err != nil {
 		return err
 	}
@@ -220,4 +220,66 @@ func (c *console) upstreams(r *http.Request, p *page) error {
 		p.Title += ": " + number(list.Total) + " found"
 	}
 	return nil
+}
+
+// spark is the last hour as a small picture: a bar for the gets of each minute, above a strip of how the upstream was. Each field
+// is the data of an SVG path, in a grid of 60 by 20.
+type spark struct {
+	Gets, Errors    string
+	Good, Poor, Bad string
+	Summary         string
+}
+
+const (
+	barsHeight = 14.0 // of the bars
+	stripTop   = 16.0
+	stripSize  = 4.0
+)
+
+// newSpark draws an hour; nil if there is nothing to draw.
+func newSpark(hour *admin.Hour) *spark {
+	if hour == nil {
+		return nil
+	}
+	s := &spark{}
+	var gets, errors strings.Builder
+	strips := map[admin.Level]*strings.Builder{admin.Good: {}, admin.Poor: {}, admin.Bad: {}}
+	most, poor, bad := max(1, hour.MostGets()), 0, 0
+	for x, m := range hour {
+		if m.Gets > 0 {
+			height := max(1.5, barsHeight*float64(m.Gets)/float64(most))
+			failed := height * float64(m.Errors) / float64(m.Gets)
+			bar(&gets, x, barsHeight-height, height-failed)
+			bar(&errors, x, barsHeight-failed, failed)
+		}
+		if m.Known {
+			bar(strips[m.Level], x, stripTop, stripSize)
+			switch m.Level {
+			case admin.Bad:
+				bad++
+			case admin.Poor:
+				poor++
+			}
+		}
+	}
+	s.Gets, s.Errors = gets.String(), errors.String()
+	s.Good, s.Poor, s.Bad = strips[admin.Good].String(), strips[admin.Poor].String(), strips[admin.Bad].String()
+	s.Summary = "Last hour: " + count(hour.Gets(), "get")
+	if errors := hour.Errors(); errors > 0 {
+		s.Summary += ", " + count(errors, "error")
+	}
+	if bad > 0 {
+		s.Summary += ", down for " + count(bad, "minute")
+	}
+	if poor > 0 {
+		s.Summary += ", in trouble for " + count(poor, "minute")
+	}
+	return s
+}
+
+// bar appends a bar to the data of a path.
+func bar(path *strings.Builder, x int, y, height float64) {
+	if height > 0 {
+		fmt.Fprintf(path, "M%d %.1fh.8v%.1fh-.8z", x, y, height)
+	}
 }

@@ -21,16 +21,16 @@ func (c *console) prompts(r *http.Request, p *page) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.Search(query)
+	found, err := c.view.Search(query)
 	if err != nil {
 		return err
 	}
 	list := promptList{CatalogPage: found, Team: query.Team}
-	for _, team := range c.Snapshot().Config.Teams {
+	for _, team := range c.view.Snapshot().Config.Teams {
 		list.Teams = append(list.Teams, team.Name)
 	}
 	slices.Sort(list.Teams)
-	p.Name, p.Title, p.Query, p.Known, p.Content = "prompts", "Prompts", query.Text, c.Principals(), &list
+	p.Name, p.Title, p.Query, p.Known, p.Content = "prompts", "Prompts", query.Text, c.view.Principals(), &list
 	if query.Text != "" || query.Team != "" || p.As != "" {
 		p.Title += ": " + number(found.Total) + " found"
 	}
@@ -50,25 +50,25 @@ type promptView struct {
 
 func (c *console) prompt(r *http.Request, p *page) error {
 	name := r.FormValue("name")
-	prompt, err := c.Prompt(name, p.As)
+	prompt, err := c.view.Prompt(name, p.As)
 	if err != nil {
 		return err
 	}
 	view := promptView{Prompt: prompt}
-	if hour := c.History.Prompt(name, p.Now); hour != nil {
+	if hour := c.view.History.Prompt(name, p.Now); hour != nil {
 		view.Gets, view.Errors, view.Spark = hour.Gets(), hour.Errors(), newSpark(hour)
 	}
 	if prompt.Listed {
-		endpoint := c.Endpoint(r)
-		view.Access = clientsetup.AccessOf(c.Snapshot().Config.Auth)
+		endpoint := c.view.Endpoint(r)
+		view.Access = clientsetup.AccessOf(c.view.Snapshot().Config.Auth)
 		view.Clients = clientsetup.For(endpoint, "prompts", view.Access)
 		view.Get = getCommand(prompt, endpoint)
 	}
-	p.Name, p.Title, p.Known, p.Content = "prompt", line(name), c.Principals(), &view
+	p.Name, p.Title, p.Known, p.Content = "prompt", line(name), c.view.Principals(), &view
 	return nil
 }
 
-// getCommand returns the words of a command that gets a prompt, with a place for each required argument.
+// getCommand returns the words of a command that gets a prompt, with a placeholder for each required argument.
 func getCommand(prompt *admin.Prompt, endpoint string) []string {
 	words := []string{"promptweir", "get", clientsetup.ShellWord(prompt.Name)}
 	for _, argument := range prompt.Arguments {

@@ -138,7 +138,7 @@ func (r *run) reply(action elicit.Action, answers func(field string) []string) (
 // proven lets only those try something who have the admin token: being on this machine is not enough.
 func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !c.Proven(r) {
+		if !c.operators.Proven(r) {
 			http.Error(w, "forbidden: this needs the admin token; sign in with it", http.StatusForbidden)
 			return
 		}
@@ -198,7 +198,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 			send(event{State: "asking", HTML: c.fragment("question", questionView{Run: begun.id, Request: question}), Say: "The server asks: " + line(question.Message)})
 		})
 	}
-	result, err := c.Call(ctx, c.operator(r), wire.PromptsGet, triedParams(r), reply)
+	result, err := c.opts.Call(ctx, c.operator(r), wire.PromptsGet, triedParams(r), reply)
 	if err != nil {
 		failed := failure(err)
 		send(event{State: "failed", HTML: c.fragment("failed", failed), Say: "It failed: " + line(failed.Message)})
@@ -209,7 +209,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *console) operator(r *http.Request) Operator {
-	return Operator{Client: c.Client(r), As: r.PostForm.Get("as")}
+	return Operator{Client: c.operators.Client(r), As: r.PostForm.Get("as")}
 }
 
 // fieldPrefix is what the names of a form's fields begin with that are arguments, or fields of a question.
@@ -271,7 +271,7 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), completionBound)
 	defer cancel()
 	values := []string{}
-	result, err := c.Call(ctx, c.operator(r), wire.Complete, params, nil)
+	result, err := c.opts.Call(ctx, c.operator(r), wire.Complete, params, nil)
 	if err == nil {
 		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values")) // none, if it is malformed
 		for _, element := range elements[:min(len(elements), maxCompletions)] {
@@ -349,7 +349,7 @@ func failure(err error) failed {
 func (c *console) fragment(name string, data any) string {
 	var out strings.Builder
 	if err := c.templates["prompt"]().ExecuteTemplate(&out, name, data); err != nil {
-		c.Logger.Error("console page failed", slog.String("page", name), slog.Any("error", err))
+		c.opts.Logger.Error("console page failed", slog.String("page", name), slog.Any("error", err))
 	}
 	return out.String()
 }
