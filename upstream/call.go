@@ -4,37 +4,107 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// minShare is the part of the timeout, one in so many, that an attempt must have had for its timeout to count in the circuit
-// breaker.
-const minShare = 5
+const (
+	// firstRetry and lastRetry bound the backoff before an endpoint gets the same call again, without the jitter, which takes
+	// off up to half.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Second
+)
 
-// call is a call in flight. Its attempts are made one after another.
-type call struct {
-	connector *Connector
-	caller    context.Context //nolint:containedctx // ends when the caller gives up
-	request   *Request
-	relay     *Relay
-	deadline  *queue.Deadline
-	// endpoint is that of the present attempt.
-	endpoint *endpoint
-	slot     queue.Slot
-	// late is set if the call waited for its slot for most of its time.
-	late bool
+// Request is a request for an upstream.
+type Request struct {
+	Method string
+	// Name is the prompt's name for prompts/get and empty otherwise.
+	Name string
+	// Params may be nil.
+	Params wire.Object
+	// Files is [State.Files] of the state in which the prompt was found, for an upstream without a server.
+	Files *files.List
+	// Caller is who asks, so that callers take turns; nil for a caller like any other.
+	Caller Caller
+	// Endpoints are those that may have the request.
+	Endpoints EndpointSet
+	// Check returns what makes a result one that cannot be used, which the call then fails with as [BadResponse]; nil if it can be.
+	// It does not count in the circuit breaker, since the server did answer. Check may be nil.
+	Check func(Result) error
 }
 
-// acquireSlot waits for a slot and the rate limit.
-func (k *call) acquireSlot(ctx context.Context) error {
-	c := k.connector
-	err := k.slot.Acquire(ctx, c.queue, k.request.Caller, k.deadline.Left)
+// EndpointSet is some of an upstream's endpoints: bit i stands for the one at index i of [State.Endpoints], of which a
+// configuration allows 64. The zero value is all of them, however many there are.
+type EndpointSet uint64
+
+// Has reports whether the endpoint at an index is in the set.
+func (s EndpointSet) Has(i int) bool { return s == 0 || s&(1<<i) != 0 }
+
+// Call sends a request to the upstream and returns its result, within the upstream's timeout, which is paused while a
+// client is asked by the relay. The relay may be nil. Errors are a [*wire.Error] if the upstream answered with one,
+// [*Unavailable] if it did not answer, the context's own if the caller gave up, and [ErrRetired], with nothing sent, if
+// another connector has taken over. While the server wants no requests, calls fail at once.
+//
+// It waits for the rate limit and for a slot, and picks those of the request's endpoints that list the prompt. They are tried
+// in turn until one answers, then again with a pause before each attempt, up to the attempts that the retry block allows in all. What may
+// have been processed in part, or has asked the client, is not tried again. The first attempts leave time for others: as many
+// as there are healthy endpoints, or attempts configured. If all fail, the error is that of the first, which was the most
+// likely to succeed.
+func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (result Result, err error) {
+	if c.retired.Load() {
+		return Result{}, ErrRetired
+	}
+	if c.folder != nil { // from memory: no request of a client, whose duration would be measured, is made
+		return c.folder.call(request)
+	}
+	caller, measured := c.metrics().start(ctx, request.Method, request.Name)
+	// The caller's context, not the one with the deadline, tells a caller that gave up from an upstream that took too long.
+	defer func() { err = c.finish(caller, measured, result, err) }()
+	if err := c.refusePaused(request); err != nil { // before it takes a slot, or a turn of the rate
+		return Result{}, err
+	}
+	ctx, deadline := queue.WithDeadline(caller, measured.begun, c.upstream.Timeout, nil)
+	defer deadline.Stop()
+	if relay == nil {
+		relay = &Relay{}
+	}
+	k := &call{connector: c, caller: caller, request: request, relay: relay, deadline: deadline}
+	if err := k.slot.Acquire(ctx, c.queue, request.Caller, deadline.Left); err != nil {
+		return Result{}, c.notBegun(err)
+	}
+	defer func() { k.slot.Release(isMeasured(err)) }()
+	k.late = k.slot.Begun().Sub(measured.begun) > c.upstream.Timeout/2
+
+	// Failing over to another endpoint needs no pause: only from the second round on are the same servers called again.
+	endpoints, healthy := c.pick(request)
+	tried, first := false, error(nil)
+	for i := range max(len(endpoints), c.upstream.Attempts) {
+		// If all breakers are open, a pause of a second does not close any.
+		if retry := i - len(endpoints); retry >= 0 && (!tried || allPaused(endpoints) || !c.backOff(ctx, deadline, retry)) {
+			break
+		}
+		more := i+1 < max(healthy, c.upstream.Attempts)
+		result, err = k.attempt(ctx, endpoints[i%len(endpoints)], more)
+		if !isRetryable(err) {
+			return result, err
+		}
+		first = cmp.Or(first, err)
+		tried = tried || reasonOf(err) != BreakerOpen
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return Result{}, first
+}
+
+// notBegun returns the error of a call that got no slot.
+func (c *Connector) notBegun(err error) error {
 	if refused, ok := errors.AsType[*queue.Refusal](err); ok {
 		return unavailable(c.upstream.Name, Overloaded, refused.RetryAfter, refused.Unwrap())
 	}
@@ -44,171 +114,104 @@ func (k *call) acquireSlot(ctx context.Context) error {
 	return err
 }
 
-// attempt makes the call at one endpoint, in half of the time that is left if there is more to try. A session that turns
-// out to be lost is replaced once: its server has processed nothing, so that callers need not notice.
-func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Result, err error) {
-	d := k.deadline
-	if more {
-		ctx, d = queue.WithDeadline(ctx, time.Now(), d.Left()/2, d)
-		defer d.Stop()
-	}
-	k.endpoint = e
-	if p := e.paused(); p != nil {
-		err = p.refusal(e.name)
-		e.noteNotSent(k.request.Method, err)
-		return Result{}, err
-	}
-	var lost *connection
-	for try := range 2 {
-		conn := e.await(ctx, lost)
-		if conn.session == nil || conn == lost {
-			err = e.noSession(conn)
-			if k.caller.Err() == nil {
-				e.noteNotSent(k.request.Method, err)
-			}
-			return Result{}, err
-		}
-		pool := conn.poolFor(k)
-		result, err = k.try(ctx, d, conn, pool, try > 0)
-		if conn.legacy.changesEra(k, pool, err) {
-			result, err = k.tryOtherEra(ctx, d, conn, err)
-		}
-		if !errors.Is(err, client.ErrSessionLost) || client.Started(err) {
-			break
-		}
-		if !errors.Is(err, errPooledLost) { // the pool replaces its own
-			lost = conn
-		}
-	}
-	if errors.Is(err, client.ErrSessionLost) && !client.Started(err) { // each new one is, by this call
-		e.health.fail(k.request.Method, err)
-	}
-	e.heed(err)
-	return result, err
+// allPaused reports whether all of some endpoints have asked for a pause.
+func allPaused(endpoints []*endpoint) bool {
+	return !slices.ContainsFunc(endpoints, func(e *endpoint) bool { return e.health.Paused() == nil })
 }
 
-// try makes the call on a session of a connection's pool, if the circuit breaker allows it. Again says that it was tried before
-// on a session that was lost.
-func (k *call) try(ctx context.Context, d *queue.Deadline, conn *connection, pool *sessionPool, again bool) (result Result, err error) {
-	done, err := conn.breaker.Allow()
-	if err != nil {
-		return Result{}, unavailable(conn.name, BreakerOpen, time.Until(conn.reopensAt()), err)
-	}
-	e, begun := k.endpoint, time.Time{}
-	defer func() {
-		if !begun.IsZero() {
-			e.balance.end(e, begun, err)
+// refusePaused returns the error of a call that no endpoint may have, because all have asked for a pause: the one that ends first
+// counts. It is nil if any may have it.
+func (c *Connector) refusePaused(request *Request) error {
+	var first *health.Pause
+	for i, e := range c.endpoints {
+		if !request.Endpoints.Has(i) {
+			continue
 		}
-		conn.blame.end(k.request.Caller, err)
-		var unusable error
-		if err == nil {
-			unusable = k.check(result)
+		p := e.health.Paused()
+		if p == nil {
+			return nil
 		}
-		conn.noteEnd(k.request.Method, cmp.Or(err, unusable)) // before the breaker, which may open by it
-		done(err)
-		if isSuspicious(err) {
-			signal(conn.suspect)
-		}
-		err = cmp.Or(err, unusable)
-	}()
-	session, pooled, err := pool.acquire(ctx, d, k.relay)
-	if err != nil {
-		return Result{}, err
-	}
-	// Measured only now: waiting for a session is not the server's time.
-	share := d.Left()
-	err = errPanicked // for the breaker, which must be told how every call ended that it allowed, even one that panics
-	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
-	if e.isReplica {
-		begun = e.balance.begin(e)
-	}
-	result, err = session.Call(ctx, &sent, k.relayDuring(d))
-	// A server of both eras may refuse a ping of the legacy one and be there all the same.
-	if pool == conn.pool && client.MayRefuseEra(err) && !client.Started(err) {
-		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
-			if pooled != nil {
-				pool.release(pooled, true)
-			}
-			signal(conn.suspect) // the session of this connection, too, has to be replaced
-			return Result{}, lost
+		if first == nil || p.Until.Before(first.Until) {
+			first = p
 		}
 	}
-	if pooled != nil {
-		isLost := errors.Is(err, client.ErrSessionLost)
-		pool.release(pooled, isLost)
-		switch {
-		case !isLost || client.Started(err):
-		case again:
-			return Result{}, errLostAgain
-		default:
-			return Result{}, errPooledLost
-		}
-	}
-	return result, k.attribute(err, share)
-}
-
-// check returns the error of a call whose result cannot be used.
-func (k *call) check(result Result) error {
-	if k.request.Check == nil {
+	if first == nil {
 		return nil
 	}
-	if problem := k.request.Check(result); problem != nil {
-		return unavailable(k.connector.upstream.Name, BadResponse, 0, problem)
-	}
-	return nil
-}
-
-// tryOtherEra makes a call in the legacy era that the server refused in the modern one because it cannot ask the client there, or
-// in the modern era if there is no legacy session. If it does not ask in the legacy era either, its refusal stands.
-func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connection, err error) (Result, error) {
-	if errors.Is(err, errNoLegacySession) {
-		return k.try(ctx, d, conn, conn.pool, false)
-	}
-	refusal, name := err, k.request.Name
-	result, err := k.try(ctx, d, conn, conn.legacy.pool, false)
-	_, answered := errors.AsType[*wire.Error](err)
-	switch {
-	case errors.Is(err, errNoLegacySession):
-		return Result{}, refusal
-	case answered && !client.Started(err): // without having asked
-		conn.legacy.giveUp(ctx, name, client.RefusedServerRequest(refusal))
-		return Result{}, refusal
-	case answered, err == nil:
-		conn.legacy.learn(ctx, name, client.RefusedServerRequest(refusal))
-	}
-	return result, err
-}
-
-// relayDuring returns the call's relay such that, while a client is asked, other calls may have the slot and the deadlines
-// are paused: a person may take long to reply.
-func (k *call) relayDuring(d *queue.Deadline) *Relay {
-	if k.relay.Reply == nil {
-		return k.relay
-	}
-	// A copy, because other attempts have deadlines of their own.
-	relay := *k.relay
-	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-		k.endpoint.balance.answer(k.endpoint)
-		defer k.slot.Lend()()
-		defer d.Pause()()
-		return k.relay.Reply(ctx, method, params)
-	}
-	return &relay
-}
-
-// attribute says who is to blame for the failure of an attempt that had a share of the time: the circuit breaker counts
-// only what is the server's fault.
-func (k *call) attribute(err error, share time.Duration) error {
-	timeout := k.connector.upstream.Timeout
-	switch gone := k.caller.Err(); {
-	case client.Answered(err):
-	case gone != nil:
-		return &callerGoneError{gone}
-	case !errors.Is(err, context.DeadlineExceeded):
-	case k.late: // most of the time was gone before the server was asked
-		return unavailable(k.connector.upstream.Name, Overloaded, 0, queue.ErrConcurrency)
-	case share < timeout/minShare:
-		return &hurriedError{err}
+	err := pausedBy(c.upstream.Name, first)
+	for i, e := range c.endpoints {
+		if request.Endpoints.Has(i) {
+			e.health.Unsent(request.Method == wire.PromptsGet, failureOf(err))
+		}
 	}
 	return err
+}
+
+// pick returns the endpoints to try for a request, best first, and how many of them are healthy.
+func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
+	if len(c.endpoints) == 1 {
+		return c.endpoints, 1
+	}
+	// A completion carries the prompt's name in its params only.
+	name := request.Name
+	if request.Method == wire.Complete {
+		name, _ = request.Params.Object("ref").Text("name")
+	}
+	var allowed, listing []*endpoint
+	for i, e := range c.endpoints {
+		if !request.Endpoints.Has(i) {
+			continue
+		}
+		allowed = append(allowed, e)
+		if e.status.Load().prompts.has(name) {
+			listing = append(listing, e)
+		}
+	}
+	if len(listing) == 0 { // let the servers say so themselves
+		listing = allowed
+	}
+	var unhealthy []*endpoint
+	for _, e := range listing {
+		if e.isHealthy(request.Method) {
+			ordered = append(ordered, e)
+		} else {
+			unhealthy = append(unhealthy, e)
+		}
+	}
+	healthy = len(ordered)
+	of := func(e *endpoint) *health.Endpoint { return e.health }
+	return health.Order(&c.balance, ordered, unhealthy, of), healthy
+}
+
+// backOff waits before a retry, with jitter and then for the rate limit. It reports false if the deadline is sooner.
+func (c *Connector) backOff(ctx context.Context, d *queue.Deadline, retry int) bool {
+	wait := health.Jitter(min(firstRetry<<min(retry, 10), lastRetry))
+	return wait < d.Left() && sleep(ctx, wait) == nil && c.queue.AwaitRate(ctx, d.Left())
+}
+
+// finish records how a call ended, and returns its error as callers see it.
+func (c *Connector) finish(caller context.Context, measured measurement, result Result, err error) error {
+	// Once the caller has gone, how attempts failed says little: they failed because it left.
+	if gone := caller.Err(); gone != nil && !client.Answered(err) {
+		err = &callerGoneError{gone}
+	}
+	measured.end(result.Revision, err)
+	if err == nil || errors.Is(err, ErrRetired) {
+		return err
+	}
+	if gone, ok := errors.AsType[*callerGoneError](err); ok {
+		return gone.cause
+	}
+	if answer, ok := answerIn(err); ok {
+		return answer
+	}
+	if _, ok := errors.AsType[*Unavailable](err); ok {
+		return err
+	}
+	// What is left are failures of package client, which knows no upstream and no reason.
+	var retryAfter time.Duration
+	if status, ok := errors.AsType[*client.StatusError](err); ok {
+		retryAfter = status.RetryAfter
+	}
+	return unavailable(c.upstream.Name, reasonOf(err), retryAfter, err)
 }

@@ -1,87 +1,51 @@
 package upstream
 
 import (
-	"sync/atomic"
+	"context"
+	"errors"
+	"log/slog"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/health"
 )
 
-// connection is the present session with an endpoint and everything that ends with it, or the lack of a session.
+// errSilent is the problem of an endpoint that does not answer a health check.
+var errSilent = errors.New("no answer to a health check")
+
+// connection is the present session with an endpoint and everything that ends with it, or the lack of a
+// session.
 type connection struct {
-	// name is the upstream's.
-	name    string
 	session *client.Session // nil while there is none
 	pool    *sessionPool
 	legacy  *legacyGets // nil if the session is of the legacy era, or its revision is configured
-	// breaker is closed when the connection begins.
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	blame   blame
-	// opened is when the breaker opened, and cooldown how long it then stays open.
-	opened   atomic.Pointer[time.Time]
-	cooldown time.Duration
-	health   *callHealth // the endpoint's
-	// suspect holds at most one mark: a call got no answer, so check whether the session still works.
-	suspect chan struct{}
-	// silent is set while the server gives no sign of life.
-	silent atomic.Bool
 	// retryAt is when the next attempt to connect is due, without a session.
 	retryAt time.Time
-	// forgotten says that there is no session because the server keeps forgetting it, and not because it is down.
-	forgotten bool
-	// renewing says that the server is up and a new session is being opened, so that calls should wait for it.
+	// renewing says that the server is up and a new session is being opened, so that calls should wait.
 	renewing bool
 	// replaced is closed when another connection has taken the place of this one.
 	replaced chan struct{}
 }
 
-// newConnection returns the connection of a session that has just been opened. It calls onTransition when the circuit
-// breaker changes its state.
-func newConnection(session *client.Session, u config.Upstream, health *callHealth, onTransition func(from, to gobreaker.State)) *connection {
-	c := &connection{
-		name: u.Name, session: session, cooldown: u.Breaker.Cooldown, health: health,
-		suspect: make(chan struct{}, 1), replaced: make(chan struct{}),
+// newConnection returns the connection of a session that has just been opened. It ends with ctx.
+func newConnection(ctx context.Context, e *endpoint, session *client.Session) *connection {
+	c := &connection{session: session, replaced: make(chan struct{})}
+	c.pool = newSessionPool(ctx, e.name, e.logger, session)
+	if session.MayBeLegacyToo() {
+		c.legacy = newLegacyGets(ctx, e.name, e.logger, session)
 	}
-	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:    u.Name,
-		Timeout: c.cooldown,
-		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			return int64(counts.ConsecutiveFailures) >= int64(u.Breaker.Failures) && (c.blame.onSeveral() || c.silent.Load())
-		},
-		// An error that the server returned shows that it works.
-		IsSuccessful: client.Answered,
-		IsExcluded:   isExcused,
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			if to == gobreaker.StateOpen {
-				now := time.Now()
-				c.opened.Store(&now)
-			}
-			onTransition(from, to)
-			if !c.isReplaced() {
-				health.setBreaker(to)
-			}
-		},
-	})
 	return c
 }
 
-// noteEnd notes how an attempt of a call ended, unless that was on a connection that has been replaced.
-func (c *connection) noteEnd(method string, err error) {
-	if err == nil || !c.isReplaced() {
-		c.health.end(method, err)
-	}
-}
+// noConnection returns a connection without a session.
+func noConnection() *connection { return &connection{replaced: make(chan struct{})} }
 
-func (c *connection) isReplaced() bool {
-	select {
-	case <-c.replaced:
-		return true
-	default:
-		return false
+// close closes the sessions of the pools, and waits until they have ended.
+func (c *connection) close() {
+	if c.legacy != nil {
+		c.legacy.pool.close()
 	}
+	c.pool.close()
 }
 
 // poolFor returns the pool whose sessions a call is to be made on.
@@ -92,13 +56,116 @@ func (c *connection) poolFor(k *call) *sessionPool {
 	return c.pool
 }
 
-// noConnection returns a connection without a session.
-func noConnection() *connection { return &connection{replaced: make(chan struct{})} }
+// replace puts a connection in place of another. Only run's goroutine may call it.
+func (e *endpoint) replace(next *connection) { close(e.connection.Swap(next).replaced) }
 
-// reopensAt returns when an open breaker lets the next call through.
-func (c *connection) reopensAt() time.Time {
-	if opened := c.opened.Load(); opened != nil {
-		return opened.Add(c.cooldown)
+// await returns the present connection. If that is the lost one, or one that is being renewed, it waits until
+// another takes its place, or ctx ends.
+func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
+	for {
+		c := e.connection.Load()
+		if c != lost && !c.renewing {
+			return c
+		}
+		select {
+		case <-c.replaced:
+		case <-ctx.Done():
+			return c
+		}
 	}
-	return time.Time{}
+}
+
+// noSession is the error of a call that finds a connection without a session. Its reason is why there is none.
+func (e *endpoint) noSession(conn *connection) error {
+	reason, err := Unreachable, &noSessionError{}
+	if p := e.status.Load().Problem; p != nil && conn.session == nil {
+		reason, err.cause = p.Reason, p.Err
+	}
+	return unavailable(e.name, reason, time.Until(conn.retryAt), err)
+}
+
+// markRenewing records that the server forgot its session, and that a new one is opened.
+func (e *endpoint) markRenewing(ctx context.Context, err error) {
+	e.logger.InfoContext(ctx, "session lost, a new one is opened", slog.Any("error", err))
+	e.health.Renew()
+	renewing := noConnection()
+	renewing.renewing = true
+	e.replace(renewing)
+}
+
+// markDown records that there is no session, and that the next attempt comes after a wait.
+func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) {
+	reason, before := reasonOf(err), e.status.Load()
+	_, unchanged := errors.AsType[*unchangedError](err)
+	known := !before.Connected && (unchanged || before.Problem.hasCause(reason, err))
+	if !known { // once for each outage and cause, not for each attempt
+		e.logger.WarnContext(ctx, "upstream down", e.explained(reason, causeOf(reason, err), err)...)
+	}
+	down := noConnection()
+	down.retryAt = time.Now().Add(wait)
+	e.replace(down)
+	if !before.tried || !known { // an outage that goes on is no change, which costs everybody who looks at states
+		e.update(func(s *status) {
+			s.Connected = false
+			s.setProblem(reason, err)
+		})
+	}
+	// Only now, so that a trouble of calls that ends here is seen to go on as the problem.
+	e.health.Down(errors.Is(err, client.ErrSessionLost))
+}
+
+// markSlow records that a server which was started or called a while ago has not answered. It is waited for
+// all the same.
+func (e *endpoint) markSlow(ctx context.Context, after time.Duration) {
+	err := e.dialer.SlowStart(after)
+	if s := e.status.Load(); s.Problem == nil {
+		e.logger.WarnContext(ctx, "upstream down", e.explained(Timeout, causeOf(Timeout, err), err)...)
+	}
+	e.update(func(s *status) {
+		if s.Problem == nil && !s.Connected { // else it has connected, or failed, at this moment
+			s.setProblem(Timeout, err)
+		}
+	})
+}
+
+// markSilent records that the endpoint does not answer. Calls are made elsewhere if possible.
+func (e *endpoint) markSilent(ctx context.Context) {
+	e.health.Late()
+	if e.status.Load().Problem == nil {
+		e.logger.WarnContext(ctx, "upstream does not answer", slog.String("reason", string(Timeout)), slog.Any("error", errSilent))
+	}
+	e.update(func(s *status) {
+		if s.Problem == nil {
+			s.setProblem(Timeout, errSilent)
+		}
+	})
+}
+
+// explained returns what the log says of a problem.
+func (e *endpoint) explained(reason Reason, cause Cause, err error) []any {
+	return []any{
+		slog.String("place", e.upstream.Place.String()), slog.String("reason", string(reason)), slog.String("cause", cause.Problem),
+		slog.String("remedy", cause.Remedy), slog.Any("error", err),
+	}
+}
+
+// failureOf returns what the health of an endpoint is told of an error.
+func failureOf(err error) health.Failure {
+	reason := reasonOf(err)
+	if unavailable, ok := errors.AsType[*Unavailable](err); ok {
+		err = unavailable.Err
+	}
+	return health.Failure{Reason: string(reason), Cause: causeKey(reason, err), Err: err}
+}
+
+// problemOfCalls returns the problem that the trouble of calls is; nil if there is none.
+func problemOfCalls(t *health.Trouble) *Problem {
+	if t == nil {
+		return nil
+	}
+	p := &Problem{Reason: Reason(t.Reason), Since: t.Since, Err: t.Err, Failing: true}
+	if t.Suspended {
+		p.Reason = BreakerOpen
+	}
+	return p
 }

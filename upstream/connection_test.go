@@ -286,7 +286,7 @@ func TestBreaker_OnePrincipalDoesNotOpenItAlone(t *testing.T) {
 	})
 }
 
-// A server that gives no sign of life either does not answer anybody.
+// A server that does not answer health checks either does not answer anybody.
 func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 2, Cooldown: time.Hour}
@@ -301,7 +301,7 @@ func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
 			go func() { ended <- getAs(t, c, "ann") }()
 			time.Sleep(2 * time.Second)
 		}
-		for range 3 { // at 10, 12 and 14 s; there is no sign of life at 12.5 s
+		for range 3 { // at 10, 12 and 14 s; there is no health check at 12.5 s
 			wantUnavailable(t, <-ended, upstream.Timeout)
 		}
 		wantUnavailable(t, getAs(t, c, "ann"), upstream.BreakerOpen)

@@ -10,6 +10,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -76,7 +77,7 @@ var (
 	// errNoLegacySession means that a get that should be made in the legacy era has to be made in the modern one.
 	errNoLegacySession = fmt.Errorf("%w in the legacy era", errNoSession)
 	errLostAgain       = errors.New("a new session was lost at once")
-	// errPanicked is what the circuit breaker is told about a call that panics.
+	// errPanicked is what the health of an endpoint is told about a call that panics.
 	errPanicked = errors.New("call panicked")
 )
 
@@ -97,6 +98,11 @@ func (e *noSessionError) Unwrap() error { return errNoSession }
 type pausedError struct{ cause error }
 
 func (e *pausedError) Error() string { return "the server asked for a pause: " + e.cause.Error() }
+
+// pausedBy returns the error of a call that is not made during a pause.
+func pausedBy(name string, p *health.Pause) error {
+	return unavailable(name, Reason(p.Failure.Reason), p.Rest(), &pausedError{p.Failure.Err})
+}
 
 // callerGoneError is the end of a call that its caller gave up, by cancelling it or by a deadline.
 type callerGoneError struct{ cause error }

@@ -198,7 +198,7 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		})
 		mustGet(t, c, "p")
 		time.Sleep(15 * time.Second)
-		mustGet(t, c, "p") // else the server, silent for long, would be asked for a sign of life, which takes a token, too
+		mustGet(t, c, "p") // else the server, silent for long, would be asked for a health check, which takes a token, too
 		time.Sleep(15 * time.Second)
 		asked := a.requests()
 		for range 10 {

@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,7 +94,7 @@ func TestPause_ListsAndConnectsWaitToo(t *testing.T) {
 			}
 		})
 	})
-	t.Run("signs of life", func(t *testing.T) {
+	t.Run("health checks", func(t *testing.T) {
 		inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			time.Sleep(time.Second)
 			p.Handle(wire.PromptsGet, asksForPause(http.StatusTooManyRequests, "120"))
@@ -193,6 +194,67 @@ func TestPause_RefusalsCostNothing(t *testing.T) {
 		mustGet(t, c, "p")
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("the first get afterwards waited %s", took)
+		}
+	})
+}
+
+// Operators see until when a server wants no requests, and not that they should start it.
+func TestPause_IsShownAsOne(t *testing.T) {
+	for name, status := range map[string]int{"busy": http.StatusServiceUnavailable, "limited": http.StatusTooManyRequests} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+				time.Sleep(time.Second)
+				p.Handle(wire.PromptsGet, asksForPause(status, "60"))
+				until := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+				var errs []error
+				for range 5 {
+					_, err := get(t.Context(), c, "p")
+					errs = append(errs, err)
+				}
+				causes := []upstream.Cause{c.State().Problem.Cause()}
+				for _, err := range errs {
+					if u, ok := errors.AsType[*upstream.Unavailable](err); ok {
+						causes = append(causes, u.Cause())
+					}
+				}
+				for _, cause := range causes {
+					if cause.Kind != client.PauseWanted || !strings.Contains(cause.Problem, until) || strings.Contains(cause.Remedy, "start") {
+						t.Errorf("shown as %+v, want a pause until %s", cause, until)
+					}
+				}
+				if len(causes) != 6 {
+					t.Errorf("%d causes, want one for each get and that of the state", len(causes))
+				}
+			})
+		})
+	}
+}
+
+// A list that is denied is requested again as soon as the server answers anything, and not half a minute later.
+func TestDenied_EndsWithTheFirstAnswerThatWorks(t *testing.T) {
+	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
+		time.Sleep(time.Minute)
+		p.Status(wire.PromptsList, http.StatusUnauthorized)
+		p.Changed()
+		time.Sleep(time.Second)
+		if problem := c.State().Problem; problem == nil || problem.Reason != upstream.Denied {
+			t.Fatalf("problem %+v, want denied", problem)
+		}
+		before := len(p.Seen(wire.PromptsList))
+		for range 100 { // within ten seconds: gets that are answered do not make it list each time
+			mustGet(t, c, "p")
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(p.Seen(wire.PromptsList)) - before; n < 1 || n > 3 {
+			t.Errorf("%d lists while they are denied", n)
+		}
+		time.Sleep(time.Second)
+		p.Prompts("p")
+		time.Sleep(5 * time.Second)
+		mustGet(t, c, "p")
+		time.Sleep(time.Second)
+		if problem := c.State().Problem; problem != nil {
+			t.Errorf("a second after a get that was answered: %+v", problem)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/queue"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -249,7 +250,7 @@ func (p *sessionPool) serve(ctx context.Context, s *pooledSession) error {
 	// The server may send its requests on the stream, so that calls wait for it, but not for long.
 	late := time.AfterFunc(readyTimeout, ready)
 	defer late.Stop()
-	for pause := newBackoff(); ; {
+	for pause := health.NewBackoff(); ; {
 		err := session.Watch(ctx, ready)
 		ready()
 		switch {

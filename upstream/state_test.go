@@ -30,8 +30,8 @@ func TestMergeLists_DoesNotDependOnOrderOfArrival(t *testing.T) {
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 			c := New(u, Options{}, func() {})
 			for _, i := range order {
-				c.endpoints[i].publish(t.Context(), nil, 0) // so that the next list is a change
-				c.endpoints[i].publish(t.Context(), lists[i], 0)
+				newLister(c.endpoints[i]).publish(t.Context(), nil) // so that the next list is a change
+				newLister(c.endpoints[i]).publish(t.Context(), lists[i])
 			}
 			states = append(states, c.State())
 		}

@@ -125,7 +125,7 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 	}
 	defer p.session.Close()
 	p.found.Revision, p.found.Transport = p.session.Revision, string(p.session.Transport())
-	p.found.Capabilities = json.RawMessage(p.session.Capabilities())
+	p.found.Capabilities = json.RawMessage(p.session.Declared.JSON)
 	fmt.Fprintf(p.out, "connected: revision %s over %s\n", p.found.Revision, p.found.Transport)
 	fmt.Fprintf(p.out, "capabilities: %s\n", terminal.OneLine(string(p.found.Capabilities), terminal.MaxReport))
 

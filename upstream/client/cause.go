@@ -90,6 +90,7 @@ const (
 	NothingThere       Kind = "nothing_there"
 	Redirected         Kind = "redirected"
 	TooManyRequests    Kind = "too_many_requests"
+	PauseWanted        Kind = "pause_wanted"
 	ServerFails        Kind = "server_fails"
 	BehindProxy        Kind = "not_behind_proxy"
 	RequestRefused     Kind = "request_refused"
@@ -149,6 +150,7 @@ var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	NothingThere:       {"nothing is at the path %s (HTTP %d)", "correct the path in url; that of many servers is /mcp or /sse"},
 	Redirected:         {"the server redirects (HTTP %d%s), and redirects are not followed", "write the final address in url"},
 	TooManyRequests:    {"the server limits the rate of requests (HTTP 429)", "lower rate or concurrency in the block, or have the limit raised"},
+	PauseWanted:        {"the server wants no requests until %s (HTTP %d, Retry-After)", "nothing: calls go on then; if it happens often, lower rate or concurrency in the block, or have the limit raised"},
 	ServerFails:        {"the server fails (HTTP %d %s)", "see the log of the server"},
 	BehindProxy:        {"HTTP %d %s: a proxy does not reach the server, or the server takes no requests", "start the server, or correct the proxy in front of it"},
 	RequestRefused:     {"the server refuses the request (HTTP %d %s)", "check url and headers: what answers there may not be an MCP server"},
@@ -500,6 +502,8 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 			path = u.EscapedPath()
 		}
 		return newCause(NothingThere, path, code), true
+	case status.AsksForPause():
+		return newCause(PauseWanted, status.retryAt.UTC().Format(time.RFC3339), code), true
 	case code == http.StatusTooManyRequests:
 		return newCause(TooManyRequests), true
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:

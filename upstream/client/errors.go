@@ -17,8 +17,8 @@ var (
 	ErrSessionLost = errors.New("session lost")
 	// ErrNoStream means that the server offers no stream for what it says outside of calls.
 	ErrNoStream = errors.New("server offers no standalone stream")
-	// ErrStreamTaken means that the server refuses another stream because it takes the last one for open still.
-	ErrStreamTaken = errors.New("the server takes the stream that ended for open still")
+	// ErrStreamTaken means that the server refuses another stream because it considers the last one open.
+	ErrStreamTaken = errors.New("the server still considers the previous stream open")
 	// ErrStreamDead is why a stream was closed of which nothing came any more although the server was there.
 	ErrStreamDead = errors.New("the stream had broken without a word")
 	// ErrExited means that the child process has exited.
@@ -36,6 +36,8 @@ type StatusError struct {
 	Status int
 	// RetryAfter is what the server says about when to come back, [MaxRetryAfter] at most; 0 if it says nothing.
 	RetryAfter time.Duration
+	// retryAt is RetryAfter as a time, for people.
+	retryAt time.Time
 	// unnamed is a JSON-RPC error in the body: it names no request, so that it is an answer, if not certainly to this one, or the
 	// status says more than it does.
 	unnamed *wire.Error
@@ -43,6 +45,11 @@ type StatusError struct {
 	challenge, location string
 	// tls is what the body says about TLS; the zero value for nothing.
 	tls tlsRefusal
+}
+
+func newStatusError(status int, header http.Header) *StatusError {
+	wait := retryAfter(header)
+	return &StatusError{Status: status, RetryAfter: wait, retryAt: time.Now().Add(wait)}
 }
 
 func (e *StatusError) Error() string {
@@ -100,9 +107,9 @@ func (e *StatusError) RefusesCaller() bool {
 		e.Status == http.StatusTooManyRequests
 }
 
-// asksForPause reports whether the server says with a 503 when to come back. With a 429 it refuses the caller in any case.
-func (e *StatusError) asksForPause() bool {
-	return e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0
+// AsksForPause reports whether the server says, with a 429 or 503, when to come back.
+func (e *StatusError) AsksForPause() bool {
+	return e.RetryAfter > 0 && (e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable)
 }
 
 // ProtocolError is an answer that the protocol does not allow.

@@ -33,10 +33,10 @@ type httpTransport struct {
 	// position is how far the standalone stream was read.
 	position streamPosition
 
-	quiet   *silence
-	changes *pulse
-	once    sync.Once
-	lost    chan struct{}
+	idleTime *idleTime
+	changes  *streamIdle
+	once     sync.Once
+	lost     chan struct{}
 }
 
 // agreedHeaders go on each request once they are known.
@@ -47,8 +47,8 @@ type agreedHeaders struct {
 }
 
 func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpTransport {
-	t := &httpTransport{http: client, handshakeTimeout: handshakeTimeout, quiet: newSilence(), lost: make(chan struct{})}
-	t.changes = &pulse{silence: silence{began: time.Now()}, session: t.quiet}
+	t := &httpTransport{http: client, handshakeTimeout: handshakeTimeout, idleTime: newIdleTime(), lost: make(chan struct{})}
+	t.changes = &streamIdle{own: newIdleTime(), session: t.idleTime}
 	t.setHeaders("", "")
 	return t
 }
@@ -59,9 +59,9 @@ func (t *httpTransport) tiesMessages() bool { return true }
 
 func (t *httpTransport) mayIgnoreUnknown() bool { return false }
 
-func (t *httpTransport) silent() *silence { return t.quiet }
+func (t *httpTransport) idle() *idleTime { return t.idleTime }
 
-func (t *httpTransport) stream() *pulse { return t.changes }
+func (t *httpTransport) stream() *streamIdle { return t.changes }
 
 func (t *httpTransport) setRevision(revision string) {
 	id := t.sessionID()
@@ -126,10 +126,10 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	reached := stageBody
 	came, err := t.http.send(post, body, used)
 	if err == nil {
-		came.ends = t.quiet
+		came.idle = t.idleTime
 		if r.method == wire.Listen {
 			t.changes.begin()
-			came.ends = t.changes
+			came.idle = t.changes
 		}
 		err = t.readResponse(came, r)
 	} else {
@@ -240,7 +240,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	case lost && (!named || answer.Code != wire.MethodNotFound):
 		t.lose()
 		return nil, ErrSessionLost
-	case named && refusal.asksForPause():
+	case named && refusal.AsksForPause():
 		refusal.unnamed = answer // which [StatusError.RetryAfter] must not get lost beside
 	case named && !refusal.RefusesCaller():
 		came.drain()

@@ -282,8 +282,8 @@ type httpResponse struct {
 	*http.Response
 
 	read int
-	// ends is the silence that ends with each byte; nil if it does not matter.
-	ends interface{ end() }
+	// idle is the idle time that ends with each byte; nil if it does not matter.
+	idle interface{ reset() }
 	// ended is set once the body was read to its end.
 	ended bool
 }
@@ -291,8 +291,8 @@ type httpResponse struct {
 func (r *httpResponse) Read(p []byte) (int, error) {
 	n, err := r.Body.Read(p)
 	r.read += n
-	if n > 0 && r.ends != nil {
-		r.ends.end()
+	if n > 0 && r.idle != nil {
+		r.idle.reset()
 	}
 	r.ended = r.ended || errors.Is(err, io.EOF)
 	return n, err
@@ -349,7 +349,8 @@ func (r *httpResponse) success() error {
 }
 
 func (r *httpResponse) statusError() *StatusError {
-	status := &StatusError{Status: r.StatusCode, RetryAfter: retryAfter(r.Header), challenge: r.Header.Get("WWW-Authenticate")}
+	status := newStatusError(r.StatusCode, r.Header)
+	status.challenge = r.Header.Get("WWW-Authenticate")
 	if to, err := r.Location(); err == nil {
 		status.location = to.Scheme + "://" + to.Host + to.EscapedPath() // its query may hold a credential
 	}

@@ -72,7 +72,7 @@ func (t *sseTransport) read(ctx context.Context) error {
 		if got := came.contentType(); got != wire.ContentSSE {
 			return &ProtocolError{problem: fmt.Sprintf("content type is %q, want %s", got, wire.ContentSSE), foreign: true, contentType: got}
 		}
-		came.ends = t.quiet // with comments, too
+		came.idle = t.idleTime // with comments, too
 		return t.readStream(came)
 	})
 }

@@ -40,7 +40,7 @@ type List struct {
 // List walks all pages of the server's prompts. It returns the whole list or, with no more than its Bytes, an error: a list is
 // never cut silently. Each page has the upstream's timeout.
 func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error) {
-	if !s.capabilities.prompts {
+	if !s.Declared.prompts {
 		return List{}, nil
 	}
 	defer func() {
@@ -54,7 +54,7 @@ func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error
 		begun   = time.Now()
 	)
 	for range maxPages {
-		p, err := s.page(ctx, params)
+		p, err := requestPage(ctx, s, params)
 		all.Bytes += p.size
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
 			return List{Unknown: true}, nil // some servers declare prompts and have none
@@ -98,7 +98,7 @@ type page struct {
 	size int
 }
 
-func (s *Session) page(ctx context.Context, params wire.Object) (page, error) {
+func requestPage(ctx context.Context, s *Session, params wire.Object) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
 	result, err := s.Call(ctx, &Request{Method: wire.PromptsList, Params: params}, nil)

@@ -12,8 +12,8 @@ import (
 // responses find their requests by id.
 type mux struct {
 	receive func(*wire.Message)
-	// quiet is for how long no message came.
-	quiet *silence
+	// idleTime is for how long no message came.
+	idleTime *idleTime
 	// closed is closed when the stream has ended; cause then says why.
 	closed chan struct{}
 	cause  error
@@ -37,7 +37,7 @@ type muxResponse struct {
 }
 
 func newMux() mux {
-	return mux{quiet: newSilence(), closed: make(chan struct{}), pending: map[string]awaited{}}
+	return mux{idleTime: newIdleTime(), closed: make(chan struct{}), pending: map[string]awaited{}}
 }
 
 // await sends a request and waits for its response.
@@ -81,7 +81,7 @@ func (x *mux) dispatch(raw []byte) error {
 		}
 		return err
 	}
-	x.quiet.end()
+	x.idleTime.reset()
 	for i := range messages {
 		message := &messages[i]
 		if message.Method != "" {
@@ -153,9 +153,9 @@ func (x *mux) standalone(ctx context.Context, ready func()) error {
 
 func (x *mux) tiesMessages() bool { return false }
 
-func (x *mux) silent() *silence { return x.quiet }
+func (x *mux) idle() *idleTime { return x.idleTime }
 
-func (x *mux) stream() *pulse { return nil }
+func (x *mux) stream() *streamIdle { return nil }
 
 func (x *mux) setRevision(revision string) { x.agreed.Store(&revision) }
 

@@ -267,7 +267,7 @@ func tokenError(err error) error {
 	if code := answer.ErrorCode; isErrorCode(code) {
 		problem += ": " + code
 	}
-	said := &StatusError{Status: status, RetryAfter: retryAfter(answer.Response.Header)}
+	said := newStatusError(status, answer.Response.Header)
 	switch {
 	case status == http.StatusTooManyRequests:
 		return &tokenRefusedError{problem, said}

@@ -81,10 +81,10 @@ func (t *httpTransport) getStream(
 		r.Header.Set(wire.HeaderLastEventID, p.lastEventID)
 	}
 	err = t.http.do(r, nil, func(came *httpResponse) error {
-		came.ends = t.quiet
+		came.idle = t.idleTime
 		if want.id == "" {
 			t.changes.begin()
-			came.ends = t.changes
+			came.idle = t.changes
 		}
 		status := came.StatusCode
 		switch {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +21,8 @@ import (
 type Session struct {
 	// Revision is the protocol revision that both sides speak.
 	Revision string
+	// Declared is what the server declared.
+	Declared Declared
 
 	dialer     *Dialer
 	ownsDialer bool
@@ -30,9 +30,6 @@ type Session struct {
 	server    config.Upstream
 	opts      SessionOptions
 	transport transport
-	// declared and capabilities are what the server declared, as it was sent and as far as it matters to prompts.
-	declared     jsontext.Value
-	capabilities capabilities
 	// modern repeats what Revision says for messages that arrive while it is still being negotiated.
 	modern atomic.Bool
 	// ignoresPing is set while the server leaves pings without an answer and is there nevertheless.
@@ -48,11 +45,6 @@ type Session struct {
 	acknowledged func()
 	// endWatch ends the present Watch; nil without one.
 	endWatch context.CancelCauseFunc
-}
-
-// capabilities are the server capabilities that matter to prompts.
-type capabilities struct {
-	prompts, listChanged, completions, logging bool
 }
 
 func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOptions) *Session {
@@ -72,7 +64,10 @@ func (s *Session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.adopt(agreed)
+	s.Revision, s.Declared = agreed.revision, declaredBy(agreed.capabilities, agreed.revision)
+	s.modern.Store(wire.Modern(agreed.revision))
+	s.server.Protocol = agreed.revision
+	s.transport.setRevision(agreed.revision)
 	if wire.Modern(s.Revision) {
 		return nil
 	}
@@ -81,25 +76,6 @@ func (s *Session) open(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", wire.Initialized, err)
 	}
 	return nil
-}
-
-// adopt makes the outcome of the negotiation the session's.
-func (s *Session) adopt(agreed agreement) {
-	s.Revision = agreed.revision
-	s.modern.Store(wire.Modern(agreed.revision))
-	s.server.Protocol = agreed.revision
-	s.declared = agreed.capabilities.JSON()
-	s.capabilities = capabilitiesOf(agreed.capabilities)
-	s.transport.setRevision(agreed.revision)
-}
-
-func capabilitiesOf(declared wire.Object) capabilities {
-	return capabilities{
-		prompts:     declared.Get("prompts") != nil,
-		listChanged: string(declared.Object("prompts").Get("listChanged")) == "true",
-		completions: declared.Get("completions") != nil,
-		logging:     declared.Get("logging") != nil,
-	}
 }
 
 // Sibling opens another session with the same server, without negotiating transport and revision again.
@@ -128,14 +104,6 @@ func (s *Session) ClockOffset() time.Duration {
 		return t.clockOffset
 	}
 	return 0
-}
-
-// Capabilities returns the capabilities object that the server declared, as it was sent.
-func (s *Session) Capabilities() jsontext.Value { return s.declared }
-
-// Completes reports whether the server declared completions. Revision 2024-11-05 had no way to declare them.
-func (s *Session) Completes() bool {
-	return s.capabilities.completions || s.Revision == wire.Rev20241105
 }
 
 // TiesMessages reports whether the transport tells which call a server's message belongs to.
@@ -234,50 +202,8 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 func (s *Session) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
-	_, err := s.ping(ctx)
+	_, err := ping(ctx, s)
 	return err
-}
-
-// ping also returns the result, which is that of server/discover in the modern era. It has none if the answer is an error.
-func (s *Session) ping(ctx context.Context) (Result, error) {
-	method := wire.Ping
-	if wire.Modern(s.Revision) {
-		method = wire.Discover
-	}
-	// The modern era has no ping, and every modern server must implement server/discover.
-	result, err := s.Call(ctx, &Request{Method: method}, nil)
-	switch status, ok := errors.AsType[*StatusError](err); {
-	case s.isOtherEra(ctx, result, err):
-		return Result{}, errors.Join(fmt.Errorf("%s: %w: the server has changed eras since the session began", method, ErrSessionLost), err)
-	case ok && status.Status == http.StatusBadRequest, // many servers answer so when they do not know the session
-		ok && wire.Modern(s.Revision) && MayRefuseEra(err): // as in negotiation, this is no modern server
-		return Result{}, fmt.Errorf("%s: %w: %w", method, ErrSessionLost, err)
-	case errors.Is(err, ErrSessionLost), Suspicious(err):
-		return Result{}, fmt.Errorf("%s: %w", method, err)
-	}
-	return result, nil
-}
-
-// OffersPrompts reports whether the server declared prompts.
-func (s *Session) OffersPrompts() bool { return s.capabilities.prompts }
-
-// Promptless explains that the server did not declare prompts, or returns nil if it did.
-func (s *Session) Promptless() *Cause {
-	if s.capabilities.prompts {
-		return nil
-	}
-	var declared []string
-	if object, err := wire.ParseObject(s.declared); err == nil {
-		for _, member := range object {
-			declared = append(declared, printable(member.Name))
-		}
-	}
-	what := "it declares " + strings.Join(declared, ", ")
-	if len(declared) == 0 {
-		what = "it declares nothing"
-	}
-	c := newCause(NoPromptsOffered, shortened(what))
-	return &c
 }
 
 // Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they are no longer those of the
@@ -286,17 +212,17 @@ func (s *Session) Promptless() *Cause {
 // A modern server is asked by server/discover. A legacy one declares them only when a session begins, so a second session is
 // opened; over stdio that would be a second process, whose answer would say nothing about the first, and a ping must do.
 func (s *Session) Recheck(ctx context.Context) error {
-	declared := s.capabilities
+	declared := s.Declared
 	switch {
 	case wire.Modern(s.Revision):
 		ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 		defer cancel()
-		result, err := s.ping(ctx)
+		result, err := ping(ctx, s)
 		if err != nil {
 			return err
 		}
 		if members, err := wire.ParseObject(result.JSON); err == nil { // else the answer is an error
-			declared = capabilitiesOf(members.Object("capabilities"))
+			declared = declaredBy(members.Object("capabilities"), s.Revision)
 		}
 	case s.server.Transport == config.Stdio:
 		return s.Ping(ctx)
@@ -306,51 +232,16 @@ func (s *Session) Recheck(ctx context.Context) error {
 			return err
 		}
 		defer other.Close()
-		declared = other.capabilities
+		declared = other.Declared
 		if wire.Modern(other.Revision) {
 			return fmt.Errorf("%w: the server has changed eras since the session began", ErrSessionLost)
 		}
 	}
-	if declared != s.capabilities {
+	if !declared.same(s.Declared) {
 		return fmt.Errorf("%w: the server's capabilities have changed since the session began", ErrSessionLost)
 	}
 	return nil
 }
-
-// isOtherEra reports whether the answer to a ping, or to server/discover in its place, is one that a server of the session's
-// era does not give. The server behind an address may have been rolled back, or forward.
-func (s *Session) isOtherEra(ctx context.Context, result Result, err error) bool {
-	refusal, refused := errors.AsType[*wire.Error](err)
-	_, unnamed := errors.AsType[*StatusError](err) // Ping judges these by their status
-	switch {
-	case unnamed, err != nil && !refused:
-		return false
-	case wire.Modern(s.Revision) && refused: // an internal error may be temporary, and says nothing about the era
-		return refusal.Code != wire.InternalError && errors.Is(modernError(refusal), errLegacy)
-	case wire.Modern(s.Revision):
-		members, err := wire.ParseObject(result.JSON)
-		return err != nil || newestModern(members.Get("supportedVersions")) == ""
-	case !refused:
-		return false
-	}
-	switch refusal.Code {
-	case wire.UnsupportedProtocolVersion, wire.HeaderMismatch:
-		return true
-	case wire.MethodNotFound, wire.InvalidRequest: // of a modern server, or of a legacy one without ping
-		return s.dialer.negotiatesEra() && s.isModernNow(ctx)
-	}
-	return false
-}
-
-// isModernNow reports whether the server of a legacy session answers like a modern one.
-func (s *Session) isModernNow(ctx context.Context) bool {
-	n := negotiator{transport: s.transport, lastID: &s.lastID, self: s.dialer.implementation}
-	_, err := n.discover(ctx)
-	return err == nil
-}
-
-// Notifies reports whether the server declared that it says when its list of prompts changes.
-func (s *Session) Notifies() bool { return s.capabilities.prompts && s.capabilities.listChanged }
 
 // Watch receives messages that belong to no call until ctx ends or the stream breaks. It calls ready as soon as no change
 // of the list can be missed any more, and returns [ErrNoStream] if the server offers no such stream.
@@ -403,7 +294,7 @@ func (s *Session) receive(m *wire.Message, call *relayedCall) {
 // lowerLogLevel makes a legacy server send the log messages that a client wants. The level counts for the whole session,
 // so it is only ever lowered; relays hold back what other clients did not ask for.
 func (s *Session) lowerLogLevel(ctx context.Context, level string) {
-	if level == "" || wire.Modern(s.Revision) || !s.capabilities.logging {
+	if level == "" || wire.Modern(s.Revision) || !s.Declared.logging {
 		return
 	}
 	err := s.logLevel.lower(ctx, wire.Severity(level), func() error {

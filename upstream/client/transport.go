@@ -26,10 +26,10 @@ type transport interface {
 	mayIgnoreUnknown() bool
 	// setRevision is called once, when a revision has been agreed on.
 	setRevision(revision string)
-	// silent measures for how long nothing has come from the server.
-	silent() *silence
+	// idle measures for how long nothing has come from the server.
+	idle() *idleTime
 	// stream is that of the stream of changes, if there are others; else nil.
-	stream() *pulse
+	stream() *streamIdle
 	// done is closed when the transport cannot be used any more; err then says why.
 	done() <-chan struct{}
 	err() error

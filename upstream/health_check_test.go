@@ -152,13 +152,13 @@ func healthyWithin(t *testing.T, c *upstream.Connector, bound time.Duration, wan
 	}
 }
 
-func TestSignOfLife_IdleServerThatHangsIsNoticed(t *testing.T) {
+func TestHealthCheck_IdleServerThatHangsIsNoticed(t *testing.T) {
 	withStoppable(t, nil, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
 		time.Sleep(time.Hour)
 		if state, sessions := c.State(), len(p.Seen(wire.Initialize)); state.Problem != nil || sessions > 1 {
 			t.Fatalf("after an idle hour: %d sessions, problem %+v", sessions, state.Problem)
 		}
-		for round := range 20 { // at different times after the last sign of life
+		for round := range 20 { // at different times after the last health check
 			time.Sleep(time.Duration(round) * 1700 * time.Millisecond)
 			s.stop()
 			name := fmt.Sprint("changed-", round)
@@ -171,7 +171,7 @@ func TestSignOfLife_IdleServerThatHangsIsNoticed(t *testing.T) {
 	})
 }
 
-func TestSignOfLife_HangIsNoticedWhenACallTimesOut(t *testing.T) {
+func TestHealthCheck_HangIsNoticedWhenACallTimesOut(t *testing.T) {
 	withStoppable(t, nil, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
 		mustGet(t, c, "p")
 		p.Prompts("changed")
@@ -188,7 +188,7 @@ func TestSignOfLife_HangIsNoticedWhenACallTimesOut(t *testing.T) {
 	})
 }
 
-func TestSignOfLife_HangIsNoticedWhenAListTimesOut(t *testing.T) {
+func TestHealthCheck_HangIsNoticedWhenAListTimesOut(t *testing.T) {
 	withStoppable(t, func(u *config.Upstream) { u.Timeout = 5 * time.Second }, func(t *testing.T, s *stoppable, p *upstreamtest.Peer, c *upstream.Connector) {
 		if p.Streams() == 0 {
 			return // it cannot say that the list has changed
@@ -208,7 +208,7 @@ func TestSignOfLife_HangIsNoticedWhenAListTimesOut(t *testing.T) {
 }
 
 // What a server says while nothing arrives is lost, and it is there again before anybody has noticed.
-func TestSignOfLife_ChangeIsNotLostWhileTheServerIsSilent(t *testing.T) {
+func TestHealthCheck_ChangeIsNotLostWhileTheServerIsSilent(t *testing.T) {
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		inBubble(t, peer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 			alive := time.NewTicker(15 * time.Second)
@@ -244,7 +244,7 @@ func (n halfDead) RoundTrip(r *http.Request) (*http.Response, error) {
 	return n.Memory.RoundTrip(r)
 }
 
-func TestSignOfLife_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
+func TestHealthCheck_StreamIsOpenedAgainIfConnectionsWereDead(t *testing.T) {
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		bubble.Test(t, func(t *testing.T) {
 			p := peer(t)
@@ -281,7 +281,7 @@ func (n cut) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestSignOfLife_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T) {
+func TestHealthCheck_StreamIsOpenedAgainAfterACallOnADeadConnection(t *testing.T) {
 	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
 		bubble.Test(t, func(t *testing.T) {
 			p := peer(t)
@@ -348,7 +348,7 @@ func TestWatch_NewSessionIfTheServerTakesTheStreamForOpen(t *testing.T) {
 	})
 }
 
-func TestSignOfLife_SlowServerKeepsItsSession(t *testing.T) {
+func TestHealthCheck_SlowServerKeepsItsSession(t *testing.T) {
 	for _, latency := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -378,7 +378,7 @@ func TestSignOfLife_SlowServerKeepsItsSession(t *testing.T) {
 }
 
 // Some servers do not know a ping, and say so in ways that others mean something else by.
-func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
+func TestHealthCheck_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter, *upstreamtest.Request){
 		"silence": hang,
 		"400":     func(w http.ResponseWriter, _ *upstreamtest.Request) { http.Error(w, "unknown", http.StatusBadRequest) },
@@ -411,7 +411,7 @@ func TestSignOfLife_ServerThatDoesNotKnowPingKeepsItsSession(t *testing.T) {
 }
 
 // A server that answers calls all the time need not be asked, and one that is busy is not taken for one that hangs.
-func TestSignOfLife_BusyServerIsNotAsked(t *testing.T) {
+func TestHealthCheck_BusyServerIsNotAsked(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, anywhere(), func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		for range 600 {
 			time.Sleep(time.Second)
@@ -443,7 +443,7 @@ func TestSignOfLife_BusyServerIsNotAsked(t *testing.T) {
 }
 
 // Many endpoints that fall silent at the same moment are asked one after the other.
-func TestSignOfLife_ManyEndpointsShareAPace(t *testing.T) {
+func TestHealthCheck_ManyEndpointsShareAPace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const endpoints, perSecond = 200, 10
 		var (
@@ -465,21 +465,21 @@ func TestSignOfLife_ManyEndpointsShareAPace(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(at) < 10*perSecond {
-			t.Fatalf("%d signs of life", len(at))
+			t.Fatalf("%d health checks", len(at))
 		}
 		for i := perSecond; i+perSecond < len(at); i++ {
 			if gap := at[i+perSecond].Sub(at[i]); gap < time.Second-time.Millisecond {
-				t.Fatalf("%d signs of life within %v", perSecond+1, gap)
+				t.Fatalf("%d health checks within %v", perSecond+1, gap)
 			}
 		}
 	})
 }
 
 // A child process is stopped by SIGSTOP, and goes on, or is replaced.
-func TestSignOfLife_StoppedChildIsNoticedAndReplaced(t *testing.T) {
+func TestHealthCheck_StoppedChildIsNoticedAndReplaced(t *testing.T) {
 	t.Parallel()
 	u := upstreamtest.Child(t, "stopped", "script")
-	u.Timeout = 4 * time.Second // a server is silent before it is down if its timeout is longer than a sign of life may take
+	u.Timeout = 4 * time.Second // a server is silent before it is down if its timeout is longer than a health check may take
 	var log lockedBuffer
 	c := upstream.New(u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {})
 	run(t, c)

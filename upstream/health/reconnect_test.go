@@ -1,26 +1,25 @@
-package upstream
+package health
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
 // add adds endpoints of a team that are down, and returns them.
-func (r *Reconnects) add(team string, n int) []*endpoint {
-	endpoints := make([]*endpoint, n)
+func (r *Reconnects) add(team string, n int) []*Redial {
+	endpoints := make([]*Redial, n)
 	for i := range endpoints {
-		endpoints[i] = &endpoint{upstream: &config.Upstream{Team: team}}
+		endpoints[i] = newRedial(team)
 		r.failed(endpoints[i])
 	}
 	return endpoints
 }
 
 // attempts returns how often in a second endpoints are tried on average, all of which failed again.
-func (r *Reconnects) attempts(endpoints []*endpoint) (perSecond float64) {
+func (r *Reconnects) attempts(endpoints []*Redial) (perSecond float64) {
 	const rounds = 20
 	for _, e := range endpoints {
 		var total time.Duration
@@ -42,7 +41,7 @@ func within(t *testing.T, what string, got, least, most float64) {
 func TestReconnects_ShareARate(t *testing.T) {
 	t.Parallel()
 	r := NewReconnects()
-	var all []*endpoint
+	var all []*Redial
 	for team := range 2_000 {
 		all = append(all, r.add(fmt.Sprint("team", team), 5)...)
 	}
@@ -88,13 +87,13 @@ func TestReconnects_SpreadFirstAttempts(t *testing.T) {
 		r := NewReconnects()
 		var last time.Duration
 		for range firstBurst {
-			last = max(last, r.begin())
+			last = max(last, r.first.Reserve().Delay())
 		}
 		if last > 0 {
 			t.Errorf("one of the first %d waits for %s", firstBurst, last)
 		}
 		for range 2 * firstRate {
-			last = max(last, r.begin())
+			last = max(last, r.first.Reserve().Delay())
 		}
 		within(t, "seconds until the last attempt begins", last.Seconds(), 1.9, 2.1)
 	})

@@ -1,0 +1,265 @@
+package health
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	// manyFailed is how many gets in a row have to fail for an endpoint to be Failing.
+	manyFailed = 5
+	// stableTime is how long an endpoint whose gets succeed again is not in trouble anew, and how long one
+	// failure is shown before another takes its place: the server decides how often these change.
+	stableTime = time.Second
+	// relistPause is how often at most a denied list is requested again because a call was answered.
+	relistPause = 5 * time.Second
+)
+
+// State is the state of an [Endpoint]; the package's description has what each means.
+type State int
+
+// The states.
+const (
+	Well State = iota
+	Failing
+	Probing
+	Silent
+	Suspended
+	Paused
+	Renewing
+	Down
+)
+
+// Failure is how a request failed.
+type Failure struct {
+	// Reason is the reason in one word. Failures with the same reason and the same Cause are the same one.
+	Reason, Cause string
+	Err           error
+}
+
+// Trouble is why calls fail, although the endpoint has a session.
+type Trouble struct {
+	// Failure is the last one.
+	Failure
+
+	// Suspended says that the circuit breaker is not closed, and so that calls are not even tried.
+	Suspended bool
+	// Since is when the first of the gets failed.
+	Since time.Time
+}
+
+// same reports whether two troubles are one to operators.
+func (t *Trouble) same(other *Trouble) bool {
+	return t.Suspended == other.Suspended &&
+		(t.Suspended || (t.Reason == other.Reason && t.Cause == other.Cause))
+}
+
+// Report is what calls show to operators.
+type Report struct {
+	Breaker gobreaker.State
+	Trouble *Trouble // nil if there is none
+}
+
+// Settings are what an [Endpoint] needs to know.
+type Settings struct {
+	Team string
+	// Timeout is how long a call may take.
+	Timeout time.Duration
+	// Failures in a row open the circuit breaker, for the Cooldown.
+	Failures int
+	Cooldown time.Duration
+	// OnReport is called, with a lock held, when the report changes.
+	OnReport func(Report)
+	// OnBreaker is called when the breaker changes, with how the last call failed.
+	OnBreaker func(from, to gobreaker.State, last error)
+}
+
+// Endpoint is the health of one endpoint. Its methods are safe for concurrent use.
+type Endpoint struct {
+	// Redial says when to connect again.
+	Redial *Redial
+
+	settings Settings
+	suspect  chan struct{}
+	relist   chan struct{}
+	// pause is the last that the server asked for, which may be over; nil before the first.
+	pause atomic.Pointer[Pause]
+	// inFlight are the calls at the server, and picked when it was the first choice last, for [Balance].
+	inFlight atomic.Int64
+	picked   atomic.Uint64
+	// unwell is set while an answer would change anything, so that most answers take no lock.
+	unwell atomic.Bool
+	// checks is how long the last two health checks took. It is for the goroutine that makes them.
+	checks [2]time.Duration
+
+	mu sync.Mutex // guards what follows
+	// session counts sessions and their ends: an attempt that began in another one shows little of this.
+	session int
+	// link is Well with a session, else Renewing or Down; forgotten says that it is Down because the server
+	// keeps forgetting its session.
+	link      State
+	forgotten bool
+	silent    bool
+	// breaker is the session's. State is its state, and opened when it opened last.
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	state   gobreaker.State
+	opened  time.Time
+	record  record
+	// trouble was reported last, at changed.
+	trouble *Trouble
+	changed time.Time
+	// denied is set while the server denies the list, which was requested again at relisted for an answer.
+	denied   bool
+	relisted time.Time
+}
+
+// NewEndpoint returns the health of an endpoint that has no session.
+func NewEndpoint(settings Settings) *Endpoint {
+	return &Endpoint{
+		settings: settings, Redial: newRedial(settings.Team), link: Down,
+		suspect: make(chan struct{}, 1), relist: make(chan struct{}, 1),
+	}
+}
+
+// Up notes that there is a session.
+func (e *Endpoint) Up() {
+	e.Redial.Stop()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session++
+	e.link, e.forgotten, e.silent = Well, false, false
+	e.record.callers = callers{}
+	e.breaker = e.newBreaker(e.session)
+	select {
+	case <-e.suspect: // of the last session
+	default:
+	}
+	e.setBreakerLocked(gobreaker.StateClosed)
+}
+
+// Renew notes that the server forgot its session, and that a new one is opened at once.
+func (e *Endpoint) Renew() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session++
+	e.link = Renewing
+}
+
+// Down notes that there is no session. Forgotten says that the server is there, and keeps forgetting it.
+func (e *Endpoint) Down(forgotten bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session++
+	e.link, e.forgotten = Down, forgotten
+	if forgotten { // it is the same server
+		return
+	}
+	e.record, e.state = record{}, gobreaker.StateClosed
+	e.setUnwellLocked()
+	e.assessLocked()
+}
+
+// State returns the state.
+func (e *Endpoint) State() State {
+	if b := e.sessionBreaker(); b != nil {
+		b.State() // which makes it half-open when its time has come
+	}
+	paused := e.Paused() != nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.link != Well:
+		return e.link
+	case paused:
+		return Paused
+	case e.state == gobreaker.StateOpen:
+		return Suspended
+	case e.silent:
+		return Silent
+	case e.state == gobreaker.StateHalfOpen:
+		return Probing
+	case e.record.gets >= manyFailed:
+		return Failing
+	}
+	return Well
+}
+
+// Ready reports whether a call is likely to be answered.
+func (e *Endpoint) Ready() bool {
+	switch e.State() {
+	case Well, Failing, Probing:
+		return true
+	case Paused:
+		// A limit of the gateway's rate holds at the other endpoints too.
+		p := e.Paused()
+		return p == nil || p.Everywhere
+	}
+	return false
+}
+
+// SetDenied notes whether the server denies the list of prompts.
+func (e *Endpoint) SetDenied(denied bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.denied = denied
+	e.setUnwellLocked()
+}
+
+// Suspect has a mark when the server is to be checked at once.
+func (e *Endpoint) Suspect() <-chan struct{} { return e.suspect }
+
+// Check makes Suspect have a mark.
+func (e *Endpoint) Check() { mark(e.suspect) }
+
+// Relist has a mark when the list is to be requested again, because calls are answered.
+func (e *Endpoint) Relist() <-chan struct{} { return e.relist }
+
+// mark marks a channel that has room for one mark.
+func mark(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sessionBreaker returns the breaker, whose methods must not be called with the lock held: it calls back.
+func (e *Endpoint) sessionBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.breaker
+}
+
+// setBreakerLocked notes the state that the breaker has changed to. How often that is, is bounded by the
+// cool-down.
+func (e *Endpoint) setBreakerLocked(state gobreaker.State) {
+	e.setUnwellLocked()
+	if e.state == state {
+		return
+	}
+	e.state = state
+	if !e.assessLocked() {
+		e.settings.OnReport(Report{e.state, e.trouble})
+	}
+}
+
+// assessLocked reports the trouble if it is another one, and says whether it is.
+func (e *Endpoint) assessLocked() (news bool) {
+	next, before := e.record.trouble(e.state), e.trouble
+	switch {
+	case next == nil && before == nil:
+		return false
+	case next == nil, before == nil:
+	case next.same(before):
+		return false
+	default:
+		next.Since = before.Since
+	}
+	e.trouble, e.changed = next, time.Now()
+	e.settings.OnReport(Report{e.state, e.trouble})
+	return true
+}
+
+func (e *Endpoint) setUnwellLocked() { e.unwell.Store(!e.record.isWell() || e.denied) }

@@ -1,0 +1,385 @@
+package health_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/promptweir/promptweir/upstream/health"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
+)
+
+type caller string
+
+func (c caller) Key() string { return string(c) }
+
+const cooldown = time.Minute
+
+var errServer = errors.New("it fails")
+
+// patient is an endpoint under test, with what it reported.
+type patient struct {
+	*health.Endpoint
+
+	t       *testing.T
+	reports []health.Report
+	changes []string // of the breaker
+}
+
+func newPatient(t *testing.T) *patient {
+	p := &patient{t: t}
+	p.Endpoint = health.NewEndpoint(health.Settings{
+		Team: "team", Timeout: 10 * time.Second, Failures: 3, Cooldown: cooldown,
+		OnReport:  func(r health.Report) { p.reports = append(p.reports, r) },
+		OnBreaker: func(from, to gobreaker.State, _ error) { p.changes = append(p.changes, fmt.Sprint(from, " to ", to)) },
+	})
+	return p
+}
+
+// up returns a patient with a session, in a bubble.
+func up(t *testing.T, test func(*testing.T, *patient)) {
+	t.Helper()
+	bubble.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour) // so that no report is a moment ago
+		p := newPatient(t)
+		p.Up()
+		test(t, p)
+	})
+}
+
+// get makes a get for a caller that ends with a verdict.
+func (p *patient) get(who health.Caller, verdict health.Verdict) {
+	p.t.Helper()
+	p.end(who, health.Outcome{Verdict: verdict, Get: true, Failure: failure})
+}
+
+var failure = health.Failure{Reason: "bad_response", Cause: "fails", Err: errServer} //nolint:gochecknoglobals // a constant
+
+func (p *patient) end(who health.Caller, o health.Outcome) {
+	p.t.Helper()
+	a, err := p.Begin(who)
+	if err != nil {
+		p.t.Fatalf("in state %d: %v", p.State(), err)
+	}
+	a.Send()
+	a.End(o)
+}
+
+func (p *patient) want(state health.State) {
+	p.t.Helper()
+	if got := p.State(); got != state {
+		p.t.Errorf("state is %d, want %d", got, state)
+	}
+}
+
+// trouble returns the trouble that was reported last.
+func (p *patient) trouble() *health.Trouble {
+	if len(p.reports) == 0 {
+		return nil
+	}
+	return p.reports[len(p.reports)-1].Trouble
+}
+
+func isMarked(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestEndpoint_StatesWithoutASession(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := newPatient(t)
+		p.want(health.Down)
+		p.Unsent(true, failure) // no news
+		p.Up()
+		p.want(health.Well)
+		p.Renew()
+		p.want(health.Renewing)
+		p.Up()
+		p.want(health.Well)
+		for range 5 {
+			p.Down(true)
+			p.Unsent(true, failure) // of a server that is there, and keeps forgetting its session
+			p.want(health.Down)
+		}
+		p.Up()
+		p.want(health.Failing)
+		p.Down(false)
+		p.Up()
+		p.want(health.Well)
+	})
+}
+
+func TestEndpoint_FiveGetsInARowMakeItFailing(t *testing.T) {
+	for name, verdict := range map[string]health.Verdict{"refused": health.Refused, "unanswered": health.Unanswered} {
+		t.Run(name, func(t *testing.T) {
+			up(t, func(t *testing.T, p *patient) {
+				began := time.Now()
+				for range 4 {
+					p.get(caller("ann"), verdict)
+					time.Sleep(time.Second)
+				}
+				for range 10 { // say nothing of gets
+					p.end(caller("ann"), health.Outcome{Verdict: verdict, Failure: failure})
+					p.get(caller("ann"), health.Excused)
+					p.get(caller("ann"), health.Lost)
+				}
+				p.want(health.Well)
+				p.get(caller("ann"), verdict)
+				p.want(health.Failing)
+				if got := p.trouble(); got == nil || !got.Since.Equal(began) || got.Reason != "bad_response" || got.Suspended {
+					t.Errorf("reported %+v", got)
+				}
+				if !p.Ready() {
+					t.Error("no calls go there, so that none can succeed")
+				}
+				p.get(caller("bob"), health.Answered)
+				p.want(health.Well)
+				if got := p.trouble(); got != nil {
+					t.Errorf("reported %+v after an answer", got)
+				}
+			})
+		})
+	}
+}
+
+func TestEndpoint_ReportsHaveAPace(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		for range 100 { // within ten seconds
+			for range 6 {
+				p.get(caller("ann"), health.Refused)
+			}
+			p.get(caller("ann"), health.Answered)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(p.reports); n > 20 {
+			t.Errorf("%d reports in ten seconds", n)
+		}
+	})
+}
+
+func TestEndpoint_FailuresOfSeveralCallersSuspendIt(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		for range 10 {
+			p.get(caller("ann"), health.Unanswered)
+		}
+		p.want(health.Failing)
+		p.get(caller("bob"), health.Answered)
+		for _, who := range []health.Caller{caller("ann"), caller("ann"), caller("bob")} {
+			p.want(health.Well)
+			p.get(who, health.Unanswered)
+		}
+		p.want(health.Suspended)
+		if _, err := p.Begin(nil); err == nil {
+			t.Error("a call was let through")
+		} else if refusal, ok := errors.AsType[*health.SuspendedError](err); !ok || refusal.RetryAfter != cooldown {
+			t.Errorf("refused with %v", err)
+		}
+		if p.Ready() || p.trouble() == nil || !p.trouble().Suspended {
+			t.Errorf("it is ready, or reported %+v", p.trouble())
+		}
+		time.Sleep(cooldown + 1)
+		p.want(health.Probing)
+		p.get(nil, health.Unanswered)
+		p.want(health.Suspended)
+		time.Sleep(cooldown + 1)
+		p.get(nil, health.Answered)
+		p.want(health.Well)
+		p.get(nil, health.Unanswered)
+		p.get(nil, health.Unanswered)
+		p.get(nil, health.Unanswered) // of callers of whom nothing is known
+		p.want(health.Suspended)
+		p.Renew()
+		p.Up()
+		p.want(health.Well)
+		want := []string{
+			"closed to open", "open to half-open", "half-open to open", "open to half-open", "half-open to closed", "closed to open",
+		}
+		if !slices.Equal(p.changes, want) {
+			t.Errorf("the breaker changed from %s, want %s", p.changes, want)
+		}
+	})
+}
+
+func TestEndpoint_OneCallerSuspendsASilentOne(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		for range 3 {
+			p.get(caller("ann"), health.Unanswered)
+		}
+		p.want(health.Well)
+		p.Late()
+		p.want(health.Silent)
+		p.get(caller("ann"), health.Unanswered)
+		p.want(health.Suspended)
+	})
+}
+
+// An attempt that began on another session says little of this one.
+func TestEndpoint_OldAttemptsAreHistory(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		var old []health.Attempt
+		for range 10 {
+			a, err := p.Begin(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old = append(old, a)
+		}
+		p.Down(false)
+		p.Up()
+		for i := range old {
+			old[i].End(health.Outcome{Verdict: health.Unanswered, Get: true, Suspicious: true, Failure: failure})
+		}
+		p.want(health.Well)
+		if isMarked(p.Suspect()) {
+			t.Error("the new session is checked")
+		}
+	})
+}
+
+func TestEndpoint_PauseRefusesUntilItIsOver(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		if !p.Pause(time.Minute, failure, false) || p.Pause(time.Minute, failure, false) {
+			t.Error("only the first of two is news")
+		}
+		p.want(health.Paused)
+		if p.Ready() {
+			t.Error("calls do not go to others")
+		}
+		if in := p.NextCheck(time.Hour, time.Second); in != time.Minute {
+			t.Errorf("it is checked in %s", in)
+		}
+		time.Sleep(time.Minute)
+		p.want(health.Well)
+		p.Pause(time.Minute, failure, true)
+		if p.want(health.Paused); !p.Ready() {
+			t.Error("calls go to others, for which the limit holds too")
+		}
+	})
+}
+
+func TestEndpoint_ChecksAServerThatIsIdleOrSuspect(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		if in := p.NextCheck(0, 0); in < 27*time.Second || in > 30*time.Second {
+			t.Errorf("it is checked in %s", in)
+		}
+		if in := p.NextCheck(30*time.Second, 0); in > 0 {
+			t.Errorf("it is checked in %s", in)
+		}
+		if in := p.NextCheck(0, time.Second); in != time.Second {
+			t.Errorf("its stream is looked at in %s", in)
+		}
+		p.end(nil, health.Outcome{Verdict: health.Refused, Failure: failure})
+		if isMarked(p.Suspect()) {
+			t.Error("it is suspect for an answer")
+		}
+		p.end(nil, health.Outcome{Verdict: health.Unanswered, Suspicious: true, Failure: failure})
+		if !isMarked(p.Suspect()) {
+			t.Error("it is not suspect")
+		}
+	})
+}
+
+func TestEndpoint_ASlowServerGetsMoreTimeForAnAnswer(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		for _, check := range []struct {
+			took, next time.Duration
+		}{
+			{time.Second, 2500 * time.Millisecond},
+			{4 * time.Second, 2500 * time.Millisecond},
+			{3 * time.Second, 6 * time.Second},
+			{time.Minute, 6 * time.Second},
+			{time.Minute, 10 * time.Second},
+			{time.Millisecond, 2500 * time.Millisecond},
+		} {
+			p.Checked(check.took, true)
+			if next := p.CheckTimeout(); next != check.next {
+				t.Errorf("after %s it gets %s, want %s", check.took, next, check.next)
+			}
+		}
+		p.Late()
+		if p.Checked(time.Second, false) || !p.Checked(time.Second, true) || p.Checked(time.Second, true) {
+			t.Error("it is back with the first answer")
+		}
+		p.want(health.Well)
+	})
+}
+
+// Whoever could not list is told at once that it can.
+func TestEndpoint_AnAnswerListsAgainWhatWasDenied(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		p.get(nil, health.Answered)
+		p.SetDenied(true)
+		p.get(nil, health.Refused)
+		if isMarked(p.Relist()) {
+			t.Error("lists again for a refusal")
+		}
+		lists := 0
+		for range 100 { // within ten seconds, of a server that lists to nobody
+			p.get(nil, health.Answered)
+			if isMarked(p.Relist()) {
+				lists++
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if lists != 2 {
+			t.Errorf("lists %d times in ten seconds, want 2", lists)
+		}
+		p.SetDenied(false)
+		time.Sleep(time.Minute)
+		if p.get(nil, health.Answered); isMarked(p.Relist()) {
+			t.Error("lists again what was not denied")
+		}
+	})
+}
+
+func TestOrder_FewestInFlightThenTurns(t *testing.T) {
+	t.Parallel()
+	var (
+		balance health.Balance
+		three   = []*patient{newPatient(t), newPatient(t), newPatient(t)}
+		first   = func() int {
+			order := health.Order(&balance, slices.Clone(three), nil, func(p *patient) *health.Endpoint { return p.Endpoint })
+			return slices.Index(three, order[0])
+		}
+	)
+	for _, p := range three {
+		p.Up()
+	}
+	for i := range 9 {
+		if got := first(); got != i%3 {
+			t.Errorf("pick %d is %d", i, got)
+		}
+	}
+	stuck, err := three[0].Begin(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck.Send()
+	for i := range 10 {
+		if got := first(); got != 1+i%2 {
+			t.Errorf("with a call at the first one, pick %d is %d", i, got)
+		}
+	}
+	for _, p := range three[1:] {
+		a, err := p.Begin(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Send()
+	}
+	if got := first(); got != 0 {
+		t.Errorf("with a call at each, the pick is %d: a long call keeps others away", got)
+	}
+	health.Order(&balance, nil, three[:1], func(p *patient) *health.Endpoint { return p.Endpoint })
+	if got := first(); got != 1 {
+		t.Errorf("after a call for what only the first one has, the pick is %d", got)
+	}
+}

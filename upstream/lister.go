@@ -1,0 +1,284 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/health"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+const (
+	// quietTime is how long after a refresh further changes are collected for the next one.
+	quietTime = 250 * time.Millisecond
+	// maxListRate bounds what the lists of a session may take in the long run, in bytes per second: after a
+	// large one, the quiet time is longer.
+	maxListRate = 16 << 20
+	// maxTaken is how often in a row a server may refuse a stream because it considers the last one open,
+	// about 3 seconds in all.
+	maxTaken = 5
+	// maxListRetry bounds the time until a list that was refused is requested again.
+	maxListRetry = 30 * time.Second
+)
+
+// lister keeps the list of one session up to date: it connects the stream of changes with the refreshes.
+type lister struct {
+	endpoint *endpoint
+	// changed holds at most one mark: the list changed since the last refresh began.
+	changed chan struct{}
+	// ready is closed when the first list need wait no longer: either no change can be missed, or none will
+	// be reported.
+	ready     chan struct{}
+	readyOnce sync.Once
+	// silent is set while the server would not report a change.
+	silent atomic.Bool
+	// listed is set after the first good list, and ttl is that of the last one, 0 if the server gives none.
+	// Only run uses them until it has returned.
+	listed bool
+	ttl    time.Duration
+}
+
+func newLister(e *endpoint) *lister {
+	return &lister{endpoint: e, changed: make(chan struct{}, 1), ready: make(chan struct{})}
+}
+
+// change makes run request the list. It never blocks.
+func (l *lister) change() { signal(l.changed) }
+
+func (l *lister) setReady() { l.readyOnce.Do(func() { close(l.ready) }) }
+
+// watch keeps the stream of changes open. It returns nil if the server has none.
+func (l *lister) watch(ctx context.Context, s *client.Session) error {
+	defer l.setReady()
+	// Such a server may notify all the same during a call, so that SessionOptions.OnListChanged still counts.
+	if !s.Declared.Notifies() {
+		l.silent.Store(true)
+		return nil
+	}
+	pause := health.NewBackoff()
+	for taken, wasOpen := 0, false; ; {
+		var opened atomic.Pointer[time.Time]
+		err := s.Watch(ctx, func() {
+			now := time.Now()
+			opened.Store(&now)
+			l.silent.Store(false)
+			l.change() // something may have changed before
+			l.setReady()
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.silent.Store(true)
+		if errors.Is(err, client.ErrNoStream) {
+			// A server that had a stream before may have been replaced. The list shows whether it still
+			// knows the session.
+			if wasOpen {
+				l.change()
+			}
+			return nil
+		}
+		if taken = countTaken(taken, err); taken >= maxTaken {
+			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
+		}
+		l.endpoint.applyRetryAfter(err)
+		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the session is
+		// still there.
+		switch {
+		case errors.Is(err, client.ErrStreamDead):
+			err = nil // it is
+		case !errors.Is(err, client.ErrSessionLost) && !errors.Is(err, client.ErrExited):
+			err = s.Ping(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		l.setReady()
+		at := opened.Load()
+		wasOpen = wasOpen || at != nil
+		if at != nil && time.Since(*at) > health.SteadyTime {
+			pause.Reset()
+		}
+		if err := sleep(ctx, max(pause.NextBackOff(), l.endpoint.health.Paused().Rest())); err != nil {
+			return err
+		}
+	}
+}
+
+// countTaken counts how often in a row a server refused a stream because it considers the last one open. The
+// server's side of a connection that broke without a word may last for hours, and goes with the session;
+// otherwise the server may need a moment.
+func countTaken(taken int, err error) int {
+	switch {
+	case errors.Is(err, client.ErrStreamDead):
+		return maxTaken / 2
+	case errors.Is(err, client.ErrStreamTaken):
+		return taken + 1
+	}
+	return 0
+}
+
+// run requests the list: at first, when it changed, and from time to time if the server would not report a
+// change. It follows the first change at once; those that come during a refresh or within the quiet time
+// after it share the next one, so that a server that reports changes without end is asked four times a second
+// at most, or for sixteen megabytes.
+func (l *lister) run(ctx context.Context, s *client.Session) error {
+	// A list that is requested before the stream is open may miss a change that nobody reports. If opening
+	// takes long, a first list now and a second one later serve clients better.
+	select {
+	case <-l.ready:
+	case <-time.After(readyTimeout):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-l.changed: // the first list includes it
+	default:
+	}
+	for {
+		for p := l.endpoint.health.Paused(); p != nil; p = l.endpoint.health.Paused() {
+			if err := sleep(ctx, p.Rest()); err != nil {
+				return err
+			}
+		}
+		bytes, err := l.list(ctx, s)
+		if err != nil {
+			return err
+		}
+		quiet := max(quietTime, time.Duration(bytes)*time.Second/maxListRate)
+		if err := sleep(ctx, quiet); err != nil {
+			return err
+		}
+		if err := l.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits until there is a reason to request the list again.
+func (l *lister) wait(ctx context.Context) error {
+	for {
+		refused := l.endpoint.status.Load().Problem != nil
+		select {
+		case <-l.changed:
+			return nil
+		case <-l.endpoint.health.Relist():
+			return nil
+		case <-time.After(l.pollInterval(refused)):
+			if refused || l.silent.Load() {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pollInterval is the TTL of the list, else the refresh attribute; after a list that was refused it is the
+// attribute, but at most maxListRetry. It is never less than [config.MinRefresh], and randomised upwards to
+// avoid a thundering herd.
+func (l *lister) pollInterval(refused bool) time.Duration {
+	interval := l.endpoint.upstream.Refresh
+	switch {
+	case refused:
+		interval = min(interval, maxListRetry)
+	case l.ttl > 0:
+		interval = l.ttl
+	}
+	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
+}
+
+// list requests the list once, and returns its size. It returns an error only if the session is of no more
+// use.
+func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ error) {
+	e := l.endpoint
+	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
+	list, err := s.List(traced, e.upstream.MaxPrompts)
+	switch hadPrompts := len(e.status.Load().Definitions) > 0; {
+	case err != nil:
+	case list.Unknown && hadPrompts:
+		err = cmp.Or(s.Recheck(traced), errListUnknown)
+	case !s.Declared.Prompts() && l.listed:
+		// Nothing was sent for this list, and no calls go to such a server. It may be down, or have prompts
+		// by now.
+		err = s.Recheck(traced)
+	}
+	measured.end(s.Revision, err)
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.Is(err, client.ErrSessionLost):
+		return 0, err
+	case err != nil:
+		return list.Bytes, l.refused(ctx, s, err)
+	}
+	if !l.listed { // one line for each session, once all of it is known
+		e.logger.InfoContext(ctx, "upstream connected",
+			slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
+	}
+	l.listed, l.ttl = true, list.TTL
+	l.publish(ctx, list.Definitions)
+	return list.Bytes, nil
+}
+
+// refused records why there is no new list, and returns an error if the session is of no more use.
+func (l *lister) refused(ctx context.Context, s *client.Session, err error) error {
+	e := l.endpoint
+	e.applyRetryAfter(err)
+	// A list that failed leaves the session in use, unless a ping fails too.
+	if isSuspicious(err) || client.MayRefuseEra(err) {
+		e.health.Check() // which marks the endpoint before this ping has failed
+		if broken := s.Ping(ctx); broken != nil {
+			return broken
+		}
+	}
+	reason := reasonOfList(err)
+	if !e.status.Load().Problem.hasCause(reason, err) {
+		e.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
+			e.explained(reason, causeOf(reason, err), err)...)
+	}
+	e.health.SetDenied(reason == Denied)
+	e.update(func(s *status) { s.setProblem(reason, err) })
+	return nil
+}
+
+// publish makes a list the present one.
+func (l *lister) publish(ctx context.Context, definitions []jsontext.Value) {
+	e := l.endpoint
+	e.health.SetDenied(false)
+	before := e.status.Load()
+	if before.Problem != nil && before.calls == nil {
+		e.logger.InfoContext(ctx, "upstream healthy")
+	}
+	// Many servers send the same list again after each notification: without this, each would become a new
+	// catalog.
+	same := before.Listed && equalLists(before.Definitions, definitions)
+	var prompts promptIndex
+	if !same {
+		definitions = shareDefinitions(before.Definitions, definitions)
+	}
+	if e.isReplica && !same {
+		prompts = newPromptIndex(definitions)
+	}
+	ttl := l.ttl
+	if !l.silent.Load() { // a change would be reported
+		ttl = 0
+	}
+	e.update(func(s *status) {
+		s.tried, s.Listed, s.ttl, s.Problem = true, true, ttl, nil
+		if !same {
+			s.Definitions, s.prompts = definitions, prompts
+			s.lists++
+		}
+	})
+}
