@@ -91,22 +91,21 @@ func (g *Generation) contribution(i int, list *published) catalog.Source {
 func (g *Generation) shown(i int, p *published, state *upstream.State) *upstream.State {
 	offered, known := g.offer(i, state)
 	shown := p.list.degrade(state)
-	if !known || p.list.admits(offered) || p.listed && p.list == nil {
+	if !known || p.list.admits(offered) {
 		p.tried = p.tried || shown.Tried
 		p.files = shown.Files // whose definitions are the same, though texts may differ
 		return shown
 	}
 	early := *shown
 	early.Files = p.files
-	early.Tried = p.tried || shown.Tried && p.running != nil && time.Since(p.running.began) >= admissionBound
-	if p.listed { // what is in the catalog, so that nothing in the snapshot is about another list
-		early.Definitions, early.Differences = p.list.offer.definitions, p.list.offer.differences
-		early.Endpoints = p.list.offer.listedBy(shown.Endpoints)
+	early.Tried = shown.Tried &&
+		(p.tried || p.running != nil && time.Since(p.running.began) >= admissionBound)
+	if p.list == nil || !p.list.offer.listed {
+		early.Listed, early.Lists, early.Definitions = false, 0, nil
 		return &early
 	}
-	if p.list == nil {
-		early.Listed, early.Lists, early.Definitions = false, 0, nil
-	}
+	early.Definitions, early.Differences = p.list.offer.definitions, p.list.offer.differences
+	early.Endpoints = p.list.offer.listedBy(shown.Endpoints)
 	return &early
 }
 
@@ -153,19 +152,31 @@ func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
 	}
 }
 
-// published is the part of one upstream in the current snapshot.
+// published is the part of one upstream in the current snapshot. Nothing in a snapshot is about a list that it does not
+// have, so what it shows of the upstream depends on which list was admitted, and which is offered now:
+//
+//	admitted         offered now    in the catalog   state in the snapshot
+//	none             nothing        nothing          the upstream's
+//	none, or a       another list,  the admitted     the upstream's, but not listed yet
+//	saved list         not yet        list, if any
+//	                   admitted
+//	what the         another list,  the admitted     the upstream's, but with the definitions of
+//	upstream listed    not yet        list             the admitted list
+//	                   admitted
+//	what is offered                 that list        the upstream's
+//
+// The catalog has nothing of an upstream that is hidden while it is down. After a reload that has other rules for the
+// upstream, none is admitted.
 type published struct {
 	list *admitted // nil until one is admitted by the rules of the generation
-	// listed is true where list is one that the upstream listed, and not a saved one.
-	listed bool
-	// tried is true after the snapshot had all that the upstream's endpoints listed at first.
-	tried bool
-	// earlier is a list that was admitted by other rules; nil once there is another.
+	// earlier is a list that was admitted by other rules, whose results are used again; nil once there is another.
 	earlier *admitted
-	// files are those from which gets are answered: the newest whose definitions are those of list.
-	files *files.List
 	// merged is the list that is in the catalog; nil if none is.
 	merged *admitted
+	// files are those from which gets are answered: the newest whose definitions are those of list.
+	files *files.List
+	// tried is true after the snapshot had all that the upstream's endpoints listed at first.
+	tried bool
 	// hidden is true while the upstream is down and its configuration hides it.
 	hidden bool
 
@@ -181,15 +192,45 @@ func (p *published) visible() *admitted {
 	return p.list
 }
 
-// take takes the list whose admission has ended, if there is one.
-func (p *published) take() {
+// receive notes the list whose admission has ended, if there is one.
+func (p *published) receive() {
 	if p.running == nil {
 		return
 	}
 	select {
 	case r := <-p.running.done:
-		p.list, p.listed, p.earlier, p.files = r.list, p.running.listed, nil, r.list.offer.files
-		p.running, p.pace = nil, p.pace.after(p.running.began, r.ended)
+		p.admitted(r.list, p.running.began, r.ended)
+		p.running = nil
 	default:
 	}
+}
+
+// admitted notes a list that was admitted from one time to another.
+func (p *published) admitted(list *admitted, began, ended time.Time) {
+	p.list, p.earlier, p.files, p.pace = list, nil, list.offer.files, p.pace.after(began, ended)
+}
+
+// maxPause bounds the pause after an admission, in multiples of what the admission took. An upstream whose list never stops
+// changing thus takes a seventeenth of one processor's time at most.
+const maxPause = 16
+
+// pace is when an upstream's next list may be admitted. A list that is quick to admit, or changes now and then, is admitted
+// at once. One that keeps changing waits in proportion to what it costs, and longer each time. The zero value waits for
+// nothing.
+type pace struct {
+	ended  time.Time // of the last admission
+	factor int       // the pause in multiples of what that took
+	pause  time.Duration
+}
+
+// due returns when the next admission may begin.
+func (p pace) due() time.Time { return p.ended.Add(p.pause) }
+
+// after returns the pace after another admission.
+func (p pace) after(began, ended time.Time) pace {
+	factor := 1
+	if began.Before(p.due().Add(p.pause)) { // it waited for the pause, or came soon after
+		factor = min(2*p.factor, maxPause)
+	}
+	return pace{ended: ended, factor: factor, pause: time.Duration(factor) * ended.Sub(began)}
 }

@@ -77,6 +77,8 @@ type Publisher struct {
 	drains drains
 	// due is when upstreams that are down are due to be hidden, or lists to be admitted.
 	due appointments
+	// inlineBound is the constant, unless a test has another one.
+	inlineBound time.Duration
 	// admissions are the goroutines that admit lists.
 	admissions sync.WaitGroup
 }
@@ -93,12 +95,15 @@ type replacement struct {
 // changes, and everybody for an upstream's first one. What takes longer is published later.
 const admissionBound = time.Second
 
+// inlineBound is how long the publisher admits lists by itself before it publishes a snapshot. Nearly all take less.
+const inlineBound = 5 * time.Millisecond
+
 // NewPublisher returns a publisher whose first snapshot holds what is in the state_dir. It contacts and starts nothing.
 func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
 		started: time.Now(), reported: map[string]bool{}, changed: newChanges(), replacements: make(chan replacement),
-		drainChanges: make(chan drainChange), drains: drains{},
+		drainChanges: make(chan drainChange), drains: drains{}, inlineBound: inlineBound,
 		swapped: swapped{wake: make(chan struct{}, 1)}, elsewhere: elsewhere{tell: opts.TellReplicas, lists: map[string]servedList{}},
 		stopped: make(chan struct{}),
 	}
@@ -284,7 +289,7 @@ func (p *Publisher) carryOver(before *Generation, r replacement) {
 			carried[i], p.published[at].running = p.published[at], nil
 		} else if at, known := indexes[r.next.Upstreams[i].Name]; known {
 			was := &p.published[at]
-			carried[i] = published{list: r.lists[i], listed: was.listed, earlier: cmp.Or(was.list, was.earlier), merged: was.merged}
+			carried[i] = published{list: r.lists[i], earlier: cmp.Or(was.list, was.earlier), tried: was.tried, merged: was.merged}
 			if list := r.lists[i]; list != nil {
 				carried[i].files = list.offer.files
 			}
@@ -353,18 +358,19 @@ func (p *Publisher) touched(before, g *Generation) []int {
 	return slices.Compact(touched)
 }
 
-// takeUp takes the lists that are admitted and begins to admit newer ones. It returns the indexes of those whose part in the
-// catalog changed. It never waits for an admission.
+// takeUp puts what upstreams offer into the next snapshot, as far as it is admitted. It returns the indexes of those whose
+// part in the catalog changed. It admits lists for inlineBound at most, all together; others follow in a later snapshot.
 func (p *Publisher) takeUp(ctx context.Context, next *Snapshot, touched []int) (stale []int) {
 	now, g := time.Now(), next.Generation
+	inline, cancel := context.WithTimeout(ctx, p.inlineBound)
+	defer cancel()
 	for _, i := range touched {
 		state, u := g.state(i), &p.published[i]
 		p.due.cancel(i)
-		u.take()
+		u.receive()
 		offered, known := g.offer(i, state)
 		if due := u.pace.due(); known && !u.list.admits(offered) && u.running == nil && !p.wait(i, now, due) {
-			u.running = p.admit(ctx, g, i, offered)
-			u.running.listed = state.Lists > 0
+			p.admit(ctx, inline, g, i, offered)
 		}
 		if u.running != nil {
 			p.wait(i, now, u.running.began.Add(admissionBound)) // see [Generation.shown]
@@ -389,11 +395,18 @@ func (p *Publisher) wait(i int, now, due time.Time) bool {
 	return true
 }
 
-// admit begins to admit a list of the upstream at index i.
-func (p *Publisher) admit(ctx context.Context, g *Generation, i int, offered offer) *running {
+// admit admits a list of the upstream at index i, here or, where that takes longer than the context of inline lasts, beside
+// Run, which looks at the upstream again when it is done.
+func (p *Publisher) admit(ctx, inline context.Context, g *Generation, i int, offered offer) {
+	u, began := &p.published[i], time.Now()
+	earlier := cmp.Or(u.list, u.earlier)
+	if list, err := g.admission.admitOffer(inline, &g.sources[i], offered, earlier); err == nil {
+		u.admitted(list, began, time.Now())
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &running{began: time.Now(), stop: cancel, done: make(chan result, 1)}
-	earlier := cmp.Or(p.published[i].list, p.published[i].earlier)
+	r := &running{began: began, stop: cancel, done: make(chan result, 1)}
+	u.running = r
 	p.admissions.Go(func() {
 		defer cancel()
 		list, err := g.admission.admitOffer(ctx, &g.sources[i], offered, earlier)
@@ -408,15 +421,13 @@ func (p *Publisher) admit(ctx context.Context, g *Generation, i int, offered off
 		r.done <- result{list, ended}
 		p.changed.add(g.Upstreams[i].Name)
 	})
-	return r
 }
 
 // running is an admission under way. The nil one is none.
 type running struct {
-	listed bool // see [published]
-	began  time.Time
-	stop   context.CancelFunc
-	done   chan result // receives once, unless the admission is canceled
+	began time.Time
+	stop  context.CancelFunc
+	done  chan result // receives once, unless the admission is canceled
 }
 
 // result is an admitted list, and when its admission ended.

@@ -211,6 +211,7 @@ func TestReplace_PublishesNoListThatOtherRulesAdmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := g.kept(r.Current().Generation)
+	r.inlineBound = 0
 	r.replace(t.Context(), replacement{next: g, kept: kept, lists: make([]*admitted, len(g.Upstreams))}) // as when it takes too long
 	s := r.Current()
 	if s.Catalog.Lookup("b.bad") != nil || s.Catalog.Lookup("b.x") != nil || s.Catalog.Lookup("a.x") == nil {
@@ -247,7 +248,6 @@ func TestShown_CountsReplicasAsTriedOnceTheListOfAllIsAdmitted(t *testing.T) {
 		if p.list, err = g.admission.admitOffer(t.Context(), &g.sources[0], offered, p.list); err != nil {
 			t.Fatal(err)
 		}
-		p.listed = true
 	}
 	admit(one)
 	if s := g.shown(0, &p, one); s.Tried {
@@ -262,6 +262,62 @@ func TestShown_CountsReplicasAsTriedOnceTheListOfAllIsAdmitted(t *testing.T) {
 	}
 	if s := g.shown(0, &p, &upstream.State{Lists: 3, Tried: true, Definitions: second, Endpoints: both.Endpoints}); !s.Tried {
 		t.Error("an upstream that was tried is not any more")
+	}
+}
+
+// A list that is quick to admit is in the snapshot that says that it was listed; one that is not leaves the snapshot as it
+// was.
+func TestPublish_ShowsAListOnceItIsAdmitted(t *testing.T) {
+	for name, test := range map[string]struct {
+		inline time.Duration
+		want   string
+	}{"quick": {time.Minute, "a.new"}, "slow": {0, "a.x"}} {
+		t.Run(name, func(t *testing.T) {
+			r := reloadingTwoTeams(t)
+			r.inlineBound = test.inline
+			g := r.Current().Generation
+			g.saved["a"] = List{Definitions: []jsontext.Value{jsontext.Value(`{"name":"new"}`)}}
+			r.changed.add("a")
+			r.publish(t.Context(), g)
+			if r.Current().Catalog.Lookup(test.want) == nil {
+				t.Errorf("%s is not in the catalog", test.want)
+			}
+			r.settle()
+			if r.Current().Catalog.Lookup("a.new") == nil {
+				t.Error("the list is not in the catalog in the end")
+			}
+		})
+	}
+}
+
+// While a list is admitted, the snapshot tells of the one that is in its catalog.
+func TestShown_TellsOfTheListInTheCatalog(t *testing.T) {
+	r := reloadingTwoTeams(t)
+	g := r.Current().Generation
+	first, second := []jsontext.Value{jsontext.Value(`{"name":"1"}`)}, []jsontext.Value{jsontext.Value(`{"name":"2"}`)}
+	state := func(lists uint64, definitions []jsontext.Value) *upstream.State {
+		return &upstream.State{Lists: lists, Listed: lists > 0, Tried: true, Definitions: definitions}
+	}
+	of := func(definitions []jsontext.Value, listed bool) *admitted {
+		return &admitted{offer: offer{definitions: definitions, listed: listed}}
+	}
+	for name, test := range map[string]struct {
+		list   *admitted
+		state  *upstream.State
+		listed bool
+		want   []jsontext.Value
+	}{
+		"none, a list":                 {nil, state(1, first), false, nil},
+		"a saved one, a list":          {of(first, false), state(1, second), false, nil},
+		"a listed one, the same":       {of(first, true), state(1, first), true, first},
+		"a listed one, another list":   {of(first, true), state(2, second), true, first},
+		"after a reload, of the rules": {nil, state(2, second), false, nil},
+	} {
+		p := published{list: test.list, tried: true}
+		got := g.shown(0, &p, test.state)
+		if got.Listed != test.listed || !sameList(got.Definitions, test.want) || !got.Tried {
+			t.Errorf("%s: %+v, want listed = %t, %s", name, got, test.listed, test.want)
+		}
 	}
 }
 

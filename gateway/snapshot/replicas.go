@@ -28,12 +28,14 @@ type offer struct {
 	endpoints []upstream.EndpointState
 	// differences are those of [upstream.State].
 	differences []string
+	// listed is set if the upstream has listed it, so that it is no saved list.
+	listed bool
 }
 
 // offer returns what the upstream at index i offers, and whether that is known.
 func (g *Generation) offer(i int, state *upstream.State) (o offer, known bool) {
 	o.definitions, known = g.definitions(i, state)
-	o.files = state.Files
+	o.files, o.listed = state.Files, state.Lists > 0
 	if state.Lists > 0 && len(state.Endpoints) > 1 {
 		o.endpoints, o.differences = state.Endpoints, state.Differences
 	}
