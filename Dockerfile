@@ -1,4 +1,6 @@
-FROM golang:1.26 AS build
+# To pin the compiler's image to its bytes: --build-arg GO=golang:1.26.8@sha256:…, with the digest that the registry shows.
+ARG GO=golang:1.26.8
+FROM ${GO} AS build
 WORKDIR /src
 # Modules first: they change less often than the code, so their layer stays cached.
 COPY go.mod go.sum ./

@@ -25,14 +25,14 @@ run-teams: build ## serve examples/teams, with the example servers that it needs
 	@bin/together bin/handbook -change-every 0 + bin/promptweir serve --config examples/teams
 
 test: ## run all tests that need only Go
-	go test -race -shuffle=on ./...
+	CGO_ENABLED=1 go test -race -shuffle=on ./...
 
 # All tests that need the store: those of the files that are built with it.
 STORE_TESTS = $(shell grep -l '^//go:build store' gateway/*_test.go gateway/requests/*_test.go gateway/transport/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' | paste -sd '|' -)
 
 test-replicas: ## test what replicas share, with a real store; needs redis-server or valkey-server
-	go test -race -tags store -parallel 8 ./gateway/cluster/... # most of them wait for the store
-	go test -race -tags store -run '^($(STORE_TESTS))$$' ./gateway ./gateway/requests ./gateway/transport
+	CGO_ENABLED=1 go test -race -tags store -parallel 8 ./gateway/cluster/... # most of them wait for the store
+	CGO_ENABLED=1 go test -race -tags store -run '^($(STORE_TESTS))$$' ./gateway ./gateway/requests ./gateway/transport
 
 matrix: ## print which clients and upstreams, of all revisions and transports, were tested with each other
 	@mkdir -p bin

@@ -1,4 +1,4 @@
-FROM golang:1.26 AS build
+FROM golang:1.26.8 AS build
 WORKDIR /src
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -o /handbook ./examples/servers/handbook

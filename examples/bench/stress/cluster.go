@@ -203,10 +203,15 @@ func checkModernReplies(ctx context.Context, w *world, _ *settings) (string, err
 		if err := json.Unmarshal(result, &asked); err != nil || len(asked.InputRequests) != 1 {
 			return 0, fmt.Errorf("a get that requires input: %s, %w", result, err)
 		}
-		params := fmt.Sprintf(`"name":"ask.ask","requestState":%q,"inputResponses":{`, asked.RequestState)
-		for key := range asked.InputRequests { // there is one
-			params += fmt.Sprintf("%q:%s}", key, accepted)
+		replies := map[string]json.RawMessage{}
+		for key := range asked.InputRequests {
+			replies[key] = json.RawMessage(accepted)
 		}
+		text, err := json.Marshal(replies)
+		if err != nil {
+			return 0, err
+		}
+		params := fmt.Sprintf(`"name":"ask.ask","requestState":%q,"inputResponses":%s`, asked.RequestState, text)
 		began := time.Now()
 		result, err = w.client.Call(ctx, wire.PromptsGet, params)
 		if err == nil && !strings.Contains(string(result), "somebody") {

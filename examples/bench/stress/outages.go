@@ -34,8 +34,8 @@ func (w *world) begin(ctx context.Context, prompt string, perSecond int) *rig.Pa
 
 // limited reports whether a limit has refused a get.
 func limited(err error) bool {
-	var refused *rig.Error
-	return errors.As(err, &refused) && refused.Data.Reason == rateLimited
+	refused, ok := errors.AsType[*rig.Error](err)
+	return ok && refused.Data.Reason == rateLimited
 }
 
 // unlimited returns the gets that failed, and no limit explains that.

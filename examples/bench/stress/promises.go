@@ -40,8 +40,7 @@ func (u usage) tooMuch() bool {
 
 // reasonOf returns the code and reason of a get that failed.
 func reasonOf(g rig.Got) (code int, reason string) {
-	var refused *rig.Error
-	if errors.As(g.Err, &refused) {
+	if refused, ok := errors.AsType[*rig.Error](g.Err); ok {
 		return refused.Code, refused.Data.Reason
 	}
 	return -1, g.Err.Error()

@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -28,10 +27,19 @@ const (
 	shutdown = time.Minute
 )
 
-// Root returns the module's directory.
+// Root returns the project's directory: the folder above that of the test with the configuration of the linters.
 func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, ".golangci.yml")); missing == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	panic("proctest: the test does not run in the project's directory")
 }
 
 // building lets one call of Build run at a time.
