@@ -94,7 +94,7 @@ func TestServe_NewcomersGetInWhateverOneClientHolds(t *testing.T) {
 	checkOpenToOthers()
 	warned := strings.Count(p.logged(), "connection limit reached")
 	if most := int(time.Since(began).Seconds()) + 1; warned < 1 || warned > most {
-		t.Errorf("%d warnings that no place was left, want 1 to %d", warned, most)
+		t.Errorf("%d warnings that the limit was reached, want 1 to %d", warned, most)
 	}
 	if log := p.logged(); strings.Contains(log, "not accepted") {
 		t.Errorf("the descriptors did not suffice: %s", log)

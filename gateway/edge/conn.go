@@ -5,8 +5,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Conn is a connection of an HTTP server. As with net/http, only one goroutine at a time may read from it, and one write to it.
@@ -28,9 +31,9 @@ type Conn struct {
 	fresh, refused atomic.Bool
 	idle           atomic.Bool
 	isKnown        atomic.Bool // a credential was accepted
-	// left is set once the client has closed its side. Then paced closes the connection; nil closes it at once.
+	// left is set once the client has closed its side. Then the pace says when the connection is closed; nil is at once.
 	left   atomic.Bool
-	paced  *pacedClose
+	pace   *rate.Limiter
 	closed atomic.Bool
 }
 
@@ -66,10 +69,27 @@ func (c *Conn) Refuses(multiplexed bool) bool {
 	return c.refused.Load() && c.refused.Swap(false)
 }
 
-// Close implements [net.Conn]. That of a client which has left may be closed a moment later.
+const (
+	// closesAtOnce is how many connections for each processor are closed within closeInterval. To close one takes 15 to 20
+	// microseconds, so that together they take a quarter of the processors' time.
+	closesAtOnce  = 64
+	closeInterval = 5 * time.Millisecond
+)
+
+// newPace returns the pace at which connections of clients that have left are closed.
+func newPace() *rate.Limiter {
+	burst := closesAtOnce * runtime.GOMAXPROCS(0)
+	return rate.NewLimiter(rate.Every(closeInterval/time.Duration(burst)), burst)
+}
+
+// Close implements [net.Conn]. That of a client which has left may be closed a moment later: when thousands leave at once, nobody
+// waits for that, and everybody else would for up to 0.2 s if it was done at once.
 func (c *Conn) Close() error {
-	if c.left.Load() && c.paced != nil {
-		return c.paced.close(c)
+	if c.left.Load() && c.pace != nil {
+		if wait := c.pace.Reserve().Delay(); wait > 0 {
+			time.AfterFunc(wait, func() { _ = c.closeNow() }) // its client has left
+			return nil
+		}
 	}
 	return c.closeNow()
 }

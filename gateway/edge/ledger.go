@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/promptweir/promptweir/upstream/loglimit"
 )
 
 // crowd is how many /64 networks of one /48 are one client. A person or a site has a few of them, and only whoever has a /48 to
@@ -27,8 +29,7 @@ type Options struct {
 type Ledger struct {
 	connections int
 	memory      int64
-	evictions   occasional
-	failures    occasional
+	logger      *slog.Logger
 
 	// total is how many bytes are held. It is written under mu.
 	total atomic.Int64
@@ -47,12 +48,10 @@ func New(opts Options) *Ledger {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Ledger{connections: opts.Connections, memory: opts.Memory, accounts: map[key]*account{}}
-	l.evictions.log = func(count, last slog.Attr) {
-		opts.Logger.Warn("connection limit reached, the oldest of the largest client was ended",
-			slog.Int("limit", opts.Connections), count, last)
+	l := &Ledger{
+		connections: opts.Connections, memory: opts.Memory, accounts: map[key]*account{},
+		logger: loglimit.New(opts.Logger, 1), // anybody can give reason to log, any number of times
 	}
-	l.failures.log = func(count, last slog.Attr) { opts.Logger.Warn("connection not accepted", count, last) }
 	l.slots[unauthenticated].class = unauthenticated
 	l.closed = sync.NewCond(&l.mu)
 	return l

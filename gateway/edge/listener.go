@@ -8,9 +8,9 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"sync"
 	"syscall"
-	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its connections are of type *Conn: each
@@ -31,7 +31,7 @@ func (l *Ledger) Listen(server *http.Server, in net.Listener, shedder *Shedder) 
 			}
 		}
 	}
-	return &listener{in, l, shedder, new(pacedClose)}
+	return &listener{in, l, shedder, newPace()}
 }
 
 type (
@@ -65,7 +65,7 @@ type listener struct {
 
 	ledger  *Ledger
 	shedder *Shedder
-	paced   *pacedClose
+	pace    *rate.Limiter // of closing connections
 }
 
 // Accept implements [net.Listener]. The HTTP server calls it again after an error that is temporary.
@@ -82,7 +82,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := newConn(in)
-	c.paced, c.client = l.paced, AddressKey(host(in))
+	c.pace, c.client = l.pace, AddressKey(host(in))
 	if l.shedder != nil {
 		c.onRequest(func() bool { return l.shedder.Enter(c.client) })
 	}
@@ -107,45 +107,8 @@ func (l *Ledger) notAccepted(err error) {
 	if l == nil || errors.Is(err, net.ErrClosed) {
 		return
 	}
-	l.failures.add(slog.Any("error", err))
+	l.logger.Warn("connection not accepted", slog.Any("error", err))
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		l.makeRoom()
 	}
-}
-
-// logInterval is how often one message may be logged. Anybody can give reason to, any number of times.
-const logInterval = time.Second
-
-// occasional logs something at most once in logInterval, with how often it happened.
-type occasional struct {
-	log func(count, last slog.Attr)
-
-	mu      sync.Mutex // guards what follows
-	count   int        // since the message was logged last
-	last    slog.Attr  // of what happened last
-	waiting bool       // for the end of the interval
-}
-
-// add counts what happened, and logs it now or at the end of the interval.
-func (o *occasional) add(attribute slog.Attr) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.count++
-	o.last = attribute
-	if !o.waiting {
-		o.logLocked()
-	}
-}
-
-// logLocked logs what was counted, and begins an interval.
-func (o *occasional) logLocked() {
-	o.log(slog.Int("count", o.count), o.last)
-	o.count, o.waiting = 0, true
-	time.AfterFunc(logInterval, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.waiting = false; o.count > 0 {
-			o.logLocked()
-		}
-	})
 }

@@ -30,10 +30,10 @@ func TestConn_ClosesAFewAtATimeWhenManyClientsLeave(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var closed atomic.Int32
 		ledger := New(Options{})
-		paced := new(pacedClose)
+		pace := newPace()
 		open := func() *Conn {
 			c := newConn(deserted{closed: &closed})
-			c.paced = paced
+			c.pace = pace
 			c.ledger, c.slot = ledger, &slot{conn: c}
 			ledger.accept(c)
 			return c

@@ -261,7 +261,8 @@ func (l *Ledger) victimLocked(newcomer *slot) *slot {
 
 // evictLocked ends a stream in order, or returns the connection to close.
 func (l *Ledger) evictLocked(s *slot) *Conn {
-	l.evictions.add(slog.String("client", s.account.key.client))
+	l.logger.Warn("connection limit reached, the oldest of the largest client was ended",
+		slog.Int("limit", l.connections), slog.String("client", s.account.key.client))
 	l.leaveLocked(s)
 	s.evicted = true
 	if s.conn != nil {
