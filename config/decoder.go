@@ -17,6 +17,10 @@ type decoder struct {
 	allowed   allowed
 	overrides overrides
 
+	// inUse is nil unless texts may stand in for files of teams; then standIns are the files for which they do.
+	inUse    *TeamFiles
+	standIns map[string]string
+
 	earlier *evaluated                // nil if everything is evaluated
 	reused  map[string]*evaluatedFile // files that are not evaluated again, by path
 	fresh   map[string]*evaluatedFile // what became of others
@@ -51,7 +55,7 @@ func rootSchema() hclread.Schema {
 func (d *decoder) config() *Config {
 	d.Check() // first: a misspelt attribute must not be reported as missing, too
 	d.checkOwnership()
-	d.teams = slices.Concat(d.Labels("team"), d.reusedTeams())
+	d.teams = slices.Concat(d.Labels("team"), d.reusedTeams(), d.inUse.labels())
 	cfg := d.settings()
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]owner{}}
 	d.listeners = newListeners(d.Reader, cfg)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -64,16 +65,45 @@ func (d *decoder) allTeams() (teams []Team) {
 		path := b.Range().Filename
 		blocks[path] = append(blocks[path], b)
 	}
-	for _, path := range d.Paths() {
-		file := d.reused[path]
-		if file != nil {
-			d.repeat(file)
+	files := map[string]*evaluatedFile{}
+	for _, path := range d.byStanding(d.Paths()) {
+		files[path] = d.reused[path]
+		if files[path] != nil {
+			d.repeat(files[path])
 		} else {
-			file = d.teamFile(path, blocks[path])
+			files[path] = d.teamFile(path, blocks[path])
 		}
-		teams = append(teams, file.teams...)
+	}
+	for _, path := range d.Paths() {
+		teams = append(teams, files[path].teams...)
 	}
 	return teams
+}
+
+// byStanding returns files in the order in which their claims count: that of the paths, but where texts may stand in for files,
+// first those that are in use as they are, then those that have changed, and last the texts that stand in.
+func (d *decoder) byStanding(paths []string) []string {
+	if d.inUse == nil {
+		return paths
+	}
+	const unchanged, changed, stoodIn = 0, 1, 2
+	standing := map[string]int{}
+	for _, path := range paths {
+		if standing[path] = changed; d.reused[path] != nil {
+			standing[path] = unchanged
+		}
+	}
+	for _, file := range d.SoundFiles() {
+		if text, ok := d.inUse.Texts[d.InFolder(file.Path)]; ok && text.Reveal() == string(file.Content) {
+			standing[file.Path] = unchanged
+		}
+	}
+	for _, path := range paths {
+		if _, ok := d.standIns[d.InFolder(path)]; ok {
+			standing[path] = stoodIn
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(paths), func(a, b string) int { return cmp.Compare(standing[a], standing[b]) })
 }
 
 // repeat uses what a file that is not evaluated uses of what all files share. A mistake in that is reported again once it is.

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -22,6 +24,17 @@ func (f TeamFiles) Equal(other TeamFiles) bool {
 	return f.Root == other.Root && maps.Equal(f.Texts, other.Texts)
 }
 
+// labels returns the teams in the files; none of no files.
+func (f *TeamFiles) labels() (teams []string) {
+	if f == nil {
+		return nil
+	}
+	for _, text := range f.Texts {
+		teams = append(teams, labelsIn(text.Reveal())...)
+	}
+	return teams
+}
+
 func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 	root, err := filepath.Abs(r.Root())
 	if err != nil || !r.IsFolder() {
@@ -36,56 +49,198 @@ func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 	return files
 }
 
-// LoadLastGood is [Load] for a start that one team's mistake must not prevent. It reads the last good text of a team's file in
-// place of one with a mistake. Where that is not enough, since what changed in one file may be a mistake in another, it reads
-// them in place of all that changed. It returns those files' paths in the folder, sorted, and the Diagnostics of the files as
-// they are. A mistake in a file of the platform is never passed over, nor one in a file that was never good. LastGood returns the last good files that are kept in a state_dir; it is called only if they are needed.
-func LoadLastGood(
-	path string, opts Options, lastGood func(stateDir string) TeamFiles,
-) (cfg *Config, replaced []string, diags Diagnostics) {
-	cfg, diags = Load(path, opts)
+// Kept says what is in use in place of a team's file that has a mistake.
+type Kept struct {
+	// File is the path in the folder, with slashes.
+	File string `json:"file"`
+	// Teams are the teams of the file, as far as they are known.
+	Teams []string `json:"teams"`
+	// Out means that nothing is: no earlier text is in use, or it no longer fits the other files.
+	Out bool `json:"out"`
+}
+
+// String says in a sentence what becomes of the file.
+func (k Kept) String() string {
+	became := "the text in use is kept"
+	if k.Out {
+		became = "nothing of it is in use"
+	}
+	return fmt.Sprintf("%q (%s) has mistakes: %s, everything else takes effect.", k.File, strings.Join(k.Teams, ", "), became)
+}
+
+// LoadLastGood is [Load] for what one team's mistake must not prevent. In place of a team's file with a mistake it reads the text
+// that inUse returns for it, under the platform's files and the other teams' as they are now. A text that no longer fits these
+// leaves with all that is in it, since the file that is right wins; so does a file that has none. It returns what became of each
+// such file, and the Diagnostics of the files as they are.
+//
+// A mistake in a file of the platform is never passed over: the Config is nil then. A text belongs to its file and teams: a file
+// that is gone, or that is about other teams now, keeps nothing. InUse is called only if it is needed, with the state_dir; a Root
+// that is empty keeps nothing and passes nothing over.
+func LoadLastGood(path string, opts Options, inUse func(stateDir string) TeamFiles) (*Config, []Kept, Diagnostics) {
+	cfg, diags := Load(path, opts)
 	if cfg != nil {
 		return cfg, nil, diags
 	}
-	stateDir := newDecoder(path, opts).config().Gateway.StateDir // mistakes do not matter: the next Load finds them
-	if stateDir == "" {
+	d := newDecoder(path, opts)
+	if !d.IsFolder() {
 		return nil, nil, diags
 	}
-	kept := lastGood(stateDir)
-	all := map[string]bool{}
-	for file := range diags.report.Files() {
-		all[file] = true
+	stateDir := d.config().Gateway.StateDir // mistakes do not matter: the next Load finds them
+	k := &keeper{folder: path, opts: opts, inUse: inUse(stateDir), standIns: map[string]*standIn{}}
+	if k.inUse.Root == "" {
+		return nil, nil, diags
 	}
-	for _, files := range []map[string]bool{diags.report.Mistaken(), all} {
-		opts.Texts = diags.lastGood(path, files, kept)
-		if len(opts.Texts) == 0 {
+	if cfg = k.load(); cfg == nil {
+		return nil, nil, diags
+	}
+	return cfg, k.report(cfg), diags
+}
+
+// keeper finds texts that can stand in for the files with mistakes. Each round loads the folder and takes the next of these for
+// each file that does not fit: the file, the text in use, an empty block for each of its teams, nothing.
+type keeper struct {
+	folder   string
+	opts     Options
+	inUse    TeamFiles
+	standIns map[string]*standIn // by path in the folder
+}
+
+// standIn is what is read in place of a file.
+type standIn struct {
+	Kept
+
+	text string
+	// mayReturn means that all mistakes of the file are about what others have, too, and need not have been its own.
+	mayReturn bool
+}
+
+func (k *keeper) load() *Config {
+	for {
+		cfg, diags := k.try()
+		if cfg != nil {
+			return k.restore(cfg)
+		}
+		if !k.fallBack(diags) {
+			return nil
+		}
+	}
+}
+
+func (k *keeper) try() (*Config, Diagnostics) {
+	k.opts.Texts, k.opts.inUse = map[string]Secret{}, &k.inUse
+	for name, s := range k.standIns {
+		k.opts.Texts[name] = NewSecret(s.text)
+	}
+	return Load(k.folder, k.opts)
+}
+
+// restore reads files as they are again whose mistakes came from others, which have been replaced since.
+func (k *keeper) restore(cfg *Config) *Config {
+	for _, name := range slices.Sorted(maps.Keys(k.standIns)) {
+		s := k.standIns[name]
+		if !s.mayReturn {
 			continue
 		}
-		if cfg, _ = Load(path, opts); cfg != nil {
-			return cfg, slices.Sorted(maps.Keys(opts.Texts)), diags
+		delete(k.standIns, name)
+		if next, _ := k.try(); next != nil {
+			cfg = next
+		} else {
+			k.standIns[name] = s
 		}
 	}
-	return nil, nil, diags
+	return cfg
 }
 
-// lastGood returns the last good texts, by path in the folder, of those files that changed since and are still a team's.
-func (d Diagnostics) lastGood(folder string, files map[string]bool, kept TeamFiles) map[string]Secret {
-	texts, read := map[string]Secret{}, d.report.Files()
-	for path := range files {
-		name, err := filepath.Rel(folder, path)
+// fallBack takes the next text for each file with a mistake. It reports false if a mistake is not in a team's file.
+func (k *keeper) fallBack(diags Diagnostics) bool {
+	read, mistakes := diags.report.Files(), diags.report.Mistakes()
+	var names []string
+	for path := range mistakes {
+		name, err := filepath.Rel(k.folder, path)
 		name = filepath.ToSlash(name)
-		text, wasGood := kept.Texts[name]
 		file, isRead := read[path]
-		if err == nil && wasGood && (!isRead || !isPlatforms(file) && string(file.Content) != text.Reveal()) {
-			texts[name] = text
+		if _, wasTeams := k.inUse.Texts[name]; path == "" || err != nil || !isTeams(file, isRead, wasTeams || k.standIns[name] != nil) {
+			return false
+		}
+		names = append(names, name)
+	}
+	// A text that stands in gives way to files that are right, so these are not to blame for what it has in common with them.
+	if slices.ContainsFunc(names, func(name string) bool { return k.standIns[name] != nil }) {
+		names = slices.DeleteFunc(names, func(name string) bool { return k.standIns[name] == nil })
+	}
+	for _, name := range names {
+		path := filepath.Join(k.folder, filepath.FromSlash(name))
+		if s := k.standIns[name]; s == nil {
+			k.standIns[name] = k.first(name, read[path])
+			k.standIns[name].mayReturn = !slices.ContainsFunc(mistakes[path], func(summary string) bool { return !isConflict(summary) })
+		} else if !s.next() {
+			return false
 		}
 	}
-	return texts
+	return true
 }
 
-// isPlatforms reports whether a file is one of the platform team, which may have taken the path of a team's.
-func isPlatforms(file hclread.File) bool {
+// isConflict reports whether the summary is that of a mistake about two files, either of which may be to blame.
+func isConflict(summary string) bool {
+	return summary == hclread.SummaryDuplicate || summary == summaryPrefixTaken || summary == summaryLookalike
+}
+
+// first returns the text in use for a file, if that is about the same teams, else what stands for none.
+func (k *keeper) first(name string, file hclread.File) *standIn {
+	declared := file.Labels("team")
+	text, wasGood := k.inUse.Texts[name]
+	teams := labelsIn(text.Reveal())
+	isGone := func(team string) bool { return len(declared) > 0 && !slices.Contains(declared, team) }
+	if wasGood && text.Reveal() != string(file.Content) && !slices.ContainsFunc(teams, isGone) {
+		return &standIn{Kept: Kept{File: name, Teams: teams}, text: text.Reveal()}
+	}
+	s := &standIn{Kept: Kept{File: name, Teams: slices.Compact(slices.Sorted(slices.Values(declared)))}}
+	s.next()
+	return s
+}
+
+// next takes what follows the present text, and reports false if nothing does.
+func (s *standIn) next() bool {
+	if s.Out && s.text == "" {
+		return false
+	}
+	var stub strings.Builder
+	if !s.Out { // others may name the team, such as in to
+		for _, team := range s.Teams {
+			if isName(team) {
+				fmt.Fprintf(&stub, "team %q {}\n", team)
+			}
+		}
+	}
+	s.Out, s.text = true, stub.String()
+	return true
+}
+
+// report returns what became of the files. What is out is not in use, so that nothing keeps it later.
+func (k *keeper) report(cfg *Config) (kept []Kept) {
+	for _, name := range slices.Sorted(maps.Keys(k.standIns)) {
+		s := k.standIns[name]
+		if kept = append(kept, s.Kept); s.Out {
+			delete(cfg.TeamFiles.Texts, name)
+		}
+	}
+	return kept
+}
+
+// isTeams reports whether a file is one of a team. One that does not say so is, if it was one and does not say that it is the
+// platform's now.
+func isTeams(file hclread.File, isRead, wasTeams bool) bool {
+	if !isRead {
+		return wasTeams
+	}
 	found := file.TopLevel()
 	isFound := func(b hclread.BlockSchema) bool { return found[b.Type] }
-	return !found["team"] && slices.ContainsFunc(rootSchema().Blocks, isFound)
+	return found["team"] || wasTeams && !slices.ContainsFunc(rootSchema().Blocks, isFound)
+}
+
+// labelsIn returns the labels of the team blocks in a text.
+func labelsIn(text string) []string {
+	r := hclread.New(rootSchema(), hclread.Options{})
+	r.Parse("", []byte(text))
+	return r.Labels("team")
 }

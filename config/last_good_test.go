@@ -24,28 +24,55 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 		name string
 		// changes are later texts of files; one that is empty removes the file.
 		changes map[string]string
-		// want are the files that are replaced; nil if the load fails.
+		// want are the files that are not in use as they are, with their teams; nil if the load fails.
 		want []string
 	}{
 		{"nothing", nil, []string{}},
 		{"a good change", map[string]string{"teams/a.hcl": teamFile("a", "other", "")}, []string{}},
-		{"a syntax error", map[string]string{"teams/a.hcl": `team "a" {`}, []string{"teams/a.hcl"}},
+		{"a syntax error", map[string]string{"teams/a.hcl": `team "a" {`}, []string{"teams/a.hcl a"}},
 		{"an error and another team's good change", map[string]string{
 			"teams/a.hcl": teamFile("a", "one", "colour = 1"), "teams/b.hcl": teamFile("b", "new", ""),
-		}, []string{"teams/a.hcl"}},
+		}, []string{"teams/a.hcl a"}},
 		{"two errors", map[string]string{
 			"teams/a.hcl": teamFile("a", "one", "colour = 1"), "teams/b.hcl": "garbage = ",
-		}, []string{"teams/a.hcl", "teams/b.hcl"}},
-		{"an error in another file than the change", map[string]string{"teams/a.hcl": teamFile("a", "two", "")}, []string{"teams/a.hcl"}},
-		{"a file that is too large", map[string]string{"teams/b.hcl": teamFile("b", "two", strings.Repeat("# much\n", 1<<18))}, []string{"teams/b.hcl"}},
-		{"a pipe", map[string]string{"teams/b.hcl": "PIPE"}, []string{"teams/b.hcl"}},
+		}, []string{"teams/a.hcl a", "teams/b.hcl b"}},
+		{"an error in another file than the change", map[string]string{"teams/a.hcl": teamFile("a", "two", "")}, []string{"teams/a.hcl a"}},
+		{"a file that is too large", map[string]string{"teams/b.hcl": teamFile("b", "two", strings.Repeat("# much\n", 1<<18))}, []string{"teams/b.hcl b"}},
+		{"a pipe", map[string]string{"teams/b.hcl": "PIPE"}, []string{"teams/b.hcl b"}},
 		{"the platform's file", map[string]string{"gateway.hcl": platform + "gateway {"}, nil},
 		{"the platform's and a team's file", map[string]string{"gateway.hcl": platform + "colour = 1\n", "teams/a.hcl": `team "a" {`}, nil},
 		{"a team's file with a block of the platform", map[string]string{
 			"teams/a.hcl": "hide \"h\" { prompts = [\"one.*\"] }\n" + teamFile("a", "one", ""),
-		}, []string{"teams/a.hcl"}},
+		}, []string{"teams/a.hcl a"}},
 		{"a file of the platform in the place of a team's", map[string]string{"teams/a.hcl": "hide \"h\" { colour = 1 }\n"}, nil},
-		{"a new file", map[string]string{"teams/c.hcl": `team "c" {`}, nil},
+		{"a new file", map[string]string{"teams/c.hcl": `team "c" {`}, []string{"out teams/c.hcl c"}},
+		{"a new file that does not say whose it is", map[string]string{"teams/c.hcl": `hid "h" {`}, nil},
+		{"a new file that takes a team's prefix", map[string]string{"teams/0.hcl": teamFile("c", "one", "")}, []string{"out teams/0.hcl c"}},
+		{"a right file that takes the prefix of a kept one", map[string]string{
+			"teams/a.hcl": `team "a" {`, "teams/b.hcl": teamFile("b", "one", ""),
+		}, []string{"out teams/a.hcl a"}},
+		{"a right file that takes the team of a kept one", map[string]string{
+			"teams/a.hcl": `team "a" {`, "teams/c.hcl": teamFile("a", "three", ""),
+		}, []string{"out teams/a.hcl a"}},
+		{"a right file whose prefix looks like that of a kept one", map[string]string{
+			"teams/a.hcl": `team "a" {`, "teams/b.hcl": teamFile("b", "two", `upstream "x" {
+  url = "https://example.com/x"
+  prefix = "оne"
+}`),
+		}, []string{"out teams/a.hcl a"}},
+		{"a mistake that reaches into a right file", map[string]string{
+			"teams/a.hcl": teamFile("a", "new", "colour = 1"), "teams/b.hcl": teamFile("b", "new", ""),
+		}, []string{"teams/a.hcl a"}},
+		{"a grant that is gone", map[string]string{
+			"gateway.hcl": platform + "allow \"a\" {\n  hosts = [\"other.example.com\"]\n}\nallow \"b\" {\n  hosts = [\"*\"]\n}\n", "teams/a.hcl": `team "a" {`,
+		}, []string{"out teams/a.hcl a"}},
+		{"a file about another team", map[string]string{"teams/a.hcl": `team "x" {`}, []string{"out teams/a.hcl x"}},
+		{"a team that others name leaves", map[string]string{
+			"teams/a.hcl": `team "a" {`, "teams/b.hcl": teamFile("b", "one", "expose \"x\" {\n  prompts = [\"one.*\"]\n  to = [\"team:a\"]\n}"),
+		}, []string{"out teams/a.hcl a"}},
+		{"a team that another names renames itself", map[string]string{
+			"teams/a.hcl": teamFile("renamed", "one", ""), "teams/b.hcl": teamFile("b", "two", "expose \"x\" {\n  prompts = [\"two.*\"]\n  to = [\"team:a\"]\n}"),
+		}, []string{}},
 		{"a removed file", map[string]string{"teams/b.hcl": ""}, []string{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,15 +97,30 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 				}
 				return cfg.TeamFiles
 			})
-			if (later == nil) != (test.want == nil) || !slices.Equal(replaced, test.want) {
-				t.Fatalf("replaced %q, want %q; %v", replaced, test.want, diags.Err())
+			var got []string
+			for _, k := range replaced {
+				entry := strings.Join(append([]string{k.File}, k.Teams...), " ")
+				if k.Out {
+					entry = "out " + entry
+				}
+				got = append(got, entry)
 			}
-			if mistaken := test.want == nil || len(test.want) > 0; mistaken != diags.HasErrors() {
-				t.Errorf("diagnostics: %v", diags.Err())
+			if (later == nil) != (test.want == nil) || !slices.Equal(got, test.want) {
+				t.Fatalf("in place of files %q, want %q; %v", got, test.want, diags.Err())
 			}
-			for _, name := range test.want {
-				if later.TeamFiles.Texts[name] != cfg.TeamFiles.Texts[name] {
-					t.Errorf("%s is not what it was", name)
+			if mistaken := test.want == nil || len(test.want) > 0; mistaken && !diags.HasErrors() {
+				t.Error("the mistake is not reported")
+			}
+			for _, k := range replaced {
+				text, isKept := later.TeamFiles.Texts[k.File]
+				if isKept == k.Out || isKept && text != cfg.TeamFiles.Texts[k.File] {
+					t.Errorf("%s is not what it was", k.File)
+				}
+				isOfTeam := func(team Team) bool {
+					return slices.Contains(k.Teams, team.Name) && strings.HasSuffix(team.Place.File, k.File)
+				}
+				if i := slices.IndexFunc(later.Teams, isOfTeam); i >= 0 && k.Out && len(later.Teams[i].Upstreams)+len(later.Teams[i].Members) > 0 {
+					t.Errorf("team %s is out, and has %+v", later.Teams[i].Name, later.Teams[i])
 				}
 			}
 		})
@@ -104,7 +146,7 @@ func change(t *testing.T, path, text string) {
 }
 
 // A value that the environment lacks is missing in the last good text too.
-func TestLoadLastGood_FailsWhereTheLastGoodTextFails(t *testing.T) {
+func TestLoadLastGood_LeavesOutATextThatFailsToday(t *testing.T) {
 	dir := write(t, "gateway.hcl", "gateway {\n  state_dir = \"state\"\n}\n", "a.hcl", "team \"a\" {\n  upstream \"one\" {\n    url = \"https://example.com/mcp\"\n    headers = { X-Key = env(\"KEY\") }\n  }\n}\n")
 	set := Options{LookupEnv: func(string) (string, bool) { return "7", true }}
 	cfg, diags := Load(dir, set)
@@ -112,8 +154,9 @@ func TestLoadLastGood_FailsWhereTheLastGoodTextFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	unset := Options{LookupEnv: func(string) (string, bool) { return "", false }}
-	if later, replaced, diags := LoadLastGood(dir, unset, func(string) TeamFiles { return cfg.TeamFiles }); later != nil || !diags.HasErrors() {
-		t.Errorf("replaced %q", replaced)
+	later, replaced, diags := LoadLastGood(dir, unset, func(string) TeamFiles { return cfg.TeamFiles })
+	if later == nil || !diags.HasErrors() || len(replaced) != 1 || !replaced[0].Out || len(later.Upstreams()) > 0 {
+		t.Errorf("in place of files: %+v, %v", replaced, diags.Err())
 	}
 }
 

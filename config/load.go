@@ -21,6 +21,9 @@ type Options struct {
 	// OnRead is called with each path just before Load reads it or looks for it: folders, configuration files, and the files
 	// that they name. It may be nil.
 	OnRead func(path string)
+
+	// inUse are the files of teams that are in use, where texts may stand in for some; see [LoadLastGood].
+	inUse *TeamFiles
 }
 
 // Load reads the file or the folder at path. The Config is nil exactly when the Diagnostics have errors.
@@ -63,7 +66,7 @@ func newDecoder(path string, opts Options) *decoder {
 	for name, text := range opts.Texts {
 		texts[name] = text.Reveal()
 	}
-	d := &decoder{reused: map[string]*evaluatedFile{}, fresh: map[string]*evaluatedFile{}}
+	d := &decoder{inUse: opts.inUse, standIns: texts, reused: map[string]*evaluatedFile{}, fresh: map[string]*evaluatedFile{}}
 	if opts.Before != nil {
 		d.earlier = opts.Before.evaluated
 	}

@@ -15,6 +15,12 @@ import (
 
 const maxPrefix = 64 // bytes
 
+// The summaries of mistakes about the prefixes of two files.
+const (
+	summaryPrefixTaken = "Prefix belongs to another team"
+	summaryLookalike   = "Prefix looks like another team's"
+)
+
 // namespace knows which team owns which exposed names: a prefix belongs to the first team that uses it.
 type namespace struct {
 	separator string // empty if it is wrong: then prefixes cannot be checked
@@ -93,7 +99,7 @@ func (n *namespace) claim(r *hclread.Reader, c claim) {
 		return
 	}
 	if first.team != c.team {
-		r.Error(c.at, "Prefix belongs to another team", "%q is a prefix of team %q (%s); set prefix to something else.", c.prefix, first.team, first.place)
+		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.", c.prefix, first.team, first.place)
 	}
 }
 
@@ -103,7 +109,7 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 	report := func(prefix, other string) {
 		if !reported[prefix] {
 			reported[prefix] = true
-			r.Error(n.owners[prefix].at, "Prefix looks like another team's", "People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
+			r.Error(n.owners[prefix].at, summaryLookalike, "People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
 				prefix, other, n.owners[other].team, n.owners[other].place)
 		}
 	}

@@ -46,7 +46,9 @@ func serveAudited(t *testing.T, text string) (s *gatewaytest.Server, log *audit.
 	}
 	t.Cleanup(log.Close)
 	s = gatewaytest.StartConfig(t, cfg, gateway.Options{
-		Audit: log, Load: func() (*config.Config, config.Diagnostics) { return cfg, config.Diagnostics{} },
+		Audit: log, Load: func(*config.Config) (*config.Config, *gateway.LastGood, config.Diagnostics) {
+			return cfg, nil, config.Diagnostics{}
+		},
 	})
 	s.AwaitUpstreams()
 	return s, log

@@ -33,7 +33,7 @@
 //   - clientsetup: how is a client pointed at the gateway?
 //
 // Promises:
-//   - A reload is all or nothing, and costs what it changes. Connectors whose block is unchanged keep their sessions and
+//   - A reload changes everything at once or nothing; only files of teams with mistakes do not hold it up. It costs what it changes. Connectors whose block is unchanged keep their sessions and
 //     calls, others end their calls first, and streams continue unless their caller is no longer accepted.
 //   - A list that is empty because no upstream could be listed yet is an error.
 //   - When Run has returned, everything that the gateway started has ended.

@@ -63,7 +63,8 @@ type Options struct {
 	// it when [Gateway.Run] and the servers have ended.
 	Audit *audit.Log
 	// Load loads the configuration again for [Gateway.Reload]; nil where there are no reloads.
-	Load func() (*config.Config, config.Diagnostics)
+	// The Config is nil where nothing of it can be used; see [ReloadLastGood].
+	Load func(inUse *config.Config) (*config.Config, *LastGood, config.Diagnostics)
 	// Debug is served to operators under /debug/ by [Gateway.Admin]; nil where there is nothing.
 	Debug http.Handler
 }
@@ -103,7 +104,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 		pace: rate.NewLimiter(signsPerSecond, signsPerSecond/10), reconnects: upstream.NewReconnects(), folders: upstream.NewFolders(),
 		history: admin.NewHistory(),
 	}
-	g.loaded.Store(g.startedWith(opts.LastGood, opts.Warnings))
+	g.loaded.Store(g.inUse(opts.LastGood, opts.Warnings))
 	var err error
 	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
 	if cfg.Cluster != nil {

@@ -50,7 +50,7 @@ func (g *Gateway) observe() (stop func()) {
 	all.breaker = gauge("promptweir.breaker.state", "{state}",
 		"State of an upstream's breaker: 0 closed, 1 half-open, 2 open; the highest of its endpoints.")
 	all.lastGood = gauge("promptweir.config.last_good", "{file}",
-		"Team files whose last good text is in use since the start, because of a mistake.")
+		"Team files that are not in use as they are, because of a mistake.")
 	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
 	all.store = gauge("promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, 0 while each works alone.")
 	var err error
@@ -84,12 +84,12 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	o.ObserveInt64(all.subscribers, int64(g.publisher.Subscriptions()))
 	o.ObserveInt64(all.entries, int64(len(s.Catalog.Entries())))
 	last, inUse := g.loaded.Load(), int64(1)
-	if last.Refused != nil {
+	if !last.IsInUse() {
 		inUse = 0
 	}
 	o.ObserveInt64(all.loaded, inUse)
 	o.ObserveInt64(all.loadedAt, last.Loaded.Unix())
-	o.ObserveInt64(all.lastGood, int64(len(last.LastGood)))
+	o.ObserveInt64(all.lastGood, int64(len(last.LastGood)+len(last.Out)))
 	g.requests.PromptGets(func(prompt, outcome string, n int64) {
 		labels := []attribute.KeyValue{attrOutcome.String(outcome)}
 		if prompt != "" {

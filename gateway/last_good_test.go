@@ -51,7 +51,9 @@ func (f *folder) start() *gatewaytest.Server {
 	}
 	s := gatewaytest.StartConfig(f.t, cfg, gateway.Options{
 		Logger: logger, StateDir: cfg.Gateway.StateDir, LastGood: lastGood,
-		Load: func() (*config.Config, config.Diagnostics) { return config.Load(f.path, config.Options{}) },
+		Load: func(inUse *config.Config) (*config.Config, *gateway.LastGood, config.Diagnostics) {
+			return gateway.ReloadLastGood(f.path, config.Options{}, inUse)
+		},
 	})
 	s.AwaitUpstreams()
 	return s
@@ -88,17 +90,16 @@ func TestLastGood_OneTeamsMistakeDoesNotKeepOthersFromStarting(t *testing.T) {
 		t.Errorf("/readyz: %+v", c)
 	}
 	page := gatewaytest.Send(t, "GET", s.AdminURL+"/", "", nil)
-	page.Want(t, 200, "the last good text of each of these files is in use", "<bdi>a.hcl</bdi>")
-	if n := f.log.Count("started with the last good texts"); n != 1 {
+	page.Want(t, 200, "Of each of these files, the last good text is in use", "<bdi>a.hcl</bdi>")
+	if n := f.log.Count("configuration in use, except for team files that have mistakes"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, f.log.String())
 	}
 	if got := gaugeValue(t, reader, "promptweir.config.last_good"); got != 1 {
 		t.Errorf("promptweir.config.last_good is %d", got)
 	}
 
-	// A reload is all or nothing, and corrects it.
-	if err := s.Reload(t.Context()); err == nil || !slices.Equal(s.Ready().Configuration.LastGood, []string{"a.hcl"}) {
-		t.Errorf("the mistake was accepted (%v), or is not reported any more: %+v", err, s.Ready().Configuration)
+	if err := s.Reload(t.Context()); err != nil || !slices.Equal(s.Ready().Configuration.LastGood, []string{"a.hcl"}) {
+		t.Errorf("a reload with the same mistake: %v, %+v", err, s.Ready().Configuration)
 	}
 	f.write("a.hcl", goodA)
 	if err := s.Reload(t.Context()); err != nil {
@@ -110,6 +111,64 @@ func TestLastGood_OneTeamsMistakeDoesNotKeepOthersFromStarting(t *testing.T) {
 	if got := gaugeValue(t, reader, "promptweir.config.last_good"); got != 0 {
 		t.Errorf("promptweir.config.last_good is %d", got)
 	}
+	s.Stop()
+}
+
+func TestReload_ATeamsMistakeHoldsUpNobodyElse(t *testing.T) {
+	a, b, c := gatewaytest.NewPeer(t, "one", "x", "y"), gatewaytest.NewPeer(t, "two", "z"), gatewaytest.NewPeer(t, "one", "other")
+	f := newFolder(t)
+	f.write("gateway.hcl", "gateway {}\nauth {\n"+gatewaytest.Token("ann")+gatewaytest.Token("bob")+"}\n")
+	members := `"user:ann"`
+	goodA := gatewaytest.Team("a", members, gatewaytest.Expose("all", `"*"`, `"*"`), a)
+	f.write("a.hcl", goodA)
+	f.write("b.hcl", gatewaytest.Team("b", members, "", b))
+	s := f.start()
+	s.Modern("ann").WantList("one.x", "one.y", "two.z")
+	s.Modern("bob").WantList("one.x", "one.y")
+
+	// The team breaks its file, which must not keep what the platform and other teams change from taking effect.
+	f.write("a.hcl", "team \"a\" {\n  members = [\n}\n")
+	f.write("gateway.hcl", "gateway {}\nauth {\n"+gatewaytest.Token("ann")+"}\nhide \"not this\" { prompts = [\"one.y\"] }\n")
+	f.write("b.hcl", gatewaytest.Team("b", members, `prompt "two.z" { name = "renamed" }`, b))
+	answer := gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil)
+	answer.Want(t, 200, `"last_good": [`, `"a.hcl"`, `"a": "kept"`, "a.hcl:")
+	s.Modern("ann").WantList("one.x", "renamed")
+	if r := s.Modern("bob").CallUnchecked("prompts/list", "{}"); r.Status != 401 {
+		t.Errorf("a token that was taken away: %s", r.Dump())
+	}
+	gatewaytest.Send(t, "GET", s.AdminURL+"/readyz", "", nil).Want(t, 200, `"last_good": [`, `"a": "kept"`)
+	gatewaytest.Send(t, "GET", s.AdminURL+"/", "", nil).Want(t, 200, "Of each of these files, the last good text is in use", "<bdi>a</bdi> kept")
+	if !strings.Contains(f.log.String(), "kept=a.hcl") {
+		t.Errorf("the log does not say what is kept:\n%s", f.log.String())
+	}
+
+	// A right file takes the prefix of the kept text, which leaves.
+	f.write("c.hcl", gatewaytest.Team("c", members, "", c))
+	answer = gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil)
+	answer.Want(t, 200, `"out": [`, `"a": "out"`)
+	s.AwaitUpstreams()
+	s.Modern("ann").WantList("one.other", "renamed")
+	gatewaytest.Send(t, "GET", s.AdminURL+"/", "", nil).Want(t, 200, "Of each of these files, nothing is in use", "<bdi>a</bdi> out")
+
+	// What is out is not in use, so it does not come back when the other leaves: only a right file does.
+	if err := os.Remove(filepath.Join(f.path, "c.hcl")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Modern("ann").WantList("renamed")
+	f.write("a.hcl", goodA)
+	if err := s.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitUpstreams()
+	s.Modern("ann").WantList("one.x", "renamed")
+
+	// The platform's mistake changes nothing.
+	f.write("gateway.hcl", "gateway { colour = 1 }\n")
+	gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil).Want(t, 422, "colour")
+	s.Modern("ann").WantList("one.x", "renamed")
 	s.Stop()
 }
 

@@ -9,14 +9,16 @@ import (
 	"strings"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
 // errNoLoad means that [Options] has no Load.
 var errNoLoad = errors.New("the gateway cannot reload: it was started without a way to load its configuration")
 
-// Reload loads the configuration again and puts it into use. An error means that nothing has changed: its text says what
-// is wrong with the configuration, and holds nothing sensitive. To be called while [Gateway.Run] runs; reloads happen one
+// Reload loads the configuration again and puts it into use. Files of teams with mistakes do not hold up the rest: what is in use
+// in their place is in [Gateway.Ready]. An error means that nothing has changed: its text says what is wrong with the
+// configuration, and holds nothing sensitive. To be called while [Gateway.Run] runs; reloads happen one
 // after another.
 //
 // Connectors whose upstream block is unchanged stay, with their sessions and calls. The others are replaced, or
@@ -40,25 +42,25 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	}
 }
 
-// load returns the generation that is to replace another one, and the warnings of its configuration.
-func (g *Gateway) load(before *snapshot.Generation) (next *snapshot.Generation, warnings []string, err error) {
+// load returns the generation that is to replace another one, and what is to be said about its configuration once it is in use.
+func (g *Gateway) load(before *snapshot.Generation) (next *snapshot.Generation, state func() *admin.ConfigurationState, err error) {
 	if g.opts.Load == nil {
 		return nil, nil, errNoLoad
 	}
-	cfg, diagnostics := g.opts.Load()
-	warnings = diagnostics.Warnings()
+	cfg, lastGood, diagnostics := g.opts.Load(before.Config)
+	warnings := diagnostics.Warnings()
 	for _, warning := range warnings {
 		g.logger.Warn("configuration", slog.String("warning", warning))
 	}
-	if err := diagnostics.Err(); err != nil {
-		return nil, nil, err
+	if cfg == nil {
+		return nil, nil, diagnostics.Err()
 	}
 	if names := changedFixed(before.Config, cfg); len(names) > 0 {
 		return nil, nil, fmt.Errorf("%s changed, which needs a restart: restart the gateway, or undo that change",
 			strings.Join(names, " and "))
 	}
 	next, err = g.publisher.NewGeneration(cfg)
-	return next, warnings, err
+	return next, func() *admin.ConfigurationState { return g.inUse(lastGood, warnings) }, err
 }
 
 // changedFixed names the settings that differ and that a running gateway cannot change.

@@ -55,13 +55,13 @@ func (s *supervisor) run(ctx context.Context) error {
 	}
 }
 
-// reload is all or nothing. Everything that can fail comes first, while the previous generation goes on serving:
+// reload puts what was loaded into use as a whole, or nothing of it. Everything that can fail comes first, while the previous generation goes on serving:
 //
 //	load ▶ generation, with the connectors that stay ▶ start the others ▶ replace ▶ retire what is left over
 //	  └───────── errors end here, and nothing has changed ──────────┘
 func (s *supervisor) reload(ctx context.Context) error {
 	g, before := s.gateway, s.gateway.Snapshot().Generation
-	next, warnings, err := g.load(before)
+	next, state, err := g.load(before)
 	if err != nil {
 		g.logger.ErrorContext(ctx, "configuration refused, the previous one stays in use", slog.Any("error", err))
 		g.loaded.Store(admin.Refused(g.loaded.Load(), time.Now(), err))
@@ -76,7 +76,7 @@ func (s *supervisor) reload(ctx context.Context) error {
 		g.cluster.SetKeys(next.Sealer)
 		g.cluster.SetMaxMessage(maxForwarded(next.Config))
 	}
-	g.loaded.Store(admin.Loaded(time.Now(), warnings))
+	g.loaded.Store(state())
 	retired := s.retire(ctx, before, next)
 	g.logger.InfoContext(ctx, "configuration reloaded", slog.Int("upstreams", len(next.Upstreams)),
 		slog.Int("kept", len(before.Connectors)-retired), slog.Int("retired", retired))

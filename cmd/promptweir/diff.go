@@ -51,7 +51,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err != nil {
 		return err
 	}
-	after, err := d.app.loadPath(newPath, !d.lists.live)
+	after, kept, err := d.loadAfter(before, newPath)
 	if err != nil {
 		return err
 	}
@@ -68,13 +68,27 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		return err
 	}
 	comparison := inspect.Compare(evaluatedBefore, evaluatedAfter)
-	if err := d.print(comparison); err != nil {
+	if err := d.print(comparison, kept); err != nil {
 		return err
 	}
-	if d.exitCode && isDifferent(comparison) {
+	if len(kept) > 0 || d.exitCode && isDifferent(comparison) {
 		return errReported
 	}
 	return nil
+}
+
+// loadAfter loads the new configuration as a gateway would that has the old one in use: what it does with teams' files that have
+// mistakes is part of the difference.
+func (d *diffFlags) loadAfter(before *config.Config, path string) (after *config.Config, kept []config.Kept, err error) {
+	inUse := func(string) config.TeamFiles { return before.TeamFiles }
+	after, kept, diagnostics := config.LoadLastGood(path, config.Options{AllowUnsetEnv: !d.lists.live}, inUse)
+	if err := d.app.printDiagnostics(diagnostics); err != nil {
+		return nil, nil, err
+	}
+	if after == nil {
+		return nil, nil, errReported
+	}
+	return after, kept, nil
 }
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
@@ -129,11 +143,17 @@ func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lis
 	return lists, err
 }
 
-func (d *diffFlags) print(c inspect.Comparison) error {
+func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 	if d.output == formatJSON {
-		return terminal.PrintJSON(d.app.out, c)
+		return terminal.PrintJSON(d.app.out, struct {
+			inspect.Comparison
+			Kept []config.Kept `json:"kept,omitempty"`
+		}{c, kept})
 	}
 	var text strings.Builder
+	for _, k := range kept {
+		fmt.Fprintf(&text, "# %s\n", terminal.OneLine(k.String(), terminal.MaxReport))
+	}
 	if !isDifferent(c) {
 		fmt.Fprintln(&text, "# No prompt changes its name, its upstream or its visibility.")
 	}

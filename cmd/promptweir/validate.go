@@ -104,6 +104,7 @@ func (v *validateFlags) check() (*validation, error) {
 	cfg, diagnostics := config.Load(v.app.config, config.Options{AllowUnsetEnv: true})
 	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
 	if cfg == nil {
+		found.diagnostics = append(found.diagnostics, config.NewDiagnostics(v.reloaded()))
 		return found, nil
 	}
 	s, err := snapshot.Evaluate(cfg, nil, snapshot.Options{})
@@ -119,6 +120,30 @@ func (v *validateFlags) check() (*validation, error) {
 		}
 	}
 	return found, nil
+}
+
+// reloaded says what a gateway would do with teams' files that have mistakes.
+func (v *validateFlags) reloaded() (findings []config.Finding) {
+	isKnown := false
+	inUse := func(stateDir string) config.TeamFiles {
+		if stateDir != "" {
+			if files, err := snapshot.ReadTeamFiles(stateDir, v.app.config); err == nil && files.Root != "" {
+				isKnown = true
+				return files
+			}
+		}
+		return config.TeamFiles{Root: v.app.config}
+	}
+	_, kept, _ := config.LoadLastGood(v.app.config, config.Options{AllowUnsetEnv: true}, inUse)
+	for _, k := range kept {
+		detail := k.String()
+		if !isKnown {
+			detail = fmt.Sprintf("%q (%s) has mistakes: a gateway keeps the text that it has in use where that still fits, and nothing of it "+
+				"otherwise; everything else takes effect.", k.File, strings.Join(k.Teams, ", "))
+		}
+		findings = append(findings, config.Finding{Summary: "On a reload", Detail: detail, IsWarning: true})
+	}
+	return findings
 }
 
 // all returns each diagnostic.

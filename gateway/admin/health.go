@@ -41,13 +41,17 @@ type StoreHealth struct {
 // ConfigurationState says since when the configuration has been in use, and why a later one is not.
 type ConfigurationState struct {
 	Loaded time.Time `json:"loaded"`
-	// Refused and Problems are set while the configuration that was loaded last is not in use.
+	// Refused and Problems are set while the configuration that was loaded last is not in use, or not all of it: then LastGood and
+	// Out say which files are not.
 	Refused  *time.Time `json:"refused,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
 	// Warnings are those of the configuration in use, each with place and remedy; see [Loaded].
 	Warnings []string `json:"warnings,omitempty"`
-	// LastGood are the team files whose last good text is in use since the start, because they had a mistake.
-	LastGood []string `json:"last_good,omitempty"`
+	// LastGood are the team files whose earlier text is in use, because they have a mistake, and Out those of which nothing is. Teams
+	// has the teams of both, with "kept" or "out".
+	LastGood []string          `json:"last_good,omitempty"`
+	Out      []string          `json:"out,omitempty"`
+	Teams    map[string]string `json:"teams,omitempty"`
 }
 
 // UpstreamHealth is the condition of one upstream.
@@ -90,6 +94,9 @@ type EndpointHealth struct {
 // maxWarnings bounds the warnings that are shown: a team's file may cause any number of them.
 const maxWarnings = 100
 
+// IsInUse reports whether the configuration that was loaded last is in use, apart from files of teams that have mistakes.
+func (c *ConfigurationState) IsInUse() bool { return c.Refused == nil || c.Refused.Equal(c.Loaded) }
+
 // Loaded returns the state after a configuration was loaded. Of more than 100 warnings, the others are counted.
 func Loaded(at time.Time, warnings []string) *ConfigurationState {
 	if more := len(warnings) - maxWarnings; more > 0 {
@@ -100,10 +107,9 @@ func Loaded(at time.Time, warnings []string) *ConfigurationState {
 
 // Refused returns the state after a configuration was refused. The error's text must hold nothing sensitive.
 func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationState {
-	return &ConfigurationState{
-		Loaded: inUse.Loaded, Refused: &at, Problems: strings.Split(err.Error(), "\n"), LastGood: inUse.LastGood,
-		Warnings: inUse.Warnings,
-	}
+	state := *inUse
+	state.Refused, state.Problems = &at, strings.Split(err.Error(), "\n")
+	return &state
 }
 
 // startingBound is how long after the start a gateway waits for upstreams that neither answer nor fail before it is ready.

@@ -21,7 +21,9 @@ type Reloadable struct {
 func ServeReloadable(tb testing.TB, text string, opts gateway.Options) *Reloadable {
 	tb.Helper()
 	r := &Reloadable{Path: filepath.Join(tb.TempDir(), "changing.hcl")}
-	opts.Load = func() (*config.Config, config.Diagnostics) { return config.Load(r.Path, config.Options{}) }
+	opts.Load = func(inUse *config.Config) (*config.Config, *gateway.LastGood, config.Diagnostics) {
+		return gateway.ReloadLastGood(r.Path, config.Options{}, inUse)
+	}
 	r.Server = StartWith(tb, text, opts)
 	r.AwaitUpstreams()
 	return r

@@ -216,12 +216,15 @@ type Name struct {
 // Names returns the names that were given to Unique so far, in order.
 func (r *Reader) Names() []Name { return r.registered }
 
+// SummaryDuplicate is that of what [Reader.Unique] reports.
+const SummaryDuplicate = "Duplicate name"
+
 // Unique reports the second use of a name, with the place of the first.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	r.registered = append(r.registered, Name{kind, name, at})
 	key := kind + " " + name
 	if first, ok := r.names[key]; ok {
-		r.Error(at, "Duplicate name", "The %s %q is already defined at %s; rename one or merge the two.", kind, name, placeOf(first))
+		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, placeOf(first))
 		return
 	}
 	r.names[key] = at

@@ -166,20 +166,22 @@ func nameOfBlock(file *hcl.File, offset int) string {
 	return ""
 }
 
-// Mistaken returns the paths of the files with an error.
-func (r Report) Mistaken() map[string]bool {
-	paths := map[string]bool{}
+// Mistakes returns the summaries of the errors by the paths of their files; those that are in none have an empty path.
+func (r Report) Mistakes() map[string][]string {
+	mistakes := map[string][]string{}
 	for _, d := range r.Diagnostics {
 		if d.Severity != hcl.DiagError {
 			continue
 		}
+		path := ""
 		if file, ok := d.Extra.(inFile); ok {
-			paths[string(file)] = true
+			path = string(file)
 		} else if d.Subject != nil {
-			paths[d.Subject.Filename] = true
+			path = d.Subject.Filename
 		}
+		mistakes[path] = append(mistakes[path], d.Summary)
 	}
-	return paths
+	return mistakes
 }
 
 // Files returns the files that were read, by path.
@@ -202,6 +204,14 @@ type File struct {
 // TopLevel returns the types of blocks at the top level of the file, and attributes there, as far as they can be seen in one
 // that does not parse.
 func (f File) TopLevel() map[string]bool { return f.source.topLevel() }
+
+// Labels returns the first labels of the blocks of a type, as far as they can be seen; none of a file that was not read.
+func (f File) Labels(blockType string) []string {
+	if f.source == nil {
+		return nil
+	}
+	return f.source.labels(blockType)
+}
 
 // IsSkipped reports whether the file was not parsed, see [Options].
 func (f File) IsSkipped() bool { return f.source.skipped }

@@ -68,16 +68,13 @@ func (p *process) instrument(ctx context.Context) (err error) {
 // gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
 // lists in state_dir and can reload.
 func (p *process) gatewayOptions() gateway.Options {
-	before := p.cfg
-	reload := func() (next *config.Config, diagnostics config.Diagnostics) {
+	reload := func(inUse *config.Config) (next *config.Config, lastGood *gateway.LastGood, diagnostics config.Diagnostics) {
 		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
 		p.files.Record(func(visit func(path string)) {
-			next, diagnostics = config.Load(p.opts.Config, config.Options{Before: before, OnRead: visit})
+			next, lastGood, diagnostics = gateway.ReloadLastGood(
+				p.opts.Config, config.Options{Before: inUse, OnRead: visit}, inUse)
 		})
-		if next != nil {
-			before = next
-		}
-		return next, diagnostics
+		return next, lastGood, diagnostics
 	}
 	return gateway.Options{
 		Logger: p.logger, Version: p.opts.Version, StateDir: p.cfg.Gateway.StateDir, LastGood: p.lastGood, Warnings: p.warnings,
