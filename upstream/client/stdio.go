@@ -12,11 +12,13 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/system"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -84,8 +86,8 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 // startProcess makes the pipes and starts the process. Stdout and stderr are pipes of our own: with those of package exec,
 // Wait does not return as long as another process holds them open.
 func (c *child) startProcess() (err error) {
-	if err := ownGroup(c.command); err != nil {
-		return err
+	if err := system.OwnGroup(c.command); err != nil {
+		return errNoChildren
 	}
 	if c.stdin, err = c.command.StdinPipe(); err != nil {
 		return err
@@ -204,7 +206,7 @@ func exitStatus(command *exec.Cmd, err error) string {
 }
 
 // signal signals the whole process group.
-func (c *child) signal(signal syscall.Signal) { signalGroup(c.command, signal) }
+func (c *child) signal(signal syscall.Signal) { system.SignalGroup(c.command, signal) }
 
 // readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips lines that are too long or
 // not messages.
@@ -330,3 +332,70 @@ type exitError struct {
 func (e *exitError) Error() string { return fmt.Sprintf("%v: %s%s", ErrExited, e.status, e.said) }
 
 func (e *exitError) Unwrap() error { return ErrExited }
+
+// childOutput keeps what a child process printed, as far as it tells a person why the process does not serve. Its methods are safe
+// for concurrent use, and may be called on nil.
+type childOutput struct {
+	mu sync.Mutex // guards what follows
+	// spoke is set once a message has come, after which a stray line explains nothing.
+	spoke bool
+	// stray is the first line of stdout that was not a message; last and failure are the last line of stderr, and the last one
+	// that looks like an error.
+	stray, last, failure string
+}
+
+// setSpoke records that a message has come.
+func (o *childOutput) setSpoke() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spoke = true
+}
+
+// addGarbage records a line of stdout that was not a message.
+func (o *childOutput) addGarbage(line []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stray == "" {
+		o.stray = string(line[:min(len(line), maxQuoted+1)]) // quoted cuts it, and shows that it did
+	}
+}
+
+// addStderr records a line of stderr.
+func (o *childOutput) addStderr(line string) {
+	line = line[:min(len(line), maxQuoted+1)]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = line
+	if strings.Contains(line, "rror: ") { // Node prints its version after that, and Python nothing
+		o.failure = line
+	}
+}
+
+// garbage returns the first line of stdout that was not a message, if no message has come.
+func (o *childOutput) garbage() string {
+	if o == nil {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.spoke {
+		return ""
+	}
+	return strings.TrimSpace(o.stray)
+}
+
+// lastWords continues a sentence about the process's end with what it said: on stderr or, failing that, on stdout.
+func (o *childOutput) lastWords() string {
+	stray := o.garbage()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.failure != "":
+		return ": " + quoted(o.failure)
+	case o.last != "":
+		return ": " + quoted(o.last)
+	case stray != "":
+		return ", after printing " + quoted(stray)
+	}
+	return ""
+}

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -55,3 +57,166 @@ type request struct {
 	// position is how far the response's stream was read. Only Streamable HTTP has one.
 	position streamPosition
 }
+
+// mux is the part that HTTP+SSE and stdio have in common: everything that the server says arrives on one stream, and
+// responses find their requests by id.
+type mux struct {
+	receive func(*wire.Message)
+	// idleTime is for how long no message came.
+	idleTime *idleTime
+	// closed is closed when the stream has ended; cause then says why.
+	closed chan struct{}
+	cause  error
+	// agreed is the revision that was agreed on; nil before.
+	agreed atomic.Pointer[string]
+
+	mu      sync.Mutex // guards pending
+	pending map[string]awaited
+}
+
+// awaited is a request that waits for its response.
+type awaited struct {
+	method   string
+	response chan muxResponse
+}
+
+// muxResponse is the response to a request, or the reason why it cannot be read.
+type muxResponse struct {
+	message *wire.Message
+	err     error
+}
+
+func newMux() mux {
+	return mux{idleTime: newIdleTime(), closed: make(chan struct{}), pending: map[string]awaited{}}
+}
+
+// await sends a request and waits for its response.
+func (x *mux) await(ctx context.Context, r *request, send func(context.Context, []byte) error) error {
+	id := string(wire.NumberID(r.id))
+	response := make(chan muxResponse, 1)
+	x.mu.Lock()
+	x.pending[id] = awaited{r.method, response}
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		delete(x.pending, id)
+		x.mu.Unlock()
+	}()
+	if err := send(ctx, wire.AppendRequest(nil, r.id, r.method, r.params)); err != nil {
+		return err
+	}
+	var got muxResponse
+	select {
+	case got = <-response:
+	case <-x.closed:
+		select {
+		case got = <-response: // it was the last message before the end
+		default:
+			return x.cause
+		}
+	case <-ctx.Done():
+		return &stageError{error: ctx.Err(), method: r.method}
+	}
+	r.response = got.message
+	return got.err
+}
+
+// dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything else to receive. A text that
+// is not valid ends the requests that it claims to answer, and no others.
+func (x *mux) dispatch(raw []byte) error {
+	messages, err := x.parse(raw)
+	if err != nil {
+		for _, id := range wire.ClaimedIDs(raw) {
+			x.resolve(id, muxResponse{err: notAMessage(err)})
+		}
+		return err
+	}
+	x.idleTime.reset()
+	for i := range messages {
+		message := &messages[i]
+		if message.Method != "" {
+			x.receive(message)
+			continue
+		}
+		x.resolve(message.ID, muxResponse{message: message})
+	}
+	return nil
+}
+
+// parse reads one JSON text from the stream.
+func (x *mux) parse(raw []byte) ([]wire.Message, error) {
+	messages, err := wire.ParseAll(raw, x.revision())
+	if err == nil {
+		return messages, nil
+	}
+	ids := wire.ClaimedIDs(raw)
+	if len(ids) != 1 { // no batch is the response to a list
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return parseTolerantly(raw, x.pending[string(ids[0])].method, err)
+}
+
+// parseTolerantly reads what ParseAll refused with an error, if it is the response to a request of the method, and that is one
+// for a list, of which the invalid definitions are left to whoever reads them.
+func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, error) {
+	if method != wire.PromptsList {
+		return nil, refusal
+	}
+	list, err := wire.ParseList(raw, "prompts")
+	return []wire.Message{list}, err
+}
+
+// notAMessage is the failure of a request whose response cannot be read.
+func notAMessage(err error) error {
+	return &ProtocolError{problem: "the response is not a JSON-RPC message: " + err.Error()}
+}
+
+// resolve hands a response to whoever awaits it. A response that nobody awaits is dropped.
+func (x *mux) resolve(id []byte, r muxResponse) {
+	x.mu.Lock()
+	waiting := x.pending[string(id)]
+	delete(x.pending, string(id))
+	x.mu.Unlock()
+	if waiting.response != nil {
+		waiting.response <- r
+	}
+}
+
+// end is called once, when the stream has ended.
+func (x *mux) end(cause error) {
+	x.cause = cause
+	close(x.closed)
+}
+
+// standalone has nothing to open: the one stream carries everything.
+func (x *mux) standalone(ctx context.Context, ready func()) error {
+	ready()
+	select {
+	case <-x.closed:
+		return x.cause
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (x *mux) tiesMessages() bool { return false }
+
+func (x *mux) idle() *idleTime { return x.idleTime }
+
+func (x *mux) stream() *streamIdle { return nil }
+
+func (x *mux) setRevision(revision string) { x.agreed.Store(&revision) }
+
+// revision returns the revision that was agreed on; empty before.
+func (x *mux) revision() string {
+	if revision := x.agreed.Load(); revision != nil {
+		return *revision
+	}
+	return ""
+}
+
+func (x *mux) done() <-chan struct{} { return x.closed }
+
+func (x *mux) err() error { return x.cause }

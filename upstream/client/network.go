@@ -11,7 +11,84 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/system"
 )
+
+const (
+	// dialTimeout is how long it may take to connect, and again to shake hands over TLS.
+	dialTimeout = 5 * time.Second
+	// idleTimeout is how long a connection that nobody uses is kept.
+	idleTimeout = 90 * time.Second
+)
+
+// newDialer returns what makes the connections to a server.
+func newDialer(dialGuard func(address string) error) *net.Dialer {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive()}
+	dialer.Control = func(_, address string, connection syscall.RawConn) error {
+		// Checked after resolution, on the address that is really dialed, so that no DNS name gets around it.
+		if dialGuard != nil {
+			if err := dialGuard(address); err != nil {
+				return &guardError{err}
+			}
+		}
+		return system.SetUserTimeout(connection, userTimeout)
+	}
+	return dialer
+}
+
+// newNetwork returns a transport that keeps as many connections as are used at once.
+func newNetwork(connections int, block *config.TLS, dialGuard func(address string) error) *http.Transport {
+	return &http.Transport{
+		DialContext: newDialer(dialGuard).DialContext, ForceAttemptHTTP2: true, HTTP2: keepAliveHTTP2(),
+		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleTimeout,
+		TLSClientConfig: tlsConfig(block), TLSHandshakeTimeout: dialTimeout,
+		DisableCompression: true, // so that max_message bounds both what comes over the wire and what is read
+	}
+}
+
+// guardError is the dial guard's refusal of an address.
+type guardError struct{ error }
+
+func (e *guardError) Unwrap() error { return e.error }
+
+// tlsConfig returns the TLS settings of a tls block, which may be nil.
+func tlsConfig(block *config.TLS) *tls.Config {
+	settings, err := block.ClientConfig()
+	if err != nil {
+		panic("tls block was not checked by config.Load: " + err.Error())
+	}
+	settings.MinVersion = tls.VersionTLS12
+	return settings
+}
+
+// noRedirects makes an http.Client return a redirect as it is: following it would take the server's credentials elsewhere.
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// A connection whose other side has vanished without a word, or behind a firewall that has forgotten it, is closed after 30
+// seconds without an answer: otherwise a stream of changes would wait on it for ever. Package upstream finds out about a server
+// that is there and does not answer.
+const (
+	keepAliveIdle     = 15 * time.Second
+	keepAliveInterval = 5 * time.Second
+	keepAliveCount    = 3
+	// userTimeout is how long sent bytes may stay without acknowledgement (RFC 5482), for which keep-alive does not look.
+	userTimeout = keepAliveIdle + keepAliveCount*keepAliveInterval
+	// pingTimeout is how long the peer of an HTTP/2 connection may take to answer a PING frame. One is sent when nothing was
+	// received for keepAliveIdle.
+	pingTimeout = keepAliveCount * keepAliveInterval
+)
+
+func keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}
+}
+
+// keepAliveHTTP2 does for HTTP/2 what keep-alive cannot: behind a proxy that answers for a peer, only frames reach that.
+func keepAliveHTTP2() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: keepAliveIdle, PingTimeout: pingTimeout}
+}
 
 // dialContext is that of an [http.Transport].
 type dialContext func(ctx context.Context, network, address string) (net.Conn, error)
