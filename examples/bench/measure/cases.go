@@ -45,7 +45,6 @@ func lists() (all []contest) {
 	return all
 }
 
-// compareSpeed compares the gateway with simpler programs.
 func compareSpeed(ctx context.Context, s settings) error {
 	const proxy, page, sdk, upstream = "proxy", "page", "sdk", "upstream"
 	all := append(gets(), get("get 0.3 KB, answered by an event stream", usual, false, "-sse"))
@@ -95,7 +94,6 @@ func withRules() contest {
 	return c
 }
 
-// comparePairs compares the gateway with an older build of it. Both run at the same time.
 func comparePairs(ctx context.Context, s settings) error {
 	if s.against == "" {
 		return errors.New("pairs needs -against, an older build")

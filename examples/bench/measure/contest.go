@@ -84,7 +84,6 @@ func (c contest) compare(ctx context.Context, s settings, starts, turns int, len
 	return nil
 }
 
-// start starts all contestants and returns their names and samples.
 func (c contest) start(ctx context.Context, s settings, start, turns int, length time.Duration) (names []string, samples [][]sample, err error) {
 	st := &stage{settings: s}
 	defer st.close()
@@ -111,7 +110,6 @@ func (c contest) start(ctx context.Context, s settings, start, turns int, length
 	return names, samples, nil
 }
 
-// set starts the processes of a contest.
 func (c contest) set(ctx context.Context, st *stage) (all []contestant, err error) {
 	up, block, err := st.upstream(ctx, c.upstream...)
 	if err != nil {
@@ -151,7 +149,6 @@ func (c contest) set(ctx context.Context, st *stage) (all []contestant, err erro
 	return all, nil
 }
 
-// page starts a handler that writes the same bytes as the gateway.
 func (c contest) page(ctx context.Context, st *stage, of contestant) (*rig.Process, error) {
 	client := rig.Client{Endpoint: of.process.Endpoint, Legacy: !c.modern}
 	if err := client.Initialize(ctx); err != nil {
@@ -168,7 +165,6 @@ func (c contest) page(ctx context.Context, st *stage, of contestant) (*rig.Proce
 	return st.reference(ctx, "page", file)
 }
 
-// enter connects to a program and prepares its requests.
 func (c contest) enter(ctx context.Context, name string, p *rig.Process, prompt, token string) (contestant, error) {
 	client := &rig.Client{Endpoint: p.Endpoint, Token: token, Legacy: !c.modern}
 	if name != "page" { // which answers everything with a page
@@ -188,7 +184,6 @@ func (c contest) enter(ctx context.Context, name string, p *rig.Process, prompt,
 	return contestant{name: name, process: p, load: rig.Closed{Address: p.Address(), Want: c.want, Raw: raw}}, nil
 }
 
-// take has a contestant take a turn.
 func (c contestant) take(ctx context.Context, connections int, length time.Duration) (s sample, err error) {
 	var failed error
 	var cpu time.Duration

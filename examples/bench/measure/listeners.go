@@ -49,7 +49,6 @@ type listener struct {
 	ended atomic.Bool
 }
 
-// newCrowd opens the streams of n clients, which have the tokens in turn.
 func newCrowd(ctx context.Context, p *rig.Process, n int, legacy bool, tokens ...string) (*crowd, error) {
 	c := &crowd{listeners: make([]*listener, n), began: time.Now(), all: make(chan struct{}, 1)}
 	group, ctx := errgroup.WithContext(ctx)
@@ -66,7 +65,6 @@ func newCrowd(ctx context.Context, p *rig.Process, n int, legacy bool, tokens ..
 	return c, nil
 }
 
-// open opens one client's stream and starts a goroutine that reads it.
 func (c *crowd) open(ctx context.Context, l *listener, p *rig.Process, legacy bool) (err error) {
 	if l.conn, err = rig.Dial(ctx, p.Address()); err != nil {
 		return err
@@ -140,7 +138,6 @@ func (c *crowd) round(ctx context.Context, change func(), sees func(*listener) b
 	return took, nil
 }
 
-// close closes all connections and waits until their readers have ended.
 func (c *crowd) close() {
 	for _, l := range c.listeners {
 		if l != nil && l.conn != nil {

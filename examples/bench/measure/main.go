@@ -5,7 +5,6 @@
 //	measure recording   with an audit log, and with traces, logs and metrics exported, beside the same gateway without
 //	measure memory      with 10 000 listening clients, and with 1 000 upstreams of 100 prompts; -against FILE
 //	measure fanout      how soon a change reaches very many listening clients, and that each of them hears of it exactly once
-//	measure outage      2 000 team files with 10 000 upstreams that are all down
 //
 // Each program is a process of its own. They take turns under the same load, a closed loop on a fixed number of connections,
 // and the result is the ratio within one turn: whatever else the machine does slows all of them alike.
@@ -50,7 +49,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	measurements := map[string]func(context.Context, settings) error{
 		"speed": compareSpeed, "pairs": comparePairs, "recording": compareRecording,
-		"memory": compareMemory, "fanout": measureFanout, "outage": measureOutage,
+		"memory": compareMemory, "fanout": measureFanout,
 	}
 	if len(args) == 0 {
 		args = []string{""}
@@ -80,5 +79,4 @@ func run(ctx context.Context, args []string) error {
 	return measure(ctx, s)
 }
 
-// promptweir returns the gateway that is measured.
 func (s settings) promptweir() string { return filepath.Join(s.bin, "promptweir") }

@@ -35,7 +35,7 @@ func reference(ctx context.Context, args []string) error {
 	}
 	program, ok := programs[args[0]]
 	if !ok {
-		return errors.New("usage: measure speed | pairs | recording | memory | fanout | outage, each with -h")
+		return errors.New("usage: measure speed | pairs | recording | memory | fanout, each with -h")
 	}
 	handler, err := program(ctx, args[1:])
 	if err != nil {

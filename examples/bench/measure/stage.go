@@ -37,7 +37,6 @@ func (st *stage) reference(ctx context.Context, args ...string) (*rig.Process, e
 	return p, err
 }
 
-// upstream starts a server, and returns the body of an upstream block as well.
 func (st *stage) upstream(ctx context.Context, args ...string) (p *rig.Process, block string, err error) {
 	p, err = st.reference(ctx, append([]string{"upstream"}, args...)...)
 	if err != nil {
@@ -95,7 +94,6 @@ func (s spec) text() string {
 	return b.String()
 }
 
-// gateway starts a gateway and waits until it is ready.
 func (st *stage) gateway(ctx context.Context, s spec) (*rig.Gateway, error) {
 	command := []string{s.build}
 	if s.build == "" {

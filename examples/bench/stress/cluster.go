@@ -87,7 +87,6 @@ func checkPages(ctx context.Context, w *world, _ *settings) (string, error) {
 	return fmt.Sprintf("%d lists of %d prompts, each page by the next replica", attempts, prompts+4), nil
 }
 
-// open begins a session of 2025-11-25.
 func (w *world) open(ctx context.Context) (*rig.Client, error) {
 	c := w.client
 	c.Legacy = true
@@ -128,7 +127,6 @@ func checkDelete(ctx context.Context, w *world, _ *settings) (string, error) {
 
 const accepted = `{"action":"accept","content":{"name":"somebody"}}`
 
-// getAsking begins a get of ask.ask, and returns its stream with the id of the elicitation.
 func getAsking(ctx context.Context, c *rig.Client, id int) (*http.Response, *rig.Stream, json.RawMessage, error) {
 	response, err := c.Message(ctx, rig.Body(id, wire.PromptsGet, `"name":"ask.ask"`))
 	if err != nil {
@@ -145,7 +143,6 @@ func getAsking(ctx context.Context, c *rig.Client, id int) (*http.Response, *rig
 	return response, events, m.ID, nil
 }
 
-// nextWithin returns the next message of a response, which must come soon.
 func nextWithin(events *rig.Stream, response *http.Response) (*rig.Message, error) {
 	overdue := time.AfterFunc(timeout, func() { _ = response.Body.Close() })
 	defer overdue.Stop()

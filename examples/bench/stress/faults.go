@@ -51,7 +51,6 @@ const (
 	asChild
 )
 
-// faults returns all of them.
 func faults() []fault {
 	all := slices.Concat(processFaults(), networkFaults(), answerFaults(), childFaults())
 	for i := range all {
@@ -62,7 +61,6 @@ func faults() []fault {
 	return all
 }
 
-// processFaults concern the process of a server over HTTP.
 func processFaults() []fault {
 	stop := func(_ context.Context, p *patient) error { return p.signal(syscall.SIGSTOP) }
 	proceed := func(_ context.Context, p *patient) error { return p.signal(syscall.SIGCONT) }
@@ -157,7 +155,6 @@ func networkFaults() []fault {
 	}
 }
 
-// answerFaults concern what a server answers.
 func answerFaults() []fault {
 	answers := func(name string, m mode, reasons ...string) fault {
 		return fault{name: name, begin: becomes(m), reasons: reasons}
@@ -183,7 +180,6 @@ func answerFaults() []fault {
 	}
 }
 
-// childFaults concern a server that is a child process of the gateway.
 func childFaults() []fault {
 	child := func(name string, begin func(context.Context, *patient) error, reasons ...string) fault {
 		return fault{name: "child " + name, reach: asChild, begin: begin, reasons: reasons}

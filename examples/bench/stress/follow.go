@@ -35,7 +35,6 @@ type followers struct {
 	pending sync.WaitGroup
 }
 
-// follow begins a number of followers of each era.
 func (w *world) follow(ctx context.Context, n, retries int) *followers {
 	all := &followers{}
 	ctx, all.cancel = context.WithCancel(ctx)
@@ -57,7 +56,6 @@ func (all *followers) stop() (err error) {
 	return err
 }
 
-// sum adds up a count of all followers.
 func (all *followers) sum(count func(*follower) int) (sum int) {
 	for _, f := range all.all {
 		f.mu.Lock()
@@ -80,7 +78,6 @@ func (all *followers) await(mark int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// run follows until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	c := &f.w.client
 	for opened := !f.legacy; !opened && ctx.Err() == nil; {
@@ -149,7 +146,6 @@ func (f *follower) stream(ctx context.Context, c *rig.Client, last *string) (beg
 	}
 }
 
-// list lists all pages, and notes the newest mark.
 func (f *follower) list(ctx context.Context) error {
 	names, err := f.w.client.Walk(ctx, 3)
 	if err != nil {
@@ -162,7 +158,6 @@ func (f *follower) list(ctx context.Context) error {
 	return err
 }
 
-// awaitEverywhere waits until each replica lists a change.
 func (w *world) awaitEverywhere(ctx context.Context, mark int) error {
 	for i := range w.gateways {
 		if err := rig.Eventually(timeout, func() error {
@@ -182,7 +177,6 @@ func (w *world) awaitEverywhere(ctx context.Context, mark int) error {
 	return nil
 }
 
-// checkStreams changes the list while clients of both eras follow it.
 func checkStreams(ctx context.Context, w *world, s *settings) (string, error) {
 	const each = 12
 	all, changes := w.follow(ctx, each, 0), 16

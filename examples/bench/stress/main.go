@@ -30,7 +30,6 @@ type settings struct {
 	length               time.Duration
 }
 
-// promptweir returns the gateway.
 func (s *settings) promptweir() string {
 	if s.build != "" {
 		return s.build
@@ -38,7 +37,6 @@ func (s *settings) promptweir() string {
 	return filepath.Join(s.bin, "promptweir")
 }
 
-// watched returns how long something is watched.
 func (s *settings) watched(usual time.Duration) time.Duration {
 	if s.short {
 		return min(usual/4, 3*time.Second)

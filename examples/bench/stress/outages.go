@@ -27,12 +27,10 @@ const (
 	storeTimeout, few = 50 * time.Millisecond, 2 * time.Millisecond
 )
 
-// begin gets a prompt a number of times each second.
 func (w *world) begin(ctx context.Context, prompt string, perSecond int) *rig.Paced {
 	return rig.Pace(ctx, perSecond, func(ctx context.Context) error { return w.client.Get(ctx, prompt) })
 }
 
-// limited reports whether a limit has refused a get.
 func limited(err error) bool {
 	refused, ok := errors.AsType[*rig.Error](err)
 	return ok && refused.Data.Reason == rateLimited
@@ -43,7 +41,6 @@ func unlimited(gets []rig.Got) []rig.Got {
 	return slices.DeleteFunc(failures(gets), func(g rig.Got) bool { return limited(g.Err) })
 }
 
-// anyFailure returns an error if gets failed.
 func anyFailure(gets []rig.Got) error {
 	if failed := unlimited(gets); len(failed) > 0 {
 		return fmt.Errorf("%d of %d gets failed, the first at %s after %v with: %w", len(failed), len(gets),
@@ -52,7 +49,6 @@ func anyFailure(gets []rig.Got) error {
 	return nil
 }
 
-// rateWithin checks how many gets a second were answered.
 func (s *settings) rateWithin(gets []rig.Got, from, to time.Time, want, tolerance float64) (string, error) {
 	within := rig.Between(gets, from, to)
 	if err := anyFailure(within); err != nil {

@@ -122,7 +122,6 @@ func (b bound) overload(ctx context.Context, s *settings) error {
 	return broken
 }
 
-// capacity returns the highest rate at which clients are answered soon enough.
 func (w *crowded) capacity(ctx context.Context, first float64) (float64, error) {
 	var failed error
 	holds := func(rate float64) bool {

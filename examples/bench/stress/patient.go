@@ -74,7 +74,6 @@ backend back
   server only %s
 `
 
-// arrange sets the block, and starts what is between the gateway and the server.
 func (p *patient) arrange(ctx context.Context) error {
 	address := p.address
 	var err error
@@ -133,7 +132,6 @@ func (p *patient) start(ctx context.Context) error {
 	return nil
 }
 
-// startServer starts a server over HTTP in a process of its own.
 func startServer(ctx context.Context, args ...string) (*rig.Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -142,7 +140,6 @@ func startServer(ctx context.Context, args ...string) (*rig.Process, error) {
 	return rig.Listen(ctx, program, append([]string{"server"}, args...)...)
 }
 
-// kill ends the server over HTTP as a crash does.
 func (p *patient) kill() error {
 	server := p.server
 	p.server = nil
@@ -156,7 +153,6 @@ func (p *patient) restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// signal sends a signal to the process that serves at present.
 func (p *patient) signal(s syscall.Signal) error {
 	text, err := os.ReadFile(p.file("pid"))
 	if err != nil {

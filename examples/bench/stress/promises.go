@@ -38,7 +38,6 @@ func (u usage) tooMuch() bool {
 	return u.goroutines > maxLeftGoroutines || u.descriptors > maxLeftDescriptors
 }
 
-// reasonOf returns the code and reason of a get that failed.
 func reasonOf(g rig.Got) (code int, reason string) {
 	if refused, ok := errors.AsType[*rig.Error](g.Err); ok {
 		return refused.Code, refused.Data.Reason
@@ -105,7 +104,6 @@ const (
 	tableEnd   = "<!-- faults: end -->\n"
 )
 
-// table returns a Markdown table with a row for each fault.
 func table(outcomes []*outcome) string {
 	var b strings.Builder
 	b.WriteString("| fault | gets of the server | slowest error | marked after | well after | neighbours answered | their p99, and without a fault | memory |\n")
@@ -147,7 +145,6 @@ func (o *outcome) reasons() string {
 	return "answered"
 }
 
-// markedAfter returns when the last place showed the fault.
 func (o *outcome) markedAfter() string {
 	switch {
 	case len(o.seen) == len(places()):
@@ -162,7 +159,6 @@ func (o *outcome) markedAfter() string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// writeTable replaces the table in a Markdown file.
 func writeTable(path, table string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

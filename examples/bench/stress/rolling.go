@@ -60,7 +60,6 @@ func (w *world) beginTraffic(ctx context.Context, free, limited, retries int) *t
 	return t
 }
 
-// isStopping waits for a time, or until the traffic is to stop.
 func (t *traffic) isStopping(wait time.Duration) bool {
 	select {
 	case <-t.stopping:
@@ -104,7 +103,6 @@ func (t *traffic) none(failed error, s *settings) (string, error) {
 	return m.said, failed
 }
 
-// replace ends a replica, and starts it again at the same addresses.
 func (w *world) replace(ctx context.Context, i int, end func(g *rig.Gateway) error, absence time.Duration) error {
 	listen, admin := addresses(w.gateways[i])
 	if err := end(w.gateways[i]); err != nil {
@@ -118,14 +116,12 @@ func (w *world) replace(ctx context.Context, i int, end func(g *rig.Gateway) err
 	return err
 }
 
-// restart ends a replica as a process manager does.
 func (w *world) restart(ctx context.Context, i int) error {
 	err := w.replace(ctx, i, func(g *rig.Gateway) error { return g.Terminate() }, 0)
 	time.Sleep(time.Second) // HAProxy sends it requests again
 	return err
 }
 
-// checkRollingRestart restarts one gateway after another, at the same addresses.
 func checkRollingRestart(ctx context.Context, w *world, s *settings) (string, error) {
 	t := w.beginTraffic(ctx, 300, 200, 0)
 	var failed error

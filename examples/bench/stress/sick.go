@@ -115,7 +115,6 @@ func (s *sickServer) now() mode {
 	return mode(text)
 }
 
-// offer publishes the prompts of a mode.
 func (s *sickServer) offer(m mode) {
 	prompts := []string{rig.Prompt(promptName, "A prompt of a server that may be ill")}
 	if m == otherList {

@@ -155,7 +155,6 @@ func newWard() *ward {
 	return &ward{client: rig.Client{Transport: transport}}
 }
 
-// watch runs the fault from beginning to end.
 func (o *outcome) watch(ctx context.Context, s *settings, t *rig.Toxiproxy, control *ward, id int) {
 	w := newWard()
 	defer w.close()
@@ -298,7 +297,6 @@ func (w *ward) run(ctx context.Context, o *outcome, control *ward) error {
 	}
 }
 
-// ofNeighbours returns the gets of the neighbours that began at a time or later.
 func (w *ward) ofNeighbours(begin time.Time) []rig.Got {
 	return slices.Concat(w.callers[1].Since(begin), w.callers[2].Since(begin))
 }
@@ -343,7 +341,6 @@ func (w *ward) watchIllness(ctx context.Context, o *outcome, begun time.Time, wa
 	return nil
 }
 
-// weigh notes how much more memory the gateway has in use than before.
 func (w *ward) weigh(o *outcome, was usage) error {
 	_, memory, err := w.gateway.Usage()
 	o.memory = max(o.memory, memory-was.memory)

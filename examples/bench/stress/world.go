@@ -164,7 +164,6 @@ func usesStore(g *rig.Gateway) error {
 	return nil
 }
 
-// awaitStore waits until each replica uses the store again.
 func (w *world) awaitStore() error {
 	return rig.Eventually(2*timeout, func() error {
 		for _, g := range w.gateways {
@@ -176,7 +175,6 @@ func (w *world) awaitStore() error {
 	})
 }
 
-// addresses returns where a gateway listens.
 func addresses(g *rig.Gateway) (listen, admin string) {
 	return g.Address(), strings.TrimPrefix(g.Admin, "http://")
 }
@@ -199,7 +197,6 @@ func (w *world) alone(ctx context.Context) (*world, error) {
 	return a, a.startHAProxy(ctx)
 }
 
-// at returns a client of one replica.
 func (w *world) at(replica int) *rig.Client {
 	c := w.client
 	c.Endpoint = w.gateways[replica].Endpoint
@@ -225,7 +222,6 @@ func (w *world) close() {
 	_ = os.RemoveAll(w.dir) // a temporary folder
 }
 
-// writeLogs writes the last lines that each gateway has logged.
 func (w *world) writeLogs() {
 	for i, g := range w.gateways {
 		lines := strings.SplitAfter(g.Log(), "\n")
@@ -255,7 +251,6 @@ backend back
   http-response set-header X-Replica %s
 `
 
-// startHAProxy starts HAProxy in front of the gateways.
 func (w *world) startHAProxy(ctx context.Context) error {
 	var text strings.Builder
 	text.WriteString(haproxyAround)
@@ -303,7 +298,6 @@ func (o *offering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.Server.ServeHTTP(w, r)
 }
 
-// block returns the upstream of a configuration that has this server.
 func (o *offering) block() string {
 	headers := ""
 	if o.wants != "" {
@@ -323,7 +317,6 @@ func (w *world) offer(mark int) {
 	}
 }
 
-// change has the servers' lists change, and returns the mark by which clients know that they have listed it.
 func (w *world) change() (mark int) {
 	mark = int(w.changes.Add(1))
 	w.offer(mark)
@@ -393,7 +386,6 @@ func (a *asking) get(w http.ResponseWriter, r *http.Request, m wire.Message) (do
 	return true
 }
 
-// reply hands a reply to the get that waits for it.
 func (a *asking) reply(m wire.Message) {
 	var name string
 	_ = json.Unmarshal(m.ID, &name) // an empty name belongs to none
@@ -431,7 +423,6 @@ func (s *store) start() (err error) {
 	return rig.Eventually(timeout, func() error { return s.command("PING", "+PONG") })
 }
 
-// kill ends the store as kill -9 does.
 func (s *store) kill() { _ = s.process.Kill() }
 
 // hang has the store keep its connections and answer nothing, until resume is called.
@@ -439,7 +430,6 @@ func (s *store) hang() { _ = s.process.Signal(syscall.SIGSTOP) }
 
 func (s *store) resume() { _ = s.process.Signal(syscall.SIGCONT) }
 
-// command has the store carry out a command, and checks its answer.
 func (s *store) command(text, want string) error {
 	c, err := (&net.Dialer{Timeout: timeout}).DialContext(s.ctx, "tcp", s.address)
 	if err != nil {

@@ -56,7 +56,6 @@ const (
 	elicits = `{"elicitation":{}}`
 )
 
-// capabilities are those that the client declares.
 func (c *Client) capabilities() string {
 	if c.Elicits {
 		return elicits
@@ -74,7 +73,6 @@ func Body(id int, method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params)
 }
 
-// request returns the body and header lines of a request.
 func (c *Client) request(id int, method, params string) (body string, header []string) {
 	header = c.session
 	if c.Token != "" {

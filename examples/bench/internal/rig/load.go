@@ -178,7 +178,6 @@ func (l Closed) Run(ctx context.Context, connections int, length time.Duration, 
 	return Result{len(took), elapsed, Quantile(took, 50), Quantile(took, 99)}, err
 }
 
-// open connects, sends one request and checks the response.
 func (l Closed) open(ctx context.Context, raw []byte) (*worker, error) {
 	conn, err := dial(ctx, l.Address, time.Time{})
 	if err != nil {

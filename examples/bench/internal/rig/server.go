@@ -184,7 +184,6 @@ func notification(method string, subscription json.RawMessage) []byte {
 		method, wire.MetaSubscriptionID, subscription)
 }
 
-// stream sends notifications until the client disconnects.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, subscription json.RawMessage) {
 	changed, leave := s.listen()
 	defer leave()
@@ -203,7 +202,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, subscription jso
 	}
 }
 
-// listen returns a channel that signals changes until leave is called.
 func (s *Server) listen() (changed chan struct{}, leave func()) {
 	changed = make(chan struct{}, 1)
 	s.mu.Lock()
