@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 // promptFolder is a configuration whose prompts are files.
@@ -200,4 +203,55 @@ func TestFiles_SurviveAReload(t *testing.T) {
 	f.write("q/b.md", "B")
 	g.MustReload(strings.Replace(text, `"p/*.md"`, `"q/*.md"`, 1))
 	c.WantList("book.b")
+}
+
+// TestFiles_ServeNoTextThatTheLockDoesNotApprove changes a text while clients get it.
+func TestFiles_ServeNoTextThatTheLockDoesNotApprove(t *testing.T) {
+	f := newPromptFolder(t, `team "eng" {
+  lock = "enforce"
+  upstream "book" {
+    files = ["p/*.md"]
+    texts = true
+  }
+}`, "p/a.md", "approved")
+	f.approve()
+	s := f.serve()
+	c := s.Modern("")
+	c.WantList("book.a")
+	for round := range 5 {
+		f.write("p/a.md", fmt.Sprintf("smuggled %d", round))
+		upstreamtest.Eventually(t, "the prompt is left out", func() bool {
+			got := c.Call("prompts/get", gatewaytest.GetParams("book.a")).Body
+			if strings.Contains(got, "smuggled") {
+				t.Fatalf("a text is served that nobody approved: %s", got)
+			}
+			return !strings.Contains(got, "approved")
+		})
+		f.write("p/a.md", "approved")
+		upstreamtest.Eventually(t, "the prompt is back", func() bool {
+			return strings.Contains(c.Call("prompts/get", gatewaytest.GetParams("book.a")).Body, "approved")
+		})
+	}
+}
+
+// approve writes the lock file for the prompts as they are, of upstreams with their label as prefix.
+func (f promptFolder) approve() {
+	f.tb.Helper()
+	path := filepath.Join(f.dir, "gateway.hcl")
+	cfg, diags := config.Load(path, config.Options{SkipLockFile: true})
+	if err := diags.Err(); err != nil {
+		f.tb.Fatal(err)
+	}
+	var approved []config.LockedPrompt
+	for i, read := range files.Read(f.tb.Context(), cfg.Upstreams()) {
+		for _, prompt := range read.List.Prompts {
+			label := cfg.Upstreams()[i].Name
+			locked, err := config.NewLockedPrompt(label+"."+prompt.Name, label, wire.Members(prompt.Definition)[1:].JSON()) // without the name
+			if err != nil {
+				f.tb.Fatal(err)
+			}
+			approved = append(approved, locked)
+		}
+	}
+	f.write(config.LockFile, string(config.NewLock(approved).Format()))
 }

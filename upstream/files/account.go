@@ -21,6 +21,9 @@ const (
 	// listedOverhead is what is held for a prompt in each list that it is in.
 	listedOverhead = 96
 
+	// maxGrowth bounds a prompt without its media, as a multiple of its file and partials.
+	maxGrowth = 40
+
 	// maxScans bounds how often a pass examines each byte that it reads, on average.
 	maxScans = 1000
 	// scansPerStep is how many bytes are examined between two steps.

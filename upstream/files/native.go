@@ -140,7 +140,10 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	}
 	for each := range strings.Lines(text) {
 		bare := strings.TrimSuffix(each, "\n")
-		role, link := roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
+		var role, link []string
+		if strings.HasPrefix(each, "#") || strings.HasPrefix(each, "!") { // few lines do
+			role, link = roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
+		}
 		var err error
 		switch {
 		case role != nil:

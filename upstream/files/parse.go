@@ -162,6 +162,13 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 		p.meta = withTextHash(p.meta, prompt.Text)
 	}
 	prompt.Definition = p.definition().JSON()
+	input := 0
+	for _, content := range p.report.contents {
+		input += max(len(content), leastFile)
+	}
+	if prompt.held() > maxGrowth*input {
+		return nil, wrong(0, "it is more than %d times as large as its files; include partials less often", maxGrowth)
+	}
 	return prompt, nil
 }
 

@@ -71,10 +71,11 @@ func wrong(line int, format string, args ...any) error {
 
 const (
 	// maxProblems bounds the problems of one file, and maxDoubts how many braces are examined for them.
-	maxProblems = 50
+	maxProblems = 20
 	maxDoubts   = 1000
-	// maxSource bounds the line that a problem shows, in bytes.
+	// maxSource bounds the line that a problem shows, and maxDetail its text; in bytes.
 	maxSource = 200
+	maxDetail = 1000
 )
 
 // report collects the problems of one prompt.
@@ -95,6 +96,9 @@ func (r *report) problem(severity Severity, file string, line int, summary, deta
 		source, rest, _ = strings.Cut(rest, "\n")
 	}
 	source = strings.TrimRight(strings.ToValidUTF8(source[:min(len(source), maxSource)], ""), "\r")
+	if len(detail) > maxDetail {
+		detail = strings.Clone(strings.ToValidUTF8(detail[:maxDetail], "")) + "…"
+	}
 	return Problem{
 		Severity: severity, Path: r.shown(file), Line: line, Summary: summary, Detail: sentence(detail),
 		Source: strings.Clone(source), // a part of the content would keep all of it in memory

@@ -121,6 +121,9 @@ func (t *Team) Refresh(
 	return results, err != nil || !p.isCut, nil
 }
 
+// Cost returns what all passes have cost.
+func (t *Team) Cost() Cost { return t.cost }
+
 // present returns the blocks of upstreams, with what was known of those that were there before.
 func (t *Team) present(upstreams []config.Upstream) []*block {
 	blocks := make([]*block, len(upstreams))

@@ -1,0 +1,259 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/promptweir/promptweir/config"
+)
+
+// upstreams loads the configuration in the tree and returns all upstreams.
+func (tr *tree) upstreams() []config.Upstream {
+	tr.t.Helper()
+	cfg, diags := config.Load(tr.root, config.Options{})
+	tr.check(diags.Err())
+	return cfg.Upstreams()
+}
+
+// blocks is a team's file with many upstreams over the same files.
+func blocks(n int, patterns string) string {
+	var text strings.Builder
+	text.WriteString("team \"docs\" {\n")
+	for i := range n {
+		fmt.Fprintf(&text, "  upstream \"u%02d\" { files = [%s] }\n", i, patterns)
+	}
+	return text.String() + "}\n"
+}
+
+const oneArgument = "---\narguments: [{name: v}]\n---\n"
+
+func TestTeam_CountsTheGapsOfPrompts(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", oneArgument+strings.Repeat("{{v}}", maxGaps), "p/b.md", oneArgument+strings.Repeat("{{v}}", maxGaps+1))
+	f := newFolder(tr.upstream())
+	list, err := f.Refresh()
+	tr.check(err)
+	checkProblems(t, tr.root, list.Problems, problem{Broken, tr.path("p/b.md"), "It has more than 10000 gaps"})
+	if len(list.Prompts) != 1 || f.held.total < 32*maxGaps {
+		t.Errorf("%d prompts that hold %d bytes, want one with 32 bytes for each gap", len(list.Prompts), f.held.total)
+	}
+}
+
+func TestTeam_KeepsWhatItHadWhereItsFilesHoldTooMuch(t *testing.T) {
+	tr := newTree(t, "docs.hcl", blocks(2, `"p/*.md"`), "gateway.hcl", "gateway { max_files = 1048576 }\n", "p/a.md", "A")
+	f := newFolder(tr.upstreams()...)
+	tr.expect(f, map[string]string{"a": "A"})
+	for i := range 20 { // 100 KB, and ten times as much in memory
+		tr.write(fmt.Sprintf("p/%02d.md", i), oneArgument+strings.Repeat("{{v}}", 1000))
+	}
+	tr.write("p/a.md", "B")
+	for round := range 2 { // of a thousand gaps each, 20 prompts hold 0.7 MB; in two lists each definition counts twice
+		for i := 20; i < 40; i++ {
+			tr.write(fmt.Sprintf("p/%02d.md", i), oneArgument+strings.Repeat("{{v}}", 1000))
+		}
+		for i, result := range f.pass() {
+			p, ok := errors.AsType[Problem](result.Err)
+			if !ok || !strings.Contains(p.Detail, "raise max_files in the gateway block") || p.Line != 2+i || len(result.List.Prompts) != 1 {
+				t.Errorf("round %d, upstream %d: %d prompts and %v, want what it had and the remedy at its block", round, i, len(result.List.Prompts), result.Err)
+			}
+			if got := texts(t, result.List)["a"]; got != text("A") {
+				t.Errorf("upstream %d serves %s, want what it had", i, got)
+			}
+		}
+		if f.held.total > 1<<20 {
+			t.Errorf("the team holds %d bytes, more than it may", f.held.total)
+		}
+	}
+	for i := range 40 {
+		tr.remove(fmt.Sprintf("p/%02d.md", i))
+	}
+	tr.expect(f, map[string]string{"a": "B"})
+}
+
+func TestTeam_HoldsFilesOnceForAllBlocks(t *testing.T) {
+	tr := newTree(t, "docs.hcl", blocks(60, `"p/*.md"`))
+	for i := range 8 { // images of two contents
+		tr.write(fmt.Sprintf("p/%d.png", i), strings.Repeat(string(rune('A'+i%2)), 1<<20))
+		tr.write(fmt.Sprintf("p/%d.md", i), fmt.Sprintf("![](%d.png)", i))
+	}
+	f := newFolder(tr.upstreams()...)
+	results := f.pass()
+	for _, result := range results {
+		if result.Err != nil || len(result.List.Prompts) != 8 {
+			t.Fatalf("%d prompts and %v, want 8", len(result.List.Prompts), result.Err)
+		}
+	}
+	if once := 2 * (1 << 20) * 4 / 3; f.held.total > once+1<<20 {
+		t.Errorf("%d bytes held, want those of two images", f.held.total)
+	}
+	if f.cost.Folders != 2 || f.cost.Files != 16 || f.cost.Passes != 1 {
+		t.Errorf("cost %+v, want one walk through two folders and 16 files", f.cost)
+	}
+	f.settle()
+	before := f.cost
+	f.pass()
+	if f.cost.Files != before.Files {
+		t.Errorf("%d files read though nothing has changed", f.cost.Files-before.Files)
+	}
+}
+
+func TestTeam_DoesNotKeepWholeFilesForAPartOfThem(t *testing.T) {
+	content := "${input:name} #file:x\n" + strings.Repeat("x", 1000)
+	prompt, problems := disk{"a.prompt.md": content}.read("a.prompt.md")
+	if len(problems) != 1 || problems[0].Source == "" {
+		t.Fatalf("problems %v", problems)
+	}
+	e := &entry{prompt: prompt, problems: problems}
+	if held := e.measure(); held < len(content) || held > 3*len(content)+fileOverhead {
+		t.Errorf("%d bytes held of %d", held, len(content))
+	}
+}
+
+func TestTeam_ReadsAPartialOnceAndIncludesItAThousandTimes(t *testing.T) {
+	hollow := "---\n#" + strings.Repeat("x", maxFrontMatter-10) + "\n---\n" // without text
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/_part.md", hollow,
+		"p/a.md", "x"+strings.Repeat("{{> _part.md}}", maxInclusions), "p/b.md", "x"+strings.Repeat("{{> _part.md}}", maxInclusions+1),
+		"p/c.md", "x"+strings.Repeat("{{> _nested.md}}", 100), "p/_nested.md", strings.Repeat("{{> _part.md}}", 100))
+	f := newFolder(tr.upstream())
+	list, err := f.Refresh()
+	tr.check(err)
+	checkProblems(t, tr.root, list.Problems,
+		problem{Broken, tr.path("p/_nested.md:1"), "partials more than 1000 times"}, problem{Broken, tr.path("p/b.md:1"), "partials more than 1000 times"})
+	if f.cost.Files != 5 || f.cost.Scanned > 10*f.cost.Bytes {
+		t.Errorf("%d files read and %d bytes examined, want each of the 5 files once", f.cost.Files, f.cost.Scanned)
+	}
+}
+
+func TestTeam_LooksForTheEndOfFrontMatterWithinItsBound(t *testing.T) {
+	_, problems := disk{"a.md": "---\n" + strings.Repeat("#\n", maxFrontMatter) + "---\nx"}.read("a.md")
+	checkProblems(t, "a.md", problems, problem{Broken, "a.md:1", "The front matter has no end within 65536 bytes"})
+}
+
+func TestTeam_BoundsWhatAllPromptsExamine(t *testing.T) {
+	// Blank text is examined with each prompt, and held by none.
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/_blank.md", strings.Repeat(" ", 256<<10))
+	for i := range 100 {
+		tr.write(fmt.Sprintf("p/%04d.md", i), strings.Repeat("{{> _blank.md}}", 15))
+	}
+	f := newFolder(tr.upstream())
+	_, err := f.Refresh()
+	if err == nil || !strings.Contains(err.Error(), "include less by partials") || f.cost.Scanned > maxScans*(f.cost.Bytes+101*leastFile)+4<<20 {
+		t.Errorf("%d bytes of %d examined: %v", f.cost.Scanned, f.cost.Bytes, err)
+	}
+}
+
+func TestTeam_EndsAPassWithItsContext(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/**/*.md"), "p/a.md", "x"+strings.Repeat("{{> _part.md}}", 4), "p/_part.md", strings.Repeat("x", 1<<20-1))
+	f := newFolder(tr.upstream())
+	ended := errors.New("ended")
+	steps := 0
+	for most := 0; ; most++ {
+		left := most
+		results, _, err := f.Team.Refresh(t.Context(), f.upstreams, func(context.Context) error {
+			if left--; left < 0 {
+				return ended
+			}
+			return nil
+		})
+		if err == nil {
+			steps = most
+			break
+		}
+		if !errors.Is(err, ended) || results != nil || f.entries != nil {
+			t.Fatalf("after %d steps: %v and %v", most, results, err)
+		}
+	}
+	if least := 4 + 4; steps < least { // two folders, two files, and each megabyte of text
+		t.Errorf("the pass can end at %d steps, want %d at least", steps, least)
+	}
+}
+
+func TestTeam_ReadsALinkedFolderOnce(t *testing.T) {
+	const n = 6
+	tr := newTree(t, "docs.hcl", blocks(3, `"p/**/*.md"`))
+	for i := range n {
+		tr.write(fmt.Sprintf("p/%d/%d.md", i, i), "x")
+		for j := range n {
+			tr.link(fmt.Sprintf("../%d", j), fmt.Sprintf("p/%d/to%d", i, j))
+		}
+	}
+	f := newFolder(tr.upstreams()...)
+	list, err := f.Refresh()
+	tr.check(err)
+	if f.cost.Folders != n+2 {
+		t.Errorf("%d folders read, want each of the %d once", f.cost.Folders, n+2)
+	}
+	if want := n + n*n + n; f.cost.Stats > 2*(n+2)+2*want {
+		t.Errorf("%d files looked at, want each once", f.cost.Stats)
+	}
+	if found := f.blocks["u00"].found; len(found) != n*maxNames {
+		t.Errorf("%d names, want %d of each file: %v", len(found), maxNames, found)
+	}
+	// The names without links are among them, and first.
+	for i := range n {
+		if p := list.Prompt(fmt.Sprint(i)); p == nil || !strings.HasPrefix(p.Path, "p/") {
+			t.Errorf("prompt %d is %+v", i, p)
+		}
+	}
+}
+
+func TestTeam_ReplacesMuchInParts(t *testing.T) {
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "gateway.hcl", "gateway { max_files = 1048576 }\n")
+	write := func(text string) {
+		for i := range 9 {
+			tr.write(fmt.Sprintf("p/%d.md", i), strings.Repeat(text, 100_000))
+		}
+	}
+	write("a")
+	f := newFolder(tr.upstream())
+	f.pass()
+	write("b")
+	results, done, err := f.Team.Refresh(t.Context(), f.upstreams, context.Context.Err)
+	if err != nil || done || len(results[0].List.Prompts) != 9 {
+		t.Errorf("one pass is done: %t, %v", done, err)
+	}
+	for _, got := range texts(t, f.pass()[0].List) {
+		if strings.Contains(got, "a") && !strings.Contains(got, "bbb") {
+			t.Error("an old text is served")
+		}
+	}
+}
+
+func TestTeam_SeesAChangeWithTheSameSizeAndTime(t *testing.T) {
+	if _, changed := identify(statOf(t, t.TempDir()), ""); changed == 0 {
+		t.Skip("this system does not say when it changed a file")
+	}
+	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "1")
+	past := time.Now().Add(-time.Hour)
+	tr.check(os.Chtimes(tr.path("p/a.md"), past, past))
+	f := newFolder(tr.upstream())
+	tr.expect(f, map[string]string{"a": "1"})
+	f.settle()
+	tr.check(os.WriteFile(tr.path("p/a.md"), []byte("2"), 0o600))
+	tr.check(os.Chtimes(tr.path("p/a.md"), past, past))
+	tr.expect(f, map[string]string{"a": "2"})
+}
+
+func statOf(t *testing.T, path string) os.FileInfo {
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// settle reads files until they are old enough for every later change to show.
+func (f *folder) settle() {
+	for isSettled := false; !isSettled; {
+		f.pass()
+		isSettled = true
+		for _, e := range f.entries {
+			isSettled = isSettled && !slices.ContainsFunc(e.inputs, func(in input) bool { return in.unsettled })
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package files
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"testing"
+)
+
+// maxFuzzed bounds a file, in bytes, so that many are tried.
+const maxFuzzed = 1 << 16
+
+// metered is files in memory, with what a pass counts of them.
+type metered struct {
+	disk
+
+	files         map[string]bool
+	size, scanned int
+}
+
+func (m *metered) document(file string) (*document, error) {
+	content, ok := m.disk[file]
+	if ok && !m.files[file] {
+		m.files[file] = true
+		m.size += max(len(content), leastFile)
+		m.scanned += len(content)
+	}
+	return m.disk.document(file)
+}
+
+func (m *metered) scan(bytes int) error {
+	if m.scanned += bytes; m.scanned > maxScans*m.size {
+		return failed("Partials included too often", "too often")
+	}
+	return nil
+}
+
+// checkBudget parses a file and checks what that costs: a multiple of the files that the prompt is made of.
+func checkBudget(t *testing.T, files disk, file string) (*Prompt, []Problem) {
+	m := &metered{disk: files, files: map[string]bool{}}
+	prompt, problems := parse(file, true, m, func(file string) string { return file })
+	e := &entry{prompt: prompt, problems: problems}
+	held := e.measure()
+	if m.scanned > maxScans*m.size+maxFile {
+		t.Errorf("%d bytes examined of %d", m.scanned, m.size)
+	}
+	if most := min(64*max(m.size, leastFile), 64<<20); held > most {
+		t.Errorf("%d bytes held of %d", held, m.size)
+	}
+	return prompt, problems
+}
+
+func FuzzFrontMatter(f *testing.F) {
+	f.Add("name: a\narguments: [{name: v, values: [a, b]}]")
+	f.Add("_meta: {a: [&x [1, 2], *x]}\nicons: [{src: https://example.com}]")
+	f.Add("arguments:\n" + strings.Repeat("- {name: a, schema: {type: string}}\n", 20))
+	f.Fuzz(func(t *testing.T, front string) {
+		for _, file := range []string{"a.md", "a.prompt.md", "a/SKILL.md", ".claude/commands/a.md"} {
+			checkBudget(t, disk{file: "---\n" + front + "\n---\nx $1 {{v}}"}, file)
+		}
+	})
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("{{v}}{{{{v}} \\{{ {{", uint16(1000))
+	f.Add("## user\n![](a.png)\n## assistant\n", uint16(500))
+	f.Add("$1 $ARGUMENTS ${input:a:b} #file:x !`ls` [a](b)\n", uint16(2000))
+	f.Fuzz(func(t *testing.T, text string, times uint16) {
+		if len(text)*int(times) > maxFuzzed {
+			return
+		}
+		for _, file := range []string{"a.md", "a.prompt.md", "a/SKILL.md", ".claude/commands/a.md"} {
+			checkBudget(t, disk{file: "---\narguments: [{name: v}]\n---\n" + strings.Repeat(text, int(times)), "a.png": "PNG"}, file)
+		}
+	})
+}
+
+func FuzzPartials(f *testing.F) {
+	f.Add("{{> b.md}}", uint16(1000), "{{> c.md}}", uint16(10), "text {{v}}\n")
+	f.Add("{{> b.md}}\n", uint16(100), "---\n---\n{{> b.md}}{{> a.md}}", uint16(1), "")
+	f.Fuzz(func(t *testing.T, a string, times uint16, b string, more uint16, c string) {
+		if len(a)*int(times) > maxFuzzed || len(b)*int(more) > maxFuzzed || len(c) > maxFuzzed {
+			return
+		}
+		checkBudget(t, disk{
+			"a.md": "---\narguments: [{name: v}]\n---\n" + strings.Repeat(a, int(times)), "b.md": strings.Repeat(b, int(more)), "c.md": c,
+		}, "a.md")
+	})
+}
+
+// FuzzFolder makes a folder of what steps say: each byte a file, a folder, a link, or a change after a pass.
+func FuzzFolder(f *testing.F) {
+	f.Add([]byte("\x00\x11\x22\x33\x44\x55\x0f"), "{{> _part.md}}", "x")
+	f.Add([]byte("\x21\x31\x22\x32\x23\x33\x24\x34"), "![](i.png)", "{{> _part.md}}")
+	f.Fuzz(func(t *testing.T, steps []byte, content, partial string) {
+		if len(steps) > 64 {
+			return
+		}
+		tr := newTree(t, "docs.hcl", blocks(3, `"**/*.md"`), "0/1/_part.md", partial, "0/i.png", "PNG")
+		folder := newFolder(tr.upstreams()...)
+		size := 0
+		for i, step := range steps {
+			name := fmt.Sprintf("%d/%d", step>>4&3, step&3)
+			switch kind := step >> 6; kind {
+			case 0, 1:
+				if tr.put(path.Join(name, fmt.Sprintf("%d.md", i)), content) {
+					size += max(len(content), leastFile) + max(len(partial), leastFile)
+				}
+			case 2:
+				_ = os.Symlink(fmt.Sprintf("../%d", step>>2&3), tr.path(fmt.Sprintf("%d/l%d", step>>4&3, i)))
+			case 3:
+				_ = os.Symlink("../..", tr.path(name+fmt.Sprint(i)))
+			}
+		}
+		results := folder.pass()
+		if most := 64 * (size*maxNames + 1<<10); folder.held.total > min(most, 64<<20) {
+			t.Errorf("%d bytes held of %d", folder.held.total, size)
+		}
+		if folder.cost.Scanned > maxScans*(folder.cost.Bytes+int64(folder.cost.Files)*leastFile)+4*maxFile {
+			t.Errorf("cost %+v", folder.cost)
+		}
+		if folder.cost.Folders > 1+4+16 {
+			t.Errorf("%d folders read of 21", folder.cost.Folders)
+		}
+		again := folder.pass()
+		for i := range results {
+			if len(again[i].List.Prompts) != len(results[i].List.Prompts) {
+				t.Errorf("another pass finds %d prompts, after %d", len(again[i].List.Prompts), len(results[i].List.Prompts))
+			}
+		}
+	})
+}
+
+// put writes a file where there is a folder, or nothing yet.
+func (tr *tree) put(file, content string) bool {
+	return os.MkdirAll(path.Dir(tr.path(file)), 0o700) == nil && os.WriteFile(tr.path(file), []byte(content), 0o600) == nil
+}
