@@ -157,7 +157,7 @@ func (g *Gateway) Own(address netip.AddrPort) { g.guard.add(address) }
 
 // Run keeps the upstreams connected and the catalog current until ctx ends and all of that has ended. To be called once.
 func (g *Gateway) Run(ctx context.Context) error {
-	defer g.observe()()
+	defer observe(g)()
 	defer g.requests.Close()
 	if g.cluster != nil {
 		defer g.runCluster(ctx)() // it ends last: what is drained still sends replies
@@ -239,27 +239,25 @@ func (g *Gateway) ReopenAudit() { g.opts.Audit.Reopen() }
 
 // Admin serves the operators' side, see [admin.New]. Metrics is served as /metrics.
 func (g *Gateway) Admin(metrics http.Handler) http.Handler {
+	acts := records{g.opts.Audit}
 	view := &admin.View{Snapshot: g.Snapshot, IsReady: g.IsReady, Ready: g.Ready, Configuration: g.loaded.Load, History: g.history}
-	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: g.auditAct, Refused: g.refusedOperator})
+	operators := admin.NewOperators(g.Snapshot, admin.Records{Acted: acts.act, Refused: func(client, reason string, news bool) {
+		g.transport.CountRefused(reason)
+		if news {
+			acts.refused(client, reason)
+		}
+	}})
 	return admin.New(admin.Options{
 		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
 			Logger: g.logger, Call: g.callAsOperator, SetDrained: g.setDrained,
 			Reload: func(ctx context.Context, client string) error {
 				err := g.Reload(ctx)
-				g.auditAct(client, "reload", err)
+				acts.act(client, "reload", err)
 				return err
 			},
 		}),
-		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: g.auditAct, SetDrained: g.setDrained,
+		Reload: g.Reload, Metrics: metrics, Debug: g.opts.Debug, Acted: acts.act, SetDrained: g.setDrained,
 	})
-}
-
-// callAsOperator carries out a get or completion for an operator at the console.
-func (g *Gateway) callAsOperator(
-	ctx context.Context, o console.Operator, method string, params wire.Object, reply console.Reply,
-) (jsontext.Value, error) {
-	caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}, Reply: reply}
-	return g.requests.HandleLocal(ctx, caller, method, params)
 }
 
 // knowsStore reports whether the store, if there is one, is here or known to be away: before that, each request would be counted by this

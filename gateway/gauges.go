@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -29,8 +30,8 @@ type gauges struct {
 	gets, auditLines metric.Int64ObservableCounter
 }
 
-// observe declares the gauges, until stop is called.
-func (g *Gateway) observe() (stop func()) {
+// observe declares a gateway's gauges, until stop is called.
+func observe(g *Gateway) (stop func()) {
 	meter := otel.Meter(requests.Scope)
 	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
 		declared, err := meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
@@ -61,7 +62,7 @@ func (g *Gateway) observe() (stop func()) {
 		metric.WithDescription("Gets by prompt, of up to 1000 prompts, and by outcome; without a prompt where the caller sees none of that name."))
 	handle(err)
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		g.read(o, all)
+		all.read(o, g)
 		return nil
 	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
 		all.gets, all.auditWritable, all.auditLines, all.store)
@@ -79,7 +80,7 @@ func handle(err error) {
 	}
 }
 
-func (g *Gateway) read(o metric.Observer, all gauges) {
+func (all *gauges) read(o metric.Observer, g *Gateway) {
 	s := g.Snapshot()
 	o.ObserveInt64(all.subscribers, int64(g.publisher.Subscriptions()))
 	o.ObserveInt64(all.entries, int64(len(s.Catalog.Entries())))
@@ -98,7 +99,7 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 		o.ObserveInt64(all.gets, n, metric.WithAttributes(labels...))
 	})
 	if g.opts.Audit != nil {
-		g.readAudit(o, all)
+		all.readAudit(o, g.opts.Audit.State())
 	}
 	if g.cluster != nil {
 		connected := int64(0)
@@ -134,8 +135,8 @@ func (g *Gateway) read(o metric.Observer, all gauges) {
 	}
 }
 
-func (g *Gateway) readAudit(o metric.Observer, all gauges) {
-	state, writable := g.opts.Audit.State(), int64(1)
+func (all *gauges) readAudit(o metric.Observer, state audit.State) {
+	writable := int64(1)
 	if state.Problem != nil {
 		writable = 0
 	}

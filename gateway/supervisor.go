@@ -47,7 +47,7 @@ func (s *supervisor) run(ctx context.Context) error {
 		select {
 		case done := <-s.gateway.reloads:
 			err := s.reload(ctx)
-			s.gateway.auditReload(err)
+			records{s.gateway.opts.Audit}.reload(err)
 			done <- err
 		case <-ctx.Done():
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -136,4 +137,45 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 		return newInvalid(invalid)
 	}
 	return err
+}
+
+// The reasons why a schema does not compile, or why a value was not checked.
+var (
+	// ErrExternal means that the schema refers to another document.
+	ErrExternal = errors.New("the schema refers to another document, which is not loaded")
+	// ErrDialect means that $schema names an unknown dialect.
+	ErrDialect = errors.New("$schema names a dialect that is not supported")
+	// errTooLarge means that the value is too large or too deep, or contains too large numbers.
+	errTooLarge = errors.New("the value is too large to be checked")
+	// errTooCostly means that checking the value would take too long.
+	errTooCostly = errors.New("the value takes too long to check")
+)
+
+// meter ends a check that takes too long, by a panic that [Schema.Check] recovers: the validator takes no context.
+type meter struct{ deadline time.Time }
+
+// spend panics once the deadline has passed.
+func (m *meter) spend() {
+	if time.Now().After(m.deadline) {
+		panic(errTooCostly)
+	}
+}
+
+// watch makes each evaluation of a schema look at the clock first. The schema becomes one that refers to its former self and
+// asserts a format, which is the hook: the validator calls it before it follows the reference.
+func (m *meter) watch(s *jsonschema.Schema) {
+	was := *s
+	// By reflection, so that keywords which a later version of the library adds are cleared too.
+	for _, field := range reflect.ValueOf(s).Elem().Fields() {
+		if field.CanSet() {
+			field.SetZero()
+		}
+	}
+	s.DraftVersion, s.Location = was.DraftVersion, was.Location
+	s.DynamicAnchor, s.RecursiveAnchor = was.DynamicAnchor, was.RecursiveAnchor // other schemas find it by these
+	s.Ref = &was
+	s.Format = &jsonschema.Format{Name: "promptweir-clock", Validate: func(any) error {
+		m.spend()
+		return nil
+	}}
 }

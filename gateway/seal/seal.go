@@ -1,10 +1,16 @@
 package seal
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"slices"
+	"sync"
 
 	"github.com/promptweir/promptweir/gateway/slotcache"
 )
@@ -50,4 +56,67 @@ func (s *Sealer) For(purpose string) *Box {
 		box.keys = append(box.keys, newSubkey(key, purpose))
 	}
 	return box
+}
+
+// The reasons why a token does not open. See also [Reason].
+var (
+	// ErrMalformed means that neither this ring nor any other made the token for this purpose.
+	ErrMalformed = errors.New("malformed token")
+	// errExpiredKey means that the token is intact, but that the key that sealed it is no longer in the ring.
+	errExpiredKey = errors.New("token sealed by a key that is no longer in use")
+	// errWrongPrincipal means that a cursor is valid, but belongs to another principal.
+	errWrongPrincipal = errors.New("token sealed for another principal")
+)
+
+// Reason returns the word for an error of this package that clients get as data.reason, "" for any other error.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, ErrMalformed):
+		return "malformed"
+	case errors.Is(err, errExpiredKey):
+		return "expired_key"
+	case errors.Is(err, errWrongPrincipal):
+		return "wrong_principal"
+	default:
+		return ""
+	}
+}
+
+// MAC makes keyed hashes of one purpose (HMAC-SHA-256), by which equal values can be recognised and not guessed. Make it with
+// [Sealer.MAC].
+type MAC struct {
+	hashes sync.Pool
+}
+
+// MAC returns the keyed hash of one purpose. Its key is derived from the first key of the ring.
+func (s *Sealer) MAC(purpose string) *MAC { return newMAC(s.ring[0], purpose) }
+
+// MACs returns the keyed hashes of one purpose, by each key of the ring in order.
+func (s *Sealer) MACs(purpose string) []*MAC {
+	var all []*MAC
+	for _, key := range s.ring {
+		all = append(all, newMAC(key, purpose))
+	}
+	return all
+}
+
+func newMAC(ringKey [keySize]byte, purpose string) *MAC {
+	key := derive(ringKey, "mac", purpose, keySize)
+	return &MAC{hashes: sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}}
+}
+
+// hasher is a hash that can be used again, with memory for its result.
+type hasher struct {
+	hash.Hash
+
+	sum [sha256.Size]byte
+}
+
+// AppendHex appends the hash of a value, 64 hexadecimal digits.
+func (m *MAC) AppendHex(dst, value []byte) []byte {
+	h, _ := m.hashes.Get().(*hasher)
+	defer m.hashes.Put(h)
+	h.Reset()
+	h.Write(value)
+	return hex.AppendEncode(dst, h.Sum(h.sum[:0]))
 }

@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/admin/console"
+	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// callAsOperator carries out a get or completion for an operator at the console.
+func (g *Gateway) callAsOperator(
+	ctx context.Context, o console.Operator, method string, params wire.Object, reply console.Reply,
+) (jsontext.Value, error) {
+	caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}, Reply: reply}
+	return g.requests.HandleLocal(ctx, caller, method, params)
+}
+
+// setDrained takes an upstream out of service for the operator at an address, or lets it serve again, see
+// [snapshot.Publisher.SetDrained]. The error's text suggests the name that was most likely meant.
+func (g *Gateway) setDrained(ctx context.Context, client, name string, drained bool) (since time.Time, err error) {
+	since, err = g.drainEverywhere(ctx, name, drained)
+	line := audit.Line{Event: audit.Operator, Client: client, Act: "undrain", Upstream: name}
+	if drained {
+		line.Act = "drain"
+	}
+	var known []string
+	for _, u := range g.Snapshot().Upstreams {
+		if known = append(known, u.Name); u.Name == name {
+			line.Team = u.Team
+		}
+	}
+	records{g.opts.Audit}.result(line, err)
+	if errors.Is(err, snapshot.ErrUnknownUpstream) {
+		return since, fmt.Errorf("%w: %q%s", err, name, config.Suggest(name, known))
+	}
+	return since, err
+}
+
+// records are the lines of the audit log about the gateway itself and its operators.
+type records struct{ log *audit.Log }
+
+// reload records that the configuration was loaded again, or why not.
+func (r records) reload(err error) { r.result(audit.Line{Event: audit.Reload}, err) }
+
+// act records what an operator did at the admin listener.
+func (r records) act(client, act string, err error) {
+	r.result(audit.Line{Event: audit.Operator, Client: client, Act: act}, err)
+}
+
+// refused records a token that the admin listener refused.
+func (r records) refused(client, reason string) {
+	_ = r.log.Write(&audit.Line{
+		Time: time.Now(), Event: audit.Credential, Client: client, Act: "admin", Outcome: audit.Refused, Reason: reason,
+	})
+}
+
+// result records a line with the outcome of what it is about. That it cannot be written holds up no operator, least of all
+// the one who mends that; the log counts it.
+func (r records) result(line audit.Line, err error) {
+	line.Time, line.Outcome = time.Now(), audit.OK
+	if err != nil {
+		line.Outcome = audit.Failed
+	}
+	_ = r.log.Write(&line)
+}
