@@ -29,7 +29,6 @@
 //   - audit: who got what, and was it written down before it was given?
 //   - cluster: what do the replicas of a gateway share, and by which store?
 //   - edge: may this come in now, and whom does it cost?
-//   - slotcache: what was computed for this key a moment ago?
 //   - clientsetup: how is a client pointed at the gateway?
 //
 // Promises:

@@ -8,7 +8,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/promptweir/promptweir/config"
-	"github.com/promptweir/promptweir/gateway/slotcache"
 )
 
 // Policy is the part of one configuration that decides who sees what. Make it with [New].
@@ -30,7 +29,7 @@ type Policy struct {
 	open bool
 
 	audiences  *lru.Cache[string, *Audience]
-	placements *slotcache.Cache[*placement] // by subject
+	placements *lru.Cache[string, *placement] // by subject
 	decisions  *lru.Cache[decision, bool]
 
 	// hideReads are the attributes of principals that hide blocks read. They concern every principal.
@@ -51,9 +50,13 @@ func New(cfg *config.Config) *Policy {
 	if err != nil {
 		panic(err) // as above
 	}
+	placements, err := lru.New[string, *placement](maxPlacements)
+	if err != nil {
+		panic(err) // as above
+	}
 	p := &Policy{
 		audiences:  audiences,
-		placements: slotcache.New[*placement](maxPlacements),
+		placements: placements,
 		decisions:  decisions,
 		teams:      map[string]*team{},
 		hides:      newHides(cfg.Hides),
@@ -234,13 +237,13 @@ func (p *Policy) report(b *block, name string, err error) {
 // Audience returns the audience of a principal: the same pointer for all principals of the audience, as long as it is one
 // of the 10 000 most recently used.
 func (p *Policy) Audience(who Principal) *Audience {
-	// Principals that share a slot displace each other, which costs time but never changes the answer.
+	// Principals of one subject displace each other, which costs time but never changes the answer.
 	known, ok := p.placements.Get(who.Subject)
 	if !ok || !known.who.equal(who) {
 		rules := p.rulesFor(who)
 		facts, key := p.distinguish(who, rules)
 		known = &placement{who, key, string(rules), facts}
-		p.placements.Put(who.Subject, known)
+		p.placements.Add(who.Subject, known)
 	}
 	if kept, ok := p.audiences.Get(known.key); ok {
 		return kept

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/promptweir/promptweir/gateway/slotcache"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // maxOpened bounds the opened sessions that are remembered.
@@ -23,7 +23,7 @@ type Sealer struct {
 	ring     [][keySize]byte
 	cursors  *Box
 	sessions *Box
-	opened   *slotcache.Cache[Session] // by token
+	opened   *lru.Cache[string, Session] // by token
 }
 
 // New returns a sealer. The first key seals, and all of them open. Without any key it makes a random one, so that no token
@@ -38,7 +38,11 @@ func New(keys [][32]byte) (*Sealer, error) {
 			return nil, fmt.Errorf("key %d of %d is all zeros: use 32 random bytes", i+1, len(keys))
 		}
 	}
-	s := &Sealer{ring: slices.Clone(keys), opened: slotcache.New[Session](maxOpened)}
+	opened, err := lru.New[string, Session](maxOpened)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	s := &Sealer{ring: slices.Clone(keys), opened: opened}
 	s.cursors = s.For("cursor")
 	s.sessions = s.For("session")
 	return s, nil

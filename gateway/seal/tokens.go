@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -69,7 +70,7 @@ func (s *Sealer) OpenSession(token string) (Session, error) {
 	}
 	session, err := decodeSession(plaintext)
 	if err == nil {
-		s.opened.Put(token, session)
+		s.opened.Add(strings.Clone(token), session) // a part of its request's header
 	}
 	return session, err
 }
