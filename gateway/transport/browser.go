@@ -46,7 +46,7 @@ func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Chec
 }
 
 // serveRoot serves /: a page to browsers, and nothing to anybody else.
-func (e *endpoint) serveRoot(w http.ResponseWriter, r *http.Request) {
+func (e endpoint) serveRoot(w http.ResponseWriter, r *http.Request) {
 	s := e.transport.publisher.Current()
 	switch err := s.Origins.Request(r); {
 	case err != nil:
@@ -68,7 +68,7 @@ func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
 const wellKnown = "/.well-known/oauth-protected-resource"
 
 // serveMetadata serves the resource's metadata to anybody, including pages in browsers.
-func (e *endpoint) serveMetadata(w http.ResponseWriter, r *http.Request) {
+func (e endpoint) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	s := e.transport.publisher.Current()
 	if err := s.Origins.Host(r); err != nil {
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))

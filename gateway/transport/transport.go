@@ -104,36 +104,21 @@ func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 // Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known. A browser that opens the endpoint or
 // the root sees how to point clients at the endpoint.
 func (t *Transport) Handler() http.Handler {
-	e := &endpoint{transport: t, path: t.publisher.Current().Config.Gateway.Path} // a reload that changes the path is refused
-	e.others.Handle(e.path, e.handle((*exchange).serve))                          // which may be a subtree
-	e.others.Handle(ssePath, e.handle(t.sseSessions.serve))
-	e.others.HandleFunc(wellKnown, e.serveMetadata)
-	e.others.HandleFunc(wellKnown+"/", e.serveMetadata)
-	e.others.HandleFunc("/{$}", e.serveRoot)
-	return e
+	e, mux := endpoint{t}, http.NewServeMux()
+	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
+	mux.Handle(path, e.handle((*exchange).serve))     // which may be a subtree
+	mux.Handle(ssePath, e.handle(t.sseSessions.serve))
+	mux.HandleFunc(wellKnown, e.serveMetadata)
+	mux.HandleFunc(wellKnown+"/", e.serveMetadata)
+	mux.HandleFunc("/{$}", e.serveRoot)
+	return mux
 }
 
-// endpoint is the MCP endpoint. It serves nearly all requests without the mux, which takes 3 % of a short list.
-type endpoint struct {
-	transport *Transport
-	path      string
-	others    http.ServeMux
-}
-
-// ServeHTTP implements [http.Handler].
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != e.path {
-		e.others.ServeHTTP(w, r)
-		return
-	}
-	if x, ok := e.begin(w, r); ok {
-		defer x.release()
-		x.serve()
-	}
-}
+// endpoint is the MCP endpoint, with what browsers and clients find beside it.
+type endpoint struct{ transport *Transport }
 
 // handle returns a handler of the requests that pass the origin check.
-func (e *endpoint) handle(serve func(*exchange)) http.HandlerFunc {
+func (e endpoint) handle(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if x, ok := e.begin(w, r); ok {
 			defer x.release()
@@ -144,7 +129,7 @@ func (e *endpoint) handle(serve func(*exchange)) http.HandlerFunc {
 
 // begin begins to serve a request whose header has arrived, or refuses one that fails the origin check, has waited too long, or
 // does not fit into the memory that its client may hold.
-func (e *endpoint) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
+func (e endpoint) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x, _ = exchanges.Get().(*exchange)
 	*x = exchange{t: e.transport, w: w, r: r, snapshot: e.transport.publisher.Current(), buffer: x.buffer}
 	if err := x.snapshot.Origins.Request(r); err != nil {
