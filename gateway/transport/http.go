@@ -44,9 +44,6 @@ type exchange struct {
 	request, body edge.Hold
 	// audited is set once a refused credential has been recorded, so that its request is not recorded too.
 	audited bool
-	// buffer is the memory of a small body. Over is set once nothing refers to the exchange or its body any more.
-	buffer []byte
-	over   bool
 }
 
 // serve serves Streamable HTTP.
@@ -115,7 +112,7 @@ func (x *exchange) servePost(modernHeader bool) {
 	}
 	in.request.Audited = x.audited
 	x.t.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
-	x.over = in.request.Release()
+	in.request.Release()
 }
 
 // receive reads the body of a POST, or answers why it cannot be read.
@@ -153,10 +150,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	if x.r.ContentLength < 0 || x.r.ContentLength > maxPrealloc {
 		return x.readLargeBody()
 	}
-	if x.r.ContentLength > int64(cap(x.buffer)) {
-		x.buffer = make([]byte, x.r.ContentLength)
-	}
-	body := x.buffer[:x.r.ContentLength]
+	body := make([]byte, x.r.ContentLength)
 	_, err := io.ReadFull(x.r.Body, body)
 	return body, err
 }

@@ -130,8 +130,7 @@ func (e endpoint) handle(serve func(*exchange)) http.HandlerFunc {
 // begin begins to serve a request whose header has arrived, or refuses one that fails the origin check, has waited too long, or
 // does not fit into the memory that its client may hold.
 func (e endpoint) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
-	x, _ = exchanges.Get().(*exchange)
-	*x = exchange{t: e.transport, w: w, r: r, snapshot: e.transport.publisher.Current(), buffer: x.buffer}
+	x = &exchange{t: e.transport, w: w, r: r, snapshot: e.transport.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false
@@ -165,22 +164,10 @@ func (x *exchange) refuseAtOnce(why string) {
 	x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded(why))
 }
 
-// exchanges are those that are over, of lists. With their bodies, allocating them takes 5 % of what the gateway itself does for a short
-// list.
-var exchanges = sync.Pool{New: func() any { return new(exchange) }} //nolint:gochecknoglobals // a pool is shared by nature
-
-// maxKeptBody bounds the memory of a body that is kept for a later one, in bytes.
-const maxKeptBody = 4 << 10
-
-// release gives back what the exchange holds, and the exchange itself if it is over. A stream that is to stay open calls it
-// before: its bound is another one.
+// release gives back what the exchange holds. A stream that is to stay open calls it before: its bound is another one.
 func (x *exchange) release() {
 	x.response.Release()
 	x.inFlight.end()
 	x.request.Release()
 	x.body.Release()
-	if x.over && cap(x.buffer) <= maxKeptBody {
-		*x = exchange{buffer: x.buffer}
-		exchanges.Put(x)
-	}
 }
