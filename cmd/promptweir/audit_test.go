@@ -136,7 +136,7 @@ func recordMixedRequests(t *testing.T, required bool) {
 		t.Errorf("%d of %d lines are in the file that was renamed", len(rotated), len(traces))
 	}
 	for _, event := range []string{
-		"get ok", "get denied", "get unknown", "get refused", "list ok", "completion ok", "credential refused", "request refused", "reload ok",
+		"get ok", "get denied", "get unknown", "refusals refused", "list ok", "completion ok", "credential refused", "request refused", "reload ok",
 	} {
 		if events[event] == 0 {
 			t.Errorf("no %s in %v", event, events)
