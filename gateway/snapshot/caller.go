@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/identity"
@@ -66,12 +67,12 @@ func (p *Publisher) Retain(ctx context.Context, c *Caller) (s *Snapshot, changed
 // seconds after the start or until ctx ends. It returns the snapshot to use from then on. The error is that of
 // [Publisher.Renew].
 func (p *Publisher) Settle(ctx context.Context, c *Caller, s *Snapshot) (*Snapshot, error) {
-	if s.AllTried() || s.settled(c) { // nearly always: no timer is needed
+	if s.AllTried() || c.isSettled(s) { // nearly always: no timer is needed
 		return s, nil
 	}
 	bound := time.NewTimer(time.Until(p.started.Add(startupBound)))
 	defer bound.Stop()
-	for !s.settled(c) {
+	for !c.isSettled(s) {
 		select {
 		case <-s.superseded:
 		case <-bound.C:
@@ -85,4 +86,10 @@ func (p *Publisher) Settle(ctx context.Context, c *Caller, s *Snapshot) (*Snapsh
 		}
 	}
 	return s, nil
+}
+
+// isSettled reports whether each upstream of which the caller may see anything has answered or failed once.
+func (c *Caller) isSettled(s *Snapshot) bool {
+	audience := s.Policy.Audience(c.Principal)
+	return !slices.ContainsFunc(s.untried, func(i int) bool { return audience.SeesTeam(s.Upstreams[i].Team) })
 }

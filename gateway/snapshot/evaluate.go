@@ -129,9 +129,9 @@ func (s *Snapshot) rejections() (reports []catalog.Report) {
 	return append(reports, s.unmatched.reports(byLabel, complete)...)
 }
 
-// rejectsLike reports whether another snapshot has the same reports about what upstreams list, or what is in their files. They
-// differ at most in the upstreams that were touched.
-func (s *Snapshot) rejectsLike(other *Snapshot, touched []int) bool {
+// sameRejections reports whether two snapshots have the same reports about what upstreams list, or what is in their files.
+// They differ at most in the upstreams that were touched.
+func sameRejections(s, other *Snapshot, touched []int) bool {
 	if s.Generation != other.Generation {
 		return false
 	}

@@ -336,7 +336,7 @@ func (p *Publisher) publish(ctx context.Context, g *Generation) {
 	if isOther := func(i int) bool { return next.lists[i] != before.lists[i] }; g != before.Generation || slices.ContainsFunc(touched, isOther) {
 		p.stateDir.signal()
 	}
-	if next.Catalog != before.Catalog || !next.rejectsLike(before, touched) {
+	if next.Catalog != before.Catalog || !sameRejections(next, before, touched) {
 		p.report(ctx, next.Reports())
 	}
 }

@@ -3,13 +3,10 @@ package snapshot
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream"
@@ -43,7 +40,7 @@ type Snapshot struct {
 	started time.Time
 
 	// views are those of the most recent audiences. Snapshots with the same policy and catalog share them.
-	views *lru.Cache[*policy.Audience, *view]
+	views views
 	// number is higher than that of every earlier snapshot.
 	number uint64
 	// published is when it took the place of the one before.
@@ -76,13 +73,13 @@ func (s *Snapshot) successor(g *Generation) *Snapshot {
 func (s *Snapshot) complete(before *Snapshot, touched []int) {
 	if before == nil || before.Generation != s.Generation {
 		s.untried, s.unhealthy = nil, nil
-		s.polled, s.rejected = s.polledUpstreams(), s.rejections()
+		s.polled, s.rejected = polled(s.States), s.rejections()
 	} else {
 		s.untried, s.unhealthy, s.polled, s.rejected = before.untried, before.unhealthy, before.polled, before.rejected
 		if slices.ContainsFunc(touched, func(i int) bool { return s.States[i].TTL != before.States[i].TTL }) {
-			s.polled = s.polledUpstreams()
+			s.polled = polled(s.States)
 		}
-		if !s.rejectsLike(before, touched) {
+		if !sameRejections(s, before, touched) {
 			s.rejected = s.rejections()
 		}
 	}
@@ -91,7 +88,11 @@ func (s *Snapshot) complete(before *Snapshot, touched []int) {
 		state := s.States[i]
 		return !state.Tried || !state.Listed || state.Problem != nil // tried and not listed, without a problem: being admitted
 	})
-	s.views = s.viewsAfter(before)
+	if before == nil || before.Policy != s.Policy {
+		s.views = newViews(s.Catalog)
+	} else {
+		s.views = before.views.after(s.Catalog)
+	}
 }
 
 // update returns a list of indexes with those of the touched that belong in it, and without those that do not. Both are in order.
@@ -110,14 +111,14 @@ func update(list, touched []int, belongs func(i int) bool) []int {
 	return append(updated, list...)
 }
 
-// polledUpstreams returns the indexes for polled.
-func (s *Snapshot) polledUpstreams() (polled []int) {
-	for i, state := range s.States {
+// polled returns the indexes of the states that have a TTL, those of the shortest first.
+func polled(states []*upstream.State) (polled []int) {
+	for i, state := range states {
 		if state.TTL > 0 {
 			polled = append(polled, i)
 		}
 	}
-	slices.SortFunc(polled, func(a, b int) int { return cmp.Compare(s.States[a].TTL, s.States[b].TTL) })
+	slices.SortFunc(polled, func(a, b int) int { return cmp.Compare(states[a].TTL, states[b].TTL) })
 	return polled
 }
 
@@ -128,12 +129,14 @@ func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
 func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.rejected) }
 
 // View returns what an audience sees of the catalog, however long the conditions of the policy take.
-func (s *Snapshot) View(audience *policy.Audience) *catalog.View { return s.view(audience).entries() }
+func (s *Snapshot) View(audience *policy.Audience) *catalog.View {
+	return s.views.of(audience).entries()
+}
 
 // RequestView is [Snapshot.View] for a request. The error is [policy.ErrBudget] if the conditions take more than one request may
 // spend; a later one gets further.
 func (s *Snapshot) RequestView(audience *policy.Audience) (*catalog.View, error) {
-	v := s.view(audience)
+	v := s.views.of(audience)
 	if s.Policy.EvaluatesNothing() || v.ready.Load() {
 		return v.entries(), nil
 	}
@@ -147,27 +150,11 @@ func (s *Snapshot) RequestView(audience *policy.Audience) (*catalog.View, error)
 	return v.entries(), nil
 }
 
-func (s *Snapshot) view(audience *policy.Audience) *view {
-	if v, ok := s.views.Get(audience); ok {
-		return v
-	}
-	merged := s.Catalog // not s: later snapshots share the views
-	fresh := newView(audience, new(atomic.Bool), func() *catalog.View { return merged.View(visibleTo(audience)) })
-	if earlier, ok, _ := s.views.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
-		return earlier
-	}
-	return fresh
-}
-
 // FirstPaged reports whether this is the first call for the audience since the policy changed. Whoever finds that its view has
 // more than one page says so then.
 func (s *Snapshot) FirstPaged(audience *policy.Audience) bool {
-	paged := s.view(audience).paged
+	paged := s.views.of(audience).paged
 	return !paged.Load() && paged.CompareAndSwap(false, true)
-}
-
-func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
-	return func(entry *catalog.Entry) bool { return entry.VisibleTo(audience) }
 }
 
 // Lookup returns the entry that an audience sees under a name. It is nil both for a name that does not exist and for
@@ -175,12 +162,6 @@ func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
 	// In the view, not in the catalog: evaluating an entry's conditions takes time, which would tell a hidden name from an unknown one.
 	return s.View(audience).Lookup(name)
-}
-
-// settled reports whether each upstream of which the caller may see anything has answered or failed once.
-func (s *Snapshot) settled(c *Caller) bool {
-	audience := s.Policy.Audience(c.Principal)
-	return !slices.ContainsFunc(s.untried, func(i int) bool { return audience.SeesTeam(s.Upstreams[i].Team) })
 }
 
 // Number is higher than that of every earlier snapshot.
@@ -252,7 +233,7 @@ type Degradation struct {
 func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	for _, i := range s.unhealthy {
 		u := &s.Upstreams[i]
-		if !s.knows(audience, u) {
+		if !s.views.of(audience).knows(audience, u) {
 			continue
 		}
 		d := Degradation{Upstream: u.Name, Reason: Starting, Since: s.started, Stale: s.Listed(i)}
@@ -265,11 +246,6 @@ func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	return all
 }
 
-// knows reports whether the audience may hear of an upstream: as members of its team, or since they see an entry of it.
-func (s *Snapshot) knows(audience *policy.Audience, u *config.Upstream) bool {
-	return audience.Member(u.Team) || s.view(audience).owners()[u.Name]
-}
-
 // TTL returns for how long the audience's view is good: the shortest time that a server behind it gives which would not report
 // a change, and at most a given one.
 func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Duration {
@@ -278,7 +254,7 @@ func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Durat
 		if ttl >= most {
 			break
 		}
-		if s.knows(audience, &s.Upstreams[i]) {
+		if s.views.of(audience).knows(audience, &s.Upstreams[i]) {
 			return ttl
 		}
 	}
@@ -311,35 +287,4 @@ func (s *Snapshot) CheckListed(audience *policy.Audience) error {
 		return nil
 	}
 	return unlisted
-}
-
-// viewsAfter returns the views for a snapshot that follows another, which may be nil. If the policy stays, views that were built
-// are carried over, at a cost in proportion to what changed; views that were not are forgotten.
-func (s *Snapshot) viewsAfter(before *Snapshot) *lru.Cache[*policy.Audience, *view] {
-	switch {
-	case before == nil || before.Policy != s.Policy:
-		return newViews()
-	case before.Catalog == s.Catalog:
-		return before.views
-	}
-	views, changes := newViews(), catalog.Diff(before.Catalog, s.Catalog)
-	for _, audience := range before.views.Keys() { // from the least to the most recently used
-		earlier, ok := before.views.Peek(audience)
-		if !ok || !earlier.built.Load() { // evicted meanwhile, or not built
-			continue
-		}
-		merged := s.Catalog
-		views.Add(audience, newView(audience, earlier.paged, func() *catalog.View {
-			return earlier.entries().With(merged, changes, visibleTo(audience))
-		}))
-	}
-	return views
-}
-
-func newViews() *lru.Cache[*policy.Audience, *view] {
-	views, err := lru.New[*policy.Audience, *view](maxViews)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return views
 }

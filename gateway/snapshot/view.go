@@ -4,6 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -11,6 +14,56 @@ import (
 // maxViews bounds the views that a snapshot keeps, to as many audiences as a policy keeps. An audience that the policy
 // has evicted comes back as another pointer, so without a bound the views would grow forever.
 const maxViews = 10_000
+
+// views are what audiences see of a catalog, of the most recent ones.
+type views struct {
+	catalog *catalog.Catalog
+	recent  *lru.Cache[*policy.Audience, *view]
+}
+
+func newViews(of *catalog.Catalog) views {
+	recent, err := lru.New[*policy.Audience, *view](maxViews)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return views{of, recent}
+}
+
+// after returns the views of another catalog by the same policy. Those that were built are carried over, at a cost in
+// proportion to what changed; the others are forgotten.
+func (v views) after(next *catalog.Catalog) views {
+	if next == v.catalog {
+		return v
+	}
+	fresh, changes := newViews(next), catalog.Diff(v.catalog, next)
+	for _, audience := range v.recent.Keys() { // from the least to the most recently used
+		earlier, ok := v.recent.Peek(audience)
+		if !ok || !earlier.built.Load() { // evicted meanwhile, or not built
+			continue
+		}
+		fresh.recent.Add(audience, newView(audience, earlier.paged, func() *catalog.View {
+			return earlier.entries().With(next, changes, visibleTo(audience))
+		}))
+	}
+	return fresh
+}
+
+// of returns the view of an audience.
+func (v views) of(audience *policy.Audience) *view {
+	if known, ok := v.recent.Get(audience); ok {
+		return known
+	}
+	merged := v.catalog // not v: the views of later catalogs share the view
+	fresh := newView(audience, new(atomic.Bool), func() *catalog.View { return merged.View(visibleTo(audience)) })
+	if earlier, ok, _ := v.recent.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
+		return earlier
+	}
+	return fresh
+}
+
+func visibleTo(audience *policy.Audience) func(*catalog.Entry) bool {
+	return func(entry *catalog.Entry) bool { return entry.VisibleTo(audience) }
+}
 
 // view is what one audience sees of a snapshot. Its parts are built on first use, outside of the cache's lock.
 type view struct {
@@ -40,4 +93,10 @@ func newView(audience *policy.Audience, paged *atomic.Bool, build func() *catalo
 		return owners
 	})
 	return v
+}
+
+// knows reports whether the audience of the view may hear of an upstream: as members of its team, or since they see an
+// entry of it.
+func (v *view) knows(audience *policy.Audience, u *config.Upstream) bool {
+	return audience.Member(u.Team) || v.owners()[u.Name]
 }
