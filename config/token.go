@@ -96,8 +96,8 @@ func parseHash(s string) (hash [sha256.Size]byte, err error) {
 		return hash, errors.New("is not 64 hexadecimal digits; " + hashToken + " prints the hash of a token")
 	}
 	hash = [sha256.Size]byte(b)
-	if hash == sha256.Sum256(nil) { // an unset $token in the command above
-		return hash, errors.New("is the hash of an empty token; set $token first, then " + hashToken + " prints its hash")
+	if hash == sha256.Sum256(nil) { // where $token was not set
+		return hash, errors.New("is the hash of an empty string; `promptweir token ci` makes a token")
 	}
 	return hash, nil
 }

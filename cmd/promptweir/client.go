@@ -25,7 +25,7 @@ func clientCommand(a *app) *cobra.Command {
 	var f clientFlags
 	command := &cobra.Command{
 		Use: "client " + strings.Join(names, "|"), Short: "Print what points a client at the gateway",
-		Args: takes(cobra.ExactArgs(1)), ValidArgs: names,
+		Args: takes(1, 1, "a client's name"), ValidArgs: names,
 		Long: "Print the command or the file that points a client at the gateway.\n\n" +
 			"The endpoint and how it authenticates come from --config, or from --url and --auth. Nothing is started or contacted.",
 		Example: "  promptweir client claude --url http://127.0.0.1:8080/mcp\n" +

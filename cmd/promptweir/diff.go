@@ -27,7 +27,7 @@ type diffFlags struct {
 func diffCommand(a *app) *cobra.Command {
 	d := &diffFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "diff OLD NEW", Short: "Print what a change of a configuration exposes, hides or renames, and for whom", Args: takes(cobra.ExactArgs(2)),
+		Use: "diff OLD NEW", Short: "Print what a change of a configuration exposes, hides or renames, and for whom", Args: takes(2, 2, "an old and a new configuration"),
 		Long: "Print what a change of a configuration exposes (+), hides (-) or renames (!), and for whom. OLD and NEW are each a file or a folder.\n\n" +
 			"The configurations alone show which rules change, and what becomes of prompts in files (~ where the definition or the text " +
 			"changes). With --state or --live, diff also prints which prompts of servers are affected.",

@@ -52,7 +52,7 @@ func undrainCommand(a *app) *cobra.Command {
 
 func newDrainCommand(a *app, drained bool, command *cobra.Command) *cobra.Command {
 	var f drainFlags
-	command.Args, command.ValidArgsFunction = takes(cobra.ExactArgs(1)), a.completeUpstream
+	command.Args, command.ValidArgsFunction = takes(1, 1, "an upstream's name"), a.completeUpstream
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		return setDrained(cmd.Context(), a, args[0], drained, f)
 	}

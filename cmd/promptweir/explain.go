@@ -32,7 +32,7 @@ func explainCommand(a *app) *cobra.Command {
 		Example: "  promptweir explain billing.invoice --config promptweir --as user:bob,group:support\n" +
 			"  promptweir explain billing.invoice --config promptweir --live",
 		SuggestFor: []string{"why"},
-		Args:       takes(cobra.ExactArgs(1)),
+		Args:       takes(1, 1, "a prompt's name"),
 		RunE:       func(cmd *cobra.Command, args []string) error { return e.explain(cmd.Context(), args[0]) },
 	}
 	e.who.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")

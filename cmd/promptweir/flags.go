@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,11 +14,20 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// takes makes a failed check of the number of arguments a usage error.
-func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
+// noBound is for commands that take any number of arguments.
+const noBound = math.MaxInt
+
+// takes checks the number of arguments. The error names what is needed.
+func takes(least, most int, needed string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &usageError{fmt.Sprintf("%s: %v; write promptweir %s", cmd.Name(), err, cmd.Use)}
+		use, _, _ := strings.Cut(cmd.Use, " [")
+		switch {
+		case len(args) < least:
+			return &usageError{fmt.Sprintf("%s needs %s: promptweir %s", cmd.Name(), needed, use)}
+		case most == 0 && len(args) > 0:
+			return &usageError{fmt.Sprintf("%s takes no arguments: promptweir %s", cmd.Name(), use)}
+		case len(args) > most:
+			return &usageError{fmt.Sprintf("%s takes only %s, not %q too: promptweir %s", cmd.Name(), needed, args[most], use)}
 		}
 		return nil
 	}

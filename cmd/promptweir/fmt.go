@@ -32,7 +32,7 @@ type fmtFlags struct {
 func fmtCommand(a *app) *cobra.Command {
 	f := &fmtFlags{app: a}
 	command := &cobra.Command{
-		Use: "fmt [PATH]...", Short: "Format configuration files", Args: takes(cobra.ArbitraryArgs),
+		Use: "fmt [PATH]...", Short: "Format configuration files", Args: cobra.ArbitraryArgs,
 		Long: "Format configuration files in the canonical style, and print the names of those that changed. Comments are kept.\n\n" +
 			"PATH is a file, or a folder of *.hcl files; the default is the path of --config. Lock files are not touched. If PATH is -, " +
 			"standard input is formatted and printed.",

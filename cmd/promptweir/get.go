@@ -32,7 +32,7 @@ func getCommand(a *app) *cobra.Command {
 	q := newQuery(a)
 	g := &getter{query: q}
 	command := &cobra.Command{
-		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(cobra.MinimumNArgs(1)),
+		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(1, noBound, "a prompt's name"),
 		Long: "Get one prompt with its arguments, from a running gateway or from the upstreams of a configuration.\n\n" +
 			"ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.\n\n" +
 			"At a terminal, get asks for required arguments that are missing, where Tab completes, and for whatever else the server wants " +

@@ -23,7 +23,7 @@ func healthcheckCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive", Hidden: true,
 		Example: "  promptweir healthcheck --admin http://127.0.0.1:8081",
-		Args:    takes(cobra.NoArgs),
+		Args:    takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if admin == "" {
 				address, err := a.adminAddress()

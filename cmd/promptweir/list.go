@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
@@ -29,7 +30,7 @@ func listCommand(a *app) *cobra.Command {
 	q := newQuery(a)
 	var filter listFilter
 	command := &cobra.Command{
-		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway", Args: takes(cobra.ArbitraryArgs),
+		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway", Args: cobra.ArbitraryArgs,
 		Long: "List the prompts of a configuration or a running gateway: all, or those whose names match a PATTERN, in which * stands for any " +
 			"characters. Required arguments are marked with *.\n\n" +
 			"With --config alone, list connects to the upstreams and prints every prompt. With --as it prints the prompts that a " +
@@ -155,17 +156,20 @@ func (q *query) reportPartial(partial jsontext.Value) {
 		return // none, or those of a server that is no gateway
 	}
 	for _, u := range upstreams {
-		shown := "it has not been listed yet"
+		since := ""
+		if at, err := time.Parse(time.RFC3339, u.Since); err == nil {
+			since = terminal.InBrackets(terminal.Duration(time.Since(at)))
+		}
 		switch {
 		case u.Reason == string(upstream.Draining):
-			shown = "an operator has drained it, and gets from it are refused"
+			q.app.warn(u.Upstream + " is drained" + since + ": gets from it are refused")
+		case u.Failing && !u.Stale:
+			q.app.warn(u.Upstream + " is listed, but gets fail" + since + ": " + u.Reason)
 		case u.Stale:
-			shown = "its last list is shown"
-		case u.Failing:
-			shown = "its list is fresh, but gets fail"
+			q.app.warn(u.Upstream + " is down" + since + ": its last list is shown")
+		default:
+			q.app.warn(u.Upstream + " is down" + since + ": its prompts are missing here")
 		}
-		line := fmt.Sprintf("upstream %s is degraded: %s since %s; %s", u.Upstream, u.Reason, u.Since, shown)
-		q.app.warn(line)
 	}
 }
 

@@ -35,7 +35,7 @@ type lockFlags struct {
 func lockCommand(a *app) *cobra.Command {
 	l := &lockFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "lock", Short: "Approve the definitions that the upstreams list", Args: takes(cobra.NoArgs),
+		Use: "lock", Short: "Approve the definitions that the upstreams list", Args: takes(0, 0, ""),
 		Long: "Write " + config.LockFile + ", which approves every definition that the upstreams list, beside the configuration.\n\n" +
 			"With --diff, print how the lists differ from the lock file, and write nothing. Where an upstream's list is not known, its " +
 			"approved definitions are kept.",

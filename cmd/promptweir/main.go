@@ -110,7 +110,9 @@ func newRoot(a *app) *cobra.Command {
 	a.flags = flags
 	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"),
 		"configuration at `PATH`, a file or a folder of *.hcl files (PROMPTWEIR_CONFIG)")
-	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of the log on standard error: text or json; if it is not set, the log on a terminal is for people")
+	flags.StringVar(&a.logFormat, "log-format", "text",
+		"`FORMAT` of the log on standard error: text or json (default: coloured on a terminal)")
+	flags.Lookup("log-format").DefValue = "" // or help would name a second default
 	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` to log: debug, info, warn or error")
 	completeFlag(root, "config", aFile)
 	completeFlag(root, "log-format", oneOf("text", "json"))

@@ -37,7 +37,7 @@ func probeCommand(a *app) *cobra.Command {
 		Example: "  promptweir probe http://127.0.0.1:9090/mcp\n" +
 			"  promptweir probe https://mcp.example.com/mcp --client-id weir --private-key key.pem",
 		SuggestFor: []string{"ping", "inspect", "test-server"},
-		Args:       takes(cobra.ExactArgs(1)),
+		Args:       takes(1, 1, "a server's URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, err := serverAt("probe", args[0], token)
 			if err != nil {

@@ -16,7 +16,7 @@ import (
 func serveCommand(a *app) *cobra.Command {
 	var profiled bool
 	command := &cobra.Command{
-		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM", Args: takes(cobra.NoArgs),
+		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM", Args: takes(0, 0, ""),
 		Long: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.\n\n" +
 			"The gateway reloads its configuration when one of its files changes, on SIGHUP, and on POST /-/reload at the admin listener.",
 		Example: "  promptweir serve --config promptweir\n" +
@@ -38,7 +38,7 @@ func serveCommand(a *app) *cobra.Command {
 func stdioCommand(a *app) *cobra.Command {
 	var as string
 	command := &cobra.Command{
-		Use: "stdio", Short: "Serve one client over standard input and output", Args: takes(cobra.NoArgs),
+		Use: "stdio", Short: "Serve one client over standard input and output", Args: takes(0, 0, ""),
 		Long: "Serve one client over standard input and output.\n\n" +
 			"The gateway reloads its configuration when one of its files changes. If the configuration has an auth block, the " +
 			"client's principal comes from --as, or from the bearer token in PROMPTWEIR_TOKEN.",

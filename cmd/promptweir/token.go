@@ -15,7 +15,7 @@ func tokenCommand(a *app) *cobra.Command {
 	var t config.Token
 	var output string
 	command := &cobra.Command{
-		Use: "token LABEL", Short: "Make a bearer token, and the auth block that accepts it", Args: takes(cobra.ExactArgs(1)),
+		Use: "token LABEL", Short: "Make a bearer token, and the auth block that accepts it", Args: takes(1, 1, "a label"),
 		Long: "Make a bearer token, and the auth block that accepts it.\n\n" +
 			"The token is printed to standard error and not stored anywhere. The block, which has only its hash, is printed to standard output.",
 		Example: "  promptweir token ci --group build\n" +

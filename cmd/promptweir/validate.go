@@ -28,7 +28,7 @@ type validateFlags struct {
 func validateCommand(a *app) *cobra.Command {
 	v := &validateFlags{app: a}
 	command := &cobra.Command{
-		Use: "validate", Short: "Check a configuration and, with --live, its upstreams", Args: takes(cobra.NoArgs),
+		Use: "validate", Short: "Check a configuration and, with --live, its upstreams", Args: takes(0, 0, ""),
 		Long: "Check a configuration, and the files of its prompts, without starting or contacting anything.\n\n" +
 			"All errors are reported in one run, each with its place and a remedy. Unset environment variables are warnings. With --strict, " +
 			"other warnings fail too.\n\n" +

@@ -70,7 +70,7 @@ func (b build) print(w io.Writer) error {
 func versionCommand(a *app) *cobra.Command {
 	var output string
 	command := &cobra.Command{
-		Use: "version", Short: "Print the version, with commit, date, Go and platform", Args: takes(cobra.NoArgs),
+		Use: "version", Short: "Print the version, with commit, date, Go and platform", Args: takes(0, 0, ""),
 		Example: "  promptweir version\n" +
 			"  promptweir version -o json",
 		RunE: func(*cobra.Command, []string) error {

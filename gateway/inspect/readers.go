@@ -38,7 +38,7 @@ func Readers(s *snapshot.Snapshot, name string) (all []Readership) {
 	return all
 }
 
-// Admission is what the definition of one upstream passes on its way to the catalog.
+// Admission is how one upstream's definition is checked and changed before the catalog has it.
 type Admission struct {
 	Team, Upstream string
 	// Place is where the upstream is configured, as PATH:LINE, and Own its own name for the prompt.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/cancel"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -104,23 +106,47 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	logger.Log(ctx, level, "upstream unavailable", slog.String("upstream", unavailable.Upstream),
 		slog.String("reason", string(unavailable.Reason)), slog.String("cause", cause.Problem), slog.String("remedy", cause.Remedy),
 		slog.Any("error", unavailable.Err))
-	message := fmt.Sprintf("Upstream %s is unavailable: %s", unavailable.Upstream, unavailable.Reason)
-	if unavailable.Upstream == "" {
-		message = fmt.Sprintf("No upstream is available yet: %s", unavailable.Reason)
-	}
-	return wire.NewError(wire.InternalError, message).WithData(unavailableData(unavailable))
-}
-
-func unavailableData(u *upstream.Unavailable) jsontext.Value {
-	retry := u.RetryAfter.Milliseconds()
+	retry := unavailable.RetryAfter.Milliseconds()
 	if retry <= 0 {
 		retry = defaultRetryMs
 	}
+	return wire.NewError(wire.InternalError, unavailableMessage(unavailable, retry)).WithData(unavailableData(unavailable, retry))
+}
+
+// unavailableMessage says what a client's user can know of an upstream that did not answer, and whether trying again helps.
+func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
+	tryAgain := fmt.Sprintf("; try again in %d s", (retryMs+999)/1000)
+	if u.Upstream == "" {
+		return "No upstream is available yet" + tryAgain
+	}
+	name := strconv.Quote(u.Upstream)
+	switch u.Reason {
+	case upstream.Unreachable, upstream.BreakerOpen:
+		return name + " does not answer" + tryAgain
+	case upstream.Timeout:
+		return name + " did not answer in time" + tryAgain
+	case upstream.Overloaded:
+		return name + " has too much to do" + tryAgain
+	case upstream.RateLimited:
+		return name + " asks for a pause" + tryAgain
+	case snapshot.Starting:
+		return name + " is starting" + tryAgain
+	case upstream.Draining:
+		return name + " is out of service: an operator has drained it"
+	case upstream.Denied:
+		return name + " refuses the gateway: its operator has to renew the credential"
+	case upstream.BadResponse:
+		return name + " answered with something that is not MCP: its operator has to correct that"
+	}
+	return name + " is unavailable: " + string(u.Reason)
+}
+
+func unavailableData(u *upstream.Unavailable, retryMs int64) jsontext.Value {
 	data := wire.Object{}
 	if u.Upstream != "" {
 		data = data.With("upstream", wire.Quote(u.Upstream))
 	}
-	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retry)).JSON()
+	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retryMs)).JSON()
 }
 
 // rulesTakeTooLong is the error where the conditions of rules, or screens, take more than one request may spend. The log says whose.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -115,6 +116,30 @@ func TestRenew_DistinguishesARefusalFromAnIssuerThatCannotBeAsked(t *testing.T) 
 		err = h.renew(t.Context(), &Request{Snapshot: before, Caller: caller})
 		if got := string(wireError(t.Context(), h.logger, err).JSON()); !strings.Contains(got, want) {
 			t.Errorf("%v: got %s, want %s in it", after, got, want)
+		}
+	}
+}
+
+// What clients show their users says what is wrong, and whether trying again helps; the reason is for programs.
+func TestWireError_SaysWhatAnUnavailableUpstreamDoes(t *testing.T) {
+	for _, test := range []struct {
+		failed upstream.Unavailable
+		want   string
+	}{
+		{
+			upstream.Unavailable{Upstream: "handbook", Reason: upstream.Unreachable, RetryAfter: 1500 * time.Millisecond},
+			`"message":"\"handbook\" does not answer; try again in 2 s","data":{"upstream":"handbook","reason":"unreachable","retryAfterMs":1500}`,
+		},
+		{upstream.Unavailable{Upstream: "a", Reason: upstream.Timeout}, `"\"a\" did not answer in time; try again in `},
+		{upstream.Unavailable{Upstream: "a", Reason: upstream.RateLimited, RetryAfter: time.Minute}, `"\"a\" asks for a pause; try again in 60 s"`},
+		{upstream.Unavailable{Upstream: "a", Reason: upstream.Draining}, `"\"a\" is out of service: an operator has drained it"`},
+		{upstream.Unavailable{Upstream: "a", Reason: upstream.Denied}, `"\"a\" refuses the gateway: its operator has to renew the credential"`},
+		{upstream.Unavailable{Upstream: "a", Reason: "odd"}, `"\"a\" is unavailable: odd"`},
+		{upstream.Unavailable{Reason: snapshot.Starting}, `"No upstream is available yet; try again in `},
+	} {
+		got := string(wireError(t.Context(), slog.New(slog.DiscardHandler), &test.failed).JSON())
+		if !strings.Contains(got, test.want) {
+			t.Errorf("%+v: %s, want %s in it", test.failed, got, test.want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func ReadSoftware(info wire.Object) Software {
 	return Software{read("name"), read("version")}
 }
 
-// Client is who sent a request, whoever it is on behalf of.
+// Client is the network peer, not the principal.
 type Client interface {
 	// ClientAddress returns its network address.
 	ClientAddress() string

@@ -95,7 +95,7 @@ func (d drains) of(g *Generation) drains {
 	return kept
 }
 
-// shown returns the state of an upstream as a snapshot has it: to be drained is trouble, whatever else is.
+// shown returns the state of an upstream as a snapshot has it: a drained upstream always reports `draining`.
 func (d drains) shown(label string, state *upstream.State) *upstream.State {
 	since, drained := d[label]
 	if !drained {

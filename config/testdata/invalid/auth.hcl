@@ -10,7 +10,7 @@ auth {
     sha256 = "9F86D081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" # ERROR: has the same hash
   }
   token "empty" {
-    sha256 = sha256("")                  # ERROR: is the hash of an empty token; set $token first, then printf %s "$token" | sha256sum prints its hash.
+    sha256 = sha256("")                  # ERROR: is the hash of an empty string; `promptweir token ci` makes a token.
   }
   token "anonymous" {                    # ERROR: is the name of callers without a token # ERROR: Missing sha256; Set sha256 to the hash of the token: printf %s "$token" | sha256sum prints it.
   }
