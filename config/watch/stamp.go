@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -48,7 +49,23 @@ func (s stamp) same(other stamp) bool {
 	if s.info.IsDir() && other.info.IsDir() {
 		return slices.Equal(s.names, other.names)
 	}
-	return os.SameFile(s.info, other.info) && s.info.Size() == other.info.Size() && s.info.ModTime().Equal(other.info.ModTime())
+	return os.SameFile(s.info, other.info) && s.info.Size() == other.info.Size() &&
+		s.info.ModTime().Equal(other.info.ModTime()) && changeTime(s.info) == changeTime(other.info)
+}
+
+// changeTime returns when the system last changed anything about a file, where it says so: tools such as rsync set the time of
+// modification, and a token of the same length may be written over another.
+func changeTime(info fs.FileInfo) (at [2]int64) {
+	system := reflect.Indirect(reflect.ValueOf(info.Sys()))
+	if system.Kind() != reflect.Struct {
+		return at
+	}
+	for _, name := range []string{"Ctim", "Ctimespec"} { // of Linux, and of macOS
+		if field := system.FieldByName(name); field.IsValid() {
+			at = [2]int64{field.FieldByName("Sec").Int(), field.FieldByName("Nsec").Int()}
+		}
+	}
+	return at
 }
 
 // foldersOf returns the folders whose entries decide where a path leads: the folder of each link on the way, that of the file,

@@ -2,8 +2,11 @@ package watch
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"maps"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -13,30 +16,58 @@ const (
 	// quiet is how long no event may come before the files are compared, so that someone who changes several files has time to
 	// finish.
 	quiet = 200 * time.Millisecond
-	// patience bounds that wait when events keep coming.
-	patience = 2 * time.Second
-	// round is how often the files are compared without an event: some file systems send none.
-	round = time.Minute
+	// maxSettle bounds that wait when events keep coming.
+	maxSettle = 2 * time.Second
+	// round is how often the files are compared without an event: some file systems send none. Where the system cannot watch all
+	// folders, it is blindRound.
+	round      = time.Minute
+	blindRound = 2 * time.Second
 	// maxFollow bounds how often the watched folders are worked out again.
 	maxFollow = 10
 )
 
 // Watcher knows which files were read. [New] makes one; the zero value is not usable.
 type Watcher struct {
+	logger *slog.Logger
 	events *fsnotify.Watcher // nil if the system has none left
 
 	mu      sync.Mutex // guards what follows
+	blind   error      // why no events may come; nil if they do
 	seen    map[string]stamp
 	folders map[string]bool // the watched folders
 }
 
 // New returns a Watcher. Its resources are released when [Watcher.Run] returns.
-func New() *Watcher {
-	events, err := fsnotify.NewWatcher()
-	if err != nil {
-		events = nil // out of inotify instances, for example: comparing once a round remains
+func New(logger *slog.Logger) *Watcher { return newWatcher(logger, fsnotify.NewWatcher) }
+
+func newWatcher(logger *slog.Logger, open func() (*fsnotify.Watcher, error)) *Watcher {
+	w := &Watcher{logger: logger, seen: map[string]stamp{}, folders: map[string]bool{}}
+	events, err := open()
+	if err != nil { // out of inotify instances, for example: comparing the files remains
+		w.setBlind(err)
+		return w
 	}
-	return &Watcher{events: events, seen: map[string]stamp{}, folders: map[string]bool{}}
+	w.events = events
+	return w
+}
+
+// setBlind warns, the first time, that changes are found by looking.
+func (w *Watcher) setBlind(why error) {
+	if w.blind == nil {
+		w.logger.Warn("changes of the configuration are looked for every two seconds, as the system cannot watch it",
+			slog.Any("error", why), slog.String("remedy", "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches"))
+	}
+	w.blind = why
+}
+
+// interval is how long after a comparison the next one comes without an event.
+func (w *Watcher) interval() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.blind != nil {
+		return blindRound
+	}
+	return round
 }
 
 // Record calls read, which must call visit with the path of each file and folder just before it reads it. From then on these are
@@ -57,7 +88,7 @@ func (w *Watcher) Record(read func(visit func(path string))) {
 // Run calls changed when something that was recorded last has changed, until ctx ends. It calls it again for the next change,
 // whether or not changed records again.
 func (w *Watcher) Run(ctx context.Context, changed func()) error {
-	rounds := time.NewTicker(round)
+	rounds := time.NewTimer(w.interval())
 	defer rounds.Stop()
 	var events <-chan fsnotify.Event
 	var lost <-chan error
@@ -69,6 +100,7 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 		if w.differs() {
 			changed()
 		}
+		rounds.Reset(w.interval())
 		select {
 		case <-events:
 			if !settle(ctx, events) {
@@ -82,9 +114,9 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 	}
 }
 
-// settle waits until events stop coming or patience runs out. It reports false if ctx ends first.
+// settle waits until events stop coming, at most maxSettle. It reports false if ctx ends first.
 func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
-	end := time.NewTimer(patience)
+	end := time.NewTimer(maxSettle)
 	defer end.Stop()
 	pause := time.NewTimer(quiet)
 	defer pause.Stop()
@@ -152,10 +184,12 @@ func (w *Watcher) watchLocked(wanted map[string]bool) {
 	}
 	w.folders = map[string]bool{}
 	for folder := range wanted {
-		// Add does nothing for a watched folder, unless the name now stands for another one. A folder that cannot be watched is
-		// compared once a round.
-		if err := w.events.Add(folder); err == nil {
+		// Add does nothing for a watched folder, unless the name now stands for another one.
+		switch err := w.events.Add(folder); {
+		case err == nil:
 			w.folders[folder] = true
+		case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE): // no watch is left
+			w.setBlind(err)
 		}
 	}
 }

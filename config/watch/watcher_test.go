@@ -1,12 +1,20 @@
 package watch
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // bound is how long a test waits for an event that must come.
@@ -47,7 +55,7 @@ func (f folder) rename(from, to string) { f.t.Helper(); f.must(os.Rename(f.at(fr
 
 // watched records paths, again after each change, and sends each change on the channel.
 func watched(t *testing.T, paths ...string) <-chan struct{} {
-	w, changes := New(), make(chan struct{}, 100)
+	w, changes := New(slog.New(slog.DiscardHandler)), make(chan struct{}, 100)
 	read := func() {
 		w.Record(func(visit func(string)) {
 			for _, path := range paths {
@@ -158,7 +166,7 @@ func TestRun_ReportsAFolderThatIsCreatedLater(t *testing.T) {
 func TestRun_ReportsAChangeBetweenReadingAndWatching(t *testing.T) {
 	f := newFolder(t)
 	f.write("gateway.hcl", "1")
-	w := New()
+	w := New(slog.New(slog.DiscardHandler))
 	w.Record(func(visit func(string)) {
 		visit(f.at("gateway.hcl"))
 		f.write("gateway.hcl", "22")
@@ -179,5 +187,51 @@ func TestFoldersOf_EndsInALoopOfLinks(t *testing.T) {
 	f.link("a", "b")
 	if folders := foldersOf(f.at("a")); !slices.Contains(folders, f.path) {
 		t.Errorf("foldersOf = %v", folders)
+	}
+}
+
+func TestRun_LooksEveryTwoSecondsWhereNothingCanBeWatched(t *testing.T) {
+	f := newFolder(t)
+	f.write("a.hcl", "a")
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := newWatcher(slog.New(slog.NewTextHandler(&log, nil)), func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE })
+		w.Record(func(visit func(string)) { visit(f.at("a.hcl")) })
+		if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "max_user_instances") {
+			t.Errorf("logged %q", text)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended, changes := make(chan error), 0
+		go func() { ended <- w.Run(ctx, func() { changes++ }) }()
+		for want := range 3 {
+			time.Sleep(blindRound)
+			synctest.Wait()
+			if changes != want {
+				t.Errorf("%d changes are seen two seconds later, want %d", changes, want)
+			}
+			f.write("a.hcl", strings.Repeat("a", want+2))
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestStamp_DiffersWhereSizeAndTimeAreTheSame(t *testing.T) {
+	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
+		t.Skip("the system does not say when a file was changed")
+	}
+	f := newFolder(t)
+	f.write("a.hcl", "token = 1")
+	before := newStamp(f.at("a.hcl"))
+	at := before.info.ModTime()
+	for first := time.Now(); newStamp(f.at("a.hcl")).same(before); { // the clock of a file system has steps
+		if time.Since(first) > bound {
+			t.Fatal("a file with another text looks the same")
+		}
+		f.write("a.hcl", "token = 2")
+		f.must(os.Chtimes(f.at("a.hcl"), at, at))
+	}
+	if now := newStamp(f.at("a.hcl")); now.info.Size() != before.info.Size() || !now.info.ModTime().Equal(at) {
+		t.Errorf("the test changed more than it wanted: %v", now.info)
 	}
 }

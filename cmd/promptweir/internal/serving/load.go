@@ -42,7 +42,7 @@ type process struct {
 // load loads the configuration and has its files watched. Where a team's file has a mistake, its last good text may be
 // used; the diagnostics are printed all the same.
 func load(opts Options) (*process, error) {
-	p := &process{opts: opts, files: watch.New()}
+	p := &process{opts: opts, files: watch.New(opts.Logger)}
 	var diagnostics config.Diagnostics
 	p.files.Record(func(visit func(path string)) {
 		p.cfg, p.lastGood, diagnostics = gateway.LoadLastGood(opts.Config, config.Options{OnRead: visit}, opts.Logger)
