@@ -6,9 +6,11 @@ import (
 	"strings"
 )
 
-// minMasked is how long a secret, or what is left of one that was cut off, must be for a [Mask] to hide it, in bytes. Shorter ones
-// are parts of ordinary words.
-const minMasked = 8
+// How long what a [Mask] hides must be, in bytes: shorter texts are parts of ordinary words.
+const (
+	minMasked = 8 // a secret
+	minCut    = 4 // what is left of one that was cut off
+)
 
 // Mask hides the secrets of one upstream in text that its server had a part in: a server may repeat what it was sent, as the
 // name of a member that an error quotes, for example.
@@ -82,7 +84,7 @@ func (m Mask) at(text string) int {
 		}
 		rest := text[n:]
 		isCut := rest == "" || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")
-		if n == len(secret) || n >= minMasked && isCut {
+		if n == len(secret) || n >= minCut && isCut {
 			longest = max(longest, n)
 		}
 	}

@@ -15,7 +15,8 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 		OAuth:   &OAuth{ClientSecret: NewSecret("client-secret")},
 	}.Mask()
 	for text, want := range map[string]string{
-		`nothing of that, 1 tok-h`:         `nothing of that, 1 tok-h`,
+		`nothing of that, 1 tok`:           `nothing of that, 1 tok`,
+		`cut: tok-`:                        `cut: (sensitive)`,
 		`duplicate name "tok-hunter2"`:     `duplicate name "(sensitive)"`,
 		`Bearer tok-hunter2 is bad`:        `(sensitive) is bad`,
 		`tok-hunter2-and-more`:             `(sensitive)`,

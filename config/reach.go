@@ -25,7 +25,7 @@ type reach struct {
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
 	// Reported rather than returned, since a grant of the host does not help.
-	if isLinkLocal(host) {
+	if isMetadataName(host) || isNeverDialed(host) {
 		b.Error(t.At, "Upstream not reachable", "Link-local and cloud metadata addresses give out the machine's own credentials; no upstream may be there.")
 	} else if own := r.listeners.find(host, port); own != "" {
 		b.Error(t.At, "Upstream not reachable", "This is the gateway's own %s; give the address of the upstream.", own)
@@ -43,16 +43,60 @@ func (ls listeners) find(host, port string) string {
 	return ""
 }
 
-// isLinkLocal reports whether a host is a link-local address or a name under which clouds serve metadata.
-func isLinkLocal(host string) bool {
+// isMetadataName reports whether clouds serve a machine's credentials under a name.
+func isMetadataName(host string) bool {
 	switch host {
-	case "metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
-		"100.100.100.200", "fd00:ec2::254":
+	case "metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal":
 		return true
 	}
+	return false
+}
+
+func isNeverDialed(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	ip = ip.Unmap()
-	return err == nil && (ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast())
+	return err == nil && NeverDialed(ip) != ""
+}
+
+// NeverDialed continues a sentence that begins with an address at which no upstream may be, and says why; it is empty for any other.
+// Under link-local addresses and some others, clouds serve the credentials of the machine. An IPv6 address to which the network
+// may translate one of IPv4 counts as that, too.
+func NeverDialed(ip netip.Addr) string {
+	ip = ip.Unmap().WithZone("")
+	for _, reached := range []netip.Addr{ip, embedded(ip)} {
+		switch {
+		case reached.IsLinkLocalUnicast(), reached.IsLinkLocalMulticast():
+			return "is link-local: no upstream may be there"
+		case isMetadata(reached):
+			return "is where clouds serve a machine's credentials: no upstream may be there"
+		}
+	}
+	return ""
+}
+
+// isMetadata reports whether clouds serve a machine's credentials at an address that is not link-local.
+func isMetadata(ip netip.Addr) bool {
+	switch ip {
+	case netip.AddrFrom4([4]byte{100, 100, 100, 200}), netip.AddrFrom4([4]byte{168, 63, 129, 16}),
+		netip.AddrFrom4([4]byte{192, 0, 0, 192}), netip.MustParseAddr("fd00:ec2::254"):
+		return true
+	}
+	return false
+}
+
+// embedded returns the IPv4 address to which the network may translate an IPv6 address, or the zero Addr.
+func embedded(ip netip.Addr) netip.Addr {
+	if !ip.Is6() {
+		return netip.Addr{}
+	}
+	b := ip.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(ip), // NAT64 (RFC 6052)
+		netip.MustParsePrefix("::/96").Contains(ip): // IPv4-compatible (RFC 4291)
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case netip.MustParsePrefix("2002::/16").Contains(ip): // 6to4 (RFC 3056)
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return netip.Addr{}
 }
 
 // newListeners reports listeners that leave the gateway open, or that collide, and returns those that are known for certain.
