@@ -26,9 +26,9 @@ const (
 	halvings    = 4
 	// openTimeout is how long a client waits for a response.
 	openTimeout = 15 * time.Second
-	// calm is how many goroutines a gateway without load has at most: two for each connection to the server that is kept alive. And
-	// calmTimeout how long it may take to get there.
-	calm        = 2*config.DefaultConcurrency + 100
+	// calm is how many goroutines a gateway without load has at most: two for each connection to one of the two servers that is kept
+	// alive. And calmTimeout is how long it may take to get there.
+	calm        = 2*2*config.DefaultConcurrency + 100
 	calmTimeout = time.Minute
 	// lookInterval is the pause between two looks of an operator.
 	lookInterval = 100 * time.Millisecond
@@ -66,9 +66,10 @@ func runOverload(ctx context.Context, s *settings) error {
 
 // crowded is a gateway with a server behind it that everybody asks, and a neighbour.
 type crowded struct {
-	gateway *rig.Gateway
-	client  rig.Client
-	get     rig.Open
+	gateway   *rig.Gateway
+	client    rig.Client
+	transport *http.Transport
+	get       rig.Open
 }
 
 func (b bound) overload(ctx context.Context, s *settings) error {
@@ -89,7 +90,8 @@ func (b bound) overload(ctx context.Context, s *settings) error {
 		return err
 	}
 	defer g.Stop()
-	w := &crowded{gateway: g, client: rig.Client{Endpoint: g.Endpoint, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	w := &crowded{gateway: g, transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	w.client = rig.Client{Endpoint: g.Endpoint, Transport: w.transport}
 	raw := w.client.Raw(1, wire.PromptsGet, fmt.Sprintf(`"name":"up.%s"`, promptName))
 	w.get = rig.Open{Address: g.Address(), Timeout: openTimeout, Raw: raw}
 	capacity, err := w.capacity(ctx, b.first)
@@ -165,6 +167,7 @@ func (w *crowded) offer(ctx context.Context, rate float64, length time.Duration)
 	get.Rate = rate
 	o.Outcome = get.Run(ctx, length)
 	o.neighbour = rig.QuantileOf(others.Stop(), 99)
+	w.transport.CloseIdleConnections() // which the gateway has open, too
 	if o.looks, err = finish(); err != nil {
 		return o, err
 	}
