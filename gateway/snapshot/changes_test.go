@@ -54,7 +54,7 @@ func TestAppointments_AreKeptOnceAndInTime(t *testing.T) {
 		if a.next.After(at(second)) && want != nil {
 			t.Errorf("after %d s, the next appointment is at %s", second, a.next.Sub(start))
 		}
-		if got := a.take(at(second)); !slices.Equal(got, want) {
+		if got := a.pop(at(second)); !slices.Equal(got, want) {
 			t.Errorf("after %d s: %v, want %v", second, got, want)
 		}
 	}
@@ -66,21 +66,21 @@ func TestAppointments_AreKeptOnceAndInTime(t *testing.T) {
 func TestPublish_LooksOnlyAtWhatChanged(t *testing.T) {
 	t.Parallel()
 	r := newReloading(t, twoTeams("", "", ""), nil)
-	r.publish(t.Context(), r.Current().Generation) // all that the start left
+	r.builder.publish(t.Context(), r.Current().Generation) // all that the start left
 	before := r.Current()
 	g, a := before.Generation, before.index["a"]
 	r.changed.add("a")
 	r.changed.add("unknown")
-	if got := r.touched(g, g); !slices.Equal(got, []int{a}) {
+	if got := r.builder.touched(g, g); !slices.Equal(got, []int{a}) {
 		t.Errorf("the upstreams at %v are looked at, want %d only", got, a)
 	}
-	if got := r.touched(g, g); len(got) > 0 {
+	if got := r.builder.touched(g, g); len(got) > 0 {
 		t.Errorf("the upstreams at %v are looked at again", got)
 	}
-	if got := r.touched(nil, g); len(got) != len(g.Upstreams) {
+	if got := r.builder.touched(nil, g); len(got) != len(g.Upstreams) {
 		t.Errorf("of a new generation, the upstreams at %v are looked at, want all", got)
 	}
-	r.publish(t.Context(), g)
+	r.builder.publish(t.Context(), g)
 	if after := r.Current(); !slices.Equal(after.States, before.States) || after.views != before.views {
 		t.Error("without a change, states or views are others")
 	}

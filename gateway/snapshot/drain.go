@@ -56,31 +56,31 @@ type drainResult struct {
 }
 
 // setDrained carries out a change in Run's goroutine.
-func (p *Publisher) setDrained(ctx context.Context, change drainChange) {
-	current := p.Current()
+func (b *builder) setDrained(ctx context.Context, change drainChange) {
+	current := b.publisher.Current()
 	i, known := current.index[change.label]
 	if !known {
 		change.done <- drainResult{err: ErrUnknownUpstream}
 		return
 	}
-	since, before := p.drains[change.label]
+	since, before := b.drains[change.label]
 	if change.drained == before {
 		change.done <- drainResult{since: since}
 		return
 	}
-	p.drains = maps.Clone(p.drains)
-	logger := p.logger.With(slog.String("upstream", change.label), slog.String("team", current.Upstreams[i].Team))
+	b.drains = maps.Clone(b.drains)
+	logger := b.publisher.logger.With(slog.String("upstream", change.label), slog.String("team", current.Upstreams[i].Team))
 	if change.drained {
 		since = time.Now()
-		p.drains[change.label] = since
+		b.drains[change.label] = since
 		logger.InfoContext(ctx, "upstream drained")
 	} else {
 		since = time.Time{}
-		delete(p.drains, change.label)
+		delete(b.drains, change.label)
 		logger.InfoContext(ctx, "upstream serves again")
 	}
-	p.changed.add(change.label)
-	p.publish(ctx, current.Generation)
+	b.publisher.changed.add(change.label)
+	b.publish(ctx, current.Generation)
 	change.done <- drainResult{since: since}
 }
 

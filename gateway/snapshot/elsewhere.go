@@ -112,7 +112,7 @@ func (p *Publisher) listChanges(before, g *Generation, stale []int) (changes []L
 	}
 	for _, i := range stale {
 		change := ListChange{Upstream: g.Upstreams[i].Name}
-		if list := p.published[i].merged; list != nil {
+		if list := p.builder.published[i].merged; list != nil {
 			change.Content = catalog.Content(list.prompts)
 		}
 		changes = append(changes, change)

@@ -44,7 +44,7 @@ func (g *Generation) evaluate(ctx context.Context) (*Snapshot, []published) {
 		lists[i].list = s.lists[i]
 		s.States[i] = g.shown(i, &lists[i], s.States[i])
 	}
-	s.Catalog = catalog.Merge(g.contributions(lists), g.catalogOptions())
+	s.Catalog = catalog.Merge(contributions(g.sources, lists), g.catalogOptions())
 	s.complete(nil, g.all())
 	return s, lists
 }
@@ -70,18 +70,18 @@ func (g *Generation) admitLists(
 }
 
 // contributions returns what each upstream contributes to the catalog, and notes that it is in the catalog.
-func (g *Generation) contributions(lists []published) []catalog.Source {
-	sources := make([]catalog.Source, len(lists))
+func contributions(sources []catalog.Source, lists []published) []catalog.Source {
+	all := make([]catalog.Source, len(lists))
 	for i := range lists {
-		sources[i] = g.contribution(i, &lists[i])
+		all[i] = lists[i].contribution(sources[i])
 	}
-	return sources
+	return all
 }
 
-func (g *Generation) contribution(i int, list *published) catalog.Source {
-	source := g.sources[i]
-	if list.merged = list.visible(); list.merged != nil {
-		source.Prompts = list.merged.prompts
+// contribution returns a source with what it contributes to the catalog, and notes that it is in the catalog.
+func (p *published) contribution(source catalog.Source) catalog.Source {
+	if p.merged = p.visible(); p.merged != nil {
+		source.Prompts = p.merged.prompts
 	}
 	return source
 }

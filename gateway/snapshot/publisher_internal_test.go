@@ -48,7 +48,7 @@ func newReloading(t *testing.T, text string, lists map[string][]string) *reloadi
 		}
 		g.saved[label] = List{Definitions: definitions}
 	}
-	r.publish(t.Context(), g)
+	r.builder.publish(t.Context(), g)
 	r.settle()
 	return r
 }
@@ -60,9 +60,9 @@ func (r *reloading) announce() {
 
 // settle publishes until every list is admitted.
 func (r *reloading) settle() {
-	for slices.ContainsFunc(r.published, func(p published) bool { return p.running != nil }) {
+	for slices.ContainsFunc(r.builder.published, func(p published) bool { return p.running != nil }) {
 		<-r.changed.wake
-		r.publish(r.t.Context(), r.Current().Generation)
+		r.builder.publish(r.t.Context(), r.Current().Generation)
 	}
 }
 
@@ -85,7 +85,7 @@ func (r *reloading) reload(text string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.replace(r.t.Context(), r.prepare(r.t.Context(), g))
+	r.builder.replace(r.t.Context(), r.prepare(r.t.Context(), g))
 	r.settle()
 }
 
@@ -93,7 +93,7 @@ func (r *reloading) reload(text string) {
 func (r *reloading) admittedOf(label string) *admitted {
 	r.t.Helper()
 	for i, u := range r.Current().Upstreams {
-		if list := r.published[i].list; u.Name == label && list != nil && len(list.prompts) > 0 {
+		if list := r.builder.published[i].list; u.Name == label && list != nil && len(list.prompts) > 0 {
 			return list
 		}
 	}
@@ -211,8 +211,8 @@ func TestReplace_PublishesNoListThatOtherRulesAdmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := g.kept(r.Current().Generation)
-	r.inlineBound = 0
-	r.replace(t.Context(), replacement{next: g, kept: kept, lists: make([]*admitted, len(g.Upstreams))}) // as when it takes too long
+	r.builder.inlineBound = 0
+	r.builder.replace(t.Context(), replacement{next: g, kept: kept, lists: make([]*admitted, len(g.Upstreams))}) // as when it takes too long
 	s := r.Current()
 	if s.Catalog.Lookup("b.bad") != nil || s.Catalog.Lookup("b.x") != nil || s.Catalog.Lookup("a.x") == nil {
 		t.Errorf("before the list is admitted, the catalog has %d entries, want those of the other team", len(s.Catalog.Entries()))
@@ -274,14 +274,14 @@ func TestPublish_ShowsAListOnceItIsAdmitted(t *testing.T) {
 	}{"quick": {time.Minute, "a.new"}, "slow": {0, "a.x"}} {
 		t.Run(name, func(t *testing.T) {
 			r := reloadingTwoTeams(t)
-			r.inlineBound = test.inline
-			for i := range r.published { // the first list may have taken long, and the next one would wait
-				r.published[i].pace = pace{}
+			r.builder.inlineBound = test.inline
+			for i := range r.builder.published { // the first list may have taken long, and the next one would wait
+				r.builder.published[i].pace = pace{}
 			}
 			g := r.Current().Generation
 			g.saved["a"] = List{Definitions: []jsontext.Value{jsontext.Value(`{"name":"new"}`)}}
 			r.changed.add("a")
-			r.publish(t.Context(), g)
+			r.builder.publish(t.Context(), g)
 			if r.Current().Catalog.Lookup(test.want) == nil {
 				t.Errorf("%s is not in the catalog", test.want)
 			}

@@ -67,9 +67,9 @@ func BenchmarkReload(b *testing.B) {
 				b.Fatal(err)
 			}
 			isRunning := func(u published) bool { return u.running != nil }
-			for p.publish(b.Context(), p.Current().Generation); slices.ContainsFunc(p.published, isRunning); {
+			for p.builder.publish(b.Context(), p.Current().Generation); slices.ContainsFunc(p.builder.published, isRunning); {
 				<-p.changed.wake // what took longer than the start waits for
-				p.publish(b.Context(), p.Current().Generation)
+				p.builder.publish(b.Context(), p.Current().Generation)
 			}
 			turn := 0
 			b.ReportAllocs()
@@ -82,7 +82,7 @@ func BenchmarkReload(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				p.replace(b.Context(), p.prepare(b.Context(), next))
+				p.builder.replace(b.Context(), p.prepare(b.Context(), next))
 			}
 			if n := len(p.Current().Catalog.Entries()); n != upstreams*prompts {
 				b.Fatalf("%d entries, want %d", n, upstreams*prompts)
