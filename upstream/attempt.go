@@ -14,8 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// leastShare is the part of the timeout, one in so many, that an attempt must have had for its timeout to
-// count in the circuit breaker.
+// leastShare is the part of the timeout, one in so many, that an attempt must have had for its
+// timeout to count in the circuit breaker.
 const leastShare = 5
 
 // call is a call in flight. Its attempts are made one after another.
@@ -32,9 +32,9 @@ type call struct {
 	late bool
 }
 
-// attempt makes the call at one endpoint, in half of the time that is left if there is more to try. A session
-// that turns out to be lost is replaced once: its server has processed nothing, so that callers need not
-// notice.
+// attempt makes the call at one endpoint, in half of the time that is left if there is more to try.
+// A session that turns out to be lost is replaced once: its server has processed nothing, so that
+// callers need not notice.
 func (k *call) attempt(ctx context.Context, e *endpoint, more bool) (result Result, err error) {
 	d := k.deadline
 	if more {
@@ -79,8 +79,8 @@ func (k *call) unsent(err error) error {
 	return err
 }
 
-// try makes the call on a session of a connection's pool, if the circuit breaker allows it. Again says that it
-// was tried before on a session that was lost.
+// try makes the call on a session of a connection's pool, if the circuit breaker allows it. Again
+// says that it was tried before on a session that was lost.
 func (k *call) try(
 	ctx context.Context, d *queue.Deadline, conn *connection, pool *sessionPool, again bool,
 ) (result Result, err error) {
@@ -132,8 +132,8 @@ func (k *call) try(
 	return result, k.attribute(err, share)
 }
 
-// outcomeOf returns what the end of an attempt says about the server. Unusable is set if its result cannot be
-// used.
+// outcomeOf returns what the end of an attempt says about the server. Unusable is set if its result
+// cannot be used.
 func outcomeOf(method string, err, unusable error) health.Outcome {
 	o := health.Outcome{Get: method == wire.PromptsGet}
 	if err == nil && unusable == nil {
@@ -158,9 +158,9 @@ func outcomeOf(method string, err, unusable error) health.Outcome {
 	return o
 }
 
-// tryOtherEra makes a call in the legacy era that the server refused in the modern one because it cannot ask
-// the client there, or in the modern era if there is no legacy session. If it does not ask in the legacy era
-// either, its refusal stands.
+// tryOtherEra makes a call in the legacy era that the server refused in the modern one because it
+// cannot ask the client there, or in the modern era if there is no legacy session. If it does not
+// ask in the legacy era either, its refusal stands.
 func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connection, err error) (Result, error) {
 	if errors.Is(err, errNoLegacySession) {
 		return k.try(ctx, d, conn, conn.pool, false)
@@ -180,8 +180,8 @@ func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connect
 	return result, err
 }
 
-// relayDuring returns the call's relay such that, while a client is asked, other calls may have the slot and
-// the deadlines are paused: a person may take long to reply.
+// relayDuring returns the call's relay such that, while a client is asked, other calls may have the
+// slot and the deadlines are paused: a person may take long to reply.
 func (k *call) relayDuring(d *queue.Deadline) *Relay {
 	if k.relay.Reply == nil {
 		return k.relay
@@ -196,8 +196,8 @@ func (k *call) relayDuring(d *queue.Deadline) *Relay {
 	return &relay
 }
 
-// attribute says whose fault the failure of an attempt is that had a share of the time: the circuit breaker
-// counts only what is the server's.
+// attribute says whose fault the failure of an attempt is that had a share of the time: the circuit
+// breaker counts only what is the server's.
 func (k *call) attribute(err error, share time.Duration) error {
 	timeout := k.connector.upstream.Timeout
 	switch gone := k.caller.Err(); {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the backoff before an endpoint gets the same call again, without the jitter, which takes
-	// off up to half.
+	// firstRetry and lastRetry bound the backoff before an endpoint gets the same call again,
+	// without the jitter, which takes off up to half.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Second
 )
@@ -28,34 +28,39 @@ type Request struct {
 	Name string
 	// Params may be nil.
 	Params wire.Object
-	// Files is [State.Files] of the state in which the prompt was found, for an upstream without a server.
+	// Files is [State.Files] of the state in which the prompt was found, for an upstream without a
+	// server.
 	Files *files.List
 	// Caller is who asks, so that callers take turns; nil for a caller like any other.
 	Caller Caller
 	// Endpoints are those that may have the request.
 	Endpoints EndpointSet
-	// Check returns what makes a result one that cannot be used, which the call then fails with as [BadResponse]; nil if it can be.
-	// It does not count in the circuit breaker, since the server did answer. Check may be nil.
+	// Check returns what makes a result one that cannot be used, which the call then fails with as
+	// [BadResponse]; nil if it can be. It does not count in the circuit breaker, since the server
+	// did answer. Check may be nil.
 	Check func(Result) error
 }
 
-// EndpointSet is some of an upstream's endpoints: bit i stands for the one at index i of [State.Endpoints], of which a
-// configuration allows 64. The zero value is all of them, however many there are.
+// EndpointSet is some of an upstream's endpoints: bit i stands for the one at index i of
+// [State.Endpoints], of which a configuration allows 64. The zero value is all of them, however
+// many there are.
 type EndpointSet uint64
 
 // Has reports whether the endpoint at an index is in the set.
 func (s EndpointSet) Has(i int) bool { return s == 0 || s&(1<<i) != 0 }
 
-// Call sends a request to the upstream and returns its result, within the upstream's timeout, which is paused while a
-// client is asked by the relay. The relay may be nil. Errors are a [*wire.Error] if the upstream answered with one,
-// [*Unavailable] if it did not answer, the context's own if the caller gave up, and [ErrRetired], with nothing sent, if
-// another connector has taken over. While the server wants no requests, calls fail at once.
+// Call sends a request to the upstream and returns its result, within the upstream's timeout, which
+// is paused while a client is asked by the relay. The relay may be nil. Errors are a [*wire.Error]
+// if the upstream answered with one, [*Unavailable] if it did not answer, the context's own if the
+// caller gave up, and [ErrRetired], with nothing sent, if another connector has taken over. While
+// the server wants no requests, calls fail at once.
 //
-// It waits for the rate limit and for a slot, and picks those of the request's endpoints that list the prompt. They are tried
-// in turn until one answers, then again with a pause before each attempt, up to the attempts that the retry block allows in all. What may
-// have been processed in part, or has asked the client, is not tried again. The first attempts leave time for others: as many
-// as there are healthy endpoints, or attempts configured. If all fail, the error is that of the first, which was the most
-// likely to succeed.
+// It waits for the rate limit and for a slot, and picks those of the request's endpoints that list
+// the prompt. They are tried in turn until one answers, then again with a pause before each
+// attempt, up to the attempts that the retry block allows in all. What may have been processed in
+// part, or has asked the client, is not tried again. The first attempts leave time for others: as
+// many as there are healthy endpoints, or attempts configured. If all fail, the error is that of
+// the first, which was the most likely to succeed.
 func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (result Result, err error) {
 	if c.retired.Load() {
 		return Result{}, ErrRetired
@@ -64,7 +69,8 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 		return c.folder.call(request)
 	}
 	caller, measured := c.metrics().start(ctx, request.Method, request.Name)
-	// The caller's context, not the one with the deadline, tells a caller that gave up from an upstream that took too long.
+	// The caller's context, not the one with the deadline, tells a caller that gave up from an
+	// upstream that took too long.
 	defer func() { err = c.finish(caller, measured, result, err) }()
 	if err := c.refusePaused(request); err != nil { // before it takes a slot, or a turn of the rate
 		return Result{}, err
@@ -81,7 +87,8 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (r
 	defer func() { k.slot.Release(isMeasured(err)) }()
 	k.late = k.slot.Begun().Sub(measured.begun) > c.upstream.Timeout/2
 
-	// Failing over to another endpoint needs no pause: only from the second round on are the same servers called again.
+	// Failing over to another endpoint needs no pause: only from the second round on are the same
+	// servers called again.
 	endpoints, healthy := c.pick(request)
 	tried, first := false, error(nil)
 	for i := range max(len(endpoints), c.upstream.Attempts) {
@@ -119,8 +126,8 @@ func allPaused(endpoints []*endpoint) bool {
 	return !slices.ContainsFunc(endpoints, func(e *endpoint) bool { return e.health.Paused() == nil })
 }
 
-// refusePaused returns the error of a call that no endpoint may have, because all have asked for a pause: the one that ends first
-// counts. It is nil if any may have it.
+// refusePaused returns the error of a call that no endpoint may have, because all have asked for a
+// pause: the one that ends first counts. It is nil if any may have it.
 func (c *Connector) refusePaused(request *Request) error {
 	var first *health.Pause
 	for i, e := range c.endpoints {
@@ -183,7 +190,8 @@ func (c *Connector) pick(request *Request) (ordered []*endpoint, healthy int) {
 	return health.Order(&c.balance, ordered, unhealthy, of), healthy
 }
 
-// backOff waits before a retry, with jitter and then for the rate limit. It reports false if the deadline is sooner.
+// backOff waits before a retry, with jitter and then for the rate limit. It reports false if the
+// deadline is sooner.
 func (c *Connector) backOff(ctx context.Context, d *queue.Deadline, retry int) bool {
 	wait := health.Jitter(min(firstRetry<<min(retry, 10), lastRetry))
 	return wait < d.Left() && sleep(ctx, wait) == nil && c.queue.AwaitRate(ctx, d.Left())

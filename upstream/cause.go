@@ -78,9 +78,9 @@ func (p *Problem) hasCause(reason Reason, err error) bool {
 	return p != nil && p.Reason == reason && causeKey(p.Reason, p.Err) == causeKey(reason, err)
 }
 
-// causeKey returns what causes have in common that are the same. They are if they are of one kind: what a
-// child says last, for one, may differ each time. Of unknown kinds they are if their texts differ in digits
-// only, such as in a time or a port.
+// causeKey returns what causes have in common that are the same. They are if they are of one kind:
+// what a child says last, for one, may differ each time. Of unknown kinds they are if their texts
+// differ in digits only, such as in a time or a port.
 func causeKey(reason Reason, err error) string {
 	kind := causeOf(reason, err).Kind
 	if kind != client.UnexplainedFailure || err == nil {
@@ -94,8 +94,8 @@ func causeKey(reason Reason, err error) string {
 	}, err.Error())
 }
 
-// Drained returns the problem of an upstream that an operator took out of service at a time. Own is its problem besides; nil if it
-// has none, so that its list is fresh, and only its gets fail.
+// Drained returns the problem of an upstream that an operator took out of service at a time. Own is
+// its problem besides; nil if it has none, so that its list is fresh, and only its gets fail.
 func Drained(since time.Time, own *Problem) *Problem {
 	if own == nil {
 		return &Problem{Reason: Draining, Since: since, Failing: true}
@@ -103,11 +103,12 @@ func Drained(since time.Time, own *Problem) *Problem {
 	return &Problem{Reason: Draining, Since: since, Failing: own.Failing, Err: &Unavailable{Reason: own.Reason, Err: own.Err}}
 }
 
-// IsRefusal reports whether the server is up and refuses the gateway, or the rate of its requests: it is not down.
+// IsRefusal reports whether the server is up and refuses the gateway, or the rate of its requests:
+// it is not down.
 func (p *Problem) IsRefusal() bool { return p.Reason == Denied || p.Reason == RateLimited }
 
-// failsCalls reports whether calls go to the endpoint, although another one has the same prompts, and fail. An open breaker sends
-// them elsewhere, and of what fails some is tried elsewhere.
+// failsCalls reports whether calls go to the endpoint, although another one has the same prompts,
+// and fail. An open breaker sends them elsewhere, and of what fails some is tried elsewhere.
 func (p *Problem) failsCalls() bool {
 	return p.Failing && !isRetried(p.Reason)
 }

@@ -13,15 +13,16 @@ import (
 // errSilent is the problem of an endpoint that does not answer a health check.
 var errSilent = errors.New("no answer to a health check")
 
-// connection is the present session with an endpoint and everything that ends with it, or the lack of a
-// session.
+// connection is the present session with an endpoint and everything that ends with it, or the lack
+// of a session.
 type connection struct {
 	session *client.Session // nil while there is none
 	pool    *sessionPool
 	legacy  *legacyGets // nil if the session is of the legacy era, or its revision is configured
 	// retryAt is when the next attempt to connect is due, without a session.
 	retryAt time.Time
-	// renewing says that the server is up and a new session is being opened, so that calls should wait.
+	// renewing says that the server is up and a new session is being opened, so that calls should
+	// wait.
 	renewing bool
 	// replaced is closed when another connection has taken the place of this one.
 	replaced chan struct{}
@@ -59,8 +60,8 @@ func (c *connection) poolFor(k *call) *sessionPool {
 // replace puts a connection in place of another. Only run's goroutine may call it.
 func (e *endpoint) replace(next *connection) { close(e.connection.Swap(next).replaced) }
 
-// await returns the present connection. If that is the lost one, or one that is being renewed, it waits until
-// another takes its place, or ctx ends.
+// await returns the present connection. If that is the lost one, or one that is being renewed, it
+// waits until another takes its place, or ctx ends.
 func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
 	for {
 		c := e.connection.Load()
@@ -75,7 +76,8 @@ func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
 	}
 }
 
-// noSession is the error of a call that finds a connection without a session. Its reason is why there is none.
+// noSession is the error of a call that finds a connection without a session. Its reason is why
+// there is none.
 func (e *endpoint) noSession(conn *connection) error {
 	reason, err := Unreachable, &noSessionError{}
 	if p := e.status.Load().Problem; p != nil && conn.session == nil {
@@ -114,8 +116,8 @@ func (e *endpoint) markDown(ctx context.Context, err error, wait time.Duration) 
 	e.health.Down(errors.Is(err, client.ErrSessionLost))
 }
 
-// markSlow records that a server which was started or called a while ago has not answered. It is waited for
-// all the same.
+// markSlow records that a server which was started or called a while ago has not answered. It is
+// waited for all the same.
 func (e *endpoint) markSlow(ctx context.Context, after time.Duration) {
 	err := e.dialer.SlowStart(after)
 	if s := e.status.Load(); s.Problem == nil {

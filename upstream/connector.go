@@ -13,7 +13,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/queue"
 )
 
-// Names of the packages beneath that the gateway needs to make calls, so that it depends on this one alone.
+// Names of the packages beneath that the gateway needs to make calls, so that it depends on this
+// one alone.
 type (
 	// Options are what a connector needs beside its configuration.
 	Options = client.Options
@@ -32,8 +33,8 @@ type (
 // NewReconnects returns a pace for the connectors of one process, see [Connector.Share].
 func NewReconnects() *Reconnects { return health.NewReconnects() }
 
-// Connector keeps one upstream connected, at each of its endpoints, and its list of prompts up to date. All
-// methods are safe for concurrent use.
+// Connector keeps one upstream connected, at each of its endpoints, and its list of prompts up to
+// date. All methods are safe for concurrent use.
 type Connector struct {
 	upstream  config.Upstream
 	endpoints []*endpoint // in configuration order
@@ -55,7 +56,8 @@ type Connector struct {
 	state       atomic.Pointer[State]
 }
 
-// New returns a connector that has not started. It calls onChange after each change of [State]; onChange must not block.
+// New returns a connector that has not started. It calls onChange after each change of [State];
+// onChange must not block.
 func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -76,16 +78,16 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	return c
 }
 
-// Share makes the connector reconnect at a pace that others share. To be called before [Connector.Run]; without it, the pace is the
-// connector's own.
+// Share makes the connector reconnect at a pace that others share. To be called before
+// [Connector.Run]; without it, the pace is the connector's own.
 func (c *Connector) Share(pace *Reconnects) {
 	for _, e := range c.endpoints {
 		e.health.Redial.Share(pace)
 	}
 }
 
-// ShareFolders makes the connector of an upstream with files read them together with those of the same team's other upstreams.
-// To be called before [Connector.Run].
+// ShareFolders makes the connector of an upstream with files read them together with those of the
+// same team's other upstreams. To be called before [Connector.Run].
 func (c *Connector) ShareFolders(folders *Folders) {
 	if c.folder != nil {
 		c.folder.folders = folders
@@ -98,7 +100,8 @@ func (c *Connector) Upstream() config.Upstream { return c.upstream }
 // State returns what is known now. It never blocks.
 func (c *Connector) State() *State { return c.state.Load() }
 
-// Run keeps the upstream connected until ctx ends. It always returns nil: that a server is down shows in [State].
+// Run keeps the upstream connected until ctx ends. It always returns nil: that a server is down
+// shows in [State].
 func (c *Connector) Run(ctx context.Context) error {
 	if c.folder != nil {
 		c.folder.folders.run(ctx, c.folder)
@@ -113,8 +116,8 @@ func (c *Connector) Run(ctx context.Context) error {
 	return nil
 }
 
-// Retire makes calls fail with [ErrRetired] from now on. It returns when those in flight have ended, or ctx has. Sessions
-// stay open until Run's context ends.
+// Retire makes calls fail with [ErrRetired] from now on. It returns when those in flight have
+// ended, or ctx has. Sessions stay open until Run's context ends.
 func (c *Connector) Retire(ctx context.Context) {
 	c.retired.Store(true)
 	select {
@@ -123,8 +126,8 @@ func (c *Connector) Retire(ctx context.Context) {
 	}
 }
 
-// Completes reports whether the server behind any present session declared completions. Without a session it is true, so
-// that a call is made and finds out.
+// Completes reports whether the server behind any present session declared completions. Without a
+// session it is true, so that a call is made and finds out.
 func (c *Connector) Completes() bool {
 	if c.folder != nil {
 		return true
@@ -157,7 +160,8 @@ func (c *Connector) mergeStatuses() {
 	c.onChange()
 }
 
-// publish makes a state the present one, and tells the connector's owner. For the folder's goroutine.
+// publish makes a state the present one, and tells the connector's owner. For the folder's
+// goroutine.
 func (c *Connector) publish(next *State) {
 	c.state.Store(next)
 	c.onChange()

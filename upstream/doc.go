@@ -1,9 +1,9 @@
-// Package upstream keeps one MCP server connected and makes calls to it, or serves a folder of prompts in its
-// place.
+// Package upstream keeps one MCP server connected and makes calls to it, or serves a folder of
+// prompts in its place.
 //
-// A [Connector] serves one upstream of the configuration, whatever its revision and transport. Most upstreams
-// have one endpoint; replicas are several. Each endpoint has a session, a health and the last good list of
-// prompts of its own:
+// A [Connector] serves one upstream of the configuration, whatever its revision and transport. Most
+// upstreams have one endpoint; replicas are several. Each endpoint has a session, a health and the
+// last good list of prompts of its own:
 //
 //	Run:  for each endpoint
 //	      connect ──▶ session ──▶ list ──▶ watch for changes ──▶ list again …
@@ -20,41 +20,44 @@
 //	                      after a pause the first again
 //
 // Promises:
-//   - [New] contacts nothing and starts nothing. [Connector.Run] does, and returns when its context has ended
-//     and everything that it started has: goroutines, streams and the child process.
-//   - A server that is down is not an error of Run: it shows in [State] until the server is back. A server
-//     that only forgot its session, whose HTTP+SSE stream ended, or that now speaks the other era, gets a new
-//     session, and calls wait for it.
-//   - The list in [State] is always complete. A refresh that fails, or that exceeds a bound, leaves the last
-//     good list in place and is repeated within half a minute. No change is lost, neither during a refresh nor
-//     while a stream was broken.
-//   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the end of a
-//     call that it left without an answer.
-//   - One of several endpoints that hangs delays few calls: it gets no more of them than the others have in
-//     flight.
-//   - Rate, concurrency and timeout count for the upstream as a whole. With a prompt on several endpoints, a
-//     call fails only if none of those that the request allows answers within its timeout.
-//   - A request is never repeated once any byte of its response has arrived, or its client was asked
-//     something. The one exception is a get that a server of both eras refuses because it cannot ask the
-//     client in the modern one: see legacy_gets.go. See package client for another below the level of
-//     responses.
-//   - Callers take turns where calls have to wait. What could not be answered in its time is refused and not
-//     sent.
-//   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not answer
-//     ([*Unavailable]). Only the latter count in the circuit breaker, and only those that are the server's
-//     fault: not a caller that gave up, not the wait for a slot, not an attempt that had hardly any time. One
-//     principal's failures alone open it only while health checks are not answered either.
-//   - A server that lists its prompts, and fails every get, is in trouble too: [State.Problem] says so after
-//     five in a row, until a get succeeds.
-//   - A server that asks for a pause by a Retry-After gets it: calls are refused at once, lists and connects
-//     wait. So does one whose token endpoint asks for it.
-//   - Messages of a server go to the [Relay] of the call that they belong to, and to no other. Sessions that
-//     declare a client's capabilities come from a pool for each set of capabilities.
+//   - [New] contacts nothing and starts nothing. [Connector.Run] does, and returns when its context
+//     has ended and everything that it started has: goroutines, streams and the child process.
+//   - A server that is down is not an error of Run: it shows in [State] until the server is back. A
+//     server that only forgot its session, whose HTTP+SSE stream ended, or that now speaks the
+//     other era, gets a new session, and calls wait for it.
+//   - The list in [State] is always complete. A refresh that fails, or that exceeds a bound, leaves
+//     the last good list in place and is repeated within half a minute. No change is lost, neither
+//     during a refresh nor while a stream was broken.
+//   - A server that hangs is noticed within 35 seconds if it is idle, and within 3 seconds of the
+//     end of a call that it left without an answer.
+//   - One of several endpoints that hangs delays few calls: it gets no more of them than the others
+//     have in flight.
+//   - Rate, concurrency and timeout count for the upstream as a whole. With a prompt on several
+//     endpoints, a call fails only if none of those that the request allows answers within its
+//     timeout.
+//   - A request is never repeated once any byte of its response has arrived, or its client was
+//     asked something. The one exception is a get that a server of both eras refuses because it
+//     cannot ask the client in the modern one: see legacy_gets.go. See package client for another
+//     below the level of responses.
+//   - Callers take turns where calls have to wait. What could not be answered in its time is
+//     refused and not sent.
+//   - Errors distinguish a server that answered with an error ([*wire.Error]) from one that did not
+//     answer ([*Unavailable]). Only the latter count in the circuit breaker, and only those that
+//     are the server's fault: not a caller that gave up, not the wait for a slot, not an attempt
+//     that had hardly any time. One principal's failures alone open it only while health checks are
+//     not answered either.
+//   - A server that lists its prompts, and fails every get, is in trouble too: [State.Problem] says
+//     so after five in a row, until a get succeeds.
+//   - A server that asks for a pause by a Retry-After gets it: calls are refused at once, lists and
+//     connects wait. So does one whose token endpoint asks for it.
+//   - Messages of a server go to the [Relay] of the call that they belong to, and to no other.
+//     Sessions that declare a client's capabilities come from a pool for each set of capabilities.
 //
-// An upstream may be a folder of files instead of a server: then a connector has no endpoints, looks for
-// changes every 0.4 seconds, and answers calls from memory. What is in the files is package files.
+// An upstream may be a folder of files instead of a server: then a connector has no endpoints,
+// looks for changes every 0.4 seconds, and answers calls from memory. What is in the files is
+// package files.
 //
-// What is known of an endpoint, and what follows from it, is package health; the slots of an upstream are
-// package queue. The MCP client is package client; JSON-RPC and MCP as bytes are package wire; the context of
-// a call is package cancel.
+// What is known of an endpoint, and what follows from it, is package health; the slots of an
+// upstream are package queue. The MCP client is package client; JSON-RPC and MCP as bytes are
+// package wire; the context of a call is package cancel.
 package upstream

@@ -20,12 +20,13 @@ import (
 )
 
 const (
-	// leastSlow and mostSlow bound how long a server may take to start, twice its timeout, before its
-	// endpoint counts as down. It is waited for all the same, for a minute at most. Commands that print a
-	// result wait for longer than mostSlow.
+	// leastSlow and mostSlow bound how long a server may take to start, twice its timeout, before
+	// its endpoint counts as down. It is waited for all the same, for a minute at most. Commands
+	// that print a result wait for longer than mostSlow.
 	leastSlow = 5 * time.Second
 	mostSlow  = 20 * time.Second
-	// maxTroubleLogged bounds how often the same is logged of one endpoint's calls within ten seconds.
+	// maxTroubleLogged bounds how often the same is logged of one endpoint's calls within ten
+	// seconds.
 	maxTroubleLogged = 3
 )
 
@@ -40,7 +41,8 @@ type endpoint struct {
 	// callLogger is limited: the server decides how often its calls succeed and fail.
 	callLogger *slog.Logger
 	metrics    func() *instruments
-	// isReplica says that there are other endpoints, so that it matters which of them lists a prompt.
+	// isReplica says that there are other endpoints, so that it matters which of them lists a
+	// prompt.
 	isReplica bool
 	// pace spreads the health checks of all upstreams.
 	pace   *rate.Limiter
@@ -92,8 +94,9 @@ func (e *endpoint) run(ctx context.Context) {
 		}
 		e.applyRetryAfter(err)
 		steady := listed && time.Since(begun) > health.SteadyTime
-		// A server that only lost its session is still up. The endpoint stays healthy, and calls wait for
-		// the new session instead of failing; if none can be opened, the next round marks it as down.
+		// A server that only lost its session is still up. The endpoint stays healthy, and calls
+		// wait for the new session instead of failing; if none can be opened, the next round marks
+		// it as down.
 		renews := listed && errors.Is(err, client.ErrSessionLost)
 		wait := max(e.health.Redial.Next(steady, renews), e.health.Paused().Rest())
 		if renews {
@@ -107,7 +110,8 @@ func (e *endpoint) run(ctx context.Context) {
 	}
 }
 
-// connect opens a session and serves it until it breaks. It reports whether a list was received in it.
+// connect opens a session and serves it until it breaks. It reports whether a list was received in
+// it.
 func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	l := newLister(e)
 	slowAfter := min(max(2*e.upstream.Timeout, leastSlow), mostSlow)
@@ -139,8 +143,8 @@ func (e *endpoint) connect(ctx context.Context) (listed bool, err error) {
 	return l.listed, err
 }
 
-// open opens a session. That takes a stack of 16 KiB, so it has a goroutine of its own: the one that waits for
-// the next attempt for most of its time keeps a small one.
+// open opens a session. That takes a stack of 16 KiB, so it has a goroutine of its own: the one
+// that waits for the next attempt for most of its time keeps a small one.
 func (e *endpoint) open(ctx context.Context, opts client.SessionOptions) (session *client.Session, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -153,9 +157,9 @@ func (e *endpoint) open(ctx context.Context, opts client.SessionOptions) (sessio
 	return session, err
 }
 
-// notReachedStill returns an [unchangedError] if there was no connection to the server before, and there is
-// none for the same cause. Where thousands of servers are down, that is what most attempts come to, for a
-// third of the processor's time.
+// notReachedStill returns an [unchangedError] if there was no connection to the server before, and
+// there is none for the same cause. Where thousands of servers are down, that is what most attempts
+// come to, for a third of the processor's time.
 func (e *endpoint) notReachedStill(ctx context.Context) error {
 	before := e.status.Load()
 	if before.Connected || before.Problem == nil || !client.NotReached(before.Problem.Err) {
@@ -167,8 +171,8 @@ func (e *endpoint) notReachedStill(ctx context.Context) error {
 	return nil // or for another cause, which an attempt to open a session tells exactly
 }
 
-// applyRetryAfter keeps the Retry-After of HTTP 429 and 503 in a response to any request: calls, lists,
-// streams and connects wait.
+// applyRetryAfter keeps the Retry-After of HTTP 429 and 503 in a response to any request: calls,
+// lists, streams and connects wait.
 func (e *endpoint) applyRetryAfter(err error) {
 	status, ok := errors.AsType[*client.StatusError](err)
 	if !ok || !status.AsksForPause() {
@@ -182,8 +186,9 @@ func (e *endpoint) applyRetryAfter(err error) {
 	}
 }
 
-// checkHealth returns an error when the session's connection breaks, or when the server does not answer a
-// health check. It is checked when it has been idle and, at once, after a call that got no answer.
+// checkHealth returns an error when the session's connection breaks, or when the server does not
+// answer a health check. It is checked when it has been idle and, at once, after a call that got no
+// answer.
 func (e *endpoint) checkHealth(ctx context.Context, session *client.Session, l *lister) error {
 	next := time.NewTimer(e.health.NextCheck(0, session.CheckStream()))
 	defer next.Stop()
@@ -213,9 +218,9 @@ func (e *endpoint) checkHealth(ctx context.Context, session *client.Session, l *
 	}
 }
 
-// check makes a health check, and returns an error if there is no answer within the upstream's timeout. An
-// endpoint of which nothing at all has come in the check's time is marked before that, and its session kept:
-// the server may only be slow.
+// check makes a health check, and returns an error if there is no answer within the upstream's
+// timeout. An endpoint of which nothing at all has come in the check's time is marked before that,
+// and its session kept: the server may only be slow.
 func (e *endpoint) check(ctx context.Context, session *client.Session, l *lister, suspect bool) error {
 	timeout := e.health.CheckTimeout()
 	ctx, cancel := context.WithTimeout(ctx, max(e.upstream.Timeout, timeout))
@@ -256,7 +261,8 @@ func (e *endpoint) recordBreaker(from, to gobreaker.State, last error) {
 	e.logger.Warn("breaker", record...)
 }
 
-// publishCalls publishes what calls show. They fail and succeed by themselves, whatever the list does.
+// publishCalls publishes what calls show. They fail and succeed by themselves, whatever the list
+// does.
 func (e *endpoint) publishCalls(report health.Report) {
 	trouble := problemOfCalls(report.Trouble)
 	before := e.status.Load()

@@ -30,12 +30,12 @@ const (
 	Draining    Reason = "draining"     // an operator has taken the upstream out of service: not tried
 )
 
-// ListRefused is the reason of a list that the server refused, or that exceeds a bound. A list that was not answered has
-// the reason of any call.
+// ListRefused is the reason of a list that the server refused, or that exceeds a bound. A list that
+// was not answered has the reason of any call.
 const ListRefused Reason = "list_refused"
 
-// InvalidFile is the reason of an upstream without a server while one of its files is broken: of that file, the last good
-// prompt is served.
+// InvalidFile is the reason of an upstream without a server while one of its files is broken: of
+// that file, the last good prompt is served.
 const InvalidFile Reason = "invalid_file"
 
 // Unavailable is the error of a call that brought no JSON-RPC response.
@@ -57,32 +57,35 @@ func (e *Unavailable) Error() string {
 
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Unanswered reports whether the same request may be sent to another server: no byte of a response came, and no client was
-// asked on its behalf.
+// Unanswered reports whether the same request may be sent to another server: no byte of a response
+// came, and no client was asked on its behalf.
 func (e *Unavailable) Unanswered() bool { return isRetryable(e) }
 
 func unavailable(upstream string, reason Reason, retryAfter time.Duration, err error) error {
 	return &Unavailable{Upstream: upstream, Reason: reason, RetryAfter: max(retryAfter, 0), Err: err}
 }
 
-// ErrRetired means that a connector takes no more calls because another has taken its place, or will. Nothing was sent.
+// ErrRetired means that a connector takes no more calls because another has taken its place, or
+// will. Nothing was sent.
 var ErrRetired = errors.New("connector retired")
 
 var (
 	errNoSession = errors.New("no session")
 	// errPooledLost means that a session of the pool was lost, and another one may be had.
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
-	// errListUnknown is the refusal of a server that listed prompts before, and still declares that it has some.
+	// errListUnknown is the refusal of a server that listed prompts before, and still declares that
+	// it has some.
 	errListUnknown error = wire.NewError(wire.MethodNotFound, wire.PromptsList+": the server no longer knows the method")
-	// errNoLegacySession means that a get that should be made in the legacy era has to be made in the modern one.
+	// errNoLegacySession means that a get that should be made in the legacy era has to be made in
+	// the modern one.
 	errNoLegacySession = fmt.Errorf("%w in the legacy era", errNoSession)
 	errLostAgain       = errors.New("a new session was lost at once")
 	// errPanicked is what the health of an endpoint is told about a call that panics.
 	errPanicked = errors.New("call panicked")
 )
 
-// noSessionError is the error of a call that was not sent because there is no session. It does not unwrap to the cause: an answer
-// of the server to something else is none to the call.
+// noSessionError is the error of a call that was not sent because there is no session. It does not
+// unwrap to the cause: an answer of the server to something else is none to the call.
 type noSessionError struct{ cause error }
 
 func (e *noSessionError) Error() string {
@@ -94,7 +97,8 @@ func (e *noSessionError) Error() string {
 
 func (e *noSessionError) Unwrap() error { return errNoSession }
 
-// pausedError is the error of a call that was not sent because the server asked for a pause. Nor does it unwrap to the cause.
+// pausedError is the error of a call that was not sent because the server asked for a pause. Nor
+// does it unwrap to the cause.
 type pausedError struct{ cause error }
 
 func (e *pausedError) Error() string { return "the server asked for a pause: " + e.cause.Error() }
@@ -111,7 +115,8 @@ func (e *callerGoneError) Error() string { return e.cause.Error() }
 
 func (e *callerGoneError) Unwrap() error { return e.cause }
 
-// unchangedError is the failure of an attempt to connect, which is the same as that of the attempt before.
+// unchangedError is the failure of an attempt to connect, which is the same as that of the attempt
+// before.
 type unchangedError struct{ error }
 
 func (e *unchangedError) Unwrap() error { return e.error }
@@ -133,7 +138,8 @@ func isExcused(err error) bool {
 	return hurried || isCancelled(err) || errors.Is(err, queue.ErrConcurrency) || errors.Is(err, errNoLegacySession)
 }
 
-// isMeasured reports whether the time that a call took is the server's: it answered, or did not within the call's time.
+// isMeasured reports whether the time that a call took is the server's: it answered, or did not
+// within the call's time.
 func isMeasured(err error) bool {
 	return err == nil || client.Answered(err) || reasonOf(err) == Timeout
 }
@@ -158,8 +164,9 @@ func isRetried(reason Reason) bool {
 	return false
 }
 
-// answerIn returns the JSON-RPC error with which the server answered. Where it refuses the gateway's credential, or the rate of
-// its requests, the body of the HTTP response says nothing about the request, whatever is in it.
+// answerIn returns the JSON-RPC error with which the server answered. Where it refuses the
+// gateway's credential, or the rate of its requests, the body of the HTTP response says nothing
+// about the request, whatever is in it.
 func answerIn(err error) (*wire.Error, bool) {
 	if status, ok := errors.AsType[*client.StatusError](err); ok && status.RefusesCaller() {
 		return nil, false
@@ -200,8 +207,8 @@ func reasonOf(err error) Reason {
 	return Unreachable
 }
 
-// reasonOfList returns the reason for err, with which a request for a list ended. What the server refuses is one reason,
-// whatever its code.
+// reasonOfList returns the reason for err, with which a request for a list ended. What the server
+// refuses is one reason, whatever its code.
 func reasonOfList(err error) Reason {
 	if _, ok := errors.AsType[*client.ListError](err); ok {
 		return ListRefused

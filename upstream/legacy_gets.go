@@ -13,15 +13,17 @@ import (
 )
 
 const (
-	// legacyRetryPause is how long a prompt is not tried on a legacy session again after that was of no use.
+	// legacyRetryPause is how long a prompt is not tried on a legacy session again after that was
+	// of no use.
 	legacyRetryPause = time.Minute
 	// maxLegacyPrompts bounds the prompts that are remembered.
 	maxLegacyPrompts = 10_000
 )
 
-// legacyGets are the gets that a server of both eras, which is spoken to in the modern one, can answer in the legacy one only:
-// their prompts' handlers send server requests, and SDKs refuse that in the modern era, where a result has to require the input.
-// This is the one exception to the rule that a request is not made again that the server has answered:
+// legacyGets are the gets that a server of both eras, which is spoken to in the modern one, can
+// answer in the legacy one only: their prompts' handlers send server requests, and SDKs refuse that
+// in the modern era, where a result has to require the input. This is the one exception to the rule
+// that a request is not made again that the server has answered:
 //
 //	get ──▶ modern session ──▶ result, or any other error
 //	                │
@@ -42,7 +44,8 @@ type legacyGets struct {
 	learned atomic.Bool
 
 	mu sync.Mutex // guards prompts
-	// prompts are those that ask so, by name: with the time until which a legacy session is of no use, zero if it is.
+	// prompts are those that ask so, by name: with the time until which a legacy session is of no
+	// use, zero if it is.
 	prompts map[string]time.Time
 }
 
@@ -63,8 +66,9 @@ func (l *legacyGets) begins(k *call) bool {
 	return known && useless.IsZero()
 }
 
-// changesEra reports whether a call that ended in err on a session of a pool is to be made in the other era: because the server
-// cannot ask its client in the modern one, or because there is no session of the legacy one.
+// changesEra reports whether a call that ended in err on a session of a pool is to be made in the
+// other era: because the server cannot ask its client in the modern one, or because there is no
+// session of the legacy one.
 func (l *legacyGets) changesEra(k *call, pool *sessionPool, err error) bool {
 	switch {
 	case err == nil || l == nil:
@@ -107,7 +111,8 @@ func (l *legacyGets) giveUp(ctx context.Context, name, sdk string) {
 	}
 }
 
-// remember sets until when a legacy session is of no use to a prompt, unless it has been of use, and reports whether that is news.
+// remember sets until when a legacy session is of no use to a prompt, unless it has been of use,
+// and reports whether that is news.
 func (l *legacyGets) remember(name string, useless time.Time) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

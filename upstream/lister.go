@@ -22,29 +22,30 @@ import (
 const (
 	// quietTime is how long after a refresh further changes are collected for the next one.
 	quietTime = 250 * time.Millisecond
-	// maxListRate bounds what the lists of a session may take in the long run, in bytes per second: after a
-	// large one, the quiet time is longer.
+	// maxListRate bounds what the lists of a session may take in the long run, in bytes per second:
+	// after a large one, the quiet time is longer.
 	maxListRate = 16 << 20
-	// maxTaken is how often in a row a server may refuse a stream because it considers the last one open,
-	// about 3 seconds in all.
+	// maxTaken is how often in a row a server may refuse a stream because it considers the last one
+	// open, about 3 seconds in all.
 	maxTaken = 5
 	// maxListRetry bounds the time until a list that was refused is requested again.
 	maxListRetry = 30 * time.Second
 )
 
-// lister keeps the list of one session up to date: it connects the stream of changes with the refreshes.
+// lister keeps the list of one session up to date: it connects the stream of changes with the
+// refreshes.
 type lister struct {
 	endpoint *endpoint
 	// changed holds at most one mark: the list changed since the last refresh began.
 	changed chan struct{}
-	// ready is closed when the first list need wait no longer: either no change can be missed, or none will
-	// be reported.
+	// ready is closed when the first list need wait no longer: either no change can be missed, or
+	// none will be reported.
 	ready     chan struct{}
 	readyOnce sync.Once
 	// silent is set while the server would not report a change.
 	silent atomic.Bool
-	// listed is set after the first good list, and ttl is that of the last one, 0 if the server gives none.
-	// Only run uses them until it has returned.
+	// listed is set after the first good list, and ttl is that of the last one, 0 if the server
+	// gives none. Only run uses them until it has returned.
 	listed bool
 	ttl    time.Duration
 }
@@ -61,7 +62,8 @@ func (l *lister) setReady() { l.readyOnce.Do(func() { close(l.ready) }) }
 // watch keeps the stream of changes open. It returns nil if the server has none.
 func (l *lister) watch(ctx context.Context, s *client.Session) error {
 	defer l.setReady()
-	// Such a server may notify all the same during a call, so that SessionOptions.OnListChanged still counts.
+	// Such a server may notify all the same during a call, so that SessionOptions.OnListChanged
+	// still counts.
 	if !s.Declared.Notifies() {
 		l.silent.Store(true)
 		return nil
@@ -81,8 +83,8 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 		}
 		l.silent.Store(true)
 		if errors.Is(err, client.ErrNoStream) {
-			// A server that had a stream before may have been replaced. The list shows whether it still
-			// knows the session.
+			// A server that had a stream before may have been replaced. The list shows whether it
+			// still knows the session.
 			if wasOpen {
 				l.change()
 			}
@@ -92,8 +94,8 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 			return fmt.Errorf("%w: %w", client.ErrSessionLost, err)
 		}
 		l.endpoint.applyRetryAfter(err)
-		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the session is
-		// still there.
+		// Streams end for many reasons, timeouts of proxies among them. A ping tells whether the
+		// session is still there.
 		switch {
 		case errors.Is(err, client.ErrStreamDead):
 			err = nil // it is
@@ -115,9 +117,9 @@ func (l *lister) watch(ctx context.Context, s *client.Session) error {
 	}
 }
 
-// countTaken counts how often in a row a server refused a stream because it considers the last one open. The
-// server's side of a connection that broke without a word may last for hours, and goes with the session;
-// otherwise the server may need a moment.
+// countTaken counts how often in a row a server refused a stream because it considers the last one
+// open. The server's side of a connection that broke without a word may last for hours, and goes
+// with the session; otherwise the server may need a moment.
 func countTaken(taken int, err error) int {
 	switch {
 	case errors.Is(err, client.ErrStreamDead):
@@ -128,13 +130,13 @@ func countTaken(taken int, err error) int {
 	return 0
 }
 
-// run requests the list: at first, when it changed, and from time to time if the server would not report a
-// change. It follows the first change at once; those that come during a refresh or within the quiet time
-// after it share the next one, so that a server that reports changes without end is asked four times a second
-// at most, or for sixteen megabytes.
+// run requests the list: at first, when it changed, and from time to time if the server would not
+// report a change. It follows the first change at once; those that come during a refresh or within
+// the quiet time after it share the next one, so that a server that reports changes without end is
+// asked four times a second at most, or for sixteen megabytes.
 func (l *lister) run(ctx context.Context, s *client.Session) error {
-	// A list that is requested before the stream is open may miss a change that nobody reports. If opening
-	// takes long, a first list now and a second one later serve clients better.
+	// A list that is requested before the stream is open may miss a change that nobody reports. If
+	// opening takes long, a first list now and a second one later serve clients better.
 	select {
 	case <-l.ready:
 	case <-time.After(readyTimeout):
@@ -184,9 +186,9 @@ func (l *lister) wait(ctx context.Context) error {
 	}
 }
 
-// pollInterval is the TTL of the list, else the refresh attribute; after a list that was refused it is the
-// attribute, but at most maxListRetry. It is never less than [config.MinRefresh], and randomised upwards to
-// avoid a thundering herd.
+// pollInterval is the TTL of the list, else the refresh attribute; after a list that was refused it
+// is the attribute, but at most maxListRetry. It is never less than [config.MinRefresh], and
+// randomised upwards to avoid a thundering herd.
 func (l *lister) pollInterval(refused bool) time.Duration {
 	interval := l.endpoint.upstream.Refresh
 	switch {
@@ -198,8 +200,8 @@ func (l *lister) pollInterval(refused bool) time.Duration {
 	return time.Duration(float64(max(interval, config.MinRefresh)) * (1 + 0.2*rand.Float64())) //nolint:gosec // jitter
 }
 
-// list requests the list once, and returns its size. It returns an error only if the session is of no more
-// use.
+// list requests the list once, and returns its size. It returns an error only if the session is of
+// no more use.
 func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ error) {
 	e := l.endpoint
 	traced, measured := e.metrics().start(ctx, wire.PromptsList, "")
@@ -209,8 +211,8 @@ func (l *lister) list(ctx context.Context, s *client.Session) (bytes int, _ erro
 	case list.Unknown && hadPrompts:
 		err = cmp.Or(s.Recheck(traced), errListUnknown)
 	case !s.Declared.Prompts() && l.listed:
-		// Nothing was sent for this list, and no calls go to such a server. It may be down, or have prompts
-		// by now.
+		// Nothing was sent for this list, and no calls go to such a server. It may be down, or have
+		// prompts by now.
 		err = s.Recheck(traced)
 	}
 	measured.end(s.Revision, err)
@@ -260,8 +262,8 @@ func (l *lister) publish(ctx context.Context, definitions []jsontext.Value) {
 	if before.Problem != nil && before.calls == nil {
 		e.logger.InfoContext(ctx, "upstream healthy")
 	}
-	// Many servers send the same list again after each notification: without this, each would become a new
-	// catalog.
+	// Many servers send the same list again after each notification: without this, each would
+	// become a new catalog.
 	same := before.Listed && equalLists(before.Definitions, definitions)
 	var prompts promptIndex
 	if !same {

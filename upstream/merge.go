@@ -43,8 +43,8 @@ type mergedLists struct {
 	differences []string
 }
 
-// mergeLists returns the union of the endpoints' lists, in their order. Duplicates within one list stay: the catalog
-// reports them to the upstream's owner.
+// mergeLists returns the union of the endpoints' lists, in their order. Duplicates within one list
+// stay: the catalog reports them to the upstream's owner.
 func mergeLists(statuses []*status) mergedLists {
 	if len(statuses) == 1 {
 		return mergedLists{definitions: statuses[0].Definitions}
@@ -79,9 +79,9 @@ func equalLists(a, b []jsontext.Value) bool {
 	return slices.EqualFunc(a, b, func(a, b jsontext.Value) bool { return bytes.Equal(a, b) })
 }
 
-// shareDefinitions returns a later list in which a definition that the list before has is the same memory, and any other
-// is a copy: pages that were received would otherwise stay in memory for single definitions, and whoever has read a
-// definition would not see at once that it is the same.
+// shareDefinitions returns a later list in which a definition that the list before has is the same
+// memory, and any other is a copy: pages that were received would otherwise stay in memory for
+// single definitions, and whoever has read a definition would not see at once that it is the same.
 func shareDefinitions(before, later []jsontext.Value) []jsontext.Value {
 	shared := make([]jsontext.Value, len(later))
 	seed := maphash.MakeSeed()
@@ -106,7 +106,8 @@ func shareDefinitions(before, later []jsontext.Value) []jsontext.Value {
 	return shared
 }
 
-// sameDefinition reports whether two definitions are equal in canonical form (RFC 8785, without its rounding of integers).
+// sameDefinition reports whether two definitions are equal in canonical form (RFC 8785, without its
+// rounding of integers).
 func sameDefinition(a, b jsontext.Value) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -17,15 +17,17 @@ import (
 )
 
 const (
-	// maxPooled bounds the pooled sessions of an endpoint, and maxPerSet those with the same set of capabilities.
+	// maxPooled bounds the pooled sessions of an endpoint, and maxPerSet those with the same set of
+	// capabilities.
 	maxPooled = 8
 	maxPerSet = 4
-	// maxPerCaller bounds those that one caller holds at a time, so that a caller that leaves server requests without a
-	// reply does not keep others from being asked.
+	// maxPerCaller bounds those that one caller holds at a time, so that a caller that leaves
+	// server requests without a reply does not keep others from being asked.
 	maxPerCaller = maxPerSet / 2
 	// pooledIdleTimeout is how long a session is kept that no call uses.
 	pooledIdleTimeout = 5 * time.Minute
-	// readyTimeout is how long the first use of a session waits for its stream of server messages to open.
+	// readyTimeout is how long the first use of a session waits for its stream of server messages
+	// to open.
 	readyTimeout = 2 * time.Second
 	// pooledRetryPause is how long no session of a set is opened after one could not be opened.
 	pooledRetryPause = 30 * time.Second
@@ -33,19 +35,19 @@ const (
 
 var errPoolExhausted = fmt.Errorf("%w: each call that may ask its client for input needs a session of its own", queue.ErrConcurrency)
 
-// sessionPool has the sessions of an endpoint beside the primary one, for clients that can be asked for input or want log
-// messages. A legacy server learns the client's capabilities when a session begins, so each set of capabilities has sessions
-// of its own, opened when first needed:
+// sessionPool has the sessions of an endpoint beside the primary one, for clients that can be asked
+// for input or want log messages. A legacy server learns the client's capabilities when a session
+// begins, so each set of capabilities has sessions of its own, opened when first needed:
 //
 //	no capabilities                  the primary session, shared by all calls
 //	the transport ties messages      one session for each set, shared by all calls with that set, until the server
 //	  to calls (Streamable HTTP)       sends a request on another stream than a call's
 //	it does not, or no longer        up to maxPerSet sessions for each set, with one call at a time
 //
-// Where calls take turns, an untied message can only belong to the one call in flight. After a call that was given up the
-// session is closed, and before the next call its server must have answered a ping: whatever it still sent for the last call
-// was received before the answer, and was refused. Calls that get no session use the primary one, which declares no
-// capabilities.
+// Where calls take turns, an untied message can only belong to the one call in flight. After a call
+// that was given up the session is closed, and before the next call its server must have answered a
+// ping: whatever it still sent for the last call was received before the answer, and was refused.
+// Calls that get no session use the primary one, which declares no capabilities.
 type sessionPool struct {
 	name    string // the upstream's
 	logger  *slog.Logger
@@ -92,8 +94,9 @@ func newSessionPool(ctx context.Context, name string, logger *slog.Logger, prima
 	}
 }
 
-// acquire returns the session for a call. A pooled one must be released; it is nil for the primary session. If none is free,
-// acquire waits; for one that has yet to be opened only half of the time that is left.
+// acquire returns the session for a call. A pooled one must be released; it is nil for the primary
+// session. If none is free, acquire waits; for one that has yet to be opened only half of the time
+// that is left.
 func (p *sessionPool) acquire(ctx context.Context, d *queue.Deadline, relay *Relay) (*client.Session, *pooledSession, error) {
 	set, needed := p.needed(relay)
 	if !needed {
@@ -104,7 +107,7 @@ func (p *sessionPool) acquire(ctx context.Context, d *queue.Deadline, relay *Rel
 	p.wait(set, 1)
 	defer p.wait(set, -1)
 	for {
-		free, opening, changed := p.take(set, relay.Caller)
+		free, opening, changed := p.tryAcquire(set, relay.Caller)
 		switch {
 		case free != nil:
 			return free.session, free, nil
@@ -125,7 +128,8 @@ func (p *sessionPool) acquire(ctx context.Context, d *queue.Deadline, relay *Rel
 	}
 }
 
-// needed returns the capabilities that a session for the relay must declare, and whether that takes a pooled session.
+// needed returns the capabilities that a session for the relay must declare, and whether that takes
+// a pooled session.
 func (p *sessionPool) needed(relay *Relay) (set wire.Capabilities, needed bool) {
 	if relay.Reply != nil && !wire.Modern(p.revision) {
 		if declared, err := wire.ParseObject(relay.Capabilities); err == nil {
@@ -145,9 +149,9 @@ func (p *sessionPool) wait(set wire.Capabilities, n int) {
 	}
 }
 
-// take returns a free session, or begins to open one if that is allowed. Changed is closed when it is worth another try;
-// it is nil if it never will be.
-func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSession, opening bool, changed <-chan struct{}) {
+// tryAcquire returns a free session, or begins to open one if that is allowed. Changed is closed when it
+// is worth another try; it is nil if it never will be.
+func (p *sessionPool) tryAcquire(set wire.Capabilities, caller string) (free *pooledSession, opening bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Not even a free session: otherwise a caller with many calls could hold all that there may be.
@@ -175,7 +179,8 @@ func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSe
 	if p.closed || time.Since(p.failedAt[set]) < pooledRetryPause {
 		return nil, false, nil
 	}
-	// Shared sessions need no second one. Of exclusive ones, no more are opened than calls wait for.
+	// Shared sessions need no second one. Of exclusive ones, no more are opened than calls wait
+	// for.
 	wanted := same == 0 || (p.exclusive && same < maxPerSet && pending < p.waiting[set])
 	if wanted && p.makeRoomLocked() {
 		p.openLocked(set)
@@ -188,8 +193,8 @@ func (p *sessionPool) take(set wire.Capabilities, caller string) (free *pooledSe
 	return nil, pending > 0, p.changed
 }
 
-// heldLocked returns how many exclusive sessions of a set a caller holds. Callers of whom nothing is known count as one:
-// otherwise a single one of them could hold all sessions.
+// heldLocked returns how many exclusive sessions of a set a caller holds. Callers of whom nothing
+// is known count as one: otherwise a single one of them could hold all sessions.
 func (p *sessionPool) heldLocked(set wire.Capabilities, caller string) (n int) {
 	for _, s := range p.all {
 		if s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {
@@ -199,7 +204,8 @@ func (p *sessionPool) heldLocked(set wire.Capabilities, caller string) (n int) {
 	return n
 }
 
-// makeRoomLocked reports whether there may be one more session, and closes an unused one for it if need be.
+// makeRoomLocked reports whether there may be one more session, and closes an unused one for it if
+// need be.
 func (p *sessionPool) makeRoomLocked() bool {
 	if len(p.all) < maxPooled {
 		return true
@@ -222,7 +228,8 @@ func (p *sessionPool) openLocked(set wire.Capabilities) {
 		err := p.serve(ctx, s)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		// Remembered only if it could not be opened: one that broke later may well be replaced at once.
+		// Remembered only if it could not be opened: one that broke later may well be replaced at
+		// once.
 		if s.session == nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "no session for clients that can be asked for input", slog.Any("error", err))
 			maps.DeleteFunc(p.failedAt, func(_ wire.Capabilities, at time.Time) bool { return time.Since(at) > pooledRetryPause })
@@ -270,7 +277,8 @@ func (p *sessionPool) serve(ctx context.Context, s *pooledSession) error {
 	}
 }
 
-// makeExclusive makes calls take turns from now on, because the server sends requests without saying in which call.
+// makeExclusive makes calls take turns from now on, because the server sends requests without
+// saying in which call.
 func (p *sessionPool) makeExclusive() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

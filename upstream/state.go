@@ -15,35 +15,42 @@ import (
 type State struct {
 	// Tried is true after a first attempt to list has succeeded or failed at each endpoint.
 	Tried bool
-	// Listed is true after any endpoint has listed its prompts. Definitions is the union of the last good lists of all
-	// endpoints, up or not: the list of the first endpoint, then what the others add. It does not depend on who answered
-	// first. A definition may be invalid: [wire.ParseObject] tells.
+	// Listed is true after any endpoint has listed its prompts. Definitions is the union of the
+	// last good lists of all endpoints, up or not: the list of the first endpoint, then what the
+	// others add. It does not depend on who answered first. A definition may be invalid:
+	// [wire.ParseObject] tells.
 	Listed      bool
 	Definitions []jsontext.Value
 	// Lists changes whenever Definitions does: it counts them.
 	Lists uint64
-	// TTL is for how long the list is good, if its server would not report a change: the shortest time that such an endpoint
-	// gives, 0 if there is none.
+	// TTL is for how long the list is good, if its server would not report a change: the shortest
+	// time that such an endpoint gives, 0 if there is none.
 	TTL time.Duration
 	// Connected is true while there is a session with one endpoint.
 	Connected bool
-	// Revision is the protocol revision of the first endpoint that is connected or, if none is, was; empty before.
+	// Revision is the protocol revision of the first endpoint that is connected or, if none is,
+	// was; empty before.
 	Revision string
-	// Problem is why a prompt cannot be had or the list is not fresh: the first endpoint's problem that other endpoints
-	// do not make up for. They do if they have no problem themselves and list all prompts of that endpoint, unless calls go to
-	// it and are not made elsewhere when they fail: one of several replicas may be down without degrading the upstream.
+	// Problem is why a prompt cannot be had or the list is not fresh: the first endpoint's problem
+	// that other endpoints do not make up for. They do if they have no problem themselves and list
+	// all prompts of that endpoint, unless calls go to it and are not made elsewhere when they
+	// fail: one of several replicas may be down without degrading the upstream.
 	Problem *Problem
-	// Promptless explains why there are no prompts where no server that is connected declares any; else nil.
+	// Promptless explains why there are no prompts where no server that is connected declares any;
+	// else nil.
 	Promptless *Cause
-	// Differences are the names of prompts whose definitions differ between endpoints, sorted. They differ during a
-	// rolling deployment, so this is no conflict. Which endpoints may serve a prompt is up to callers: see [Request].
+	// Differences are the names of prompts whose definitions differ between endpoints, sorted. They
+	// differ during a rolling deployment, so this is no conflict. Which endpoints may serve a
+	// prompt is up to callers: see [Request].
 	Differences []string
 	// Endpoints are in configuration order.
 	Endpoints []EndpointState
-	// Files is the list of an upstream without a server, from which its gets are answered; nil until its files have been read.
-	// A text may differ from the list before though Definitions is the same.
+	// Files is the list of an upstream without a server, from which its gets are answered; nil
+	// until its files have been read. A text may differ from the list before though Definitions is
+	// the same.
 	Files *files.List
-	// FileProblems are what a person should correct, or know of, in the files of an upstream without a server.
+	// FileProblems are what a person should correct, or know of, in the files of an upstream
+	// without a server.
 	FileProblems []files.Problem
 }
 
@@ -56,17 +63,19 @@ type EndpointState struct {
 	// Revision and Transport are those of the present or last session; empty before the first.
 	Revision  string
 	Transport config.Transport
-	// ClockOffset is by how much the server's clock was ahead of this machine's when the session began, to the second; 0 where
-	// the server did not tell its time.
+	// ClockOffset is by how much the server's clock was ahead of this machine's when the session
+	// began, to the second; 0 where the server did not tell its time.
 	ClockOffset time.Duration
 	// Promptless is set if the server of the present or last session declares no prompts.
 	Promptless *Cause
-	// Problem is why the endpoint's list is not fresh, or else why calls to it fail; nil where neither is the case.
+	// Problem is why the endpoint's list is not fresh, or else why calls to it fail; nil where
+	// neither is the case.
 	Problem *Problem
 	// Breaker is the state of the circuit breaker.
 	Breaker BreakerState
-	// Listed is true after the endpoint has listed its prompts, and Definitions is its last good list. A list with the same
-	// bytes as the one before is that one, so that a new list has another first element or length.
+	// Listed is true after the endpoint has listed its prompts, and Definitions is its last good
+	// list. A list with the same bytes as the one before is that one, so that a new list has
+	// another first element or length.
 	Listed      bool
 	Definitions []jsontext.Value
 }
@@ -74,7 +83,8 @@ type EndpointState struct {
 // Problem is why an upstream, or an endpoint of it, is in trouble.
 type Problem struct {
 	Reason Reason
-	// Since is when the problem began, whatever reasons it has had since. Being refused is another problem than being down.
+	// Since is when the problem began, whatever reasons it has had since. Being refused is another
+	// problem than being down.
 	Since time.Time
 	// Err is what happened, for logs; it may hold addresses. [Problem.Cause] explains it.
 	Err error
@@ -85,7 +95,8 @@ type Problem struct {
 // BreakerState is the state of a circuit breaker.
 type BreakerState int
 
-// The states of a breaker. When it has been open for its cooldown, the next call makes it half-open and shows whether it closes.
+// The states of a breaker. When it has been open for its cooldown, the next call makes it half-open
+// and shows whether it closes.
 const (
 	BreakerClosed BreakerState = iota
 	BreakerHalfOpen
@@ -100,7 +111,8 @@ func (s *State) Breaker() (highest BreakerState) {
 	return highest
 }
 
-// summarize returns the state that follows from the endpoints' statuses. Definitions stay those of the state before.
+// summarize returns the state that follows from the endpoints' statuses. Definitions stay those of
+// the state before.
 func summarize(before *State, statuses []*status) *State {
 	next := &State{
 		Tried: true, Definitions: before.Definitions, Lists: before.Lists, Differences: before.Differences,
@@ -123,7 +135,8 @@ func summarize(before *State, statuses []*status) *State {
 	return next
 }
 
-// promptless returns why no endpoint that is connected has prompts; nil if one has, or none is connected.
+// promptless returns why no endpoint that is connected has prompts; nil if one has, or none is
+// connected.
 func promptless(statuses []*status) (why *Cause) {
 	for _, s := range statuses {
 		if s.Connected && s.Promptless == nil {
@@ -170,15 +183,16 @@ type status struct {
 	lists uint64
 	// prompts indexes Definitions. It is kept only if there are other endpoints to compare it with.
 	prompts promptIndex
-	// calls is why calls fail in the present session, see [callHealth]. Problem is only about the list.
+	// calls is why calls fail in the present session, see [callHealth]. Problem is only about the
+	// list.
 	calls *Problem
 }
 
 // problem returns the endpoint's problem.
 func (s *status) problem() *Problem { return cmp.Or(s.Problem, s.calls) }
 
-// setProblem records a problem of the list. One that goes on keeps the time when it began. Being refused is another problem
-// than being down, because only the latter hides prompts.
+// setProblem records a problem of the list. One that goes on keeps the time when it began. Being
+// refused is another problem than being down, because only the latter hides prompts.
 func (s *status) setProblem(reason Reason, err error) {
 	s.tried = true
 	next := &Problem{Reason: reason, Since: time.Now(), Err: err}

@@ -35,8 +35,8 @@ const (
 	attrReason    = attribute.Key("promptweir.reason")
 )
 
-// instruments are one upstream's metrics and spans. Attributes of metrics are names from the configuration only: the
-// prompt's name is an attribute of spans, never of metrics.
+// instruments are one upstream's metrics and spans. Attributes of metrics are names from the
+// configuration only: the prompt's name is an attribute of spans, never of metrics.
 type instruments struct {
 	tracer trace.Tracer
 	// silent says that spans are not collected, so that none need be started.
@@ -50,8 +50,9 @@ type instruments struct {
 	// failed is how the last attempt failed: the next one most likely fails for the same reason.
 	failed atomic.Pointer[failedConnect]
 	common []attribute.KeyValue
-	// succeeded returns the attributes of a successful call, by method: making them again for each call would cost more than
-	// the rest of the measurement, and having them for upstreams that are never called a kilobyte each.
+	// succeeded returns the attributes of a successful call, by method: making them again for each
+	// call would cost more than the rest of the measurement, and having them for upstreams that are
+	// never called a kilobyte each.
 	succeeded func() map[string]metric.MeasurementOption
 }
 
@@ -62,7 +63,8 @@ func newInstruments(u *config.Upstream) *instruments {
 	if u.Transport == config.Stdio {
 		network = "pipe"
 	}
-	// The only possible errors are invalid instrument names; the API returns a working no-op beside them.
+	// The only possible errors are invalid instrument names; the API returns a working no-op beside
+	// them.
 	duration, err := meter.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from sending a request to an upstream to its response."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
@@ -134,9 +136,10 @@ type measurement struct {
 // clientSpan are the options of every span; making them each time would allocate.
 var clientSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)} //nolint:gochecknoglobals // a constant
 
-// sampled reports whether the span of a call in ctx may be sampled. It is not if that of the gateway's own request is not: so decides each
-// sampler that OTEL_TRACES_SAMPLER can name, by the trace's id or by the parent. Such a call needs no span. The server then gets the id
-// of the request's, and that it is not sampled.
+// sampled reports whether the span of a call in ctx may be sampled. It is not if that of the
+// gateway's own request is not: so decides each sampler that OTEL_TRACES_SAMPLER can name, by the
+// trace's id or by the parent. Such a call needs no span. The server then gets the id of the
+// request's, and that it is not sampled.
 func sampled(ctx context.Context) bool {
 	parent := trace.SpanContextFromContext(ctx)
 	return !parent.IsValid() || parent.IsSampled() || parent.IsRemote()
@@ -160,7 +163,8 @@ func (i *instruments) start(ctx context.Context, method, prompt string) (context
 	return ctx, m
 }
 
-// end ends the span of a call and records its duration. The revision is empty if the call brought no result.
+// end ends the span of a call and records its duration. The revision is empty if the call brought
+// no result.
 func (m measurement) end(revision string, err error) {
 	failed := failureAttributes(err)
 	attributes, ok := m.succeeded()[m.method]
@@ -183,7 +187,8 @@ var spanAttributes = sync.Pool{New: func() any { return new([maxSpanAttributes]a
 // maxSpanAttributes is how many attributes a span has at most.
 const maxSpanAttributes = 8
 
-// describe sets what the span says of the call, all at once: each time, the span makes room for what is added.
+// describe sets what the span says of the call, all at once: each time, the span makes room for
+// what is added.
 func (m measurement) describe(revision string, failed []attribute.KeyValue) {
 	room, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
 	defer spanAttributes.Put(room)
@@ -197,7 +202,8 @@ func (m measurement) describe(revision string, failed []attribute.KeyValue) {
 	m.span.SetAttributes(append(attributes, failed...)...)
 }
 
-// failureAttributes say why there was no result: the server's error code, or the reason why it did not answer.
+// failureAttributes say why there was no result: the server's error code, or the reason why it did
+// not answer.
 func failureAttributes(err error) []attribute.KeyValue {
 	if err == nil {
 		return nil

@@ -24,8 +24,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Cause says to an operator why a server cannot be used, and what to do about it. It holds no secrets of the configuration.
-// It may name the server's address and quote the server, so it is not for clients.
+// Cause says to an operator why a server cannot be used, and what to do about it. It holds no
+// secrets of the configuration. It may name the server's address and quote the server, so it is not
+// for clients.
 type Cause struct {
 	// Kind is the row of the table of causes that it comes from.
 	Kind Kind
@@ -106,7 +107,8 @@ const (
 // causeText is what a kind of cause says. Problem is a format.
 type causeText struct{ problem, remedy string }
 
-// causes is the table of causes. upstream/README.md shows it to operators, and a test compares the two.
+// causes is the table of causes. upstream/README.md shows it to operators, and a test compares the
+// two.
 var causes = map[Kind]causeText{ //nolint:gochecknoglobals // a constant table
 	CommandNotFound:   {"cannot start %s: not found in PATH", "write the whole path, or install it"},
 	CommandMissing:    {"cannot start %s: no such file", "correct the path in command; a relative one begins at the gateway's working directory"},
@@ -187,7 +189,8 @@ func shortened(text string) string {
 	return text
 }
 
-// printable replaces what people cannot see, or a terminal could act on, in a server's text up to maxQuoted.
+// printable replaces what people cannot see, or a terminal could act on, in a server's text up to
+// maxQuoted.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -208,7 +211,8 @@ func CauseOf(err error) Cause {
 	return c
 }
 
-// dialerError is the failure of a session or of an attempt to open one, with its dialer, which knows what explains it.
+// dialerError is the failure of a session or of an attempt to open one, with its dialer, which
+// knows what explains it.
 type dialerError struct {
 	error
 
@@ -217,8 +221,8 @@ type dialerError struct {
 
 func (e *dialerError) Unwrap() error { return e.error }
 
-// failure returns an error as it leaves the package: without secrets, and such that [CauseOf] can explain it. What a server
-// answered explains itself.
+// failure returns an error as it leaves the package: without secrets, and such that [CauseOf] can
+// explain it. What a server answered explains itself.
 func (d *Dialer) failure(err error) error {
 	if _, answered := err.(*wire.Error); err == nil || answered { //nolint:errorlint // of a wrapped one, what it is wrapped in says more
 		return d.mask.Error(err)
@@ -237,8 +241,8 @@ func (d *Dialer) explain(err error) Cause {
 	return newCause(UnexplainedFailure, err.Error())
 }
 
-// place returns host and port of the server, as far as they may be shown.
-func (d *Dialer) place() string {
+// shownAddress returns host and port of the server, as far as they may be shown.
+func (d *Dialer) shownAddress() string {
 	u := d.visibleURL()
 	if u == nil {
 		return "the address in url"
@@ -306,7 +310,8 @@ func (d *Dialer) waited(e *stageError) time.Duration {
 	return d.server.Timeout
 }
 
-// startCause explains why a program could not be started. It is shown as program, and was started as path.
+// startCause explains why a program could not be started. It is shown as program, and was started
+// as path.
 func startCause(program, path string, err error) Cause {
 	switch {
 	case errors.Is(err, errNoChildren):
@@ -340,22 +345,22 @@ func (d *Dialer) tokenCause(err error) (Cause, bool) {
 // tlsCause explains why there is no TLS connection.
 func (d *Dialer) tlsCause(err error) (Cause, bool) {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
-		return newCause(NoTLS, d.place()), true
+		return newCause(NoTLS, d.shownAddress()), true
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
-		return newCause(CertificateName, d.place(), d.certificateNames(wrong.Certificate)), true
+		return newCause(CertificateName, d.shownAddress(), d.certificateNames(wrong.Certificate)), true
 	}
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return newCause(CertificateIssuer, d.place(), issuer(unknown.Cert)), true
+		return newCause(CertificateIssuer, d.shownAddress(), issuer(unknown.Cert)), true
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		if invalid.Reason == x509.Expired {
-			return newCause(CertificateTime, d.place(), validity(invalid.Cert)), true
+			return newCause(CertificateTime, d.shownAddress(), validity(invalid.Cert)), true
 		}
-		return newCause(CertificateOther, d.place(), invalid), true
+		return newCause(CertificateOther, d.shownAddress(), invalid), true
 	}
 	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return newCause(CertificateOther, d.place(), unverified.Err), true
+		return newCause(CertificateOther, d.shownAddress(), unverified.Err), true
 	}
 	// An alert of the server's has no exported type.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
@@ -363,9 +368,9 @@ func (d *Dialer) tlsCause(err error) (Cause, bool) {
 			return d.certificateMissing(), true
 		}
 		if text := alert.Err.Error(); strings.Contains(text, "certificate") {
-			return newCause(CertificateRefused, d.place(), text), true
+			return newCause(CertificateRefused, d.shownAddress(), text), true
 		}
-		return newCause(TLSRefused, d.place(), alert.Err), true
+		return newCause(TLSRefused, d.shownAddress(), alert.Err), true
 	}
 	return Cause{}, false
 }
@@ -373,9 +378,9 @@ func (d *Dialer) tlsCause(err error) (Cause, bool) {
 // certificateMissing explains why a server has got no client certificate.
 func (d *Dialer) certificateMissing() Cause {
 	if t := d.server.TLS; t != nil && t.Certificate.Reveal() != "" {
-		return newCause(CertificateRefused, d.place(), "it is from none of the issuers that the server names")
+		return newCause(CertificateRefused, d.shownAddress(), "it is from none of the issuers that the server names")
 	}
-	return newCause(CertificateMissing, d.place())
+	return newCause(CertificateMissing, d.shownAddress())
 }
 
 // certificateNames says for whom a certificate is, unless that would show a sensitive address.
@@ -411,9 +416,9 @@ func validity(c *x509.Certificate) string {
 func (d *Dialer) networkCause(err error) (Cause, bool) {
 	if unresolved, ok := errors.AsType[*resolveError](err); ok {
 		if unresolved.cause.IsNotFound {
-			return newCause(UnknownHost, d.place()), true
+			return newCause(UnknownHost, d.shownAddress()), true
 		}
-		return newCause(NameService, d.place(), unresolved.cause.Err), true
+		return newCause(NameService, d.shownAddress(), unresolved.cause.Err), true
 	}
 	if guarded, ok := errors.AsType[*guardError](err); ok {
 		return newCause(AddressNotAllowed, guarded), true
@@ -422,23 +427,24 @@ func (d *Dialer) networkCause(err error) (Cause, bool) {
 	dialed = dialed && dial.Op == "dial"
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return newCause(ConnectionRefused, d.place()), true
+		return newCause(ConnectionRefused, d.shownAddress()), true
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return newCause(NoRoute, d.place()), true
+		return newCause(NoRoute, d.shownAddress()), true
 	case dialed && dial.Timeout():
-		return newCause(ConnectTimeout, d.place(), dialTimeout), true
+		return newCause(ConnectTimeout, d.shownAddress(), dialTimeout), true
 	case strings.Contains(err.Error(), "TLS handshake timeout"): // net/http does not export its type
-		return newCause(TLSTimeout, d.place(), dialTimeout), true
+		return newCause(TLSTimeout, d.shownAddress(), dialTimeout), true
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS alert
-		return newCause(NeedsTLS, d.place()), true
+		return newCause(NeedsTLS, d.shownAddress()), true
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, errStreamEnded), errors.Is(err, net.ErrClosed), brokenInNetHTTP(err):
-		return newCause(ConnectionBroke, d.place(), rootOf(err)), true
+		return newCause(ConnectionBroke, d.shownAddress(), rootOf(err)), true
 	}
 	return Cause{}, false
 }
 
-// brokenInNetHTTP reports whether net/http says of a connection that it broke in an error that it does not export.
+// brokenInNetHTTP reports whether net/http says of a connection that it broke in an error that it
+// does not export.
 func brokenInNetHTTP(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "write tcp") || strings.Contains(text, "http2: client conn") || // "… closed", "… lost", "… not usable"
@@ -464,16 +470,16 @@ func (d *Dialer) timeoutCause(err error) (Cause, bool) {
 	}
 	switch waited.stage {
 	case stageConnect:
-		return newCause(ConnectTimeout, d.place(), d.waited(waited)), true
+		return newCause(ConnectTimeout, d.shownAddress(), d.waited(waited)), true
 	case stageTLS:
-		return newCause(TLSTimeout, d.place(), d.waited(waited)), true
+		return newCause(TLSTimeout, d.shownAddress(), d.waited(waited)), true
 	case stageBody:
-		return newCause(EndOfAnswer, d.place(), waited.method, d.waited(waited)), true
+		return newCause(EndOfAnswer, d.shownAddress(), waited.method, d.waited(waited)), true
 	case stageStream:
-		return newCause(StreamTimeout, d.place(), d.waited(waited)), true
+		return newCause(StreamTimeout, d.shownAddress(), d.waited(waited)), true
 	case stageAnswer:
 	}
-	return newCause(AnswerTimeout, d.place(), waited.method, d.waited(waited)), true
+	return newCause(AnswerTimeout, d.shownAddress(), waited.method, d.waited(waited)), true
 }
 
 // statusCause explains an HTTP status.
@@ -485,11 +491,11 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 	code, text := status.Status, http.StatusText(status.Status)
 	switch {
 	case status.tls.kind == NeedsTLS:
-		return newCause(NeedsTLS, d.place()), true
+		return newCause(NeedsTLS, d.shownAddress()), true
 	case status.tls.kind == CertificateMissing:
 		return d.certificateMissing(), true
 	case status.tls.kind == CertificateRefused:
-		return newCause(CertificateRefused, d.place(), quoted(status.tls.text)), true
+		return newCause(CertificateRefused, d.shownAddress(), quoted(status.tls.text)), true
 	case code == http.StatusUnauthorized && d.sendsCredential():
 		return newCause(CredentialRefused, status.shownChallenge()), true
 	case code == http.StatusUnauthorized:

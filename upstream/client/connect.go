@@ -40,7 +40,8 @@ func ConnectFor(ctx context.Context, server config.Upstream, opts Options, sessi
 	return s, nil
 }
 
-// Dialer opens sessions with one address of a server. The sessions share its connections and access tokens.
+// Dialer opens sessions with one address of a server. The sessions share its connections and access
+// tokens.
 type Dialer struct {
 	// server is configured as if this were its only address.
 	server         config.Upstream
@@ -50,14 +51,15 @@ type Dialer struct {
 	// mask hides the server's secrets in errors; the logger has it too.
 	mask   config.Mask
 	logger *slog.Logger
-	// stderr is the logger of what children write to their stderr; nil without a child. A child that is started again and again says the same each time.
+	// stderr is the logger of what children write to their stderr; nil without a child. A child
+	// that is started again and again says the same each time.
 	stderr *slog.Logger
 	// output is what the child that was started last has printed; nil before the first.
 	output atomic.Pointer[childOutput]
 }
 
-// NewDialers returns a dialer for each address of a server, in configuration order. They share access tokens, and contact
-// nothing before they are asked for a session.
+// NewDialers returns a dialer for each address of a server, in configuration order. They share
+// access tokens, and contact nothing before they are asked for a session.
 func NewDialers(server config.Upstream, opts Options) []*Dialer {
 	single := splitAddresses(server)
 	shown := server.Addresses()
@@ -121,13 +123,15 @@ func (d *Dialer) renewConnections() {
 	}
 }
 
-// SlowStart returns the error of an attempt to open a session that goes on after a time: why it has not succeeded yet.
+// SlowStart returns the error of an attempt to open a session that goes on after a time: why it has
+// not succeeded yet.
 func (d *Dialer) SlowStart(after time.Duration) error {
 	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, waited: after})
 }
 
-// Reach makes a connection to a server over HTTP, and closes it. It takes a third of the processor's time that [Dialer.Connect] takes
-// to find out that there is none to be had. Nil says nothing of other servers, nor of any in a test's network.
+// Reach makes a connection to a server over HTTP, and closes it. It takes a third of the
+// processor's time that [Dialer.Connect] takes to find out that there is none to be had. Nil says
+// nothing of other servers, nor of any in a test's network.
 func (d *Dialer) Reach(ctx context.Context) error {
 	if d.http == nil || d.http.dial == nil {
 		return nil
@@ -146,9 +150,10 @@ func (d *Dialer) Reach(ctx context.Context) error {
 	return nil
 }
 
-// Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport unless that is
-// configured, and agrees on a revision. A server that gives no session is not kept connected: connections of 10 000 would take 500 MB, and
-// another one may lead to a machine that is well.
+// Connect opens a session: it reaches the server, detects its era and, over HTTP, the transport
+// unless that is configured, and agrees on a revision. A server that gives no session is not kept
+// connected: connections of 10 000 would take 500 MB, and another one may lead to a machine that is
+// well.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	s, err := d.connect(ctx, opts)
 	if err != nil {
@@ -212,16 +217,19 @@ func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 
 // Options are what sessions need beside the server's configuration. The zero value works.
 type Options struct {
-	// Logger receives changes of state and what a child process writes to stderr; nil discards both.
+	// Logger receives changes of state and what a child process writes to stderr; nil discards
+	// both.
 	Logger *slog.Logger
 	// Name and Version identify the gateway to servers.
 	Name, Version string
-	// DialGuard returns an error for an address that must not be dialed. It gets an IP address and a port, after name
-	// resolution. Nil allows every address.
+	// DialGuard returns an error for an address that must not be dialed. It gets an IP address and
+	// a port, after name resolution. Nil allows every address.
 	DialGuard func(address string) error
-	// Pace spreads what idle servers are asked, to see whether they are there; those of all upstreams share it. Nil for none.
+	// Pace spreads what idle servers are asked, to see whether they are there; those of all
+	// upstreams share it. Nil for none.
 	Pace *rate.Limiter
-	// Transport carries HTTP requests in place of a network transport. TLS settings and DialGuard do not apply to it.
+	// Transport carries HTTP requests in place of a network transport. TLS settings and DialGuard
+	// do not apply to it.
 	Transport http.RoundTripper
 }
 
@@ -241,20 +249,26 @@ func (o Options) implementation() jsontext.Value {
 	return wire.Object{}.With("name", wire.Quote(name)).With("version", wire.Quote(version)).JSON()
 }
 
-// SessionOptions say what a session is for. The zero value is a session that declares no client capabilities.
+// SessionOptions say what a session is for. The zero value is a session that declares no client
+// capabilities.
 type SessionOptions struct {
-	// OnListChanged is called when the server says that its list of prompts changed. It must not block. It may be nil.
+	// OnListChanged is called when the server says that its list of prompts changed. It must not
+	// block. It may be nil.
 	OnListChanged func()
-	// Capabilities are declared to a server of the legacy era, which learns them once for the whole session.
+	// Capabilities are declared to a server of the legacy era, which learns them once for the whole
+	// session.
 	Capabilities wire.Capabilities
-	// Relays allows messages that are not tied to a call to be relayed to the only call that they can belong to. With
-	// Exclusive, the session's user makes one call at a time, so that this is also possible after the first call.
+	// Relays allows messages that are not tied to a call to be relayed to the only call that they
+	// can belong to. With Exclusive, the session's user makes one call at a time, so that this is
+	// also possible after the first call.
 	Relays, Exclusive bool
-	// OnUntied is called when the server sends a request for the client without saying in which call. It may be nil.
+	// OnUntied is called when the server sends a request for the client without saying in which
+	// call. It may be nil.
 	OnUntied func()
 }
 
-// maskLog is a slog.Handler that hides the server's secrets in what it has printed, or what an error quotes.
+// maskLog is a slog.Handler that hides the server's secrets in what it has printed, or what an
+// error quotes.
 type maskLog struct {
 	slog.Handler
 

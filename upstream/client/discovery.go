@@ -34,10 +34,10 @@ type Authorization struct {
 	Resource string
 }
 
-// DiscoverAuthorization sends a request without a token and follows the refusal: to the server's protected resource
-// metadata (RFC 9728), and from there to the first authorization server that it names (RFC 8414). Sending credentials to
-// the TokenURL that it finds means to trust the server with that choice; the gateway itself uses only a configured
-// token_url.
+// DiscoverAuthorization sends a request without a token and follows the refusal: to the server's
+// protected resource metadata (RFC 9728), and from there to the first authorization server that it
+// names (RFC 8414). Sending credentials to the TokenURL that it finds means to trust the server
+// with that choice; the gateway itself uses only a configured token_url.
 func DiscoverAuthorization(ctx context.Context, upstream config.Upstream, opts Options) (Authorization, error) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
@@ -126,7 +126,8 @@ type protectedResource struct {
 	Scopes   []string `json:"scopes_supported"`
 }
 
-// resourceMetadata reads the server's metadata: where the challenge says, else for its path, else for its host.
+// resourceMetadata reads the server's metadata: where the challenge says, else for its path, else
+// for its host.
 func resourceMetadata(ctx context.Context, client *http.Client, server *url.URL, challenged string) (protectedResource, error) {
 	const wellKnown = "/.well-known/oauth-protected-resource"
 	places := []string{challenged}
@@ -156,7 +157,8 @@ func contains(resource string, server *url.URL) bool {
 	return strings.HasPrefix(strings.TrimSuffix(server.Path, "/")+"/", strings.TrimSuffix(u.Path, "/")+"/")
 }
 
-// tokenEndpoint reads an authorization server's metadata (2026-07-28, Authorization Server Metadata Discovery).
+// tokenEndpoint reads an authorization server's metadata (2026-07-28, Authorization Server Metadata
+// Discovery).
 func tokenEndpoint(ctx context.Context, client *http.Client, issuer string) (string, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || !confidential(u) {

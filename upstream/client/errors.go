@@ -18,9 +18,11 @@ var (
 	ErrSessionLost = errors.New("session lost")
 	// ErrNoStream means that the server offers no stream for what it says outside of calls.
 	ErrNoStream = errors.New("server offers no standalone stream")
-	// ErrStreamTaken means that the server refuses another stream because it considers the last one open.
+	// ErrStreamTaken means that the server refuses another stream because it considers the last one
+	// open.
 	ErrStreamTaken = errors.New("the server still considers the previous stream open")
-	// ErrStreamDead is why a stream was closed of which nothing came any more although the server was there.
+	// ErrStreamDead is why a stream was closed of which nothing came any more although the server
+	// was there.
 	ErrStreamDead = errors.New("the stream had broken without a word")
 	// ErrExited means that the child process has exited.
 	ErrExited = errors.New("child process exited")
@@ -35,14 +37,16 @@ var (
 // StatusError is an HTTP response that carries no JSON-RPC response to the request.
 type StatusError struct {
 	Status int
-	// RetryAfter is what the server says about when to come back, [MaxRetryAfter] at most; 0 if it says nothing.
+	// RetryAfter is what the server says about when to come back, [MaxRetryAfter] at most; 0 if it
+	// says nothing.
 	RetryAfter time.Duration
 	// retryAt is RetryAfter as a time, for people.
 	retryAt time.Time
-	// unnamed is a JSON-RPC error in the body: it names no request, so that it is an answer, if not certainly to this one, or the
-	// status says more than it does.
+	// unnamed is a JSON-RPC error in the body: it names no request, so that it is an answer, if not
+	// certainly to this one, or the status says more than it does.
 	unnamed *wire.Error
-	// challenge is what a refusal says about the credential that it wants, location where a redirect leads; both are texts of the server.
+	// challenge is what a refusal says about the credential that it wants, location where a
+	// redirect leads; both are texts of the server.
 	challenge, location string
 	// tls is what the body says about TLS; the zero value for nothing.
 	tls tlsRefusal
@@ -79,12 +83,13 @@ func (e *StatusError) shownChallenge() string {
 	return ", WWW-Authenticate: " + printable(e.challenge)
 }
 
-// MaxRetryAfter bounds what a server may ask for by a Retry-After: longer than most limits of a rate last, and short enough that
-// a mistake does not keep the server away for long.
+// MaxRetryAfter bounds what a server may ask for by a Retry-After: longer than most limits of a
+// rate last, and short enough that a mistake does not keep the server away for long.
 const MaxRetryAfter = 5 * time.Minute
 
-// retryAfter reads a Retry-After header, a number of seconds or a date (RFC 9110, section 10.2.3); 0 if it says anything else. A
-// date counts from the response's own Date, if it has one, so that the clocks need not agree.
+// retryAfter reads a Retry-After header, a number of seconds or a date (RFC 9110, section 10.2.3);
+// 0 if it says anything else. A date counts from the response's own Date, if it has one, so that
+// the clocks need not agree.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
@@ -102,7 +107,8 @@ func retryAfter(header http.Header) time.Duration {
 	return min(max(at.Sub(now), 0), MaxRetryAfter)
 }
 
-// RefusesCaller reports whether the server refused the caller, or its rate of requests, and not the request itself.
+// RefusesCaller reports whether the server refused the caller, or its rate of requests, and not the
+// request itself.
 func (e *StatusError) RefusesCaller() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
 		e.Status == http.StatusTooManyRequests
@@ -131,19 +137,20 @@ type ListError struct{ problem string }
 
 func (e *ListError) Error() string { return "list refused: " + e.problem }
 
-// startedError is the failure of a request after some of its response had arrived, or after the client was asked
-// something on its behalf.
+// startedError is the failure of a request after some of its response had arrived, or after the
+// client was asked something on its behalf.
 type startedError struct{ error }
 
 func (e *startedError) Unwrap() error { return e.error }
 
-// relayedError is the failure of a request about which the client was told something, such as progress.
+// relayedError is the failure of a request about which the client was told something, such as
+// progress.
 type relayedError struct{ error }
 
 func (e *relayedError) Unwrap() error { return e.error }
 
-// Started reports whether a request must not be made again: some of its response had arrived when it failed, or the client
-// had been asked something on its behalf.
+// Started reports whether a request must not be made again: some of its response had arrived when
+// it failed, or the client had been asked something on its behalf.
 func Started(err error) bool {
 	_, ok := errors.AsType[*startedError](err)
 	return ok
@@ -183,7 +190,8 @@ func replaceCause(err, cause error) error {
 	return cause
 }
 
-// Answered reports whether err shows that the server is up and gave a complete answer, even an invalid one. Nil counts too.
+// Answered reports whether err shows that the server is up and gave a complete answer, even an
+// invalid one. Nil counts too.
 func Answered(err error) bool {
 	if err == nil || errors.Is(err, ErrSessionLost) {
 		return true
@@ -210,8 +218,8 @@ func NotReached(err error) bool {
 	return ok && dial.Op == "dial"
 }
 
-// Suspicious reports whether err is a reason to check with [Session.Ping] whether the session still works: there was no
-// answer, or not a valid one.
+// Suspicious reports whether err is a reason to check with [Session.Ping] whether the session still
+// works: there was no answer, or not a valid one.
 func Suspicious(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return !status.RefusesCaller()
@@ -222,11 +230,12 @@ func Suspicious(err error) bool {
 	return !Answered(err) && !errors.Is(err, context.Canceled)
 }
 
-// notInitialized is what several SDKs answer to requests before initialize; others use it for errors of all kinds.
+// notInitialized is what several SDKs answer to requests before initialize; others use it for
+// errors of all kinds.
 const notInitialized = -32000
 
-// MayRefuseEra reports whether err may be how a server of one era refuses a request of the other. Servers of the request's own
-// era answer so for other reasons too; [Session.Ping] tells.
+// MayRefuseEra reports whether err may be how a server of one era refuses a request of the other.
+// Servers of the request's own era answer so for other reasons too; [Session.Ping] tells.
 func MayRefuseEra(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return Answered(err) && !status.RefusesCaller()
@@ -258,9 +267,10 @@ type resolveError struct{ cause *net.DNSError }
 
 func (e *resolveError) Error() string { return "resolve host name: " + e.cause.Err }
 
-// serverRequestRefusals are the answers by which the SDKs of servers that speak both eras say that a handler cannot ask the client
-// while it serves a request of the modern era. The handler was written for the legacy era, where it can. Handlers often put
-// words of their own around the text. Tests run each of these SDKs.
+// serverRequestRefusals are the answers by which the SDKs of servers that speak both eras say that
+// a handler cannot ask the client while it serves a request of the modern era. The handler was
+// written for the legacy era, where it can. Handlers often put words of their own around the text.
+// Tests run each of these SDKs.
 var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant table
 	sdk  string
 	code int64
@@ -271,8 +281,9 @@ var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant t
 	{"github.com/mark3labs/mcp-go v1.2.1", wire.InternalError, "server-initiated requests are not supported in protocol version "},
 }
 
-// RefusedServerRequest returns the SDK by whose recorded answer a server refused to ask the client in the modern era. It is empty for
-// any other error, and if anything that the server said about the request was passed on to the client.
+// RefusedServerRequest returns the SDK by whose recorded answer a server refused to ask the client
+// in the modern era. It is empty for any other error, and if anything that the server said about
+// the request was passed on to the client.
 func RefusedServerRequest(err error) (sdk string) {
 	answer, ok := errors.AsType[*wire.Error](err)
 	if !ok || Started(err) {

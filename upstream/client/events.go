@@ -24,7 +24,8 @@ const (
 	maxEventID = 1 << 10
 	// maxReconnectionTime bounds the pause that a server may ask for.
 	maxReconnectionTime = time.Hour
-	// maxPooledData is the size of the largest buffer that is kept for the data of other events, in bytes.
+	// maxPooledData is the size of the largest buffer that is kept for the data of other events, in
+	// bytes.
 	maxPooledData = 4 << 20
 )
 
@@ -36,7 +37,8 @@ type event struct {
 	data []byte
 }
 
-// isMessage reports whether the event carries a message. Others keep the stream alive or make it resumable.
+// isMessage reports whether the event carries a message. Others keep the stream alive or make it
+// resumable.
 func (e event) isMessage() bool {
 	return len(e.data) > 0 && (e.kind == "" || e.kind == kindMessage)
 }
@@ -46,9 +48,9 @@ var (
 	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}               //nolint:gochecknoglobals // a buffer pool
 )
 
-// eventReader reads an event stream (WHATWG, HTML, "Interpreting an event stream"). A stream may be open for long and say
-// little, so it holds one small buffer; that for the data of an event is taken from a pool when the event begins, and
-// returned when it ends. The user must call close.
+// eventReader reads an event stream (WHATWG, HTML, "Interpreting an event stream"). A stream may be
+// open for long and say little, so it holds one small buffer; that for the data of an event is
+// taken from a pool when the event begins, and returned when it ends. The user must call close.
 type eventReader struct {
 	source *bufio.Reader
 	// maxMessage bounds an event with all of its lines, in bytes.
@@ -63,8 +65,8 @@ type eventReader struct {
 	// afterCR is set if the last line ended in CR: an LF may follow that belongs to it.
 	afterCR bool
 
-	// The fields of the present event. Size counts the bytes of its lines, begun is set once it has a field that counts,
-	// and data is nil before the first data field.
+	// The fields of the present event. Size counts the bytes of its lines, begun is set once it has
+	// a field that counts, and data is nil before the first data field.
 	size     int
 	begun    bool
 	kind, id string
@@ -85,8 +87,8 @@ func (r *eventReader) close() {
 	release(&r.data)
 }
 
-// next returns the next event that has a type, data or an id. The error is io.EOF at the end of the stream, but
-// io.ErrUnexpectedEOF within an event, which is incomplete then and dropped.
+// next returns the next event that has a type, data or an id. The error is io.EOF at the end of the
+// stream, but io.ErrUnexpectedEOF within an event, which is incomplete then and dropped.
 func (r *eventReader) next() (event, error) {
 	for {
 		line, err := r.readLine()
@@ -105,7 +107,8 @@ func (r *eventReader) next() (event, error) {
 	}
 }
 
-// readLine returns the next line without its end, which is LF, CR or CR LF. It is valid until the next call.
+// readLine returns the next line without its end, which is LF, CR or CR LF. It is valid until the
+// next call.
 func (r *eventReader) readLine() ([]byte, error) {
 	for searched := 0; ; {
 		chunk, err := r.peek(searched + 1)
@@ -142,7 +145,8 @@ func (r *eventReader) readLine() ([]byte, error) {
 	}
 }
 
-// peek returns what is buffered of the stream, n bytes at least, without the second half of a CR LF.
+// peek returns what is buffered of the stream, n bytes at least, without the second half of a CR
+// LF.
 func (r *eventReader) peek(n int) ([]byte, error) {
 	for {
 		if _, err := r.source.Peek(n); err != nil {
@@ -167,7 +171,8 @@ func (r *eventReader) peek(n int) ([]byte, error) {
 	}
 }
 
-// lineEnd returns where the line at the start of a chunk ends, and whether it ends within the chunk.
+// lineEnd returns where the line at the start of a chunk ends, and whether it ends within the
+// chunk.
 func lineEnd(chunk []byte) (end int, complete bool) {
 	// A lone CR ends a line as well, but is so rare that a search for LF first costs least.
 	end = bytes.IndexByte(chunk, '\n')
@@ -180,7 +185,8 @@ func lineEnd(chunk []byte) (end int, complete bool) {
 	return end, complete
 }
 
-// addField adds a line that is not empty to the present event: a field, or a comment, which is a field without a name.
+// addField adds a line that is not empty to the present event: a field, or a comment, which is a
+// field without a name.
 func (r *eventReader) addField(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -225,8 +231,8 @@ func (r *eventReader) finish() event {
 	return e
 }
 
-// streamPosition is how far an event stream of the legacy era was read (2025-11-25, Transports, "Resumability and
-// Redelivery"). It is for one reader at a time.
+// streamPosition is how far an event stream of the legacy era was read (2025-11-25, Transports,
+// "Resumability and Redelivery"). It is for one reader at a time.
 type streamPosition struct {
 	// lastEventID is empty if the server gives no ids, and so cannot be asked to resume.
 	lastEventID string
@@ -237,7 +243,8 @@ type streamPosition struct {
 	opened  bool
 }
 
-// advance moves the position to an event. A stream cannot be resumed from an event whose id does not fit in a header.
+// advance moves the position to an event. A stream cannot be resumed from an event whose id does
+// not fit in a header.
 func (p *streamPosition) advance(id string) {
 	if len(id) > maxEventID || strings.ContainsFunc(id, unicode.IsControl) {
 		id = ""
@@ -266,8 +273,8 @@ func release(b **bytes.Buffer) {
 }
 
 const (
-	// maxResumes bounds how often the stream with a response is resumed, and maxFailedResumes how often in a row that may
-	// fail because the server is not there.
+	// maxResumes bounds how often the stream with a response is resumed, and maxFailedResumes how
+	// often in a row that may fail because the server is not there.
 	maxResumes       = 1000
 	maxFailedResumes = 5
 	// firstResumePause and lastResumePause bound the backoff between two attempts to resume.
@@ -275,7 +282,8 @@ const (
 	lastResumePause  = time.Second
 )
 
-// pause waits until as much time has passed since the stream stopped as the server wants, or least if that is more.
+// pause waits until as much time has passed since the stream stopped as the server wants, or least
+// if that is more.
 func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	timer := time.NewTimer(time.Until(p.stopped.Add(max(p.retry, least))))
 	defer timer.Stop()
@@ -287,11 +295,12 @@ func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	}
 }
 
-// resume continues a stream that ended or broke before the expected response came: the server may have closed the
-// connection on purpose, for the client to come back. It tries until ctx ends, or returns why it cannot.
+// resume continues a stream that ended or broke before the expected response came: the server may
+// have closed the connection on purpose, for the client to come back. It tries until ctx ends, or
+// returns why it cannot.
 //
-// Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET for one that opens its
-// standalone stream, and send messages of any call there.
+// Messages on the resumed stream are tied to no call: a server that cannot resume may take the GET
+// for one that opens its standalone stream, and send messages of any call there.
 func (t *httpTransport) resume(ctx context.Context, p *streamPosition, want expected, broken error) (*wire.Message, error) {
 	p.stopped = time.Now()
 	failed := 0
@@ -321,8 +330,8 @@ func isInterrupted(err error) bool {
 	return !nonsense && !errors.Is(err, ErrSessionLost)
 }
 
-// getStream opens a stream by GET, from a position, and reads it until the expected response has come; to its end if
-// none is expected. It calls ready once the stream is open.
+// getStream opens a stream by GET, from a position, and reads it until the expected response has
+// come; to its end if none is expected. It calls ready once the stream is open.
 func (t *httpTransport) getStream(
 	ctx context.Context, p *streamPosition, want expected, ready func(),
 ) (response *wire.Message, err error) {

@@ -27,8 +27,8 @@ func (i *idleTime) reset() { i.ended.Store(int64(time.Since(i.began))) }
 
 func (i *idleTime) length() time.Duration { return time.Since(i.began) - time.Duration(i.ended.Load()) }
 
-// streamIdle is the idle time of a stream of its own. Many servers say something on it every few seconds, so
-// that it is kept alive.
+// streamIdle is the idle time of a stream of its own. Many servers say something on it every few
+// seconds, so that it is kept alive.
 type streamIdle struct {
 	own *idleTime
 	// session is that of the whole session, which ends as well.
@@ -36,15 +36,16 @@ type streamIdle struct {
 	// keepAlives counts how often something came while that was neither at once nor longer than
 	// maxKeepAlive after the last time.
 	keepAlives atomic.Int32
-	// doubted is set while a request since got no answer on another connection that had worked: perhaps all
-	// of them broke.
+	// doubted is set while a request since got no answer on another connection that had worked:
+	// perhaps all of them broke.
 	doubted atomic.Bool
 }
 
 const (
 	leastKeepAlive = time.Second
 	maxKeepAlive   = 30 * time.Second
-	// steadyKeepAlives is after how many of them an idle time of maxKeepAlive means that the stream is dead.
+	// steadyKeepAlives is after how many of them an idle time of maxKeepAlive means that the stream
+	// is dead.
 	steadyKeepAlives = 3
 )
 
@@ -68,20 +69,20 @@ func (i *streamIdle) reset() {
 	i.session.reset()
 }
 
-// left returns how much longer the stream may be idle: negative if it is dead, and ok is false where that says
-// nothing.
+// left returns how much longer the stream may be idle: negative if it is dead, and ok is false
+// where that says nothing.
 func (i *streamIdle) left() (left time.Duration, ok bool) {
 	return maxKeepAlive - i.own.length(), i.keepAlives.Load() >= steadyKeepAlives || i.doubted.Load()
 }
 
-// Idle returns for how long nothing has come from the server in this session: no response, and nothing on a
-// stream, be it a comment that keeps the stream alive.
+// Idle returns for how long nothing has come from the server in this session: no response, and
+// nothing on a stream, be it a comment that keeps the stream alive.
 func (s *Session) Idle() time.Duration { return s.transport.idle().length() }
 
-// CheckStream makes [Session.Watch] return if its stream seems dead, which requests on other connections do
-// not show: it has been idle for 30 seconds although the server had kept it alive, or while another
-// connection seems to have broken without a word. It returns when to check again; 0 if the stream's idle time
-// says nothing.
+// CheckStream makes [Session.Watch] return if its stream seems dead, which requests on other
+// connections do not show: it has been idle for 30 seconds although the server had kept it alive,
+// or while another connection seems to have broken without a word. It returns when to check again;
+// 0 if the stream's idle time says nothing.
 func (s *Session) CheckStream() (again time.Duration) {
 	stream := s.transport.stream()
 	if stream == nil {
@@ -99,15 +100,15 @@ func (s *Session) CheckStream() (again time.Duration) {
 	return 0
 }
 
-// CheckHealth asks the server whether it is there, and returns nil as soon as it answers. Otherwise it returns
-// why the session is of no more use, when ctx ends at the latest.
+// CheckHealth asks the server whether it is there, and returns nil as soon as it answers. Otherwise
+// it returns why the session is of no more use, when ctx ends at the latest.
 //
-// It asks by [Session.Ping]. If that is not answered within half of the timeout, it also asks for the first
-// page of the list, because there are servers that do not know a ping, and over HTTP on a new connection: if
-// only this one is answered, the others may have broken without a word, and with them the stream of changes.
-// [Session.Watch] then returns [ErrStreamDead], so that what has changed since is found when it is called
-// again. A ping that fails gets the same second opinion, unless a call has failed as well, which made the
-// session suspect.
+// It asks by [Session.Ping]. If that is not answered within half of the timeout, it also asks for
+// the first page of the list, because there are servers that do not know a ping, and over HTTP on a
+// new connection: if only this one is answered, the others may have broken without a word, and with
+// them the stream of changes. [Session.Watch] then returns [ErrStreamDead], so that what has
+// changed since is found when it is called again. A ping that fails gets the same second opinion,
+// unless a call has failed as well, which made the session suspect.
 func (s *Session) CheckHealth(ctx context.Context, timeout time.Duration, suspect bool) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -172,7 +173,8 @@ func notAnswered(ctx context.Context) error {
 	return fmt.Errorf("no answer to a health check: %w", context.Cause(ctx))
 }
 
-// mayNotKnowPing reports whether the answer to a ping may be that of a legacy server which does not know the method.
+// mayNotKnowPing reports whether the answer to a ping may be that of a legacy server which does not
+// know the method.
 func mayNotKnowPing(revision string, err error) bool {
 	status, ok := errors.AsType[*StatusError](err)
 	return ok && status.Status == http.StatusBadRequest && !wire.Modern(revision)
@@ -203,7 +205,8 @@ func (s *Session) hangUp() {
 	}
 }
 
-// ping is [Session.Ping] in the time of ctx, and returns the result, which is that of server/discover in the modern era. It has none if the answer is an error.
+// ping is [Session.Ping] in the time of ctx, and returns the result, which is that of
+// server/discover in the modern era. It has none if the answer is an error.
 func ping(ctx context.Context, s *Session) (Result, error) {
 	method := wire.Ping
 	if wire.Modern(s.Revision) {
@@ -223,8 +226,9 @@ func ping(ctx context.Context, s *Session) (Result, error) {
 	return result, nil
 }
 
-// isOtherEra reports whether the answer to a ping, or to server/discover in its place, is one that a server of the session's
-// era does not give. The server behind an address may have been rolled back, or forward.
+// isOtherEra reports whether the answer to a ping, or to server/discover in its place, is one that
+// a server of the session's era does not give. The server behind an address may have been rolled
+// back, or forward.
 func isOtherEra(ctx context.Context, s *Session, result Result, err error) bool {
 	refusal, refused := errors.AsType[*wire.Error](err)
 	_, unnamed := errors.AsType[*StatusError](err) // Ping judges these by their status

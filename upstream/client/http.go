@@ -19,8 +19,8 @@ import (
 // sessionEndTimeout is how long the request may take that ends the session at the server.
 const sessionEndTimeout = 2 * time.Second
 
-// httpTransport is Streamable HTTP of both eras: a POST for each message, and in the legacy era a GET stream for what the
-// server says outside of calls.
+// httpTransport is Streamable HTTP of both eras: a POST for each message, and in the legacy era a
+// GET stream for what the server says outside of calls.
 type httpTransport struct {
 	http *httpClient
 	// handshakeTimeout is how long each request of the handshake may take.
@@ -104,10 +104,12 @@ func (t *httpTransport) err() error { return ErrSessionLost }
 
 func (t *httpTransport) lose() { t.once.Do(func() { close(t.lost) }) }
 
-// roundTrip implements [transport]. A stream of the legacy era that breaks before the response has come is resumed.
+// roundTrip implements [transport]. A stream of the legacy era that breaks before the response has
+// come is resumed.
 func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	traced, taken, used := ctx, (*connection)(nil), (*connection)(nil)
-	// A handshake is not repeated because it makes a session, and a relayed request because the client may have been asked.
+	// A handshake is not repeated because it makes a session, and a relayed request because the
+	// client may have been asked.
 	switch {
 	case t.agreed.Load().revision == "":
 		var cancel context.CancelFunc
@@ -167,8 +169,8 @@ func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.R
 	return post, body
 }
 
-// newPost returns a POST with the headers that every message has, and those of a trace. POSTs share the map of the headers unless
-// there is a trace or the caller wants to add others.
+// newPost returns a POST with the headers that every message has, and those of a trace. POSTs share
+// the map of the headers unless there is a trace or the caller wants to add others.
 func (t *httpTransport) newPost(ctx context.Context, traced *traceContext, addsHeaders bool) *http.Request {
 	post := t.agreed.Load().post.WithContext(ctx)
 	if addsHeaders || traced != nil {
@@ -193,7 +195,8 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 		t.clockOffset = clockOffset(came.Header)
 	}
 	if r.method == wire.Initialize {
-		// Before the body is read: the server may send requests on its stream, whose replies must name the session.
+		// Before the body is read: the server may send requests on its stream, whose replies must
+		// name the session.
 		t.setHeaders("", came.Header.Get(wire.HeaderSessionID))
 	}
 	switch contentType := came.contentType(); contentType {
@@ -214,8 +217,8 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 	return err
 }
 
-// readRefusal reads a response whose status is not 200. A JSON-RPC error that names the request is the server's answer to
-// it, whatever the status is.
+// readRefusal reads a response whose status is not 200. A JSON-RPC error that names the request is
+// the server's answer to it, whatever the status is.
 func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Message, error) {
 	refusal := came.statusError()
 	var (
@@ -232,8 +235,9 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	if message.Error != nil {
 		answer, _ = wire.ReadError(message.Error) // nil if it is not an error object
 	}
-	// A 404 with a session means that the session is gone (2025-11-25, Transports, "Session Management"), unless the
-	// server says that it does not know the method, for which some use 404 too.
+	// A 404 with a session means that the session is gone (2025-11-25, Transports, "Session
+	// Management"), unless the server says that it does not know the method, for which some use 404
+	// too.
 	named := answer != nil && string(message.ID) == id
 	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != ""
 	switch {
@@ -251,7 +255,8 @@ func (t *httpTransport) readRefusal(came *httpResponse, id string) (*wire.Messag
 	return nil, refusal
 }
 
-// clockOffset returns by how much the server's clock is ahead, by the Date of its response (RFC 9110, section 6.6.1).
+// clockOffset returns by how much the server's clock is ahead, by the Date of its response (RFC
+// 9110, section 6.6.1).
 func clockOffset(header http.Header) time.Duration {
 	told, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
@@ -260,8 +265,8 @@ func clockOffset(header http.Header) time.Duration {
 	return time.Until(told).Round(time.Second)
 }
 
-// expected is the response that a body or stream is read for: the id of its request, and the method. Both are empty if it is
-// read for none.
+// expected is the response that a body or stream is read for: the id of its request, and the
+// method. Both are empty if it is read for none.
 type expected struct{ id, method string }
 
 // readJSON reads the expected response from a JSON body. Other messages in it go to onMessage.
@@ -279,7 +284,8 @@ func (t *httpTransport) readJSON(came *httpResponse, want expected, onMessage fu
 	return nil, &ProtocolError{problem: "the id of the response is not that of the request"}
 }
 
-// readMessages reads the JSON body of the response to a method. Without an error there is at least one message.
+// readMessages reads the JSON body of the response to a method. Without an error there is at least
+// one message.
 func (t *httpTransport) readMessages(came *httpResponse, method string) ([]wire.Message, error) {
 	raw, err := came.readAll(t.http.maxMessage)
 	if err != nil {
@@ -301,8 +307,8 @@ func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error)
 	return messages, nil
 }
 
-// readStream reads an event stream until the expected response has come; to its end if none is expected. Other messages go to
-// onMessage.
+// readStream reads an event stream until the expected response has come; to its end if none is
+// expected. Other messages go to onMessage.
 func (t *httpTransport) readStream(
 	body io.Reader, p *streamPosition, want expected, onMessage func(*wire.Message),
 ) (*wire.Message, error) {
@@ -318,7 +324,8 @@ func (t *httpTransport) readStream(
 		case !event.isMessage():
 			continue
 		}
-		// The revision may have been agreed on since the stream began, and decides whether batches are allowed.
+		// The revision may have been agreed on since the stream began, and decides whether batches
+		// are allowed.
 		messages, err := t.parse(event.data, want.method)
 		if err != nil {
 			return nil, &ProtocolError{problem: "an event is not a JSON-RPC message: " + err.Error()}
@@ -329,7 +336,8 @@ func (t *httpTransport) readStream(
 	}
 }
 
-// pickResponse returns the response with the id, or nil, and hands on the messages that are not responses.
+// pickResponse returns the response with the id, or nil, and hands on the messages that are not
+// responses.
 func pickResponse(messages []wire.Message, id string, onMessage func(*wire.Message)) (response *wire.Message) {
 	for i := range messages {
 		switch message := &messages[i]; {

@@ -21,21 +21,24 @@ import (
 )
 
 const (
-	// repeatTimeout is how soon a connection must have broken for its request to be repeated. Later the server may have
-	// been working on it.
+	// repeatTimeout is how soon a connection must have broken for its request to be repeated. Later
+	// the server may have been working on it.
 	repeatTimeout = time.Second
-	// maxDrained bounds the rest of a body that is read to keep its connection, in bytes, and drainTimeout how long that
-	// may take.
+	// maxDrained bounds the rest of a body that is read to keep its connection, in bytes, and
+	// drainTimeout how long that may take.
 	maxDrained   = 64 << 10
 	drainTimeout = 20 * time.Millisecond
 )
 
-// httpClient is what the sessions with one address share: its connections, access tokens, and the configured headers.
+// httpClient is what the sessions with one address share: its connections, access tokens, and the
+// configured headers.
 type httpClient struct {
-	// network keeps connections; nil until there is a request. Fresh, which few servers ever need, makes a new one for each.
+	// network keeps connections; nil until there is a request. Fresh, which few servers ever need,
+	// makes a new one for each.
 	network atomic.Pointer[http.RoundTripper]
 	fresh   func() http.RoundTripper
-	// newNetwork returns a network, and dial makes a connection as that does; nil if there is one that is none of our own.
+	// newNetwork returns a network, and dial makes a connection as that does; nil if there is one
+	// that is none of our own.
 	newNetwork func() *http.Transport
 	dial       func(ctx context.Context, address string) error
 	tokens     *tokenSource // nil without an oauth block
@@ -95,8 +98,9 @@ func (c *httpClient) connections() http.RoundTripper {
 	}
 }
 
-// renew makes the following requests use new connections. Those that are in use are closed when their requests have ended:
-// connections can break without a word, and of HTTP/2 all requests share one. Until the next request, nothing is kept.
+// renew makes the following requests use new connections. Those that are in use are closed when
+// their requests have ended: connections can break without a word, and of HTTP/2 all requests share
+// one. Until the next request, nothing is kept.
 func (c *httpClient) renew() {
 	if c.newNetwork == nil {
 		return
@@ -153,17 +157,18 @@ func (c *httpClient) do(r *http.Request, body []byte, read func(*httpResponse) e
 	return nil
 }
 
-// send sends a request with a body. Whoever gets the response closes its body. There are two reasons to send it again,
-// once each:
+// send sends a request with a body. Whoever gets the response closes its body. There are two
+// reasons to send it again, once each:
 //
 //   - The server refused the access token: another one may do.
-//   - The connection that used records had been kept from an earlier request, and broke before any byte came back. Servers
-//     close idle connections at any moment, even while a request is on its way. The second try has a connection of its
-//     own, so that a server sees no request more than twice however many stale connections there are. With used nil,
-//     nothing is sent again for this reason.
+//   - The connection that used records had been kept from an earlier request, and broke before any
+//     byte came back. Servers close idle connections at any moment, even while a request is on its
+//     way. The second try has a connection of its own, so that a server sees no request more than
+//     twice however many stale connections there are. With used nil, nothing is sent again for this
+//     reason.
 //
-// Requests have no GetBody, without which net/http does not repeat a POST by itself. Redirects are not followed:
-// that would take the server's credentials elsewhere.
+// Requests have no GetBody, without which net/http does not repeat a POST by itself. Redirects are
+// not followed: that would take the server's credentials elsewhere.
 func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*httpResponse, error) {
 	ctx, network, begun := r.Context(), c.connections(), time.Now()
 	token, err := c.tokens.get(ctx, "")
@@ -197,8 +202,8 @@ func (c *httpClient) send(r *http.Request, body []byte, used *connection) (*http
 	}
 }
 
-// setBody gives a request its body again, as a reader that net/http knows to be in memory: it sends header and body of any
-// other in two writes, and the second costs a get 7 % of its CPU.
+// setBody gives a request its body again, as a reader that net/http knows to be in memory: it sends
+// header and body of any other in two writes, and the second costs a get 7 % of its CPU.
 func setBody(r *http.Request, body []byte) {
 	if body != nil {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -213,15 +218,15 @@ func setToken(r *http.Request, token string) {
 	}
 }
 
-// connection is the context of one request, and records what kind of connection it was sent on. Some of its hooks are called by net/http's
-// goroutines.
+// connection is the context of one request, and records what kind of connection it was sent on.
+// Some of its hooks are called by net/http's goroutines.
 type connection struct {
 	context.Context //nolint:containedctx // it is one
 
 	trace                 httptrace.ClientTrace
 	got, reused, answered atomic.Bool
-	// The rest is only for a handshake, whose failure is explained: dialed is set once there is a TCP connection, and secured is
-	// the connection if it uses TLS.
+	// The rest is only for a handshake, whose failure is explained: dialed is set once there is a
+	// TCP connection, and secured is the connection if it uses TLS.
 	dialed  atomic.Bool
 	secured atomic.Pointer[tls.Conn]
 }
@@ -240,7 +245,8 @@ func newConnection() *connection {
 	return c
 }
 
-// AfterFunc lets package context attach a child without a goroutine that waits for the end; see [context.AfterFunc].
+// AfterFunc lets package context attach a child without a goroutine that waits for the end; see
+// [context.AfterFunc].
 func (c *connection) AfterFunc(f func()) (stop func() bool) { return cancel.AfterFunc(c.Context, f) }
 
 // traceHandshake is traceConnection for a request of a handshake.
@@ -262,8 +268,9 @@ func traceHandshake(ctx context.Context) *connection {
 	return c
 }
 
-// isStale reports whether a request that failed was on a connection that was kept from an earlier one, before a response began.
-// The error does not tell: net/http returns io.EOF, a reset or an error of its own, depending on who notices first.
+// isStale reports whether a request that failed was on a connection that was kept from an earlier
+// one, before a response began. The error does not tell: net/http returns io.EOF, a reset or an
+// error of its own, depending on who notices first.
 func (c *connection) isStale() bool { return c != nil && c.reused.Load() && !c.answered.Load() }
 
 // stage returns how far a request without a response had come.
@@ -298,7 +305,8 @@ func (r *httpResponse) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest of the body if that is short: only then is the connection used again. Some streams do not end.
+// drain reads the rest of the body if that is short: only then is the connection used again. Some
+// streams do not end.
 func (r *httpResponse) drain() {
 	if r.ended {
 		return

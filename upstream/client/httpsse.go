@@ -15,8 +15,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sseTransport is HTTP+SSE of 2024-11-05: one GET stream carries everything that the server says, and each message to the
-// server is a POST to the address that the first event names:
+// sseTransport is HTTP+SSE of 2024-11-05: one GET stream carries everything that the server says,
+// and each message to the server is a POST to the address that the first event names:
 //
 //	GET url ──▶ event: endpoint, data: /messages?id=…   where to POST messages
 //	            event: message,  data: {…}              …
@@ -27,7 +27,8 @@ type sseTransport struct {
 	mux
 	http   *httpClient
 	logger *slog.Logger
-	// handshakeTimeout is how long the server may take to open the stream, and for each request of the handshake.
+	// handshakeTimeout is how long the server may take to open the stream, and for each request of
+	// the handshake.
 	handshakeTimeout time.Duration
 
 	// opened is closed when endpoint is known, and messages can be sent.
@@ -103,8 +104,8 @@ func (t *sseTransport) readStream(body io.Reader) error {
 	}
 }
 
-// resolveSameOrigin resolves a reference against a URL. It must not lead to another origin: the server's credentials are
-// sent there.
+// resolveSameOrigin resolves a reference against a URL. It must not lead to another origin: the
+// server's credentials are sent there.
 func resolveSameOrigin(base, reference string) (string, error) {
 	from, err := url.Parse(base)
 	if err != nil {
@@ -183,7 +184,8 @@ func (t *sseTransport) send(ctx context.Context, message []byte) error {
 	return err
 }
 
-// err distinguishes a stream that ended from a server that cannot be reached: after the former a new session is likely to work.
+// err distinguishes a stream that ended from a server that cannot be reached: after the former a
+// new session is likely to work.
 func (t *sseTransport) err() error {
 	if t.endpoint == "" || errors.Is(t.cause, ErrSessionLost) {
 		return t.cause

@@ -31,14 +31,15 @@ type List struct {
 	TTL time.Duration
 	// Meta is the _meta of the last page, as it was sent; nil if it has none.
 	Meta jsontext.Value
-	// Unknown is set if the server declared prompts, but does not know the method that lists them. The list is empty then.
+	// Unknown is set if the server declared prompts, but does not know the method that lists them.
+	// The list is empty then.
 	Unknown bool
 	// Bytes is how much the server sent for it.
 	Bytes int
 }
 
-// List walks all pages of the server's prompts. It returns the whole list or, with no more than its Bytes, an error: a list is
-// never cut silently. Each page has the upstream's timeout.
+// List walks all pages of the server's prompts. It returns the whole list or, with no more than its
+// Bytes, an error: a list is never cut silently. Each page has the upstream's timeout.
 func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error) {
 	if !s.Declared.prompts {
 		return List{}, nil
@@ -93,8 +94,8 @@ type page struct {
 	next jsontext.Value
 	meta jsontext.Value
 	ttl  time.Duration
-	// size is that of the whole result, because the definitions alias it and keep it in memory. It is known of one that was
-	// refused, too.
+	// size is that of the whole result, because the definitions alias it and keep it in memory. It
+	// is known of one that was refused, too.
 	size int
 }
 
@@ -109,7 +110,8 @@ func requestPage(ctx context.Context, s *Session, params wire.Object) (page, err
 		return page{}, err
 	}
 	p := page{size: len(result.JSON)}
-	// Not ParseObject, because single definitions may be invalid: whoever reads them leaves them out.
+	// Not ParseObject, because single definitions may be invalid: whoever reads them leaves them
+	// out.
 	object := wire.Members(result.JSON)
 	p.meta = object.Get("_meta")
 	if p.definitions, err = wire.ParseArray(object.Get("prompts")); err != nil {
@@ -129,8 +131,8 @@ func requestPage(ctx context.Context, s *Session, params wire.Object) (page, err
 	return p, nil
 }
 
-// ttl returns how long the server says that its result stays fresh. Zero, which the schema wants from a server that does not
-// care, says nothing about when to list again.
+// ttl returns how long the server says that its result stays fresh. Zero, which the schema wants
+// from a server that does not care, says nothing about when to list again.
 func ttl(result wire.Object) time.Duration {
 	milliseconds, err := strconv.ParseFloat(string(result.Get("ttlMs")), 64)
 	if err != nil || milliseconds <= 0 {

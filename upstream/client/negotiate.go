@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// probeSilence is how long a child process may leave server/discover unanswered before it is taken for legacy.
+	// probeSilence is how long a child process may leave server/discover unanswered before it is
+	// taken for legacy.
 	probeSilence = 3 * time.Second
 	// handshakeTimeout is how long a server may take to start and to agree on a revision.
 	handshakeTimeout = time.Minute
@@ -41,7 +42,8 @@ var errLegacy = errors.New("legacy era")
 type negotiator struct {
 	transport transport
 	lastID    *atomic.Int64
-	// self is how the gateway introduces itself, and capabilities are what it declares to a legacy server.
+	// self is how the gateway introduces itself, and capabilities are what it declares to a legacy
+	// server.
 	self         jsontext.Value
 	capabilities wire.Capabilities
 }
@@ -78,8 +80,9 @@ func (n *negotiator) negotiate(ctx context.Context, server config.Upstream) (agr
 	return n.initialize(ctx, protocol)
 }
 
-// negotiateWithSilence probes a server that may leave the probe unanswered. A slow modern server may answer it after its
-// silence was taken for an answer, so from then on the first success of probe and handshake counts.
+// negotiateWithSilence probes a server that may leave the probe unanswered. A slow modern server
+// may answer it after its silence was taken for an answer, so from then on the first success of
+// probe and handshake counts.
 func (n *negotiator) negotiateWithSilence(ctx context.Context) (agreement, error) {
 	discovered, cancel := inBackground(ctx, n.discover)
 	defer cancel()
@@ -135,7 +138,8 @@ func inBackground(ctx context.Context, request func(context.Context) (agreement,
 	return done, cancel
 }
 
-// discover asks a modern server for its revisions. It returns errLegacy for a server that is not modern.
+// discover asks a modern server for its revisions. It returns errLegacy for a server that is not
+// modern.
 func (n *negotiator) discover(ctx context.Context) (agreement, error) {
 	traced := traceContextOf(ctx)
 	result, err := n.roundTrip(ctx, &request{
@@ -153,8 +157,8 @@ func (n *negotiator) discover(ctx context.Context) (agreement, error) {
 	return agreement{revision, result.Object("capabilities")}, nil
 }
 
-// initialize asks a legacy server for a session. Protocol is the one revision to speak, or anything else for the newest.
-// The handshake is complete only with the initialized notification.
+// initialize asks a legacy server for a session. Protocol is the one revision to speak, or anything
+// else for the newest. The handshake is complete only with the initialized notification.
 func (n *negotiator) initialize(ctx context.Context, protocol string) (agreement, error) {
 	wanted := wire.LatestLegacy
 	if wire.KnownLegacy(protocol) {
@@ -193,8 +197,8 @@ func (n *negotiator) roundTrip(ctx context.Context, r *request) (wire.Object, er
 	return result, nil
 }
 
-// probeError decides what the error of a probe says about the era. A server that refuses the caller, or does not answer at
-// all, has said nothing about it.
+// probeError decides what the error of a probe says about the era. A server that refuses the
+// caller, or does not answer at all, has said nothing about it.
 func probeError(err error) error {
 	status, hasStatus := errors.AsType[*StatusError](err)
 	if hasStatus && status.RefusesCaller() {
@@ -245,8 +249,8 @@ func newestModern(list jsontext.Value) string {
 	return ""
 }
 
-// mayBeSSE reports whether the error of a handshake leaves it possible that the server knows only HTTP+SSE: it is up, does not
-// refuse the caller, and does not answer a POST in terms of MCP.
+// mayBeSSE reports whether the error of a handshake leaves it possible that the server knows only
+// HTTP+SSE: it is up, does not refuse the caller, and does not answer a POST in terms of MCP.
 func mayBeSSE(err error) bool {
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok || status.unnamed != nil || status.RefusesCaller() {

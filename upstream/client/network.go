@@ -28,7 +28,8 @@ const (
 func newDialer(dialGuard func(address string) error) *net.Dialer {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive()}
 	dialer.Control = func(_, address string, connection syscall.RawConn) error {
-		// Checked after resolution, on the address that is really dialed, so that no DNS name gets around it.
+		// Checked after resolution, on the address that is really dialed, so that no DNS name gets
+		// around it.
 		if dialGuard != nil {
 			if err := dialGuard(address); err != nil {
 				return &guardError{err}
@@ -64,20 +65,22 @@ func tlsConfig(block *config.TLS) *tls.Config {
 	return settings
 }
 
-// noRedirects makes an http.Client return a redirect as it is: following it would take the server's credentials elsewhere.
+// noRedirects makes an http.Client return a redirect as it is: following it would take the server's
+// credentials elsewhere.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// A connection whose other side has vanished without a word, or behind a firewall that has forgotten it, is closed after 30
-// seconds without an answer: otherwise a stream of changes would wait on it for ever. Package upstream finds out about a server
-// that is there and does not answer.
+// A connection whose other side has vanished without a word, or behind a firewall that has
+// forgotten it, is closed after 30 seconds without an answer: otherwise a stream of changes would
+// wait on it for ever. Package upstream finds out about a server that is there and does not answer.
 const (
 	keepAliveIdle     = 15 * time.Second
 	keepAliveInterval = 5 * time.Second
 	keepAliveCount    = 3
-	// userTimeout is how long sent bytes may stay without acknowledgement (RFC 5482), for which keep-alive does not look.
+	// userTimeout is how long sent bytes may stay without acknowledgement (RFC 5482), for which
+	// keep-alive does not look.
 	userTimeout = keepAliveIdle + keepAliveCount*keepAliveInterval
-	// pingTimeout is how long the peer of an HTTP/2 connection may take to answer a PING frame. One is sent when nothing was
-	// received for keepAliveIdle.
+	// pingTimeout is how long the peer of an HTTP/2 connection may take to answer a PING frame. One
+	// is sent when nothing was received for keepAliveIdle.
 	pingTimeout = keepAliveCount * keepAliveInterval
 )
 
@@ -85,7 +88,8 @@ func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}
 }
 
-// keepAliveHTTP2 does for HTTP/2 what keep-alive cannot: behind a proxy that answers for a peer, only frames reach that.
+// keepAliveHTTP2 does for HTTP/2 what keep-alive cannot: behind a proxy that answers for a peer,
+// only frames reach that.
 func keepAliveHTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{SendPingTimeout: keepAliveIdle, PingTimeout: pingTimeout}
 }
@@ -93,10 +97,12 @@ func keepAliveHTTP2() *http.HTTP2Config {
 // dialContext is that of an [http.Transport].
 type dialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
-// leavingErrorsToReads returns a function that dials connections for TLS on which a write fails in silence once the peer has
-// closed them. In TLS 1.3 a client sends its first request before the server has looked at the client's certificate (RFC 8446,
-// section 4.4.2.4). If the server refuses that, it sends an alert and closes the connection, and the write of the request fails
-// while the alert waits to be read. net/http returns the error of the write, which says nothing; the read says why.
+// leavingErrorsToReads returns a function that dials connections for TLS on which a write fails in
+// silence once the peer has closed them. In TLS 1.3 a client sends its first request before the
+// server has looked at the client's certificate (RFC 8446, section 4.4.2.4). If the server refuses
+// that, it sends an alert and closes the connection, and the write of the request fails while the
+// alert waits to be read. net/http returns the error of the write, which says nothing; the read
+// says why.
 func leavingErrorsToReads(dial dialContext) dialContext {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -107,8 +113,8 @@ func leavingErrorsToReads(dial dialContext) dialContext {
 	}
 }
 
-// readErrorsConn is a connection that only reads find closed by the peer. They do: whatever ends a write like this ends the next
-// read as well, after all that had arrived before.
+// readErrorsConn is a connection that only reads find closed by the peer. They do: whatever ends a
+// write like this ends the next read as well, after all that had arrived before.
 type readErrorsConn struct{ net.Conn }
 
 // Write implements [net.Conn].
@@ -120,8 +126,9 @@ func (c *readErrorsConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// withRefusal adds to the error of a request the alert that ended its connection before the request was written. It is nil-safe.
-// Of HTTP/2, net/http then tells only that there is no connection; crypto/tls returns the alert from each further read.
+// withRefusal adds to the error of a request the alert that ended its connection before the request
+// was written. It is nil-safe. Of HTTP/2, net/http then tells only that there is no connection;
+// crypto/tls returns the alert from each further read.
 func (c *connection) withRefusal(err error) error {
 	if c == nil || !foundConnectionClosed(err) {
 		return err
@@ -134,15 +141,16 @@ func (c *connection) withRefusal(err error) error {
 	return err
 }
 
-// foundConnectionClosed reports whether HTTP/2 found that the reader of the connection had closed it, before it wrote the header of
-// the request or before it wrote the body. net/http does not export the errors.
+// foundConnectionClosed reports whether HTTP/2 found that the reader of the connection had closed
+// it, before it wrote the header of the request or before it wrote the body. net/http does not
+// export the errors.
 func foundConnectionClosed(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "http2: client conn could not be established") || strings.Contains(text, "http2: client conn is closed")
 }
 
-// noteMissingCertificates makes a client note when a server asks for a certificate and gets none, because none is configured, or
-// it is from an issuer that the server did not name.
+// noteMissingCertificates makes a client note when a server asks for a certificate and gets none,
+// because none is configured, or it is from an issuer that the server did not name.
 func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
 	settings.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) { // as without this function
 		for i := range settings.Certificates {
@@ -155,7 +163,8 @@ func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
 	}
 }
 
-// tlsRefusal is a text by which servers answer a request, with a 400, whose connection does not have the TLS that they want.
+// tlsRefusal is a text by which servers answer a request, with a 400, whose connection does not
+// have the TLS that they want.
 type tlsRefusal struct {
 	text string
 	kind Kind
@@ -170,7 +179,8 @@ var tlsRefusals = []tlsRefusal{ //nolint:gochecknoglobals // a constant table
 	{"The SSL certificate error", CertificateRefused},
 }
 
-// tlsRefusalIn returns the refusal that a response consists of; the zero value if it is any other response.
+// tlsRefusalIn returns the refusal that a response consists of; the zero value if it is any other
+// response.
 func tlsRefusalIn(status int, body []byte) tlsRefusal {
 	if status == http.StatusBadRequest {
 		for _, refusal := range tlsRefusals {

@@ -29,33 +29,38 @@ import (
 const (
 	// tokenTimeout is how long the token endpoint may take.
 	tokenTimeout = 10 * time.Second
-	// renewBefore is how long before it expires a token is renewed, unless a quarter of its lifetime is less.
+	// renewBefore is how long before it expires a token is renewed, unless a quarter of its
+	// lifetime is less.
 	renewBefore = 30 * time.Second
-	// tokenRetryPause is how long a token endpoint that returned no token is not asked again, unless it asks for longer.
+	// tokenRetryPause is how long a token endpoint that returned no token is not asked again,
+	// unless it asks for longer.
 	tokenRetryPause = time.Second
 	// refusedPause is how long no further token is fetched for a server that refused a new one.
 	refusedPause = 10 * time.Second
-	// maxErrorCode bounds the part of a token endpoint's error code that is repeated in an error, in bytes.
+	// maxErrorCode bounds the part of a token endpoint's error code that is repeated in an error,
+	// in bytes.
 	maxErrorCode = 64
 	// assertionLife is how long a client assertion is valid.
 	assertionLife = time.Minute
 )
 
-// tokenSource fetches the access tokens of one upstream with client credentials (RFC 6749, section 4.4) and keeps the
-// last one.
+// tokenSource fetches the access tokens of one upstream with client credentials (RFC 6749, section
+// 4.4) and keeps the last one.
 type tokenSource struct {
 	config clientcredentials.Config
 	client *http.Client
 	// assert returns a signed client assertion; nil if the client has a secret.
 	assert func() (string, error)
 
-	// slot is held by whoever uses what follows, even while a token is being fetched, so that nobody fetches a second
-	// one. It is not a mutex because callers wait for it only until their context ends.
+	// slot is held by whoever uses what follows, even while a token is being fetched, so that
+	// nobody fetches a second one. It is not a mutex because callers wait for it only until their
+	// context ends.
 	slot  chan struct{}
 	token *oauth2.Token // nil before the first
 	// renewAt is when the token is to be renewed; zero for never.
 	renewAt time.Time
-	// failure is why the last fetch failed, and failedUntil how long no other is tried; nil after a success.
+	// failure is why the last fetch failed, and failedUntil how long no other is tried; nil after a
+	// success.
 	failure     error
 	failedUntil time.Time
 	// refusedUntil is until when no token is fetched just because the server refused the last one.
@@ -89,8 +94,9 @@ func newTokenSource(server config.Upstream, opts Options) *tokenSource {
 	return t
 }
 
-// newTokenNetwork returns the transport to the token endpoint. On another host than the upstream's, the server name of the
-// tls block does not apply, and its authorities are trusted beside those of the system: a token endpoint is often public.
+// newTokenNetwork returns the transport to the token endpoint. On another host than the upstream's,
+// the server name of the tls block does not apply, and its authorities are trusted beside those of
+// the system: a token endpoint is often public.
 func newTokenNetwork(server config.Upstream, dialGuard func(address string) error) *http.Transport {
 	network := newNetwork(1, server.TLS, dialGuard)
 	settings := network.TLSClientConfig
@@ -148,7 +154,8 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	return t.token.AccessToken, nil
 }
 
-// refused records that the server refused a token that had just been fetched because it refused the one before.
+// refused records that the server refused a token that had just been fetched because it refused the
+// one before.
 func (t *tokenSource) refused(ctx context.Context) {
 	select {
 	case t.slot <- struct{}{}:
@@ -252,8 +259,8 @@ func signatureAlgorithm(key crypto.Signer) (jose.SignatureAlgorithm, error) {
 	return "", errors.New("private_key: unsupported kind of key, use RSA, Ed25519, or ECDSA with P-256, P-384 or P-521")
 }
 
-// tokenError turns the error of package oauth2 into one that shows nothing sensitive: neither the address nor what the
-// token endpoint said at length.
+// tokenError turns the error of package oauth2 into one that shows nothing sensitive: neither the
+// address nor what the token endpoint said at length.
 func tokenError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
@@ -278,7 +285,8 @@ func tokenError(err error) error {
 	case status/100 == 5, status == http.StatusRequestTimeout:
 		return &tokenFailedError{error: errors.New(problem)}
 	}
-	// RFC 6749 uses 400 for most refusals. To operators all of them mean that the gateway was denied access.
+	// RFC 6749 uses 400 for most refusals. To operators all of them mean that the gateway was
+	// denied access.
 	return &tokenRefusedError{problem, &StatusError{Status: http.StatusUnauthorized}}
 }
 
@@ -300,7 +308,8 @@ func isErrorCode(code string) bool {
 type tokenFailedError struct {
 	error
 
-	// pause is set if the token endpoint says when to come back. It counts as one that the server itself asks for.
+	// pause is set if the token endpoint says when to come back. It counts as one that the server
+	// itself asks for.
 	pause *StatusError
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// hopMeta are the members of _meta that belong to one hop. The client sent them to the gateway, not to the server.
+// hopMeta are the members of _meta that belong to one hop. The client sent them to the gateway, not
+// to the server.
 var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 	wire.MetaProtocolVersion, wire.MetaClientInfo, wire.MetaClientCapabilities, wire.MetaLogLevel,
 	wire.MetaSubscriptionID, wire.MetaProgressToken,
@@ -36,9 +37,9 @@ var metaMember = wire.NewMember("_meta", nil) //nolint:gochecknoglobals // a con
 // emptyObject is the JSON both of no capabilities and of no members.
 const emptyObject = "{}"
 
-// outgoingParams returns params as they go to a server of the given revision. Every member goes out as it came, but for
-// _meta: it loses what was meant for the gateway, and gains what the gateway says for itself and its client. Params may be
-// nil.
+// outgoingParams returns params as they go to a server of the given revision. Every member goes out
+// as it came, but for _meta: it loses what was meant for the gateway, and gains what the gateway
+// says for itself and its client. Params may be nil.
 func outgoingParams(
 	traced *traceContext, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
 ) jsontext.Value {
@@ -103,8 +104,9 @@ func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, re
 	return meta
 }
 
-// traceContext is what a message says about the span that it belongs to, in its headers and in _meta (W3C Trace Context). It is made once
-// for both: to pass it on is most of what a trace costs that is not sampled. A nil *traceContext says nothing.
+// traceContext is what a message says about the span that it belongs to, in its headers and in
+// _meta (W3C Trace Context). It is made once for both: to pass it on is most of what a trace costs
+// that is not sampled. A nil *traceContext says nothing.
 type traceContext struct {
 	parent, state [1]string // as headers have them
 	quoted        [len(`"`) + traceParentLength + len(`"`)]byte

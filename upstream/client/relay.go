@@ -16,23 +16,26 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Relay passes on what a server says about a request, before the response, to the client that the request is made for.
-// The zero value passes on nothing.
+// Relay passes on what a server says about a request, before the response, to the client that the
+// request is made for. The zero value passes on nothing.
 type Relay struct {
-	// Capabilities is the object in which the client declares its capabilities; if nil, the one in _meta counts.
+	// Capabilities is the object in which the client declares its capabilities; if nil, the one in
+	// _meta counts.
 	Capabilities jsontext.Value
-	// Caller identifies the client among others, so that one client cannot hold all sessions on which calls take turns.
-	// All with an empty Caller are one.
+	// Caller identifies the client among others, so that one client cannot hold all sessions on
+	// which calls take turns. All with an empty Caller are one.
 	Caller string
-	// Reply passes a server request (elicitation, sampling, roots) to the client and returns its reply, or the
-	// [*wire.Error] with which it is refused. It must return soon after ctx has ended. If nil, all are refused.
+	// Reply passes a server request (elicitation, sampling, roots) to the client and returns its
+	// reply, or the [*wire.Error] with which it is refused. It must return soon after ctx has
+	// ended. If nil, all are refused.
 	Reply func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
-	// Progress says that the client wants progress notifications, and LogLevel from which level on it wants log messages;
-	// none if empty.
+	// Progress says that the client wants progress notifications, and LogLevel from which level on
+	// it wants log messages; none if empty.
 	Progress bool
 	LogLevel string
-	// Notify passes on a notification that belongs to the request: progress (the token is the session's, not the
-	// client's), log messages of any level, the end of an elicitation by URL. It must not block. It may be nil.
+	// Notify passes on a notification that belongs to the request: progress (the token is the
+	// session's, not the client's), log messages of any level, the end of an elicitation by URL. It
+	// must not block. It may be nil.
 	Notify func(method string, params jsontext.Value)
 }
 
@@ -57,7 +60,8 @@ type relays struct {
 	begun int
 	// pending has what cancels each server request that waits for a reply, by the server's id.
 	pending map[string]context.CancelFunc
-	// abandoned is set once any call has ended without a response: the server may still be working on it.
+	// abandoned is set once any call has ended without a response: the server may still be working
+	// on it.
 	abandoned bool
 }
 
@@ -127,7 +131,8 @@ func (rs *relays) isAbandoned() bool {
 	return rs.abandoned
 }
 
-// receive passes on a request or notification of the server. Call is the call that the transport ties it to, or nil.
+// receive passes on a request or notification of the server. Call is the call that the transport
+// ties it to, or nil.
 func (rs *relays) receive(m *wire.Message, call *relayedCall) {
 	switch {
 	case m.IsRequest():
@@ -145,8 +150,8 @@ func (rs *relays) receive(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// receiveRequest replies to ping itself, passes on requests that the client of the call may be able to answer, and
-// refuses all others.
+// receiveRequest replies to ping itself, passes on requests that the client of the call may be able
+// to answer, and refuses all others.
 func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
 	if m.Method == wire.Ping {
 		rs.outbox.post(wire.AppendResult(nil, slices.Clone(m.ID), jsontext.Value(emptyObject)))
@@ -162,7 +167,8 @@ func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
 			rs.logger.Warn("server request refused: it belongs to no call in flight", slog.String("method", m.Method))
 		}
 	}
-	// MCP has no error code for a client that cannot be asked; clients without a capability answer so.
+	// MCP has no error code for a client that cannot be asked; clients without a capability answer
+	// so.
 	if call == nil || !isForClient || call.relay.Reply == nil || !call.passOn(m) {
 		rs.refuse(m.ID, wire.NewError(wire.MethodNotFound, "Method not found: no client can be asked during this call"))
 	}
@@ -172,9 +178,9 @@ func (rs *relays) refuse(id jsontext.Value, err *wire.Error) {
 	rs.outbox.post(wire.AppendError(nil, slices.Clone(id), err))
 }
 
-// soleCall returns the call that an untied message must belong to: the only one in flight. It returns nil if calls have
-// overlapped or followed each other on a shared session, or if one was abandoned: messages about an ended call may still
-// arrive, after an abandoned one at any time.
+// soleCall returns the call that an untied message must belong to: the only one in flight. It
+// returns nil if calls have overlapped or followed each other on a shared session, or if one was
+// abandoned: messages about an ended call may still arrive, after an abandoned one at any time.
 func (rs *relays) soleCall() *relayedCall {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -187,7 +193,8 @@ func (rs *relays) soleCall() *relayedCall {
 	return nil
 }
 
-// passOn passes a server request to the client in the background. It reports false if the call takes no more of them.
+// passOn passes a server request to the client in the background. It reports false if the call
+// takes no more of them.
 func (c *relayedCall) passOn(m *wire.Message) bool {
 	rs, id := c.relays, string(m.ID)
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -197,7 +204,8 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 		cancel()
 		return false
 	}
-	// All of this before the message is handed on, because the message's buffer belongs to the reader of the transport.
+	// All of this before the message is handed on, because the message's buffer belongs to the
+	// reader of the transport.
 	rs.pending[id] = cancel
 	c.pending++
 	c.requested = true
@@ -216,7 +224,8 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 	return true
 }
 
-// replied takes a server request off those that wait, and remembers the elicitation that it may have started.
+// replied takes a server request off those that wait, and remembers the elicitation that it may
+// have started.
 func (c *relayedCall) replied(id, method string, params jsontext.Value, err error) {
 	elicitation := ""
 	if object, parseErr := wire.ParseObject(params); parseErr == nil && method == wire.Elicit && err == nil {
@@ -231,9 +240,9 @@ func (c *relayedCall) replied(id, method string, params jsontext.Value, err erro
 	}
 }
 
-// deliver sends a reply in the background, not within the call: the server may end the call before it confirms the
-// delivery, and cancelling an HTTP request at that moment can take the connection from another one that net/http has
-// already handed it to.
+// deliver sends a reply in the background, not within the call: the server may end the call before
+// it confirms the delivery, and cancelling an HTTP request at that moment can take the connection
+// from another one that net/http has already handed it to.
 func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
 	response := wire.AppendResult(nil, id, reply)
 	if err != nil {
@@ -265,7 +274,8 @@ func (rs *relays) receiveProgress(m *wire.Message, call *relayedCall) {
 	if err != nil {
 		return
 	}
-	// Tokens are the session's own request ids, so that a server cannot name a call of another session.
+	// Tokens are the session's own request ids, so that a server cannot name a call of another
+	// session.
 	token, ok := wire.Int(params.Get(wire.MetaProgressToken))
 	rs.mu.Lock()
 	named := rs.calls[token]
@@ -285,8 +295,9 @@ func (rs *relays) receiveLog(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// receiveElicited tells the client whose elicitation by URL has ended, while its call is in flight. If
-// several calls in flight used the same id, nobody knows which of them is meant, and none is told.
+// receiveElicited tells the client whose elicitation by URL has ended, while its call is in flight.
+// If several calls in flight used the same id, nobody knows which of them is meant, and none is
+// told.
 func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
 	params, err := wire.ParseObject(m.Params)
 	if err != nil {
@@ -314,16 +325,17 @@ func (c *relayedCall) notify(m *wire.Message) {
 }
 
 const (
-	// backgroundTimeout is how long a message that nobody waits for may take to be delivered, and replyTimeout how long a
-	// client's reply to a server request may.
+	// backgroundTimeout is how long a message that nobody waits for may take to be delivered, and
+	// replyTimeout how long a client's reply to a server request may.
 	backgroundTimeout = 2 * time.Second
 	replyTimeout      = 5 * time.Second
-	// maxBackground bounds the messages on their way: a server that sends requests and reads no replies loses the replies.
+	// maxBackground bounds the messages on their way: a server that sends requests and reads no
+	// replies loses the replies.
 	maxBackground = 64
 )
 
-// outbox sends messages in the background, because neither a caller that has left nor the reader of a transport may wait
-// for them.
+// outbox sends messages in the background, because neither a caller that has left nor the reader of
+// a transport may wait for them.
 type outbox struct {
 	send   func(ctx context.Context, message []byte) error
 	logger *slog.Logger
@@ -345,7 +357,8 @@ func (o *outbox) post(message []byte) {
 	}
 }
 
-// postReply sends a client's reply, once fewer messages are on their way. It gives up when ctx ends.
+// postReply sends a client's reply, once fewer messages are on their way. It gives up when ctx
+// ends.
 func (o *outbox) postReply(ctx context.Context, message []byte) {
 	if o.slots.Acquire(ctx, 1) == nil {
 		o.deliver(message, replyTimeout, slog.LevelWarn)

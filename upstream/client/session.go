@@ -16,8 +16,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Session is an open session with one server: a revision is agreed on, calls can be made. Its methods are safe for
-// concurrent use.
+// Session is an open session with one server: a revision is agreed on, calls can be made. Its
+// methods are safe for concurrent use.
 type Session struct {
 	// Revision is the protocol revision that both sides speak.
 	Revision string
@@ -30,7 +30,8 @@ type Session struct {
 	server    config.Upstream
 	opts      SessionOptions
 	transport transport
-	// modern repeats what Revision says for messages that arrive while it is still being negotiated.
+	// modern repeats what Revision says for messages that arrive while it is still being
+	// negotiated.
 	modern atomic.Bool
 	// ignoresPing is set while the server leaves pings without an answer and is there nevertheless.
 	ignoresPing atomic.Bool
@@ -71,34 +72,38 @@ func (s *Session) open(ctx context.Context) error {
 	if wire.Modern(s.Revision) {
 		return nil
 	}
-	// Before it gets this, a legacy server may send only pings and log messages (2025-11-25, Lifecycle, "Initialization").
+	// Before it gets this, a legacy server may send only pings and log messages (2025-11-25,
+	// Lifecycle, "Initialization").
 	if err := s.transport.send(ctx, wire.AppendNotification(nil, wire.Initialized, nil)); err != nil {
 		return fmt.Errorf("%s: %w", wire.Initialized, err)
 	}
 	return nil
 }
 
-// Sibling opens another session with the same server, without negotiating transport and revision again.
+// Sibling opens another session with the same server, without negotiating transport and revision
+// again.
 func (s *Session) Sibling(ctx context.Context, opts SessionOptions) (*Session, error) {
 	return s.dialer.open(ctx, s.server, opts)
 }
 
-// LegacySibling opens a session of the legacy era with the server of a modern session, which may speak both.
+// LegacySibling opens a session of the legacy era with the server of a modern session, which may
+// speak both.
 func (s *Session) LegacySibling(ctx context.Context, opts SessionOptions) (*Session, error) {
 	server := s.server
 	server.Protocol = anyLegacy
 	return s.dialer.open(ctx, server, opts)
 }
 
-// MayBeLegacyToo reports whether the server of a modern session may be spoken to in the legacy era as well: no revision is
-// configured for it.
+// MayBeLegacyToo reports whether the server of a modern session may be spoken to in the legacy era
+// as well: no revision is configured for it.
 func (s *Session) MayBeLegacyToo() bool { return wire.Modern(s.Revision) && s.dialer.negotiatesEra() }
 
 // Transport returns the transport by which the server was reached.
 func (s *Session) Transport() config.Transport { return s.server.Transport }
 
-// ClockOffset returns by how much the server's clock was ahead of this machine's when it answered the handshake, to the second. It
-// is 0 where the server did not tell its time, as no child process does.
+// ClockOffset returns by how much the server's clock was ahead of this machine's when it answered
+// the handshake, to the second. It is 0 where the server did not tell its time, as no child process
+// does.
 func (s *Session) ClockOffset() time.Duration {
 	if t, ok := s.transport.(*httpTransport); ok {
 		return t.clockOffset
@@ -109,7 +114,8 @@ func (s *Session) ClockOffset() time.Duration {
 // TiesMessages reports whether the transport tells which call a server's message belongs to.
 func (s *Session) TiesMessages() bool { return s.transport.tiesMessages() }
 
-// Abandoned reports whether a call ended without a response, so that the server may still be working on it.
+// Abandoned reports whether a call ended without a response, so that the server may still be
+// working on it.
 func (s *Session) Abandoned() bool { return s.relays.isAbandoned() }
 
 // Done is closed when the session's connection has broken for good. [Session.Err] then says why.
@@ -121,7 +127,8 @@ func (s *Session) Err() error { return s.dialer.failure(s.transport.err()) }
 // Request is a request for a server.
 type Request struct {
 	Method string
-	// Name is the prompt's name for prompts/get and empty otherwise: it goes into the Mcp-Name header.
+	// Name is the prompt's name for prompts/get and empty otherwise: it goes into the Mcp-Name
+	// header.
 	Name string
 	// Params may be nil.
 	Params wire.Object
@@ -135,9 +142,9 @@ type Result struct {
 	Revision string
 }
 
-// Call sends a request and returns its result, or an error as soon as ctx ends. The error is a [*wire.Error] if the server
-// answered with one. Until Call returns, the relay passes on what the server says about this request; a nil relay passes
-// on nothing.
+// Call sends a request and returns its result, or an error as soon as ctx ends. The error is a
+// [*wire.Error] if the server answered with one. Until Call returns, the relay passes on what the
+// server says about this request; a nil relay passes on nothing.
 func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, error) {
 	if relay == nil {
 		relay = &Relay{}
@@ -155,7 +162,8 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	err := s.transport.roundTrip(ctx, r)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		// Transports return what broke when the context ended. The cause says why it ended, a deadline for example.
+		// Transports return what broke when the context ended. The cause says why it ended, a
+		// deadline for example.
 		s.giveUp(ctx, r.id)
 		err = replaceCause(err, cancel.Cause(ctx))
 	case err != nil:
@@ -185,8 +193,9 @@ func responseError(raw jsontext.Value) error {
 	return wireErr
 }
 
-// giveUp tells the server in the background that nobody waits for a request any more, and why if its client said so. Over HTTP in the modern era the
-// closed stream says so already, and the transport drops the message.
+// giveUp tells the server in the background that nobody waits for a request any more, and why if
+// its client said so. Over HTTP in the modern era the closed stream says so already, and the
+// transport drops the message.
 func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.relays.abandon()
 	reason := "the caller gave up"
@@ -197,8 +206,8 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 }
 
-// Ping checks that the server still answers. Any answer will do, even an error, unless it shows that the server has changed
-// eras: then the error is [ErrSessionLost].
+// Ping checks that the server still answers. Any answer will do, even an error, unless it shows
+// that the server has changed eras: then the error is [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -206,11 +215,13 @@ func (s *Session) Ping(ctx context.Context) error {
 	return err
 }
 
-// Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they are no longer those of the
-// session, so that a new one is needed, and otherwise that of a server that does not answer or refuses to.
+// Recheck asks the server again which capabilities it has. The error is [ErrSessionLost] if they
+// are no longer those of the session, so that a new one is needed, and otherwise that of a server
+// that does not answer or refuses to.
 //
-// A modern server is asked by server/discover. A legacy one declares them only when a session begins, so a second session is
-// opened; over stdio that would be a second process, whose answer would say nothing about the first, and a ping must do.
+// A modern server is asked by server/discover. A legacy one declares them only when a session
+// begins, so a second session is opened; over stdio that would be a second process, whose answer
+// would say nothing about the first, and a ping must do.
 func (s *Session) Recheck(ctx context.Context) error {
 	declared := s.Declared
 	switch {
@@ -243,8 +254,9 @@ func (s *Session) Recheck(ctx context.Context) error {
 	return nil
 }
 
-// Watch receives messages that belong to no call until ctx ends or the stream breaks. It calls ready as soon as no change
-// of the list can be missed any more, and returns [ErrNoStream] if the server offers no such stream.
+// Watch receives messages that belong to no call until ctx ends or the stream breaks. It calls
+// ready as soon as no change of the list can be missed any more, and returns [ErrNoStream] if the
+// server offers no such stream.
 func (s *Session) Watch(ctx context.Context, ready func()) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -269,8 +281,8 @@ func (s *Session) Watch(ctx context.Context, ready func()) error {
 	return err
 }
 
-// receive takes a message that is not a response. Call is the call that the transport ties it to, or nil. It must not
-// block.
+// receive takes a message that is not a response. Call is the call that the transport ties it to,
+// or nil. It must not block.
 func (s *Session) receive(m *wire.Message, call *relayedCall) {
 	switch {
 	case m.Method == wire.PromptsListChanged:
@@ -291,8 +303,9 @@ func (s *Session) receive(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// lowerLogLevel makes a legacy server send the log messages that a client wants. The level counts for the whole session,
-// so it is only ever lowered; relays hold back what other clients did not ask for.
+// lowerLogLevel makes a legacy server send the log messages that a client wants. The level counts
+// for the whole session, so it is only ever lowered; relays hold back what other clients did not
+// ask for.
 func (s *Session) lowerLogLevel(ctx context.Context, level string) {
 	if level == "" || wire.Modern(s.Revision) || !s.Declared.logging {
 		return
@@ -306,10 +319,11 @@ func (s *Session) lowerLogLevel(ctx context.Context, level string) {
 	}
 }
 
-// Close ends the session and waits until everything that belongs to it has ended. A child process is asked to exit, then
-// killed.
+// Close ends the session and waits until everything that belongs to it has ended. A child process
+// is asked to exit, then killed.
 func (s *Session) Close() {
-	// Messages on their way fail as soon as the transport is closed, so that waiting for them does not take long.
+	// Messages on their way fail as soon as the transport is closed, so that waiting for them does
+	// not take long.
 	s.outbox.close()
 	s.transport.close()
 	s.outbox.wait()

@@ -23,27 +23,32 @@ import (
 )
 
 const (
-	// exitTimeout is how long a child may take to exit after its stdin was closed, and again after SIGTERM.
+	// exitTimeout is how long a child may take to exit after its stdin was closed, and again after
+	// SIGTERM.
 	exitTimeout = 2 * time.Second
-	// pipeTimeout is how long a dead child's pipes may be held open by processes that it left behind and that could not be ended.
+	// pipeTimeout is how long a dead child's pipes may be held open by processes that it left
+	// behind and that could not be ended.
 	pipeTimeout = time.Second
 	// writeQueue is how many messages may wait for a child to read them.
 	writeQueue = 64
 	// maxLogLine bounds what the log shows of one line of a child's stderr, in bytes.
 	maxLogLine = 4 << 10
-	// maxGarbage is how many lines without a message a child may print in a row at full speed, and garbagePause the pause after
-	// each further one. If nothing else comes for garbageTimeout, the child is stopped.
+	// maxGarbage is how many lines without a message a child may print in a row at full speed, and
+	// garbagePause the pause after each further one. If nothing else comes for garbageTimeout, the
+	// child is stopped.
 	maxGarbage     = 100
 	garbagePause   = time.Millisecond
 	garbageTimeout = 10 * time.Second
 )
 
-// inherited are the environment variables that a child inherits from the gateway: enough to run, nothing secret.
+// inherited are the environment variables that a child inherits from the gateway: enough to run,
+// nothing secret.
 var inherited = []string{ //nolint:gochecknoglobals // a constant list
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR",
 }
 
-// child is the stdio transport: a process in a process group of its own, one JSON-RPC message on each line.
+// child is the stdio transport: a process in a process group of its own, one JSON-RPC message on
+// each line.
 type child struct {
 	mux // ends once the process has been reaped and its last output has been read
 
@@ -68,7 +73,8 @@ type child struct {
 	work    sync.WaitGroup
 }
 
-// startChild starts the process. Its working directory is the gateway's, and a relative command is relative to that.
+// startChild starts the process. Its working directory is the gateway's, and a relative command is
+// relative to that.
 func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child, error) {
 	c := &child{
 		mux:     newMux(),
@@ -83,8 +89,8 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 	return c, nil
 }
 
-// startProcess makes the pipes and starts the process. Stdout and stderr are pipes of our own: with those of package exec,
-// Wait does not return as long as another process holds them open.
+// startProcess makes the pipes and starts the process. Stdout and stderr are pipes of our own: with
+// those of package exec, Wait does not return as long as another process holds them open.
 func (c *child) startProcess() (err error) {
 	if err := system.OwnGroup(c.command); err != nil {
 		return errNoChildren
@@ -116,8 +122,8 @@ func (c *child) startProcess() (err error) {
 func (c *child) fork() error {
 	started := make(chan error)
 	go func() {
-		// The kernel takes the end of the starting thread for the death of the parent, and Go ends threads
-		// at any time. Waiting blocks a thread in any case.
+		// The kernel takes the end of the starting thread for the death of the parent, and Go ends
+		// threads at any time. Waiting blocks a thread in any case.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := c.command.Start()
@@ -142,7 +148,8 @@ func (c *child) roundTrip(ctx context.Context, r *request) error {
 }
 
 func (c *child) send(ctx context.Context, message []byte) error {
-	// Queued, because a child that does not read its stdin must not block callers beyond their deadlines.
+	// Queued, because a child that does not read its stdin must not block callers beyond their
+	// deadlines.
 	line := append(wire.SingleLine(message), '\n')
 	select {
 	case c.lines <- line:
@@ -208,8 +215,8 @@ func exitStatus(command *exec.Cmd, err error) string {
 // signal signals the whole process group.
 func (c *child) signal(signal syscall.Signal) { system.SignalGroup(c.command, signal) }
 
-// readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips lines that are too long or
-// not messages.
+// readMessages reads the child's messages until its stdout ends, or brings only garbage. It skips
+// lines that are too long or not messages.
 func (c *child) readMessages() {
 	reader := bufio.NewReaderSize(c.stdout, 64<<10)
 	for garbage := (garbageCount{}); ; {
@@ -245,8 +252,9 @@ type garbageCount struct {
 	lines int
 }
 
-// add counts a line, and pauses if there were many, because a child may print garbage faster than is worth reading. It reports
-// whether the child is to be stopped. A few stray lines over a long time are no reason to.
+// add counts a line, and pauses if there were many, because a child may print garbage faster than
+// is worth reading. It reports whether the child is to be stopped. A few stray lines over a long
+// time are no reason to.
 func (g *garbageCount) add() (hopeless bool) {
 	if g.lines++; g.lines == 1 {
 		g.began = time.Now()
@@ -257,7 +265,8 @@ func (g *garbageCount) add() (hopeless bool) {
 	return g.lines > 10*maxGarbage && time.Since(g.began) > garbageTimeout
 }
 
-// logStderr logs what the child writes to its stderr, line by line, until it ends. Of a long line it logs the beginning.
+// logStderr logs what the child writes to its stderr, line by line, until it ends. Of a long line
+// it logs the beginning.
 func (c *child) logStderr() {
 	reader := bufio.NewReaderSize(c.stderr, maxLogLine)
 	for continued := false; ; {
@@ -273,7 +282,8 @@ func (c *child) logStderr() {
 	}
 }
 
-// close closes the child's stdin, then sends SIGTERM, then SIGKILL, and waits until the child has exited.
+// close closes the child's stdin, then sends SIGTERM, then SIGKILL, and waits until the child has
+// exited.
 func (c *child) close() {
 	c.once.Do(func() { close(c.closing) })
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -333,14 +343,14 @@ func (e *exitError) Error() string { return fmt.Sprintf("%v: %s%s", ErrExited, e
 
 func (e *exitError) Unwrap() error { return ErrExited }
 
-// childOutput keeps what a child process printed, as far as it tells a person why the process does not serve. Its methods are safe
-// for concurrent use, and may be called on nil.
+// childOutput keeps what a child process printed, as far as it tells a person why the process does
+// not serve. Its methods are safe for concurrent use, and may be called on nil.
 type childOutput struct {
 	mu sync.Mutex // guards what follows
 	// spoke is set once a message has come, after which a stray line explains nothing.
 	spoke bool
-	// stray is the first line of stdout that was not a message; last and failure are the last line of stderr, and the last one
-	// that looks like an error.
+	// stray is the first line of stdout that was not a message; last and failure are the last line
+	// of stderr, and the last one that looks like an error.
 	stray, last, failure string
 }
 
@@ -384,7 +394,8 @@ func (o *childOutput) garbage() string {
 	return strings.TrimSpace(o.stray)
 }
 
-// lastWords continues a sentence about the process's end with what it said: on stderr or, failing that, on stdout.
+// lastWords continues a sentence about the process's end with what it said: on stderr or, failing
+// that, on stdout.
 func (o *childOutput) lastWords() string {
 	stray := o.garbage()
 	o.mu.Lock()

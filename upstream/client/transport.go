@@ -10,21 +10,24 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// transport carries messages to one server and back. There are three: Streamable HTTP, HTTP+SSE and stdio.
+// transport carries messages to one server and back. There are three: Streamable HTTP, HTTP+SSE and
+// stdio.
 type transport interface {
-	// start begins the exchange. From then on receive gets each message that is not a response; it must not block. Start
-	// is called once, before anything else.
+	// start begins the exchange. From then on receive gets each message that is not a response; it
+	// must not block. Start is called once, before anything else.
 	start(receive func(*wire.Message))
 	// roundTrip sends a request and stores its response.
 	roundTrip(ctx context.Context, r *request) error
 	// send sends a message that has no response.
 	send(ctx context.Context, message []byte) error
-	// standalone carries what a legacy server says outside of calls, until ctx ends or the stream breaks. It calls ready
-	// once nothing can be missed any more, and returns ErrNoStream if the server offers no such stream.
+	// standalone carries what a legacy server says outside of calls, until ctx ends or the stream
+	// breaks. It calls ready once nothing can be missed any more, and returns ErrNoStream if the
+	// server offers no such stream.
 	standalone(ctx context.Context, ready func()) error
 	// tiesMessages reports whether the transport knows which call a server's message belongs to.
 	tiesMessages() bool
-	// mayIgnoreUnknown reports whether a legacy server may leave a request that it does not know unanswered.
+	// mayIgnoreUnknown reports whether a legacy server may leave a request that it does not know
+	// unanswered.
 	mayIgnoreUnknown() bool
 	// setRevision is called once, when a revision has been agreed on.
 	setRevision(revision string)
@@ -49,8 +52,8 @@ type request struct {
 	revision string
 	// traced is what the headers say about the span of the request.
 	traced *traceContext
-	// onMessage, if set, gets the messages that certainly belong to this request. It must not block. Only Streamable HTTP
-	// can tell.
+	// onMessage, if set, gets the messages that certainly belong to this request. It must not
+	// block. Only Streamable HTTP can tell.
 	onMessage func(*wire.Message)
 	// response is set once it has arrived.
 	response *wire.Message
@@ -58,8 +61,8 @@ type request struct {
 	position streamPosition
 }
 
-// mux is the part that HTTP+SSE and stdio have in common: everything that the server says arrives on one stream, and
-// responses find their requests by id.
+// mux is the part that HTTP+SSE and stdio have in common: everything that the server says arrives
+// on one stream, and responses find their requests by id.
 type mux struct {
 	receive func(*wire.Message)
 	// idleTime is for how long no message came.
@@ -121,8 +124,9 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	return got.err
 }
 
-// dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything else to receive. A text that
-// is not valid ends the requests that it claims to answer, and no others.
+// dispatch hands on one JSON text from the stream: responses to whoever awaits them, everything
+// else to receive. A text that is not valid ends the requests that it claims to answer, and no
+// others.
 func (x *mux) dispatch(raw []byte) error {
 	messages, err := x.parse(raw)
 	if err != nil {
@@ -158,8 +162,9 @@ func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 	return parseTolerantly(raw, x.pending[string(ids[0])].method, err)
 }
 
-// parseTolerantly reads what ParseAll refused with an error, if it is the response to a request of the method, and that is one
-// for a list, of which the invalid definitions are left to whoever reads them.
+// parseTolerantly reads what ParseAll refused with an error, if it is the response to a request of
+// the method, and that is one for a list, of which the invalid definitions are left to whoever
+// reads them.
 func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, error) {
 	if method != wire.PromptsList {
 		return nil, refusal

@@ -22,7 +22,8 @@ const (
 // Outcome is how an attempt ended.
 type Outcome struct {
 	Verdict Verdict
-	// Get says that it was a get. Only gets make an endpoint Failing: a server may have no completions.
+	// Get says that it was a get. Only gets make an endpoint Failing: a server may have no
+	// completions.
 	Get bool
 	// Suspicious says that the server should be checked.
 	Suspicious bool
@@ -56,8 +57,8 @@ type Attempt struct {
 // What the breaker is told of an attempt; a nil error is an answer.
 var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
 
-// Begin begins an attempt for a caller, nil for one of whom nothing is known, unless the breaker is open: the
-// error is then a [*SuspendedError]. [Attempt.End] must be called.
+// Begin begins an attempt for a caller, nil for one of whom nothing is known, unless the breaker is
+// open: the error is then a [*SuspendedError]. [Attempt.End] must be called.
 func (e *Endpoint) Begin(caller Caller) (Attempt, error) {
 	e.mu.Lock()
 	breaker, session := e.breaker, e.session
@@ -96,8 +97,8 @@ func (a *Attempt) End(o Outcome) {
 	}
 }
 
-// Unsent notes that a call was not sent although there was, or will soon be, a session. Of a server that is
-// down that is no news.
+// Unsent notes that a call was not sent although there was, or will soon be, a session. Of a server
+// that is down that is no news.
 func (e *Endpoint) Unsent(get bool, f Failure) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

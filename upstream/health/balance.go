@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// Balance orders the endpoints of one upstream: the one with the fewest calls in flight comes first and, of
-// those with as many, the one that came first the longest time ago. So endpoints that are equally fast share
-// the calls evenly, a slower one gets fewer, and one that hangs no more than the others have in flight. Its
-// zero value is ready for use.
+// Balance orders the endpoints of one upstream: the one with the fewest calls in flight comes first
+// and, of those with as many, the one that came first the longest time ago. So endpoints that are
+// equally fast share the calls evenly, a slower one gets fewer, and one that hangs no more than the
+// others have in flight. Its zero value is ready for use.
 type Balance struct {
 	mu    sync.Mutex // so that each order sees the last one's pick
 	picks uint64
 }
 
-// Order returns endpoints, best first: those that are ready, ordered, and then the others. There must be one.
-// Health returns that of an endpoint.
+// Order returns endpoints, best first: those that are ready, ordered, and then the others. There
+// must be one. Health returns that of an endpoint.
 func Order[E any](b *Balance, ready, others []E, health func(E) *Endpoint) []E {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,16 +6,17 @@ import (
 )
 
 const (
-	// maxIdle is how long nothing may come from a server before it is checked. Jitter takes off up to a
-	// tenth, so that endpoints that became connected together are not checked together for ever.
+	// maxIdle is how long nothing may come from a server before it is checked. Jitter takes off up
+	// to a tenth, so that endpoints that became connected together are not checked together for
+	// ever.
 	maxIdle    = 30 * time.Second
 	idleJitter = 0.1
 	// checkTimeout is how long a health check may take before the endpoint is Silent.
 	checkTimeout = 2500 * time.Millisecond
 )
 
-// Pause is a time in which a server wants no requests, as it said by a Retry-After (RFC 9110, section
-// 10.2.3).
+// Pause is a time in which a server wants no requests, as it said by a Retry-After (RFC 9110,
+// section 10.2.3).
 type Pause struct {
 	Until   time.Time // by the monotonic clock
 	Failure Failure
@@ -44,9 +45,9 @@ func (e *Endpoint) Paused() *Pause {
 	return nil
 }
 
-// NextCheck returns when the server is to be checked from which nothing has come for a time; now, if that is
-// not positive. Stream is when its stream has to be looked at, 0 if it need not be. A server that asked for a
-// pause is not asked for anything meanwhile.
+// NextCheck returns when the server is to be checked from which nothing has come for a time; now,
+// if that is not positive. Stream is when its stream has to be looked at, 0 if it need not be. A
+// server that asked for a pause is not asked for anything meanwhile.
 func (e *Endpoint) NextCheck(idle, stream time.Duration) time.Duration {
 	left := time.Duration(float64(maxIdle)*(1-idleJitter*rand.Float64())) - idle //nolint:gosec // jitter
 	if stream > 0 {
@@ -55,8 +56,9 @@ func (e *Endpoint) NextCheck(idle, stream time.Duration) time.Duration {
 	return max(left, e.Paused().Rest())
 }
 
-// CheckTimeout returns how long a check may take before the endpoint is Silent. A server that was slow twice
-// in a row gets twice the time that it took. It is for the goroutine that checks, as Checked is.
+// CheckTimeout returns how long a check may take before the endpoint is Silent. A server that was
+// slow twice in a row gets twice the time that it took. It is for the goroutine that checks, as
+// Checked is.
 func (e *Endpoint) CheckTimeout() time.Duration {
 	return max(checkTimeout, min(2*e.checks[0], 2*e.checks[1], e.settings.Timeout))
 }
@@ -68,8 +70,8 @@ func (e *Endpoint) Late() {
 	e.silent = true
 }
 
-// Checked notes that a check has ended after a time, and reports whether the endpoint was Silent and is not
-// any more, because the server answered.
+// Checked notes that a check has ended after a time, and reports whether the endpoint was Silent
+// and is not any more, because the server answered.
 func (e *Endpoint) Checked(took time.Duration, answered bool) (back bool) {
 	e.checks[0], e.checks[1] = e.checks[1], took
 	e.mu.Lock()

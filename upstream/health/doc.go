@@ -1,6 +1,7 @@
-// Package health is one state machine for each endpoint of an upstream. It is told of everything that shows
-// how the server is: sessions, attempts of calls, health checks, lists, and pauses that it asks for. It says
-// whether calls go there, when the server is to be checked, when to connect again, and what operators see.
+// Package health is one state machine for each endpoint of an upstream. It is told of everything
+// that shows how the server is: sessions, attempts of calls, health checks, lists, and pauses that
+// it asks for. It says whether calls go there, when the server is to be checked, when to connect
+// again, and what operators see.
 //
 // The states of an [Endpoint], of which the first that holds counts, and what becomes of a call:
 //
@@ -32,11 +33,12 @@
 //	Checked                ends Silent; adapts how long a check may take
 //	SetDenied              whether the server denies the list of prompts
 //
-// Failures in a row open the breaker if several callers had them, or if the server is Silent: one caller who
-// asks over and over for what the server cannot do does not take it from the others.
+// Failures in a row open the breaker if several callers had them, or if the server is Silent: one
+// caller who asks over and over for what the server cannot do does not take it from the others.
 //
-// Each effect is small: a value that is returned, a mark in a channel ([Endpoint.Suspect], [Endpoint.Relist]),
-// or a [Report] when what operators see changes. The package makes no request and starts no goroutine; its
-// clock is package time's. Beside the machine there are [Balance], which orders endpoints by the calls that
-// they have in flight, and [Reconnects], the pace at which very many endpoints connect again.
+// Each effect is small: a value that is returned, a mark in a channel ([Endpoint.Suspect],
+// [Endpoint.Relist]), or a [Report] when what operators see changes. The package makes no request
+// and starts no goroutine; its clock is package time's. Beside the machine there are [Balance],
+// which orders endpoints by the calls that they have in flight, and [Reconnects], the pace at which
+// very many endpoints connect again.
 package health

@@ -11,10 +11,12 @@ import (
 const (
 	// manyFailed is how many gets in a row have to fail for an endpoint to be Failing.
 	manyFailed = 5
-	// stableTime is how long an endpoint whose gets succeed again is not in trouble anew, and how long one
-	// failure is shown before another takes its place: the server decides how often these change.
+	// stableTime is how long an endpoint whose gets succeed again is not in trouble anew, and how
+	// long one failure is shown before another takes its place: the server decides how often these
+	// change.
 	stableTime = time.Second
-	// relistPause is how often at most a denied list is requested again because a call was answered.
+	// relistPause is how often at most a denied list is requested again because a call was
+	// answered.
 	relistPause = 5 * time.Second
 )
 
@@ -35,7 +37,8 @@ const (
 
 // Failure is how a request failed.
 type Failure struct {
-	// Reason is the reason in one word. Failures with the same reason and the same Cause are the same one.
+	// Reason is the reason in one word. Failures with the same reason and the same Cause are the
+	// same one.
 	Reason, Cause string
 	Err           error
 }
@@ -87,7 +90,8 @@ type Endpoint struct {
 	relist   chan struct{}
 	// pause is the last that the server asked for, which may be over; nil before the first.
 	pause atomic.Pointer[Pause]
-	// inFlight are the calls at the server, and picked when it was the first choice last, for [Balance].
+	// inFlight are the calls at the server, and picked when it was the first choice last, for
+	// [Balance].
 	inFlight atomic.Int64
 	picked   atomic.Uint64
 	// unwell is set while an answer would change anything, so that most answers take no lock.
@@ -96,10 +100,11 @@ type Endpoint struct {
 	checks [2]time.Duration
 
 	mu sync.Mutex // guards what follows
-	// session counts sessions and their ends: an attempt that began in another one shows little of this.
+	// session counts sessions and their ends: an attempt that began in another one shows little of
+	// this.
 	session int
-	// link is Well with a session, else Renewing or Down; forgotten says that it is Down because the server
-	// keeps forgetting its session.
+	// link is Well with a session, else Renewing or Down; forgotten says that it is Down because
+	// the server keeps forgetting its session.
 	link      State
 	forgotten bool
 	silent    bool
@@ -111,7 +116,8 @@ type Endpoint struct {
 	// trouble was reported last, at changed.
 	trouble *Trouble
 	changed time.Time
-	// denied is set while the server denies the list, which was requested again at relisted for an answer.
+	// denied is set while the server denies the list, which was requested again at relisted for an
+	// answer.
 	denied   bool
 	relisted time.Time
 }
@@ -148,7 +154,8 @@ func (e *Endpoint) Renew() {
 	e.link = Renewing
 }
 
-// Down notes that there is no session. Forgotten says that the server is there, and keeps forgetting it.
+// Down notes that there is no session. Forgotten says that the server is there, and keeps
+// forgetting it.
 func (e *Endpoint) Down(forgotten bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,15 +232,16 @@ func mark(c chan<- struct{}) {
 	}
 }
 
-// sessionBreaker returns the breaker, whose methods must not be called with the lock held: it calls back.
+// sessionBreaker returns the breaker, whose methods must not be called with the lock held: it calls
+// back.
 func (e *Endpoint) sessionBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.breaker
 }
 
-// setBreakerLocked notes the state that the breaker has changed to. How often that is, is bounded by the
-// cool-down.
+// setBreakerLocked notes the state that the breaker has changed to. How often that is, is bounded
+// by the cool-down.
 func (e *Endpoint) setBreakerLocked(state gobreaker.State) {
 	e.setUnwellLocked()
 	if e.state == state {

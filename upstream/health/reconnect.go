@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// firstBackoff and lastBackoff bound the time between two attempts to connect. A server that is back is
-	// well again after 10 seconds: what is left of them is for the attempt and the list.
+	// firstBackoff and lastBackoff bound the time between two attempts to connect. A server that is
+	// back is well again after 10 seconds: what is left of them is for the attempt and the list.
 	firstBackoff = 200 * time.Millisecond
 	lastBackoff  = 9 * time.Second
 	// backoffJitter randomises that time by ±50 % to avoid a thundering herd.
@@ -19,15 +19,16 @@ const (
 	// SteadyTime is how long a session or a stream must have lasted for the backoff to start again.
 	SteadyTime = 3 * time.Second
 
-	// reconnectRate is how often in a second the connectors that share a [Reconnects] try to connect again,
-	// on average, once very many endpoints are down. An attempt takes up to a quarter of a millisecond of
-	// processor time.
+	// reconnectRate is how often in a second the connectors that share a [Reconnects] try to
+	// connect again, on average, once very many endpoints are down. An attempt takes up to a
+	// quarter of a millisecond of processor time.
 	reconnectRate = 1000
-	// reconnectTick is between the moments at which they do. When each of a thousand attempts a second had a
-	// moment of its own, a third of the processor's time went into falling asleep and waking up between them.
+	// reconnectTick is between the moments at which they do. When each of a thousand attempts a
+	// second had a moment of its own, a third of the processor's time went into falling asleep and
+	// waking up between them.
 	reconnectTick = 20 * time.Millisecond
-	// firstRate is how many endpoints in a second connect for the first time once firstBurst have. Ten
-	// thousand at once took 200 MB more, and none was sooner connected.
+	// firstRate is how many endpoints in a second connect for the first time once firstBurst have.
+	// Ten thousand at once took 200 MB more, and none was sooner connected.
 	firstRate  = 2500
 	firstBurst = 1000
 )
@@ -47,8 +48,8 @@ func Jitter(wait time.Duration) time.Duration {
 	return time.Duration(float64(wait) * (1 - backoffJitter*rand.Float64())) //nolint:gosec // jitter
 }
 
-// Redial says when one endpoint is to be connected, by its own backoff and a pace that it shares. But for
-// Stop, its methods are for the goroutine that connects.
+// Redial says when one endpoint is to be connected, by its own backoff and a pace that it shares.
+// But for Stop, its methods are for the goroutine that connects.
 type Redial struct {
 	team    string
 	pace    *Reconnects
@@ -65,9 +66,9 @@ func (d *Redial) Share(pace *Reconnects) { d.pace = pace }
 // First returns how long the first attempt has to wait.
 func (d *Redial) First() time.Duration { return d.pace.first.Reserve().Delay() }
 
-// Next returns how long the next attempt has to wait, after one that failed or a session that broke; steady if
-// that had lasted. A server that only forgot its session is up, and is asked for a new one without regard to
-// others.
+// Next returns how long the next attempt has to wait, after one that failed or a session that
+// broke; steady if that had lasted. A server that only forgot its session is up, and is asked for a
+// new one without regard to others.
 func (d *Redial) Next(steady, forgot bool) time.Duration {
 	if steady {
 		d.backoff.Reset()
@@ -82,9 +83,10 @@ func (d *Redial) Next(steady, forgot bool) time.Duration {
 // Stop notes that the endpoint has a session, or is not tried again.
 func (d *Redial) Stop() { d.pace.ended(d) }
 
-// Reconnects is the pace at which endpoints connect that share it. While few are down, each has only its own
-// backoff. When very many are, they share a rate: each team with endpoints that are down gets the same part
-// of it, so that a team waits because of its own. Its methods are safe for concurrent use.
+// Reconnects is the pace at which endpoints connect that share it. While few are down, each has
+// only its own backoff. When very many are, they share a rate: each team with endpoints that are
+// down gets the same part of it, so that a team waits because of its own. Its methods are safe for
+// concurrent use.
 type Reconnects struct {
 	first *rate.Limiter // of first attempts
 
@@ -100,8 +102,8 @@ func NewReconnects() *Reconnects {
 	}
 }
 
-// failed notes that an endpoint is down, and returns the least time until its next attempt, randomised like a
-// backoff.
+// failed notes that an endpoint is down, and returns the least time until its next attempt,
+// randomised like a backoff.
 func (r *Reconnects) failed(d *Redial) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

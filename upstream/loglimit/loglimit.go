@@ -1,5 +1,5 @@
-// Package loglimit keeps a log from being flooded with one message. Clients and servers decide how often they give reason to
-// log, and could fill the disk.
+// Package loglimit keeps a log from being flooded with one message. Clients and servers decide how
+// often they give reason to log, and could fill the disk.
 package loglimit
 
 import (
@@ -13,13 +13,16 @@ import (
 const (
 	// window is how long records of a kind are counted together.
 	window = 10 * time.Second
-	// maxKinds bounds the kinds that are counted at a time. Beyond it, those are forgotten whose window is over.
+	// maxKinds bounds the kinds that are counted at a time. Beyond it, those are forgotten whose
+	// window is over.
 	maxKinds = 1000
 )
 
-// New returns a logger that passes on at most burst records of each kind within ten seconds, and at the end of these the last of
-// the others, with how many more there were as "more", which is the first of the next ten seconds. Records are of one kind if they have the same message and the same values of the
-// attributes named keys. Loggers derived from the returned one count together with it.
+// New returns a logger that passes on at most burst records of each kind within ten seconds, and at
+// the end of these the last of the others, with how many more there were as "more", which is the
+// first of the next ten seconds. Records are of one kind if they have the same message and the same
+// values of the attributes named keys. Loggers derived from the returned one count together with
+// it.
 func New(logger *slog.Logger, burst int, keys ...string) *slog.Logger {
 	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys}})
 }

@@ -24,8 +24,8 @@ type Deadline struct {
 	pauses    int
 }
 
-// WithDeadline returns a context that ends a timeout after now at the latest, and its deadline, which must
-// be stopped. Outer is the deadline that is paused with it, or nil.
+// WithDeadline returns a context that ends a timeout after now at the latest, and its deadline,
+// which must be stopped. Outer is the deadline that is paused with it, or nil.
 func WithDeadline(
 	ctx context.Context, now time.Time, timeout time.Duration, outer *Deadline,
 ) (context.Context, *Deadline) {
@@ -51,7 +51,8 @@ func (d *Deadline) Left() time.Duration {
 	return time.Until(d.until)
 }
 
-// Pause stops the clock of the deadline, and of the outer one, until the returned function is called.
+// Pause stops the clock of the deadline, and of the outer one, until the returned function is
+// called.
 func (d *Deadline) Pause() (resume func()) {
 	for each := d; each != nil; each = each.outer {
 		each.pauseOne()
@@ -66,7 +67,8 @@ func (d *Deadline) Pause() (resume func()) {
 func (d *Deadline) pauseOne() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Several server requests may be open at once: the first stops the clock, the last starts it again.
+	// Several server requests may be open at once: the first stops the clock, the last starts it
+	// again.
 	if d.pauses++; d.pauses == 1 && d.timer.Stop() {
 		d.remaining = max(time.Until(d.until), 1)
 	}

@@ -3,7 +3,8 @@ package queue
 import "time"
 
 const (
-	// firstSlots is how many calls may be in flight before any has ended, leastSlots how many always may.
+	// firstSlots is how many calls may be in flight before any has ended, leastSlots how many
+	// always may.
 	firstSlots, leastSlots = 64, 8
 	// fewEnds and manyEnds bound how many ends of calls the limit is judged by.
 	fewEnds, manyEnds = 8, 32
@@ -11,20 +12,22 @@ const (
 	calmEnds = 64
 )
 
-// limit is how many calls may be in flight, and how long they take. It is a value that only time and the
-// ends of calls change; see the package's description for the rule.
+// limit is how many calls may be in flight, and how long they take. It is a value that only time
+// and the ends of calls change; see the package's description for the rule.
 type limit struct {
 	most    int
 	timeout time.Duration
 
 	// slots is the limit now.
 	slots int
-	// wanted is how many calls found no slot free since the limit grew for one, as many as slots at most.
+	// wanted is how many calls found no slot free since the limit grew for one, as many as slots at
+	// most.
 	wanted int
 	// fastest is the least time that one of the last calls took, of which there are ended.
 	fastest time.Duration
 	ended   int
-	// base is the least time that a call took when none had to wait. Calm and calmEnded measure it anew.
+	// base is the least time that a call took when none had to wait. Calm and calmEnded measure it
+	// anew.
 	base, calm time.Duration
 	calmEnded  int
 
@@ -46,7 +49,8 @@ func (l *limit) setBusy(busy bool) {
 	}
 }
 
-// end notes that a call has ended. Waiting says that others wait for a slot, inFlight how many have one.
+// end notes that a call has ended. Waiting says that others wait for a slot, inFlight how many have
+// one.
 func (l *limit) end(now, begun time.Time, waiting bool, inFlight int) {
 	took := now.Sub(begun)
 	l.roundTrip.add(took)
@@ -70,8 +74,8 @@ func (l *limit) end(now, begun time.Time, waiting bool, inFlight int) {
 	l.ended = 0
 }
 
-// measure keeps the base. While calls wait it only falls: it would otherwise follow the delay that it is
-// compared with.
+// measure keeps the base. While calls wait it only falls: it would otherwise follow the delay that
+// it is compared with.
 func (l *limit) measure(took time.Duration, waiting bool) {
 	if l.base == 0 || took < l.base {
 		l.base = took
@@ -94,12 +98,13 @@ func (l *limit) duration(now time.Time) time.Duration {
 
 // need returns how much time a call must have left to be sent.
 func (l *limit) need(now time.Time) time.Duration {
-	// An estimate is no promise. But of an upstream that usually times out, no call that has waited at all
-	// would be sent.
+	// An estimate is no promise. But of an upstream that usually times out, no call that has waited
+	// at all would be sent.
 	return min(l.duration(now)+2*l.roundTrip.deviation, l.timeout-l.timeout/10)
 }
 
-// roundTrip is the smoothed time that calls take, and its deviation, as TCP has it (RFC 6298, section 2).
+// roundTrip is the smoothed time that calls take, and its deviation, as TCP has it (RFC 6298,
+// section 2).
 type roundTrip struct{ smoothed, deviation time.Duration }
 
 func (r *roundTrip) add(took time.Duration) {
@@ -111,16 +116,17 @@ func (r *roundTrip) add(took time.Duration) {
 	r.smoothed += (took - r.smoothed) / 8
 }
 
-// cycle measures how long it takes, while all slots are taken, until as many calls have ended as there are
-// slots. A call that is sent then takes as long where the server works on the calls in order. That shows
-// earlier than in calls that have ended: of those that a server just began to be late with, none has.
+// cycle measures how long it takes, while all slots are taken, until as many calls have ended as
+// there are slots. A call that is sent then takes as long where the server works on the calls in
+// order. That shows earlier than in calls that have ended: of those that a server just began to be
+// late with, none has.
 type cycle struct {
-	// ends has the last ends of calls, maxEnds at most, by the clock of busy time. Once it is full, the
-	// oldest is at next.
+	// ends has the last ends of calls, maxEnds at most, by the clock of busy time. Once it is full,
+	// the oldest is at next.
 	ends []time.Duration
 	next int
-	// busy is that clock: it stands still while a slot is free. Since is when it was read or stood still
-	// last.
+	// busy is that clock: it stands still while a slot is free. Since is when it was read or stood
+	// still last.
 	busy    time.Duration
 	since   time.Time
 	running bool
@@ -161,7 +167,8 @@ func (c *cycle) clock(now time.Time) time.Duration {
 	return c.busy
 }
 
-// length returns how long as many calls take to end as there are slots; 0 while too few have ended to tell.
+// length returns how long as many calls take to end as there are slots; 0 while too few have ended
+// to tell.
 func (c *cycle) length(now time.Time, slots int) time.Duration {
 	known, most := len(c.ends), min(slots, maxEnds)
 	if known == 0 || known < (most+3)/4 {

@@ -46,7 +46,8 @@ type Queue struct {
 	limiter *rate.Limiter // nil without a rate
 
 	mu sync.Mutex // guards what follows
-	// calls have begun and not ended. They outnumber inFlight, the slots taken, while clients are asked.
+	// calls have begun and not ended. They outnumber inFlight, the slots taken, while clients are
+	// asked.
 	calls    int
 	inFlight int
 	limit    limit
@@ -76,8 +77,8 @@ type waiter struct {
 	element *list.Element // in the line
 }
 
-// New returns the queue of an upstream: calls in flight at most, the time that each call has in all, and
-// calls per second, 0 for any number.
+// New returns the queue of an upstream: calls in flight at most, the time that each call has in
+// all, and calls per second, 0 for any number.
 func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
 	q := &Queue{
 		timeout: timeout, limit: newLimit(concurrency, timeout),
@@ -90,7 +91,8 @@ func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
 	return q
 }
 
-// acquire waits for a slot. Left returns how much time the call has, and is called only if it has to wait.
+// acquire waits for a slot. Left returns how much time the call has, and is called only if it has
+// to wait.
 func (q *Queue) acquire(ctx context.Context, caller Caller, left func() time.Duration) error {
 	q.mu.Lock()
 	if q.closed {
@@ -202,7 +204,8 @@ func (q *Queue) waitLocked(own int, hasLine bool) (time.Duration, error) {
 	return wait, cause
 }
 
-// evictLocked refuses the latest call of the longest line, unless a line of this length would be as long.
+// evictLocked refuses the latest call of the longest line, unless a line of this length would be as
+// long.
 func (q *Queue) evictLocked(length int) bool {
 	var longest *line
 	for e := q.lines.Front(); e != nil; e = e.Next() {
@@ -296,8 +299,8 @@ func (q *Queue) endLocked() {
 	}
 }
 
-// AwaitRate waits until the rate allows a call that has a slot to make one more request. It reports false,
-// at once, if that is after the time that the call has left.
+// AwaitRate waits until the rate allows a call that has a slot to make one more request. It reports
+// false, at once, if that is after the time that the call has left.
 func (q *Queue) AwaitRate(ctx context.Context, left time.Duration) bool {
 	if q.limiter == nil {
 		return true
@@ -320,8 +323,8 @@ func (q *Queue) AwaitRate(ctx context.Context, left time.Duration) bool {
 	return false
 }
 
-// Close refuses all calls that wait and that come, with [ErrClosed]. The channel is closed when no call is
-// left.
+// Close refuses all calls that wait and that come, with [ErrClosed]. The channel is closed when no
+// call is left.
 func (q *Queue) Close() (idle <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

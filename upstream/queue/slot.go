@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Slot is one of the slots of a [Queue], held by one call. The zero value holds none. A Slot must not be
-// copied.
+// Slot is one of the slots of a [Queue], held by one call. The zero value holds none. A Slot must
+// not be copied.
 type Slot struct {
 	queue *Queue
 	begun time.Time
@@ -19,10 +19,10 @@ type Slot struct {
 	lent bool
 }
 
-// Acquire waits for a slot of a queue, for as long as leaves time for an answer. Left returns how much time
-// the call has, and is called only if it has to wait. Caller says whose line it waits in; nil is a caller
-// like any other. Without a slot, the error is [ErrClosed] or a [*Refusal]. [Slot.Release] must be called
-// for each slot.
+// Acquire waits for a slot of a queue, for as long as leaves time for an answer. Left returns how
+// much time the call has, and is called only if it has to wait. Caller says whose line it waits in;
+// nil is a caller like any other. Without a slot, the error is [ErrClosed] or a [*Refusal].
+// [Slot.Release] must be called for each slot.
 func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func() time.Duration) error {
 	if err := q.acquire(ctx, caller, left); err != nil {
 		return err
@@ -34,8 +34,8 @@ func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func()
 // Begun returns when the slot was acquired.
 func (s *Slot) Begun() time.Time { return s.begun }
 
-// Lend frees the slot until the returned function is called. Afterwards the call goes on even if no slot is
-// free: a person has already waited for it.
+// Lend frees the slot until the returned function is called. Afterwards the call goes on even if no
+// slot is free: a person has already waited for it.
 func (s *Slot) Lend() (takeBack func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,8 +61,8 @@ func (s *Slot) Lend() (takeBack func()) {
 	}
 }
 
-// Release ends the call. Measured says that the time since the slot was acquired is how long the server
-// takes.
+// Release ends the call. Measured says that the time since the slot was acquired is how long the
+// server takes.
 func (s *Slot) Release(measured bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
