@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +40,6 @@ type httpTransport struct {
 // agreedHeaders go on each request once they are known.
 type agreedHeaders struct {
 	revision, sessionID string
-	// post is a POST with all headers that every message has, without a body.
-	post *http.Request
 }
 
 func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration) *httpTransport {
@@ -73,18 +69,7 @@ func (t *httpTransport) setRevision(revision string) {
 
 // setHeaders makes the following requests claim a revision and a session.
 func (t *httpTransport) setHeaders(revision, sessionID string) {
-	a := &agreedHeaders{revision: revision, sessionID: sessionID}
-	a.post = &http.Request{
-		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
-	}
-	if u, err := url.Parse(t.http.url); err == nil { // config has checked it; one that is missing fails in RoundTrip
-		a.post.URL, a.post.Host = u, u.Host
-	}
-	t.http.setHeaders(a.post.Header)
-	a.setHeaders(a.post.Header)
-	a.post.Header.Set("Content-Type", wire.ContentJSON)
-	a.post.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
-	t.agreed.Store(a)
+	t.agreed.Store(&agreedHeaders{revision: revision, sessionID: sessionID})
 }
 
 func (a *agreedHeaders) setHeaders(header http.Header) {
@@ -124,7 +109,10 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 		taken = traceConnection(ctx)
 		traced, used = taken, taken
 	}
-	post, body := t.newRequestPost(traced, r)
+	post, body, err := t.newRequestPost(traced, r)
+	if err != nil {
+		return err
+	}
 	reached := stageBody
 	came, err := t.http.send(post, body, used)
 	if err == nil {
@@ -153,31 +141,34 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 }
 
 // newRequestPost returns the POST that carries a request, and its body.
-func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.Request, []byte) {
+func (t *httpTransport) newRequestPost(ctx context.Context, r *request) (*http.Request, []byte, error) {
 	const envelope = 80 // bytes at most, without method and params
 	body := make([]byte, 0, envelope+len(r.method)+len(r.params))
 	body = wire.AppendRequest(body, r.id, r.method, r.params)
-	modern := wire.Modern(r.revision)
-	post := t.newPost(ctx, r.traced, modern)
-	if modern {
+	post, err := t.newPost(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if wire.Modern(r.revision) {
 		post.Header.Set(wire.HeaderProtocolVersion, r.revision)
 		post.Header.Set(wire.HeaderMethod, r.method)
 		if r.name != "" {
 			post.Header.Set(wire.HeaderName, wire.EncodeHeader(r.name))
 		}
 	}
-	return post, body
+	return post, body, nil
 }
 
-// newPost returns a POST with the headers that every message has, and those of a trace. POSTs share
-// the map of the headers unless there is a trace or the caller wants to add others.
-func (t *httpTransport) newPost(ctx context.Context, traced *traceContext, addsHeaders bool) *http.Request {
-	post := t.agreed.Load().post.WithContext(ctx)
-	if addsHeaders || traced != nil {
-		post.Header = maps.Clone(post.Header)
-		traced.setHeaders(post.Header)
+// newPost returns a POST with the headers that every message has.
+func (t *httpTransport) newPost(ctx context.Context) (*http.Request, error) {
+	post, err := t.http.newRequest(ctx, http.MethodPost, t.http.url)
+	if err != nil {
+		return nil, err
 	}
-	return post
+	t.agreed.Load().setHeaders(post.Header)
+	post.Header.Set("Content-Type", wire.ContentJSON)
+	post.Header.Set("Accept", wire.ContentJSON+", "+wire.ContentSSE)
+	return post, nil
 }
 
 // readResponse reads the response to a request, and closes the HTTP response in which it comes.
@@ -354,7 +345,11 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	if wire.Modern(t.agreed.Load().revision) {
 		return nil // the modern era has no such messages over HTTP: closing a stream says the same
 	}
-	return t.http.do(t.newPost(ctx, traceContextOf(ctx), false), message, (*httpResponse).success)
+	post, err := t.newPost(ctx)
+	if err != nil {
+		return err
+	}
+	return t.http.do(post, message, (*httpResponse).success)
 }
 
 // standalone resumes the last stream if the server can do that.

@@ -141,10 +141,9 @@ func inBackground(ctx context.Context, request func(context.Context) (agreement,
 // discover asks a modern server for its revisions. It returns errLegacy for a server that is not
 // modern.
 func (n *negotiator) discover(ctx context.Context) (agreement, error) {
-	traced := traceContextOf(ctx)
 	result, err := n.roundTrip(ctx, &request{
-		method: wire.Discover, revision: wire.Rev20260728, traced: traced,
-		params: outgoingParams(traced, wire.Rev20260728, n.self, &Relay{}, 0, nil),
+		method: wire.Discover, revision: wire.Rev20260728,
+		params: outgoingParams(traceContextOf(ctx), wire.Rev20260728, n.self, &Relay{}, 0, nil),
 	})
 	if err != nil {
 		return agreement{}, probeError(err)
@@ -169,7 +168,7 @@ func (n *negotiator) initialize(ctx context.Context, protocol string) (agreement
 		With("protocolVersion", wire.Quote(wanted)).
 		With("capabilities", n.capabilities.Object().JSON()).
 		With("clientInfo", n.self)
-	result, err := n.roundTrip(ctx, &request{method: wire.Initialize, params: params.JSON(), traced: traceContextOf(ctx)})
+	result, err := n.roundTrip(ctx, &request{method: wire.Initialize, params: params.JSON()})
 	if err != nil {
 		return agreement{}, fmt.Errorf("%s: %w", wire.Initialize, err)
 	}

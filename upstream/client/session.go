@@ -149,8 +149,8 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	if relay == nil {
 		relay = &Relay{}
 	}
-	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision, traced: traceContextOf(ctx)}
-	r.params = outgoingParams(r.traced, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
+	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision}
+	r.params = outgoingParams(traceContextOf(ctx), s.Revision, s.dialer.implementation, relay, r.id, q.Params)
 	// Most calls relay nothing, so that no message of the server has to be matched with them.
 	var call *relayedCall
 	if relay.relays() {
