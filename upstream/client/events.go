@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -24,9 +23,6 @@ const (
 	maxEventID = 1 << 10
 	// maxReconnectionTime bounds the pause that a server may ask for.
 	maxReconnectionTime = time.Hour
-	// maxPooledData is the size of the largest buffer that is kept for the data of other events, in
-	// bytes.
-	maxPooledData = 4 << 20
 )
 
 // event is one event of an event stream.
@@ -43,14 +39,8 @@ func (e event) isMessage() bool {
 	return len(e.data) > 0 && (e.kind == "" || e.kind == kindMessage)
 }
 
-var (
-	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 1<<10) }} //nolint:gochecknoglobals // a buffer pool
-	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}               //nolint:gochecknoglobals // a buffer pool
-)
-
 // eventReader reads an event stream (WHATWG, HTML, "Interpreting an event stream"). A stream may be
-// open for long and say little, so it holds one small buffer; that for the data of an event is
-// taken from a pool when the event begins, and returned when it ends. The user must call close.
+// open for long and say little, so it holds one small buffer between events.
 type eventReader struct {
 	source *bufio.Reader
 	// maxMessage bounds an event with all of its lines, in bytes.
@@ -74,17 +64,7 @@ type eventReader struct {
 }
 
 func newEventReader(source io.Reader, maxMessage int, p *streamPosition) eventReader {
-	reader := readers.Get().(*bufio.Reader) //nolint:forcetypeassert // the pool has nothing else
-	reader.Reset(source)
-	return eventReader{source: reader, maxMessage: maxMessage, position: p}
-}
-
-// close returns the buffers to their pools.
-func (r *eventReader) close() {
-	r.source.Reset(nil)
-	readers.Put(r.source)
-	release(&r.line)
-	release(&r.data)
+	return eventReader{source: bufio.NewReaderSize(source, 1<<10), maxMessage: maxMessage, position: p}
 }
 
 // next returns the next event that has a type, data or an id. The error is io.EOF at the end of the
@@ -100,7 +80,7 @@ func (r *eventReader) next() (event, error) {
 		case r.begun:
 			return r.finish(), nil
 		}
-		release(&r.line)
+		r.line = nil
 		if !r.begun {
 			r.size = 0
 		}
@@ -127,7 +107,10 @@ func (r *eventReader) readLine() ([]byte, error) {
 		r.size += end
 		line := chunk[:end]
 		if r.line != nil || !complete {
-			acquire(&r.line).Write(line)
+			if r.line == nil {
+				r.line = new(bytes.Buffer)
+			}
+			r.line.Write(line)
 			line = r.line.Bytes()
 		}
 		_, _ = r.source.Discard(end) // what was peeked at stays valid until the next read
@@ -192,10 +175,12 @@ func (r *eventReader) addField(line []byte) {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		if r.data != nil {
+		if r.data == nil {
+			r.data = new(bytes.Buffer)
+		} else {
 			r.data.WriteByte('\n')
 		}
-		acquire(&r.data).Write(value)
+		r.data.Write(value)
 	case "event":
 		r.kind = kindMessage
 		if string(value) != kindMessage { // else without a copy
@@ -224,10 +209,9 @@ func (r *eventReader) finish() event {
 	}
 	e := event{kind: r.kind}
 	if r.data != nil {
-		e.data = bytes.Clone(r.data.Bytes())
+		e.data = r.data.Bytes()
 	}
-	release(&r.data)
-	r.size, r.begun, r.kind, r.id = 0, false, "", ""
+	r.size, r.begun, r.kind, r.id, r.data = 0, false, "", "", nil
 	return e
 }
 
@@ -250,26 +234,6 @@ func (p *streamPosition) advance(id string) {
 		id = ""
 	}
 	p.lastEventID = id
-}
-
-// acquire returns a buffer, from the pool if there is none yet.
-func acquire(b **bytes.Buffer) *bytes.Buffer {
-	if *b == nil {
-		*b = buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool has nothing else
-	}
-	return *b
-}
-
-// release returns a buffer, if there is one, to the pool.
-func release(b **bytes.Buffer) {
-	if *b == nil {
-		return
-	}
-	if (*b).Cap() <= maxPooledData {
-		(*b).Reset()
-		buffers.Put(*b)
-	}
-	*b = nil
 }
 
 const (

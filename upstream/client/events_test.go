@@ -21,7 +21,6 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/promptweir/promptweir/upstream/client"
-	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -279,17 +278,6 @@ func readAnswers(tb testing.TB, lines int) (text string, once func()) {
 	return text, func() {
 		if _, err := read(strings.NewReader(text), "7", func(wire.Message) {}); err != nil {
 			tb.Fatal(err)
-		}
-	}
-}
-
-// A response in an event stream costs one allocation as large as its data; buffers come from pools.
-func TestEventReader_AllocatesLittle(t *testing.T) {
-	const most = 4
-	for _, lines := range []int{14, 450} {
-		_, once := readAnswers(t, lines)
-		if got := upstreamtest.Allocs(t, once); got > most {
-			t.Errorf("reading an answer of %d lines allocates %v times, want at most %v", lines, got, most)
 		}
 	}
 }

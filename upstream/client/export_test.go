@@ -37,7 +37,6 @@ func Events(stream io.Reader, maxMessage int) ([]Event, error) {
 		all  []Event
 	)
 	events := newEventReader(stream, maxMessage, &p)
-	defer events.close()
 	for {
 		e, err := events.next()
 		if err != nil {
@@ -57,7 +56,6 @@ func Events(stream io.Reader, maxMessage int) ([]Event, error) {
 // BuffersHeld returns the size of the buffers that a reader of a stream holds when it has read all of it.
 func BuffersHeld(stream io.Reader) int {
 	events := newEventReader(stream, 64<<20, new(streamPosition))
-	defer events.close()
 	for {
 		if _, err := events.next(); err != nil {
 			held := events.source.Size()

@@ -304,7 +304,6 @@ func (t *httpTransport) readStream(
 	body io.Reader, p *streamPosition, want expected, onMessage func(*wire.Message),
 ) (*wire.Message, error) {
 	events := newEventReader(body, t.http.maxMessage, p)
-	defer events.close()
 	for {
 		event, err := events.next()
 		switch {

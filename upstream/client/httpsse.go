@@ -80,7 +80,6 @@ func (t *sseTransport) read(ctx context.Context) error {
 
 func (t *sseTransport) readStream(body io.Reader) error {
 	events := newEventReader(body, t.http.maxMessage, new(streamPosition)) // such a stream cannot be resumed
-	defer events.close()
 	for {
 		event, err := events.next()
 		switch {
