@@ -181,18 +181,10 @@ func (m measurement) end(revision string, err error) {
 	m.duration.Record(m.ctx, time.Since(m.begun).Seconds(), attributes)
 }
 
-// spanAttributes has memory for the attributes of a span, which copies them.
-var spanAttributes = sync.Pool{New: func() any { return new([maxSpanAttributes]attribute.KeyValue) }} //nolint:gochecknoglobals // a pool is shared by nature
-
-// maxSpanAttributes is how many attributes a span has at most.
-const maxSpanAttributes = 8
-
 // describe sets what the span says of the call, all at once: each time, the span makes room for
 // what is added.
 func (m measurement) describe(revision string, failed []attribute.KeyValue) {
-	room, _ := spanAttributes.Get().(*[maxSpanAttributes]attribute.KeyValue)
-	defer spanAttributes.Put(room)
-	attributes := append(append(room[:0], m.common...), attrMethod.String(m.method))
+	attributes := append(slices.Clip(m.common), attrMethod.String(m.method))
 	if m.prompt != "" {
 		attributes = append(attributes, attrPrompt.String(m.prompt))
 	}
