@@ -5,33 +5,35 @@
 //
 // The states of an [Endpoint], of which the first that holds counts, and what becomes of a call:
 //
-//	state      holds while                                          a call
-//	Down       there is no session                                  fails at once
-//	Renewing   the server forgot its session: a new one is opened   waits for it
-//	Paused     the server asked for a pause (Retry-After)           is refused until the pause ends
-//	Suspended  the circuit breaker is open                          is refused until the cool-down ends
-//	Silent     a health check has had no answer in its time         is made elsewhere if possible
-//	Probing    the breaker is half-open: one call shows if it closes  is made here, one at a time
-//	Failing    five gets in a row have failed                       is made here
-//	Well       none of that                                         is made here
+//	state      holds while                                        a call
+//	Down       there is no session                                fails at once
+//	Renewing   the server forgot its session; another is opened   waits for it
+//	Paused     the server asked for a pause (Retry-After)         is refused until the pause ends
+//	Suspended  the circuit breaker is open                        is refused until the cool-down ends
+//	Silent     a health check has had no answer in its time       is made elsewhere if possible
+//	Probing    the breaker is half-open                           is made, one at a time, and decides
+//	Failing    five gets in a row have failed                     is made
+//	Well       none of that                                       is made
 //
 // The inputs, and their effects:
 //
-//	input                  effect
-//	Up                     Well or Failing: closes the breaker, ends Silent; reconnects at full pace
-//	Renew                  Renewing; attempts on the old session count no more, but for answers
-//	Down                   Down; nothing is left of failures, as what comes back may be another server
-//	Begin                  an attempt, unless the breaker is open
-//	End: Answered          ends the failures in a row, and Failing if it was a get; lists again if lists are denied
-//	     Refused           a get counts for Failing; for the breaker the server works
-//	     Unanswered        counts for the breaker, and a get for Failing; the server is checked
-//	     Lost              the server works, and forgot the session; the caller tries again
-//	     Excused           none: the caller left, no slot, or hardly any time
-//	Unsent                 a get counts for Failing, unless it is Down
-//	Pause                  Paused until its end; no calls, checks or connects meanwhile
-//	Late                   Silent
-//	Checked                ends Silent; adapts how long a check may take
-//	SetDenied              whether the server denies the list of prompts
+//	input              effect
+//	Up                 there is a session, with a closed breaker; ends Silent, Renewing and Down
+//	Renew              Renewing; attempts on the old session count no more, but for answers
+//	Down               Down; failures are forgotten, unless the server is up and only forgot its
+//	                   session again: what comes back may be another server
+//	Begin              an attempt, or an error while Suspended
+//	End  Answered      ends the failures in a row, and Failing if it was a get; the list is
+//	                   requested again if it was denied
+//	     Refused       a get counts for Failing; for the breaker the server works
+//	     Unanswered    counts for the breaker, and a get for Failing; the server is checked
+//	     Lost          for the breaker the server works; the caller makes the attempt again
+//	     Excused       none: the caller left, or there was no slot, or hardly any time
+//	Unsent             a get counts for Failing, unless it is Down
+//	Pause              Paused until its end; no calls, checks or connects meanwhile
+//	Late               Silent
+//	Checked            ends Silent if there was an answer; adapts how long a check may take
+//	SetDenied          whether the server denies the list of prompts
 //
 // Failures in a row open the breaker if several callers had them, or if the server is Silent: one
 // caller who asks over and over for what the server cannot do does not take it from the others.
