@@ -2,14 +2,15 @@ package edge
 
 import "github.com/promptweir/promptweir/config"
 
-// Least is the size in bytes from which it is worth counting what a request or response holds. Less fits into buffers that each
-// connection has anyway.
+// Least is the size in bytes from which it is worth counting what a request or response holds. Less
+// fits into buffers that each connection has anyway.
 const Least = 4 << 10
 
 // quarters is how many principals or upstreams can hold their most at the same time.
 const quarters = 4
 
-// mostOfUpstream returns what one principal may hold of an upstream's quarter: less than all, which leaves some to others.
+// mostOfUpstream returns what one principal may hold of an upstream's quarter: less than all, which
+// leaves some to others.
 func mostOfUpstream(quarter int64) int64 { return quarter - quarter/4 }
 
 // Hold is the memory that one request or response holds. The zero value holds nothing.
@@ -19,9 +20,11 @@ type Hold struct {
 	bytes  int64
 }
 
-// Acquire counts bytes for a client and an upstream, either of which may be empty. It is not ok if that is more than
-// max_buffered allows. [Hold.Release] must follow.
-func (l *Ledger) Acquire(maxBuffered config.Share, client, upstream string, bytes int) (h Hold, ok bool) {
+// Acquire counts bytes for a client and an upstream, either of which may be empty. It is not ok if
+// that is more than max_buffered allows. [Hold.Release] must follow.
+func (l *Ledger) Acquire(
+	maxBuffered config.Share, client, upstream string, bytes int,
+) (h Hold, ok bool) {
 	h = Hold{ledger: l, key: key{client, upstream}}
 	return h, h.Grow(maxBuffered, bytes)
 }
@@ -89,14 +92,16 @@ func (l *Ledger) addOneLocked(k key, bytes int64) {
 	l.settleLocked(a)
 }
 
-// Full reports whether a client holds as much as it may, so that another response would not fit. To be called if [Ledger.Busy].
+// Full reports whether a client holds as much as it may, so that another response would not fit. To
+// be called if [Ledger.Busy].
 func (l *Ledger) Full(maxBuffered config.Share, client string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bytesLocked(key{client: client}) >= maxBuffered.Of(l.memory)/quarters
 }
 
-// Busy reports whether so much is held that some client may hold as much as it may. It costs next to nothing.
+// Busy reports whether so much is held that some client may hold as much as it may. It costs next
+// to nothing.
 func (l *Ledger) Busy(maxBuffered config.Share) bool {
 	total := l.total.Load()
 	if total < Least {

@@ -12,13 +12,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Conn is a connection of an HTTP server. As with net/http, only one goroutine at a time may read from it, and one write to it.
+// Conn is a connection of an HTTP server. As with net/http, only one goroutine at a time may read
+// from it, and one write to it.
 type Conn struct {
 	net.Conn
 
 	read, write deadline
-	// gathering collects what the server writes during a call of [Write]; otherwise it is nil. It needs no lock: between the
-	// start and the end of a handler only the handler's goroutine writes to the connection.
+	// gathering collects what the server writes during a call of [Write]; otherwise it is nil. It
+	// needs no lock: between the start and the end of a handler only the handler's goroutine writes
+	// to the connection.
 	gathering *gathered
 
 	ledger *Ledger // nil where nothing is bounded; then there is no slot
@@ -27,11 +29,13 @@ type Conn struct {
 
 	// admit says whether a request may be served; nil serves all.
 	admit func() bool
-	// fresh says that the next bytes begin a request, refused that the one in progress may not be served.
+	// fresh says that the next bytes begin a request, refused that the one in progress may not be
+	// served.
 	fresh, refused atomic.Bool
 	idle           atomic.Bool
 	isKnown        atomic.Bool // a credential was accepted
-	// left is set once the client has closed its side. Then the pace says when the connection is closed; nil is at once.
+	// left is set once the client has closed its side. Then the pace says when the connection is
+	// closed; nil is at once.
 	left   atomic.Bool
 	pace   *rate.Limiter
 	closed atomic.Bool
@@ -45,23 +49,24 @@ func newConn(c net.Conn) *Conn {
 // Idle reports whether the connection has had a request and has none in progress.
 func (c *Conn) Idle() bool { return c.idle.Load() }
 
-// Authenticated notes that a credential was accepted on the connection, which makes it one of the last to be evicted. A nil
-// connection has no slot.
+// Authenticated notes that a credential was accepted on the connection, which makes it one of the
+// last to be evicted. A nil connection has no slot.
 func (c *Conn) Authenticated() {
 	if c != nil && !c.isKnown.Load() && !c.isKnown.Swap(true) && c.ledger != nil {
 		c.ledger.authenticated(c.slot)
 	}
 }
 
-// onRequest sets what to call when a request begins to arrive, before anything else becomes of it: it may wait, and reports
-// whether the request may be served. To be called before the connection is served.
+// onRequest sets what to call when a request begins to arrive, before anything else becomes of it:
+// it may wait, and reports whether the request may be served. To be called before the connection is
+// served.
 func (c *Conn) onRequest(admit func() bool) {
 	c.admit = admit
 	c.fresh.Store(true)
 }
 
-// Refuses reports whether a request may not be served, to be asked once for each. A request of HTTP/2 may have to wait now: only its
-// connection has waited.
+// Refuses reports whether a request may not be served, to be asked once for each. A request of
+// HTTP/2 may have to wait now: only its connection has waited.
 func (c *Conn) Refuses(multiplexed bool) bool {
 	if multiplexed {
 		return c.admit != nil && !c.admit()
@@ -70,8 +75,9 @@ func (c *Conn) Refuses(multiplexed bool) bool {
 }
 
 const (
-	// closesAtOnce is how many connections for each processor are closed within closeInterval. To close one takes 15 to 20
-	// microseconds, so that together they take a quarter of the processors' time.
+	// closesAtOnce is how many connections for each processor are closed within closeInterval. To
+	// close one takes 15 to 20 microseconds, so that together they take a quarter of the
+	// processors' time.
 	closesAtOnce  = 64
 	closeInterval = 5 * time.Millisecond
 )
@@ -82,8 +88,9 @@ func newPace() *rate.Limiter {
 	return rate.NewLimiter(rate.Every(closeInterval/time.Duration(burst)), burst)
 }
 
-// Close implements [net.Conn]. That of a client which has left may be closed a moment later: when thousands leave at once, nobody
-// waits for that, and everybody else would for up to 0.2 s if it was done at once.
+// Close implements [net.Conn]. That of a client which has left may be closed a moment later: when
+// thousands leave at once, nobody waits for that, and everybody else would for up to 0.2 s if it
+// was done at once.
 func (c *Conn) Close() error {
 	if c.left.Load() && c.pace != nil {
 		if wait := c.pace.Reserve().Delay(); wait > 0 {
@@ -158,8 +165,9 @@ func (c *Conn) writeAll(slices *net.Buffers) error {
 	return os.ErrDeadlineExceeded
 }
 
-// CloseWrite closes the sending direction. The HTTP server looks for this method: when it refuses a client that is still
-// sending, a plain Close would make the kernel send a reset, which may overtake the response.
+// CloseWrite closes the sending direction. The HTTP server looks for this method: when it refuses a
+// client that is still sending, a plain Close would make the kernel send a reset, which may
+// overtake the response.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -7,20 +7,23 @@ import (
 	"time"
 )
 
-// retryAfter is how far ahead a deadline is armed when only an interruption fired: far enough that the deadlines of the next
-// request come later and need not be armed, near enough that a connection without a next request is soon back to its own.
+// retryAfter is how far ahead a deadline is armed when only an interruption fired: far enough that
+// the deadlines of the next request come later and need not be armed, near enough that a connection
+// without a next request is soon back to its own.
 const retryAfter = 5 * time.Second
 
-// deadline is the read or the write deadline of a connection, told here for reads. It arms the connection below only if what is
-// armed there would fire too late. When that fires too early, because a later deadline has been set since, deadline arms the
-// later one and the read goes on. So a deadline that is later than the one before costs nothing, nor does one that interrupts a
-// read that has not begun.
+// deadline is the read or the write deadline of a connection, told here for reads. It arms the
+// connection below only if what is armed there would fire too late. When that fires too early,
+// because a later deadline has been set since, deadline arms the later one and the read goes on. So
+// a deadline that is later than the one before costs nothing, nor does one that interrupts a read
+// that has not begun.
 type deadline struct {
 	opened time.Time // when the connection was accepted
 
 	mu            sync.Mutex // guards the fields below
 	wanted, armed time.Time  // zero means none
-	// interrupted says that wanted is before opened: that is not a deadline but an interruption of the read.
+	// interrupted says that wanted is before opened: that is not a deadline but an interruption of
+	// the read.
 	interrupted bool
 	reading     bool // a read of the connection below is in progress
 }
@@ -46,7 +49,8 @@ func (d *deadline) begin() bool {
 	return d.reading
 }
 
-// end reports whether the result of a read is final. Otherwise a deadline fired too early, and the read must be repeated.
+// end reports whether the result of a read is final. Otherwise a deadline fired too early, and the
+// read must be repeated.
 func (d *deadline) end(err error, arm func(time.Time) error) bool {
 	fired := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 	d.mu.Lock()

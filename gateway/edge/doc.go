@@ -1,43 +1,49 @@
 // Package edge answers: may this come in now, and whom does it cost?
 //
-// What comes in is a connection, a request or a stream; it costs the client's address or, once its credential is accepted, its
-// principal. One [Ledger] has an account for each of them:
+// What comes in is a connection, a request or a stream; it costs the client's address or, once its
+// credential is accepted, its principal. One [Ledger] has an account for each of them:
 //
-//	Listen.Accept ─▶ slot of the address ─▶ first bytes of a request ─▶ Shedder.Enter ─▶ carried out
-//	     │             (connection limit)                                  │ shedding: waits in the
-//	     │ none free: a victim is evicted                                  │ account's queue, or 503
-//	     ▼                                                                 ▼
-//	OpenStream: slot of the principal                       Acquire: bytes of the principal and the upstream
+//	Accept ─▶ slot of the address ─▶ first bytes of a request ─▶ Shedder.Enter ─▶ carried out
+//	  │ none free: evict a victim                                     │ shedding: wait, or 503
+//	  ▼                                                               ▼
+//	OpenStream: slot of the principal              Acquire: bytes of principal and upstream
 //
-//	bound                            number                       counted for             kept by
-//	connections, and HTTP/2 streams  Options.Connections          address, principal      eviction
-//	of them unauthenticated          an eighth, while it is full  address, or its /48     eviction
-//	bytes of requests, responses     max_buffered, a quarter      principal and upstream  503
-//	streams                          limit { streams }            principal               429
-//	posts from other replicas        MaxPosts                     principal               503
-//	requests that wait               queueTimeout                 address, or its /48     503
+//	bound                            number                     for each              kept by
+//	connections, and HTTP/2 streams  Options.Connections        address, principal    eviction
+//	of them unauthenticated          an eighth, once all taken  address               eviction
+//	bytes of requests, responses     max_buffered, a quarter    principal, upstream   503
+//	requests over HTTP/2             32 KiB each, of these      address               503
+//	streams                          limit { streams }          principal             429
+//	posts from other replicas        64                         principal             503
+//	requests that wait               2 s                        address               503
+//
+// Kept elsewhere: rates (package requests), and how many requests a session has in flight, beside
+// what their cancellation needs (package transport).
 //
 // Promises of the connection limit:
-//   - A newcomer always gets in: the owner of the most slots loses one, an idle connection before a stream before another
-//     connection. While the limit is reached and more than an eighth of the slots are of connections on which no credential was
-//     accepted, those go first.
+//   - A newcomer always gets in: the owner of the most slots loses one, an idle connection before a
+//     stream before another connection. While the limit is reached and more than an eighth of the
+//     slots are of connections on which no credential was accepted, those go first.
 //   - A stream that is evicted is told so, and gets a second to end as its revision defines.
 //   - Eight or more /64 networks of one /48 are one client.
 //
 // Promises of memory:
-//   - One principal or one upstream holds at most a quarter of max_buffered; one principal at most three quarters of an
-//     upstream's quarter. Whoever holds nothing may hold one thing, however large, so that a small max_buffered makes large
-//     responses wait for one another and never impossible.
+//   - One principal or one upstream holds at most a quarter of max_buffered; one principal at most
+//     three quarters of an upstream's quarter. Whoever holds nothing may hold one thing, however
+//     large, so that a small max_buffered makes large responses wait for one another and never
+//     impossible.
 //
 // Promises of the load shedder, which sheds while the process is late by more than a target delay:
 //   - While it admits, a request costs one look at a variable.
-//   - Clients wait in a fair queue: one that sends more waits longer, and costs nobody else. Of one client's requests the newest
-//     goes first, since under overload somebody has to wait long and it had better be few; one in four is the oldest.
-//   - A request that waits holds nothing but its connection. After the timeout it is refused before it was read.
+//   - Clients wait in a fair queue: one that sends more waits longer, and costs nobody else. Of one
+//     client's requests the newest goes first, since under overload somebody has to wait long and
+//     it had better be few; one in four is the oldest.
+//   - A request that waits holds nothing but its connection. After the timeout it is refused before
+//     it was read.
 //   - Operators do not wait, and with [Shedder.Precede] hardly for clients.
 //
-// [Conn] also makes HTTP/1.1 connections cheaper, without a change in what they do. Measured in pairs of builds with and without
-// (median ratio of CPU per request, 95 % confidence interval):
+// [Conn] also makes HTTP/1.1 connections cheaper, without a change in what they do. Measured in
+// pairs of builds with and without (median ratio of CPU per request, 95 % confidence interval):
 //
 //	Write: header and body in     list of 100    0.85 (0.73–0.88)
 //	one system call, no copy      list of 1 000  0.94 (0.91–0.96)
@@ -45,6 +51,6 @@
 //	deadlines that are replaced   list of 10     0.93 (0.89–0.96)
 //	before they pass are not set  get of 0.3 KB  0.96 (0.93–0.99)
 //
-// It relies on no internals of net/http: the size of its buffers, when it flushes them and which deadlines it sets make a
-// difference to the cost, not to the result.
+// It relies on no internals of net/http: the size of its buffers, when it flushes them and which
+// deadlines it sets make a difference to the cost, not to the result.
 package edge

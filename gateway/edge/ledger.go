@@ -11,8 +11,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/loglimit"
 )
 
-// crowd is how many /64 networks of one /48 are one client. A person or a site has a few of them, and only whoever has a /48 to
-// spend has many.
+// crowd is how many /64 networks of one /48 are one client. A person or a site has a few of them,
+// and only whoever has a /48 to spend has many.
 const crowd = 8
 
 // Options are what a [Ledger] bounds.
@@ -25,7 +25,8 @@ type Options struct {
 	Memory int64
 }
 
-// Ledger has an account of what each client holds. Make it with [New]. Its methods are safe for concurrent use.
+// Ledger has an account of what each client holds. Make it with [New]. Its methods are safe for
+// concurrent use.
 type Ledger struct {
 	connections int
 	memory      int64
@@ -57,15 +58,15 @@ func New(opts Options) *Ledger {
 	return l
 }
 
-// key names an account: a client's, which is an address or a principal, an upstream's, or that of a client with responses of an
-// upstream.
+// key names an account: a client's, which is an address or a principal, an upstream's, or that of a
+// client with responses of an upstream.
 type key struct{ client, upstream string }
 
 // account is what one client holds. It leaves the ledger when that is nothing.
 type account struct {
 	key key
-	// network is the /48 of an account that is a /64, and members is how many such accounts a network has. What an account holds
-	// counts for its network, too.
+	// network is the /48 of an account that is a /64, and members is how many such accounts a
+	// network has. What an account holds counts for its network, too.
 	network *account
 	members int
 
@@ -78,7 +79,8 @@ type account struct {
 	entered int
 }
 
-// accountLocked returns a client's account, which it opens if need be. After each change, settleLocked must follow.
+// accountLocked returns a client's account, which it opens if need be. After each change,
+// settleLocked must follow.
 func (l *Ledger) accountLocked(k key) *account {
 	a := l.accounts[k]
 	if a == nil {
@@ -94,7 +96,8 @@ func (l *Ledger) accountLocked(k key) *account {
 
 // settleLocked closes an account that holds nothing.
 func (l *Ledger) settleLocked(a *account) {
-	if a.members > 0 || a.bytes != 0 || a.counts != [countables]int{} || a.slots[all].list.Len() > 0 || a.waiting.Len() > 0 {
+	if a.members > 0 || a.bytes != 0 || a.counts != [countables]int{} ||
+		a.slots[all].list.Len() > 0 || a.waiting.Len() > 0 {
 		return
 	}
 	delete(l.accounts, a.key)
@@ -104,7 +107,8 @@ func (l *Ledger) settleLocked(a *account) {
 	}
 }
 
-// payer returns the account that a client's requests cost: its network's if that has too many clients to be several.
+// payer returns the account that a client's requests cost: its network's if that has too many
+// clients to be several.
 func (a *account) payer() *account {
 	if a.network != nil && a.network.members >= crowd {
 		return a.network
@@ -123,7 +127,8 @@ const (
 	countables
 )
 
-// Count counts one more for a client, or reports that it has as many as it may; 0 is no bound. If ok, release must follow, once.
+// Count counts one more for a client, or reports that it has as many as it may; 0 is no bound. If
+// ok, release must follow, once.
 func (l *Ledger) Count(client string, what Countable, most int) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +145,8 @@ func (l *Ledger) Count(client string, what Countable, most int) (release func(),
 	}, true
 }
 
-// AddressKey returns the client at a network address: the address itself, which is unlike any principal's key, or the network of
-// IPv6 that one client can have to itself.
+// AddressKey returns the client at a network address: the address itself, which is unlike any
+// principal's key, or the network of IPv6 that one client can have to itself.
 func AddressKey(address string) string {
 	if !strings.Contains(address, ":") { // IPv4, or no address
 		return address

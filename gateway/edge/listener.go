@@ -13,9 +13,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its connections are of type *Conn: each
-// takes a slot of the ledger and, with a shedder, waits while that sheds, as do its requests. A nil ledger bounds nothing. Listen
-// sets the server's ConnContext, so that [Write] and [FromContext] find the connection of a request, and its ConnState.
+// Listen wraps in, the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its
+// connections are of type *Conn: each takes a slot of the ledger and, with a shedder, waits while
+// that sheds, as do its requests. A nil ledger bounds nothing. Listen sets the server's
+// ConnContext, so that [Write] and [FromContext] find the connection of a request, and its
+// ConnState.
 func (l *Ledger) Listen(server *http.Server, in net.Listener, shedder *Shedder) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if c, ok := c.(*Conn); ok {
@@ -39,7 +41,8 @@ type (
 	tlsKey  struct{} // one below TLS
 )
 
-// FromContext returns the connection of a request by the request's context. It is nil if the server does not use [Ledger.Listen].
+// FromContext returns the connection of a request by the request's context. It is nil if the server
+// does not use [Ledger.Listen].
 func FromContext(ctx context.Context) *Conn {
 	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
 		return c
@@ -68,12 +71,14 @@ type listener struct {
 	pace    *rate.Limiter // of closing connections
 }
 
-// Accept implements [net.Listener]. The HTTP server calls it again after an error that is temporary.
+// Accept implements [net.Listener]. The HTTP server calls it again after an error that is
+// temporary.
 func (l *listener) Accept() (net.Conn, error) {
 	if l.shedder != nil {
 		l.shedder.awaitConnection()
-		// While the shedder admits, it notices that there are too many when their requests are late, which they must not be because
-		// all of them are accepted first: 600 were before it shed, and an operator waited for them.
+		// While the shedder admits, it notices that there are too many when their requests are
+		// late, which they must not be because all of them are accepted first: 600 were before it
+		// shed, and an operator waited for them.
 		runtime.Gosched()
 	}
 	in, err := l.Listener.Accept()
@@ -102,7 +107,8 @@ func host(c net.Conn) string {
 	return address
 }
 
-// notAccepted logs why a connection was not accepted, and makes room if the system has no descriptor left for it.
+// notAccepted logs why a connection was not accepted, and makes room if the system has no
+// descriptor left for it.
 func (l *Ledger) notAccepted(err error) {
 	if l == nil || errors.Is(err, net.ErrClosed) {
 		return

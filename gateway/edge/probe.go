@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// probe is a pipe of the process to itself. A byte that is written to it is read when all that had arrived before has been looked at:
-// the runtime asks the kernel for what has arrived when it has nothing else to do, and gets it in the order of arrival.
+// probe is a pipe of the process to itself. A byte that is written to it is read when all that had
+// arrived before has been looked at: the runtime asks the kernel for what has arrived when it has
+// nothing else to do, and gets it in the order of arrival.
 //
-// So the probe sees what no metric of the runtime counts: requests and responses that have arrived in the kernel, and that nobody has
-// looked at yet.
+// So the probe sees what no metric of the runtime counts: requests and responses that have arrived
+// in the kernel, and that nobody has looked at yet.
 type probe struct {
 	from, to *os.File
 	// read receives a value for each byte that was read. It is closed with the pipe.
@@ -26,8 +27,8 @@ func newProbe() (*probe, error) {
 	return p, nil
 }
 
-// follow reads until the pipe is closed. It has to wait for the byte before that is written: a byte that is there already would be
-// read without asking what else has arrived.
+// follow reads until the pipe is closed. It has to wait for the byte before that is written: a byte
+// that is there already would be read without asking what else has arrived.
 func (p *probe) follow() {
 	defer close(p.read)
 	one := make([]byte, 1)

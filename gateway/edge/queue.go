@@ -8,9 +8,11 @@ import (
 // oldestEvery is of how many requests of a client that are admitted one is the oldest.
 const oldestEvery = 4
 
-// queue has the requests that wait, fair between the accounts that they cost. The zero value is empty. The ledger's mutex guards it.
+// queue has the requests that wait, fair between the accounts that they cost. The zero value is
+// empty. The ledger's mutex guards it.
 type queue struct {
-	// waiting has all *waiter, the oldest first. The accounts have the same ones, and turns the accounts with any, the next first.
+	// waiting has all *waiter, the oldest first. The accounts have the same ones, and turns the
+	// accounts with any, the next first.
 	waiting, turns list.List
 }
 
@@ -36,7 +38,8 @@ func (q *queue) push(a *account) *waiter {
 	return w
 }
 
-// next returns who is admitted next: the accounts take turns. It must not be called while nobody waits.
+// next returns who is admitted next: the accounts take turns. It must not be called while nobody
+// waits.
 func (q *queue) next() *waiter {
 	front := q.turns.Front()
 	a, _ := front.Value.(*account)

@@ -14,23 +14,28 @@ import (
 )
 
 const (
-	// targetDelay is how late the process may be with what has arrived. Later than that, the shedder sheds.
+	// targetDelay is how late the process may be with what has arrived. Later than that, the
+	// shedder sheds.
 	targetDelay = 20 * time.Millisecond
-	// batch is how many requests for each processor are admitted at a time while shedding. They take a processor a few
-	// milliseconds.
+	// batch is how many requests for each processor are admitted at a time while shedding. They
+	// take a processor a few milliseconds.
 	batch = 32
-	// admittingInterval is the pause between two probes while admitting, sheddingInterval that while shedding. A probe wakes two
-	// goroutines: all the time, it would take 2 % of a processor while there is nothing to do.
+	// admittingInterval is the pause between two probes while admitting, sheddingInterval that
+	// while shedding. A probe wakes two goroutines: all the time, it would take 2 % of a processor
+	// while there is nothing to do.
 	admittingInterval = 20 * time.Millisecond
 	sheddingInterval  = time.Millisecond
 	// queueTimeout is how long a request waits at least before it is refused.
 	queueTimeout = 2 * time.Second
-	// stableProbes is after how many probes in a row that find the process in time, and nobody waiting, shedding ends.
+	// stableProbes is after how many probes in a row that find the process in time, and nobody
+	// waiting, shedding ends.
 	stableProbes = 100
-	// connectionEvery is after how many probes while shedding another connection is accepted although requests wait.
+	// connectionEvery is after how many probes while shedding another connection is accepted
+	// although requests wait.
 	connectionEvery = 16
-	// operatorBound is for how long an operator's request keeps those of clients waiting, if it takes as long as that. One in
-	// clientEvery probes admits some nevertheless: operators may ask again and again.
+	// operatorBound is for how long an operator's request keeps those of clients waiting, if it
+	// takes as long as that. One in clientEvery probes admits some nevertheless: operators may ask
+	// again and again.
 	operatorBound = 100 * time.Millisecond
 	clientEvery   = 4
 	// shedLogInterval bounds how often shedding is logged.
@@ -45,12 +50,14 @@ const (
 	shedding
 )
 
-// Shedder admits requests as long as the processors keep up with them. Otherwise it lets them wait before anything but their first
-// bytes is read, and refuses those that have waited too long: carried out all at once, under twice the load that the processors
-// can carry, each would take seconds, and those that are refused in the end would have cost as much as those that are answered.
+// Shedder admits requests as long as the processors keep up with them. Otherwise it lets them wait
+// before anything but their first bytes is read, and refuses those that have waited too long:
+// carried out all at once, under twice the load that the processors can carry, each would take
+// seconds, and those that are refused in the end would have cost as much as those that are
+// answered.
 //
-// What waits for upstreams does not count: it takes no processor's time until responses arrive. Make it with [NewShedder]. Its
-// methods are safe for concurrent use.
+// What waits for upstreams does not count: it takes no processor's time until responses arrive.
+// Make it with [NewShedder]. Its methods are safe for concurrent use.
 type Shedder struct {
 	ledger *Ledger
 	logger *slog.Logger
@@ -64,22 +71,25 @@ type Shedder struct {
 	probes int // counts those while shedding
 	// refused counts requests since the start, and logged those of them that the log knows of.
 	refused, logged int
-	// operators is how many requests of operators are in progress, the last of which came at operatorCame.
+	// operators is how many requests of operators are in progress, the last of which came at
+	// operatorCame.
 	operators    int
 	operatorCame time.Time
-	// connections is how many connections may still be accepted before the next probe. More receives a value after a probe that
-	// allowed some.
+	// connections is how many connections may still be accepted before the next probe. More
+	// receives a value after a probe that allowed some.
 	connections int
 	more        chan struct{}
 }
 
 // NewShedder returns a shedder that admits all until [Shedder.Run] finds that the process is late.
 func NewShedder(ledger *Ledger, logger *slog.Logger) *Shedder {
-	return &Shedder{ledger: ledger, logger: logger, woken: make(chan struct{}, 1), more: make(chan struct{}, 1)}
+	return &Shedder{
+		ledger: ledger, logger: logger, woken: make(chan struct{}, 1), more: make(chan struct{}, 1),
+	}
 }
 
-// Enter returns true when a client's request may be served. While the shedder sheds, it waits, and it returns false for a request
-// that has waited too long.
+// Enter returns true when a client's request may be served. While the shedder sheds, it waits, and
+// it returns false for a request that has waited too long.
 func (s *Shedder) Enter(client string) bool {
 	if s.arrive() {
 		return true
@@ -113,8 +123,9 @@ func (s *Shedder) arrive() (admitted bool) {
 	}
 }
 
-// awaitConnection returns when another connection may be accepted. While shedding, accept slowly: a connection is work, and so
-// will be its requests. The rest wait in the listen backlog, which costs nothing. Only one goroutine may call it.
+// awaitConnection returns when another connection may be accepted. While shedding, accept slowly: a
+// connection is work, and so will be its requests. The rest wait in the listen backlog, which costs
+// nothing. Only one goroutine may call it.
 func (s *Shedder) awaitConnection() {
 	for !s.arrive() {
 		s.ledger.mu.Lock()
@@ -128,8 +139,9 @@ func (s *Shedder) awaitConnection() {
 	}
 }
 
-// Precede returns a handler for operators: while it serves a request, a shedder that sheds admits few requests of clients.
-// Otherwise each step of the answer would wait until all that clients have asked for took a step.
+// Precede returns a handler for operators: while it serves a request, a shedder that sheds admits
+// few requests of clients. Otherwise each step of the answer would wait until all that clients have
+// asked for took a step.
 func (s *Shedder) Precede(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.ledger.mu.Lock()
@@ -145,7 +157,8 @@ func (s *Shedder) Precede(next http.Handler) http.Handler {
 	})
 }
 
-// Run probes how late the process is, and sheds while it is too late, until ctx ends. Then all are admitted.
+// Run probes how late the process is, and sheds while it is too late, until ctx ends. Then all are
+// admitted.
 func (s *Shedder) Run(ctx context.Context) error {
 	p, err := newProbe()
 	if err != nil {
@@ -162,7 +175,8 @@ func (s *Shedder) Run(ctx context.Context) error {
 	return err
 }
 
-// run is Run with a function that waits until what has arrived has been looked at, and says how long that took.
+// run is Run with a function that waits until what has arrived has been looked at, and says how
+// long that took.
 func (s *Shedder) run(ctx context.Context, wait func() (time.Duration, error)) error {
 	var logged time.Time
 	for stable := 0; s.rest(ctx); {
@@ -194,8 +208,8 @@ func (s *Shedder) run(ctx context.Context, wait func() (time.Duration, error)) e
 	return nil
 }
 
-// rest returns true when there is something to probe: at once unless nothing has arrived since the last two probes. It returns
-// false once ctx has ended.
+// rest returns true when there is something to probe: at once unless nothing has arrived since the
+// last two probes. It returns false once ctx has ended.
 func (s *Shedder) rest(ctx context.Context) bool {
 	if !s.state.CompareAndSwap(busy, quiet) {
 		s.state.CompareAndSwap(quiet, resting)
@@ -209,7 +223,8 @@ func (s *Shedder) rest(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// admit admits up to n of those that wait, and refuses some of those that have waited too long. It returns how many still wait.
+// admit admits up to n of those that wait, and refuses some of those that have waited too long. It
+// returns how many still wait.
 func (s *Shedder) admit(n int) (left int) {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
@@ -226,7 +241,8 @@ func (s *Shedder) admit(n int) (left int) {
 	for range min(n, s.queue.len()) {
 		s.answerLocked(s.queue.next(), true)
 	}
-	// A refusal takes up to a third of the time that a get takes: they must not take what is left to those.
+	// A refusal takes up to a third of the time that a get takes: they must not take what is left
+	// to those.
 	for range n/16 + 1 {
 		oldest := s.queue.oldest()
 		if oldest == nil || time.Since(oldest.since) < queueTimeout {
@@ -271,7 +287,8 @@ func (s *Shedder) admitAll() {
 	}
 }
 
-// signal wakes whoever receives from the channel, now or next, and never blocks. The channel must have a buffer of one.
+// signal wakes whoever receives from the channel, now or next, and never blocks. The channel must
+// have a buffer of one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -288,13 +305,15 @@ func (s *Shedder) log(ctx context.Context) {
 		slog.Int("waiting", waiting), slog.Int("refused", refused))
 }
 
-// observe declares the shedder's metrics, until stop is called. Errors are about invalid names only.
+// observe declares the shedder's metrics, until stop is called. Errors are about invalid names
+// only.
 func (s *Shedder) observe() (stop func()) {
 	meter := otel.Meter("github.com/promptweir/promptweir/gateway/edge")
 	waiting, err := meter.Int64ObservableGauge("promptweir.gate.waiting", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that wait because there is more to do than the processors can."))
 	refused, err2 := meter.Int64ObservableCounter("promptweir.gate.refused", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that were refused, before they were read, because they had waited for too long."))
+		metric.WithDescription("Requests that were refused, before they were read, "+
+			"because they had waited for too long."))
 	registration, err3 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s.ledger.mu.Lock()
 		defer s.ledger.mu.Unlock()

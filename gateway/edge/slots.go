@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	// unauthenticatedShare is the part of the connection limit that connections may take without an accepted credential while
-	// others need it. Whoever has none can have as many addresses as they like, so that fairness between addresses is not enough.
+	// unauthenticatedShare is the part of the connection limit that connections may take without an
+	// accepted credential while others need it. Whoever has none can have as many addresses as they
+	// like, so that fairness between addresses is not enough.
 	unauthenticatedShare = 8
-	// victimsConsidered is how many of a client's oldest slots are looked at to find one that it can best do without: an eviction
-	// must cost little however many it has.
+	// victimsConsidered is how many of a client's oldest slots are looked at to find one that it
+	// can best do without: an eviction must cost little however many it has.
 	victimsConsidered = 64
 	// maxClosing is how many evicted connections may still be open when another one is accepted.
 	maxClosing = 16
@@ -33,9 +34,11 @@ type slot struct {
 	conn    *Conn // nil for a stream of HTTP/2
 	// end is closed to end a stream in order; nil for a connection without one.
 	end chan struct{}
-	// in is where the slot is in the rosters of its account and the account's network; nil where it is in neither.
+	// in is where the slot is in the rosters of its account and the account's network; nil where it
+	// is in neither.
 	in [classes][2]*list.Element
-	// evicted says that the slot does not count any more, over that its connection or stream is gone.
+	// evicted says that the slot does not count any more, over that its connection or stream is
+	// gone.
 	evicted, over bool
 }
 
@@ -47,8 +50,8 @@ type roster struct {
 	level int
 }
 
-// ranking orders accounts by the number of their slots in a class. The largest is found at once however many there are: a flood
-// of connections must not make each one more expensive.
+// ranking orders accounts by the number of their slots in a class. The largest is found at once
+// however many there are: a flood of connections must not make each one more expensive.
 type ranking struct {
 	class  int
 	count  int // of slots
@@ -104,8 +107,8 @@ func (r *ranking) rank(a *account) {
 	}
 }
 
-// victim returns the slot that the largest client can best do without; of several as large, the one that has been so for the
-// longest. It is not the newcomer, and nil if there is no other.
+// victim returns the slot that the largest client can best do without; of several as large, the one
+// that has been so for the longest. It is not the newcomer, and nil if there is no other.
 func (r *ranking) victim(newcomer *slot) *slot {
 	for level := len(r.levels) - 1; level > 0; level-- {
 		for e := r.levels[level].Front(); e != nil; e = e.Next() {
@@ -142,10 +145,13 @@ func (s *slot) need() int {
 	}
 }
 
-// OpenStream gives a slot to a stream of an owner, which is a principal or an address. A stream of HTTP/1.1 has its connection to
-// itself and takes over its slot. The stream is to end in order, and soon, when ending is closed. Release must be called when
-// it is over. Without a connection of this ledger, nothing bounds it.
-func (l *Ledger) OpenStream(c *Conn, multiplexed bool, owner string) (ending <-chan struct{}, release func()) {
+// OpenStream gives a slot to a stream of an owner, which is a principal or an address. A stream of
+// HTTP/1.1 has its connection to itself and takes over its slot. The stream is to end in order, and
+// soon, when ending is closed. Release must be called when it is over. Without a connection of this
+// ledger, nothing bounds it.
+func (l *Ledger) OpenStream(
+	c *Conn, multiplexed bool, owner string,
+) (ending <-chan struct{}, release func()) {
 	if c == nil || c.ledger != l {
 		return nil, func() {}
 	}
@@ -236,7 +242,8 @@ func (l *Ledger) release(s *slot) {
 	s.over = true
 }
 
-// makeRoomLocked evicts others until there is a slot for a newcomer. It returns the connections that are to be closed at once.
+// makeRoomLocked evicts others until there is a slot for a newcomer. It returns the connections
+// that are to be closed at once.
 func (l *Ledger) makeRoomLocked(newcomer *slot) (victims []*Conn) {
 	for l.connections > 0 && l.slots[all].count > l.connections {
 		victim := l.victimLocked(newcomer)
@@ -272,13 +279,14 @@ func (l *Ledger) evictLocked(s *slot) *Conn {
 		return s.conn
 	}
 	close(s.end)
-	if c := s.conn; c != nil { // a stream of HTTP/2 takes no descriptor, and its writes have a timeout of their own
+	if c := s.conn; c != nil { // one of HTTP/2 takes no descriptor, and its writes have a timeout
 		time.AfterFunc(evictionTimeout, func() { _ = c.Close() })
 	}
 	return nil
 }
 
-// makeRoom evicts one connection or stream, because the system has no descriptor left for another connection.
+// makeRoom evicts one connection or stream, because the system has no descriptor left for another
+// connection.
 func (l *Ledger) makeRoom() {
 	l.mu.Lock()
 	var victims []*Conn

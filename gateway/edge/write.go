@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// Write writes the body of a response, given in parts, in one system call together with the header, which the caller has set.
-// Ctx is the context of the request. If the connection cannot gather, as with TLS and HTTP/2, Write writes one part after the
-// other. After an error the connection is closed.
+// Write writes the body of a response, given in parts, in one system call together with the header,
+// which the caller has set. Ctx is the context of the request. If the connection cannot gather, as
+// with TLS and HTTP/2, Write writes one part after the other. After an error the connection is
+// closed.
 func Write(ctx context.Context, w http.ResponseWriter, parts ...[]byte) error {
 	c, ok := ctx.Value(connKey{}).(*Conn)
 	if !ok {
@@ -43,8 +44,9 @@ func writeEach(w http.ResponseWriter, parts [][]byte) error {
 	return nil
 }
 
-// abandon closes a connection on which a response broke off. The server knows nothing of the error, and would carry out the
-// next request if the client has already sent one. It stops when the connection is no longer its own.
+// abandon closes a connection on which a response broke off. The server knows nothing of the error,
+// and would carry out the next request if the client has already sent one. It stops when the
+// connection is no longer its own.
 func abandon(c *Conn, w http.ResponseWriter) {
 	_ = c.Close()
 	_, _, _ = http.NewResponseController(w).Hijack()
@@ -58,7 +60,9 @@ type gathered struct {
 	copied         []byte
 }
 
-var pool = sync.Pool{New: func() any { return &gathered{copied: make([]byte, 0, 8<<10)} }} //nolint:gochecknoglobals // a pool is shared by nature
+var pool = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
+	New: func() any { return &gathered{copied: make([]byte, 0, 8<<10)} },
+}
 
 func (g *gathered) add(p []byte) {
 	if !g.ofBody(p) { // then it is the server's buffer, which the server uses again
@@ -69,8 +73,8 @@ func (g *gathered) add(p []byte) {
 	g.writes = append(g.writes, p)
 }
 
-// ofBody reports whether p is a part of the body, or the end of one: the server fills up its buffer with the beginning of a
-// part that is larger than the buffer and passes on the rest as it is.
+// ofBody reports whether p is a part of the body, or the end of one: the server fills up its buffer
+// with the beginning of a part that is larger than the buffer and passes on the rest as it is.
 func (g *gathered) ofBody(p []byte) bool {
 	for _, part := range g.body {
 		if len(p) > 0 && len(part) > 0 && &p[len(p)-1] == &part[len(part)-1] {

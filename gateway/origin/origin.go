@@ -1,8 +1,9 @@
-// Package origin answers: does a browser's request mean this gateway, or was the browser tricked into it?
+// Package origin answers: does a browser's request mean this gateway, or was the browser tricked
+// into it?
 //
-// A page on any site can make a browser send requests to the addresses of this machine, and a name can be made to point
-// here (DNS rebinding). So each of the headers Host and Origin, where it is present, must name this gateway (2026-07-28,
-// Streamable HTTP, "Security & Endpoint").
+// A page on any site can make a browser send requests to the addresses of this machine, and a name
+// can be made to point here (DNS rebinding). So each of the headers Host and Origin, where it is
+// present, must name this gateway (2026-07-28, Streamable HTTP, "Security & Endpoint").
 //
 // A [Check] is immutable and safe for concurrent use.
 package origin
@@ -17,14 +18,16 @@ import (
 	"strings"
 )
 
-// Check holds the names of one listener. The zero value accepts only the address that a request came in by.
+// Check holds the names of one listener. The zero value accepts only the address that a request
+// came in by.
 type Check struct {
 	hosts   []string // lower case, without a port
 	origins []string // scheme://host:port
 }
 
-// New returns the check of a listener at an address, with the public URL, further hosts and further origins of its
-// configuration, each of which may be empty. The names of this machine's loopback are always accepted.
+// New returns the check of a listener at an address, with the public URL, further hosts and further
+// origins of its configuration, each of which may be empty. The names of this machine's loopback
+// are always accepted.
 func New(listen, publicURL string, hosts, origins []string) Check {
 	c := Check{hosts: []string{"localhost", "127.0.0.1", "::1"}, origins: origins}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -55,7 +58,8 @@ func (c Check) Request(r *http.Request) error {
 	return nil
 }
 
-// Allowed returns the request's origin if the configuration lists it, and "" otherwise. Its pages may read responses.
+// Allowed returns the request's origin if the configuration lists it, and "" otherwise. Its pages
+// may read responses.
 func (c Check) Allowed(r *http.Request) string {
 	if origins := r.Header["Origin"]; len(origins) == 1 && slices.Contains(c.origins, origins[0]) {
 		return origins[0]
@@ -63,7 +67,8 @@ func (c Check) Allowed(r *http.Request) string {
 	return ""
 }
 
-// Host returns why a request whose answer any page may read must be refused, or nil: it ignores the origin.
+// Host returns why a request whose answer any page may read must be refused, or nil: it ignores the
+// origin.
 func (c Check) Host(r *http.Request) error {
 	if !c.names(hostname(r.Host), r) {
 		return fmt.Errorf("host %q is not this gateway's: add it to allowed_hosts", r.Host)
@@ -71,8 +76,8 @@ func (c Check) Host(r *http.Request) error {
 	return nil
 }
 
-// names reports whether a host is one of the gateway's names, or the very address that the request came in by: anyone
-// can make a name point here, but not an address.
+// names reports whether a host is one of the gateway's names, or the very address that the request
+// came in by: anyone can make a name point here, but not an address.
 func (c Check) names(host string, r *http.Request) bool {
 	if slices.Contains(c.hosts, host) {
 		return true

@@ -23,11 +23,13 @@ import (
 // retryIdentity is when to try again after an issuer could not be reached, in seconds.
 const retryIdentity = "5"
 
-// authenticate returns who sends the request, or answers it: 401 without a valid credential, 403 for a token that lacks a
-// scope, and 503 if an issuer cannot be reached.
+// authenticate returns who sends the request, or answers it: 401 without a valid credential, 403
+// for a token that lacks a scope, and 503 if an issuer cannot be reached.
 func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
-	if x.r.URL.RawQuery != "" && x.r.URL.Query().Has("access_token") { // it would appear in the logs of every intermediary
-		x.refuse(http.StatusBadRequest, id, wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
+	if x.r.URL.RawQuery != "" && x.r.URL.Query().Has("access_token") {
+		// It would appear in the logs of every intermediary.
+		x.refuse(http.StatusBadRequest, id,
+			wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
 		return snapshot.Caller{}, false
 	}
 	caller, err := x.snapshot.Authenticate(x.r.Context(), credentialOf(x.r))
@@ -42,9 +44,9 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 	return caller, true
 }
 
-// settle waits at the start until the upstreams that matter to the caller have answered or failed once: clients that
-// reconnect would otherwise be told of changes that are only the catalog filling up. Where a reload in the meantime does not
-// accept the caller, it answers the request.
+// settle waits at the start until the upstreams that matter to the caller have answered or failed
+// once: clients that reconnect would otherwise be told of changes that are only the catalog filling
+// up. Where a reload in the meantime does not accept the caller, it answers the request.
 func (x *exchange) settle(caller *snapshot.Caller, id jsontext.Value) bool {
 	s, err := x.t.publisher.Settle(x.r.Context(), caller, x.snapshot)
 	x.snapshot = s
@@ -77,19 +79,21 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	x.refuse(status, id, wire.NewError(wire.InvalidRequest, problem))
 }
 
-// countRefused counts and records a credential that was not accepted. Anybody can send any number of them, so they are logged
-// at debug level only.
+// countRefused counts and records a credential that was not accepted. Anybody can send any number
+// of them, so they are logged at debug level only.
 func (x *exchange) countRefused(err error, reason string) {
 	t := x.t
 	t.refused.Add(x.r.Context(), 1, metric.WithAttributes(attrReason.String(reason)))
-	t.logger.DebugContext(x.r.Context(), "caller refused", slog.Any("error", err), slog.String("client", x.ClientAddress()))
+	t.logger.DebugContext(x.r.Context(), "caller refused",
+		slog.Any("error", err), slog.String("client", x.ClientAddress()))
 	if t.audit == nil {
 		return
 	}
 	x.audited = true
 	// Nothing is given to this client, so an error changes nothing: the log counts the line.
 	_ = t.audit.Write(&audit.Line{
-		Time: time.Now(), Event: audit.Credential, Client: x.ClientAddress(), Outcome: audit.Refused, Reason: reason,
+		Time: time.Now(), Event: audit.Credential, Client: x.ClientAddress(),
+		Outcome: audit.Refused, Reason: reason,
 		Trace: trace.SpanContextFromContext(requests.ExtractTrace(x.r.Context(), nil, x.r.Header)).TraceID(),
 	})
 }
@@ -99,8 +103,8 @@ func (t *Transport) CountRefused(reason string) {
 	t.refused.Add(context.Background(), 1, metric.WithAttributes(attrReason.String(reason)))
 }
 
-// credentialOf returns the credential of a request: its token or, without one, the certificate of its connection. It retains
-// nothing else of the request.
+// credentialOf returns the credential of a request: its token or, without one, the certificate of
+// its connection. It retains nothing else of the request.
 func credentialOf(r *http.Request) identity.Credential {
 	values := r.Header["Authorization"]
 	if len(values) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
@@ -131,17 +135,19 @@ func (x *exchange) ClientAddress() string {
 	return identity.ClientAddress(x.r, x.snapshot.Config.Gateway.TrustedProxies)
 }
 
-// clockCheck is how often the clock is compared with the time at which a credential expires: timers do not notice when the clock
-// is set, and stand still while the machine sleeps.
+// clockCheck is how often the clock is compared with the time at which a credential expires: timers
+// do not notice when the clock is set, and stand still while the machine sleeps.
 const clockCheck = 30 * time.Second
 
-// withExpiry returns a context that ends, with [context.DeadlineExceeded] as its cause, when the clock shows that a credential
-// has expired; the zero time is never.
+// withExpiry returns a context that ends, with [context.DeadlineExceeded] as its cause, when the
+// clock shows that a credential has expired; the zero time is never.
 func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context.CancelFunc) {
 	return withExpiryBy(ctx, expiry, time.Now)
 }
 
-func withExpiryBy(ctx context.Context, expiry time.Time, now func() time.Time) (context.Context, context.CancelFunc) {
+func withExpiryBy(
+	ctx context.Context, expiry time.Time, now func() time.Time,
+) (context.Context, context.CancelFunc) {
 	if expiry.IsZero() {
 		return context.WithCancel(ctx)
 	}
@@ -166,4 +172,6 @@ func withExpiryBy(ctx context.Context, expiry time.Time, now func() time.Time) (
 }
 
 // hasExpired reports whether a context has ended since the credential had expired.
-func hasExpired(ctx context.Context) bool { return context.Cause(ctx) == context.DeadlineExceeded } //nolint:errorlint // the value that withExpiry gives it
+func hasExpired(ctx context.Context) bool {
+	return context.Cause(ctx) == context.DeadlineExceeded //nolint:errorlint // withExpiry's own value
+}

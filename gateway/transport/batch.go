@@ -14,7 +14,8 @@ import (
 // batchWidth is how many requests of a batch run concurrently.
 const batchWidth = 8
 
-// job carries out one request and returns its response, which has no JSON if the client no longer wants one.
+// job carries out one request and returns its response, which has no JSON if the client no longer
+// wants one.
 type job func() requests.Response
 
 // serveBatch handles a batch over Streamable HTTP, each message as if it had come by itself.
@@ -27,7 +28,8 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	s := l.session()
 	s.setLogLevel = l.logLevelSetter()
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
-		request.Caller, request.Snapshot, request.Revision, request.Session = l.caller, x.snapshot, l.sealed.Revision, l.sealed.ID
+		request.Caller, request.Snapshot = l.caller, x.snapshot
+		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
 		return l.acceptBatched(&s, request)
 	}))
 	defer release()
@@ -35,11 +37,12 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	_ = writeThrough(x.r.Context(), x.w, time.Now(), http.StatusOK, responses) // an error means that the client has gone
+	// An error means that the client has gone.
+	_ = writeThrough(x.r.Context(), x.w, time.Now(), http.StatusOK, responses)
 }
 
-// acceptBatched returns the job of one message of a batch, nil for one that needs no response. Responses come together at
-// the end, so nothing can be relayed before one of them.
+// acceptBatched returns the job of one message of a batch, nil for one that needs no response.
+// Responses come together at the end, so nothing can be relayed before one of them.
 func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) job {
 	x := l.x
 	request.Client = x
@@ -48,7 +51,8 @@ func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) jo
 		return nil
 	}
 	request.SetLogLevel = s.setLogLevel
-	ctx, begun := s.inFlight.begin(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), s.id, request.Message.ID)
+	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
+	ctx, begun := s.inFlight.begin(ctx, s.id, request.Message.ID)
 	if begun == nil {
 		refusal := errInFlight()
 		x.t.requests.Record(ctx, request, refusal)
@@ -60,8 +64,8 @@ func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) jo
 	}
 }
 
-// readBatch reads the messages of a batch in order and passes each to accept. It returns the jobs that make the responses;
-// what is not a message, or must not be part of a batch, gets an error.
+// readBatch reads the messages of a batch in order and passes each to accept. It returns the jobs
+// that make the responses; what is not a message, or must not be part of a batch, gets an error.
 func readBatch(batch []jsontext.Value, accept func(*requests.Request) job) (jobs []job) {
 	for _, raw := range batch {
 		request, refusal := requests.Read(raw)
@@ -88,8 +92,8 @@ func refuseJob(id jsontext.Value, refusal *wire.Error) job {
 	}
 }
 
-// runBatch runs jobs concurrently and returns their responses as a batch; nil where there are none. Release must be called when
-// the batch is written.
+// runBatch runs jobs concurrently and returns their responses as a batch; nil where there are none.
+// Release must be called when the batch is written.
 func runBatch(jobs []job) (batch []byte, release func()) {
 	responses := make([]requests.Response, len(jobs))
 	release = func() {

@@ -14,18 +14,21 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// What a browser lets a page of an allowed origin send and read (Fetch standard, "CORS protocol"). Every header that begins
-// with Mcp- has to be named: where credentials are sent, a browser takes no pattern.
+// What a browser lets a page of an allowed origin send and read (Fetch standard, "CORS protocol").
+// Every header that begins with Mcp- has to be named: where credentials are sent, a browser takes
+// no pattern.
 const (
 	allowedMethods = "GET, POST, DELETE"
-	allowedHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+	allowedHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, " +
+		"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 	exposedHeaders = "Mcp-Session-Id, WWW-Authenticate"
 	// preflightAge is how long a browser may remember the answer, in seconds.
 	preflightAge = "7200"
 )
 
-// shareWithOrigin lets a page of an allowed origin read the response. It reports whether it has answered the request, which
-// then was a preflight: it has no credentials, and asks for nothing of the caller's.
+// shareWithOrigin lets a page of an allowed origin read the response. It reports whether it has
+// answered the request, which then was a preflight: it has no credentials, and asks for nothing of
+// the caller's.
 func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Check) (answered bool) {
 	origin := origins.Allowed(r)
 	if origin == "" {
@@ -58,8 +61,9 @@ func (e endpoint) serveRoot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePage tells a person who has opened the endpoint in a browser how to point a client at it. It says how clients
-// authenticate, as the refusal of a client without a credential does, and nothing else that depends on the configuration.
+// servePage tells a person who has opened the endpoint in a browser how to point a client at it. It
+// says how clients authenticate, as the refusal of a client without a credential does, and nothing
+// else that depends on the configuration.
 func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
 	clientsetup.ServePage(w, resourceOf(r, s).String(), clientsetup.AccessOf(s.Config.Auth))
 }
@@ -107,8 +111,8 @@ func (e endpoint) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	_ = writeJSON(w, http.StatusOK, body) // an error means that the client has gone
 }
 
-// resourceOf returns the endpoint's URL as clients know it. Without a public_url, it is at the host that the client asked,
-// which is one of the gateway's.
+// resourceOf returns the endpoint's URL as clients know it. Without a public_url, it is at the host
+// that the client asked, which is one of the gateway's.
 func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
 	settings := &s.Config.Gateway
 	if endpoint := settings.PublicEndpoint(); endpoint != nil {
@@ -121,15 +125,17 @@ func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
 	return u
 }
 
-// metadataURL returns where clients find the metadata: the well-known path goes between the host and the resource's path.
+// metadataURL returns where clients find the metadata: the well-known path goes between the host
+// and the resource's path.
 func metadataURL(r *http.Request, s *snapshot.Snapshot) string {
 	u := resourceOf(r, s)
 	u.Path = wellKnown + u.Path
 	return u.String()
 }
 
-// hasMetadata reports whether the request's path is one of the metadata: that of the resource as clients know it, that of
-// the endpoint on this host, where a proxy strips a path, or the root's, for clients that try no other.
+// hasMetadata reports whether the request's path is one of the metadata: that of the resource as
+// clients know it, that of the endpoint on this host, where a proxy strips a path, or the root's,
+// for clients that try no other.
 func hasMetadata(r *http.Request, s *snapshot.Snapshot) bool {
 	of := strings.TrimPrefix(r.URL.Path, wellKnown)
 	return of == "" || of == s.Config.Gateway.Path || of == resourceOf(r, s).Path

@@ -15,9 +15,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// connection is a client all of whose messages travel over one connection in both directions, so that the connection is
-// the session: a pair of pipes, or a stream of HTTP+SSE. Whatever carries it hands the client's messages to
-// [connection.receive], from one goroutine, and sends to the client what it takes from out, until out is closed.
+// connection is a client all of whose messages travel over one connection in both directions, so
+// that the connection is the session: a pair of pipes, or a stream of HTTP+SSE. Whatever carries it
+// hands the client's messages to [connection.receive], from one goroutine, and sends to the client
+// what it takes from out, until out is closed.
 type connection struct {
 	t *Transport
 
@@ -40,14 +41,16 @@ type connection struct {
 	out chan outgoing
 	// mail is what the client is to be told after the request that it belongs to.
 	mail chan []byte
-	// ending is closed when streams are to end, abandoned when the client is taken to have stopped reading.
+	// ending is closed when streams are to end, abandoned when the client is taken to have stopped
+	// reading.
 	ending, abandoned chan struct{}
 }
 
 // outgoing is a message on its way to the client.
 type outgoing struct {
 	message []byte
-	// written is called when the message is written, or cannot be any more; nil where nothing waits for that.
+	// written is called when the message is written, or cannot be any more; nil where nothing waits
+	// for that.
 	written func()
 }
 
@@ -76,14 +79,16 @@ func newConnection(t *Transport, caller snapshot.Caller) *connection {
 	return c
 }
 
-// retain returns the current snapshot, and authenticates the client again if its configuration is another one. An error says
-// why the client is not to be served any more. To be called from receive's goroutine.
+// retain returns the current snapshot, and authenticates the client again if its configuration is
+// another one. An error says why the client is not to be served any more. To be called from
+// receive's goroutine.
 func (c *connection) retain(ctx context.Context) (*snapshot.Snapshot, error) {
 	s, _, err := c.t.publisher.Retain(ctx, &c.caller)
 	return s, err
 }
 
-// finish ends the streams, waits for the requests in flight, and closes out. To be called after the last receive.
+// finish ends the streams, waits for the requests in flight, and closes out. To be called after the
+// last receive.
 func (c *connection) finish() {
 	close(c.ending)
 	c.replies.close()
@@ -116,8 +121,9 @@ func (c *connection) run(run job) {
 	}})
 }
 
-// receive handles a message or batch of the client with the current snapshot. Requests run concurrently; changes of the
-// session's own state do not. An error says why the client is not to be served any more.
+// receive handles a message or batch of the client with the current snapshot. Requests run
+// concurrently; changes of the session's own state do not. An error says why the client is not to
+// be served any more.
 func (c *connection) receive(ctx context.Context, in incoming) error {
 	s, err := c.retain(ctx)
 	if err != nil {
@@ -162,8 +168,11 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 	})
 }
 
-// accept handles one message. The response to a request is either returned at once, or what run returns.
-func (c *connection) accept(ctx context.Context, s *snapshot.Snapshot, request *requests.Request) (response []byte, run job) {
+// accept handles one message. The response to a request is either returned at once, or what run
+// returns.
+func (c *connection) accept(
+	ctx context.Context, s *snapshot.Snapshot, request *requests.Request,
+) (response []byte, run job) {
 	request.Snapshot, request.Caller, request.Client, request.Revision = s, c.caller, c.client, c.session.revision
 	if request.Message.IsRequest() {
 		return c.acceptRequest(ctx, request)
@@ -182,7 +191,8 @@ func (c *connection) notify() {
 	c.work.Go(func() {
 		defer sub.Close()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
-		c.t.follow(context.Background(), &caller, sub, func() { c.send(changed) }, outlet{send: c.send, mail: c.mail, ending: c.ending})
+		c.t.follow(context.Background(), &caller, sub, func() { c.send(changed) },
+			outlet{send: c.send, mail: c.mail, ending: c.ending})
 	})
 }
 
@@ -229,9 +239,9 @@ func (c *connection) acceptInitialize(ctx context.Context, request *requests.Req
 	return wire.AppendResult(nil, request.Message.ID, result)
 }
 
-// begin registers a request, so that the client can cancel it, and returns the job that carries it out. The request takes one of
-// the connection's slots, which is free again when the response is written. A large request also counts as held until its response
-// is ready.
+// begin registers a request, so that the client can cancel it, and returns the job that carries it
+// out. The request takes one of the connection's slots, which is free again when the response is
+// written. A large request also counts as held until its response is ready.
 func (c *connection) begin(ctx context.Context, request *requests.Request) (response []byte, run job) {
 	ctx = requests.ExtractTrace(ctx, request.Meta, nil)
 	respond := c.respond
@@ -248,12 +258,14 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	if begun.again {
 		begun.end()
 		c.t.requests.RecordRefused(ctx, request, nil)
-		return wire.AppendError(nil, request.Message.ID, wire.NewError(wire.InvalidRequest, "The id is in use by another request")), nil
+		refusal := wire.NewError(wire.InvalidRequest, "The id is in use by another request")
+		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
 	var params edge.Hold
 	if size := len(request.Message.Params); size >= edge.Least {
 		var ok bool
-		if params, ok = c.t.ledger.Acquire(request.Snapshot.Config.Gateway.MaxBuffered, request.Key(), "", size); !ok {
+		maxBuffered := request.Snapshot.Config.Gateway.MaxBuffered
+		if params, ok = c.t.ledger.Acquire(maxBuffered, request.Key(), "", size); !ok {
 			begun.end()
 			refusal := errInFlight()
 			c.t.requests.Record(ctx, request, refusal)
@@ -282,8 +294,8 @@ func (c *connection) respond(ctx context.Context, request *requests.Request) req
 	return response
 }
 
-// respondListen serves one of possibly several subscriptions. It returns the response to a request that is refused, or
-// the closing result, to be sent when the id is free again.
+// respondListen serves one of possibly several subscriptions. It returns the response to a request
+// that is refused, or the closing result, to be sent when the id is free again.
 func (c *connection) respondListen(ctx context.Context, request *requests.Request) requests.Response {
 	wanted, refusal := c.t.readListen(ctx, request)
 	if refusal != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// eventStream is a response of server-sent events. One goroutine writes to it. After the first error it writes nothing.
+// eventStream is a response of server-sent events. One goroutine writes to it. After the first
+// error it writes nothing.
 type eventStream struct {
 	w       io.Writer
 	control control
@@ -42,13 +43,14 @@ func openStream(w http.ResponseWriter) *eventStream {
 
 // extend moves the write deadline. The server's WriteTimeout would count from the request on.
 func (s *eventStream) extend() {
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeBound)) // a writer without deadlines stays unbounded
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer without deadlines stays unbounded
 }
 
 // end leaves the rest to the HTTP server, which still writes the end of the body.
 func (s *eventStream) end() { s.extend() }
 
-// event writes one event. The id may be empty; data may be nil for an event that only carries its id.
+// event writes one event. The id may be empty; data may be nil for an event that only carries its
+// id.
 func (s *eventStream) event(id string, data []byte) {
 	frame := make([]byte, 0, len("id: \ndata: \n\n")+len(id)+len(data))
 	if id != "" {
@@ -80,11 +82,12 @@ func (s *eventStream) write(frame []byte) {
 	}
 }
 
-// closeTimeout is how long hijacked streams may take to send their last message when the gateway stops.
+// closeTimeout is how long hijacked streams may take to send their last message when the gateway
+// stops.
 const closeTimeout = 5 * time.Second
 
-// hijacked are the streams whose connections were taken from the HTTP server, which no longer waits for them or ends them.
-// The zero value is ready.
+// hijacked are the streams whose connections were taken from the HTTP server, which no longer waits
+// for them or ends them. The zero value is ready.
 type hijacked struct {
 	mu      sync.Mutex // guards what follows
 	conns   map[net.Conn]struct{}
@@ -92,10 +95,13 @@ type hijacked struct {
 	open    sync.WaitGroup
 }
 
-// serveStream opens an event stream and has it served until the client goes or the caller's credential expires. Over
-// HTTP/1.1 the connection leaves its server, and serveStream returns at once: most of what an idle stream costs, about 10
-// KiB, is what the server would keep for it, namely two buffers of 4 KiB, the request, and a stack that grew to read it.
-func (x *exchange) serveStream(stream openedStream, expires time.Time, serve func(ctx context.Context, out *eventStream)) {
+// serveStream opens an event stream and has it served until the client goes or the caller's
+// credential expires. Over HTTP/1.1 the connection leaves its server, and serveStream returns at
+// once: most of what an idle stream costs, about 10 KiB, is what the server would keep for it,
+// namely two buffers of 4 KiB, the request, and a stack that grew to read it.
+func (x *exchange) serveStream(
+	stream openedStream, expires time.Time, serve func(ctx context.Context, out *eventStream),
+) {
 	if x.r.ProtoMajor == 1 {
 		x.w.Header().Set("Connection", "close") // the server never sees the connection again
 	}
@@ -118,13 +124,14 @@ func (x *exchange) serveStream(stream openedStream, expires time.Time, serve fun
 	x.t.hijacked.open.Go(func() {
 		defer cancel()
 		var b [1]byte
-		_, _ = conn.Read(b[:]) // returns when the client goes; a client that sends on its stream violates the protocol
+		// Returns when the client goes; a client that sends on its stream violates the protocol.
+		_, _ = conn.Read(b[:])
 	})
 	go x.t.serveHijacked(ctx, conn, out, stream.release, serve)
 }
 
-// serveHijacked is the one goroutine that writes to a hijacked stream. If it panics, it ends alone, like a handler of the
-// HTTP server.
+// serveHijacked is the one goroutine that writes to a hijacked stream. If it panics, it ends alone,
+// like a handler of the HTTP server.
 func (t *Transport) serveHijacked(
 	ctx context.Context, conn net.Conn, out *eventStream, leave func(), serve func(context.Context, *eventStream),
 ) {
@@ -132,7 +139,8 @@ func (t *Transport) serveHijacked(
 	defer leave()
 	defer func() {
 		if err := recover(); err != nil {
-			t.logger.ErrorContext(ctx, "stream panicked", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+			t.logger.ErrorContext(ctx, "stream panicked",
+				slog.Any("error", err), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	serve(ctx, out)
@@ -140,8 +148,8 @@ func (t *Transport) serveHijacked(
 	_, _ = io.WriteString(conn, "0\r\n\r\n") // an error means that the client has gone
 }
 
-// hijack takes the connection from the HTTP server in the middle of the response, which continues in chunks. Ok is false
-// where that is impossible.
+// hijack takes the connection from the HTTP server in the middle of the response, which continues
+// in chunks. Ok is false where that is impossible.
 func (s *eventStream) hijack(w http.ResponseWriter, r *http.Request) (conn net.Conn, ok bool) {
 	if s.err != nil || !r.ProtoAtLeast(1, 1) || r.ProtoMajor != 1 {
 		return nil, false
@@ -194,7 +202,8 @@ func (h *hijacked) remove(conn net.Conn) {
 	h.open.Done()
 }
 
-// wait returns when all streams are closed. After closeTimeout it closes those whose clients do not read.
+// wait returns when all streams are closed. After closeTimeout it closes those whose clients do not
+// read.
 func (h *hijacked) wait() {
 	h.mu.Lock()
 	h.stopped = true

@@ -32,17 +32,18 @@ type exchange struct {
 	r *http.Request
 	// conn is the connection of the request; nil if it is none of the gateway's listeners.
 	conn *edge.Conn
-	// snapshot is the one that was current when the request had arrived in full. Until then it is that of the header, by which
-	// its origin is checked.
+	// snapshot is the one that was current when the request had arrived in full. Until then it is
+	// that of the header, by which its origin is checked.
 	snapshot *snapshot.Snapshot
 	// client is the client's address, once the request has arrived in full.
 	client string
-	// What the request holds until it is over, see release: its place among those in flight, its response, and memory, that of a
-	// request of HTTP/2 and that of a large body.
+	// What the request holds until it is over, see release: its place among those in flight, its
+	// response, and memory, that of a request of HTTP/2 and that of a large body.
 	inFlight      *cancellable
 	response      requests.Response
 	request, body edge.Hold
-	// audited is set once a refused credential has been recorded, so that its request is not recorded too.
+	// audited is set once a refused credential has been recorded, so that its request is not
+	// recorded too.
 	audited bool
 }
 
@@ -99,8 +100,8 @@ func (x *exchange) servePost(modernHeader bool) {
 		ctx    context.Context
 		status int
 	)
-	// The message determines its era: by its _meta, else by the header. A legacy session begins with an initialize that has
-	// neither.
+	// The message determines its era: by its _meta, else by the header. A legacy session begins
+	// with an initialize that has neither.
 	if in.request.ClaimsModern() || modernHeader {
 		ctx, status, ok = x.admitModern(in.request)
 	} else {
@@ -118,23 +119,28 @@ func (x *exchange) servePost(modernHeader bool) {
 // receive reads the body of a POST, or answers why it cannot be read.
 func (x *exchange) receive() (incoming, bool) {
 	if wire.MediaType(wire.Header(x.r.Header, "Content-Type")) != wire.ContentJSON {
-		x.refuse(http.StatusUnsupportedMediaType, nil, wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
+		x.refuse(http.StatusUnsupportedMediaType, nil,
+			wire.NewError(wire.InvalidRequest, "Content-Type must be application/json"))
 		return incoming{}, false
 	}
 	body, err := x.readBody()
 	if err != nil {
-		status, refusal := http.StatusBadRequest, wire.NewError(wire.ParseError, "The message did not arrive in full")
+		status := http.StatusBadRequest
+		refusal := wire.NewError(wire.ParseError, "The message did not arrive in full")
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			status, refusal = http.StatusRequestEntityTooLarge, wire.NewError(wire.InvalidRequest, "The message is too large")
+			status = http.StatusRequestEntityTooLarge
+			refusal = wire.NewError(wire.InvalidRequest, "The message is too large")
 		}
 		if errors.Is(err, errNoMemory) {
 			x.w.Header().Set("Retry-After", "1")
-			status, refusal = http.StatusServiceUnavailable, requests.Overloaded("Too many large messages at once: send it again later")
+			status = http.StatusServiceUnavailable
+			refusal = requests.Overloaded("Too many large messages at once: send it again later")
 		}
 		x.refuse(status, nil, refusal)
 		return incoming{}, false
 	}
-	x.snapshot = x.t.publisher.Current() // the body may have taken long to arrive, and a reload may have revoked the credential
+	// The body may have taken long to arrive, and a reload may have revoked the credential.
+	x.snapshot = x.t.publisher.Current()
 	x.client = x.ClientAddress()
 	in, refusal := readIncoming(body)
 	if refusal != nil {
@@ -158,8 +164,8 @@ func (x *exchange) readBody() ([]byte, error) {
 // errNoMemory means that a body does not fit beside what its client has sent already.
 var errNoMemory = errors.New("too much is held")
 
-// readLargeBody reads a body that is large or may be. Its memory grows with what has arrived, and counts for the client's
-// address: who the caller is will be found out from the message.
+// readLargeBody reads a body that is large or may be. Its memory grows with what has arrived, and
+// counts for the client's address: who the caller is will be found out from the message.
 func (x *exchange) readLargeBody() ([]byte, error) {
 	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
 	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.ClientAddress())
@@ -186,8 +192,8 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 	}
 }
 
-// respond carries out a request, in a context that ends when the client goes, and writes its response as JSON, or as an
-// event stream if messages precede the response.
+// respond carries out a request, in a context that ends when the client goes, and writes its
+// response as JSON, or as an event stream if messages precede the response.
 func (x *exchange) respond(ctx context.Context, request *requests.Request, status int) {
 	buffer := getBuffer()
 	var stream *eventStream
@@ -208,15 +214,18 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 	if request.Modern() && x.response.Code == wire.MissingClientCapability {
 		status = http.StatusBadRequest // the only error of a method that has an HTTP status
 	}
-	// A write that failed may still be under way, since HTTP/2 returns from it when the client resets the stream.
+	// A write that failed may still be under way, since HTTP/2 returns from it when the client
+	// resets the stream.
 	if err := writeResponse(ctx, x.w, request.Answered(), status, &x.response); err == nil {
 		putBuffer(buffer, x.response.JSON)
 	}
 }
 
-// respondRelaying carries out a request during which messages may have to be sent to the client. The response belongs on
-// the stream, which is nil if there were none.
-func (x *exchange) respondRelaying(ctx context.Context, request *requests.Request, buffer []byte) (requests.Response, *eventStream) {
+// respondRelaying carries out a request during which messages may have to be sent to the client.
+// The response belongs on the stream, which is nil if there were none.
+func (x *exchange) respondRelaying(
+	ctx context.Context, request *requests.Request, buffer []byte,
+) (requests.Response, *eventStream) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	var stream *eventStream
@@ -241,7 +250,8 @@ func (x *exchange) respondRelaying(ctx context.Context, request *requests.Reques
 	return response, stream
 }
 
-// refuse answers with an HTTP status and a JSON-RPC error, which has the request's id if that is known.
+// refuse answers with an HTTP status and a JSON-RPC error, which has the request's id if that is
+// known.
 func (x *exchange) refuse(status int, id jsontext.Value, err *wire.Error) {
 	refuse(x.w, status, id, err)
 }
@@ -268,7 +278,8 @@ func (x *exchange) acceptsStream() bool {
 // usualAccept is what clients that follow the specification send.
 const usualAccept = wire.ContentJSON + ", " + wire.ContentSSE
 
-// accepts reports whether a request's Accept header allows all of the content types. Without the header, all are allowed.
+// accepts reports whether a request's Accept header allows all of the content types. Without the
+// header, all are allowed.
 func accepts(r *http.Request, contentTypes ...string) bool {
 	values := r.Header["Accept"]
 	if len(values) == 0 || values[0] == usualAccept {

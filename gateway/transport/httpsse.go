@@ -15,13 +15,15 @@ const (
 	ssePath = "/sse"
 	// sseSessionKey is the query parameter by which its clients name their session.
 	sseSessionKey = "sessionId"
-	// maxPosts bounds the posts of one principal that other replicas have passed on and that wait for its sessions, which take none while
-	// their client does not read: what a replica does for others at once is bounded in all.
+	// maxPosts bounds the posts of one principal that other replicas have passed on and that wait
+	// for its sessions, which take none while their client does not read: what a replica does for
+	// others at once is bounded in all.
 	maxPosts = 64
 )
 
-// sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream carries the others. It
-// exists on this replica, to which others pass on what is posted to them, for as long as the stream.
+// sseSession is a connection over HTTP+SSE: the client's messages come by POSTs, and its GET stream
+// carries the others. It exists on this replica, to which others pass on what is posted to them,
+// for as long as the stream.
 type sseSession struct {
 	conn *connection
 
@@ -74,8 +76,8 @@ func (s *sseSessions) serve(x *exchange) {
 	}
 }
 
-// serveStream begins a session, which ends with the stream, as do its requests. A gateway that drains answers the
-// requests that it has, and then ends the stream.
+// serveStream begins a session, which ends with the stream, as do its requests. A gateway that
+// drains answers the requests that it has, and then ends the stream.
 func (s *sseSessions) serveStream(x *exchange) {
 	if !x.acceptsStream() {
 		return
@@ -92,7 +94,8 @@ func (s *sseSessions) serveStream(x *exchange) {
 	ctx, cancel := withExpiry(x.r.Context(), caller.Principal.Expires)
 	defer cancel()
 	opened := &sseSession{
-		conn: newConnection(x.t, caller), owner: caller.Principal.Key(), posts: make(chan incoming), over: make(chan struct{}),
+		conn: newConnection(x.t, caller), owner: caller.Principal.Key(),
+		posts: make(chan incoming), over: make(chan struct{}),
 	}
 	opened.conn.legacyOnly, opened.conn.client = true, address(x.ClientAddress())
 	id := s.add(opened, x.t.replies.replica)
@@ -111,8 +114,8 @@ type address string
 // ClientAddress implements [requests.Client].
 func (a address) ClientAddress() string { return string(a) }
 
-// receivePosts receives what the client posts, until ctx ends, the session has to end for another stream, the gateway drains or a
-// reload does not accept the client any more.
+// receivePosts receives what the client posts, until ctx ends, the session has to end for another
+// stream, the gateway drains or a reload does not accept the client any more.
 func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 	defer s.conn.finish()
 	defer close(s.over)
@@ -136,7 +139,8 @@ func (s *sseSession) receivePosts(ctx context.Context, ending <-chan struct{}) {
 	}
 }
 
-// enqueue hands a message to the session, and reports whether it was received: not once the session is over, or ctx has ended.
+// enqueue hands a message to the session, and reports whether it was received: not once the session
+// is over, or ctx has ended.
 func (s *sseSession) enqueue(ctx context.Context, in incoming) bool {
 	select {
 	case s.posts <- in:
@@ -147,7 +151,8 @@ func (s *sseSession) enqueue(ctx context.Context, in incoming) bool {
 	return false
 }
 
-// writeEvents writes the messages for the client until there are no more. It gives up a client that does not read.
+// writeEvents writes the messages for the client until there are no more. It gives up a client that
+// does not read.
 func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
@@ -168,8 +173,8 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	}
 }
 
-// servePost hands what a client posts to its session. For anyone but the principal that opened it, the session does not
-// exist.
+// servePost hands what a client posts to its session. For anyone but the principal that opened it,
+// the session does not exist.
 func (s *sseSessions) servePost(x *exchange) {
 	in, ok := x.receive()
 	if !ok {

@@ -13,23 +13,26 @@ import (
 )
 
 const (
-	// maxInFlight bounds the requests that one connection of stdio or HTTP+SSE has in flight, whose responses wait for one
-	// writer. It is the default concurrency of an upstream, so that a gateway behind this one can use all of it.
+	// maxInFlight bounds the requests that one connection of stdio or HTTP+SSE has in flight, whose
+	// responses wait for one writer. It is the default concurrency of an upstream, so that a
+	// gateway behind this one can use all of it.
 	maxInFlight = 256
-	// maxSessionInFlight bounds those of one legacy session over Streamable HTTP, of which each has a connection or an
-	// HTTP/2 stream to itself: a gateway in front of this one shares a session among all its clients.
+	// maxSessionInFlight bounds those of one legacy session over Streamable HTTP, of which each has
+	// a connection or an HTTP/2 stream to itself: a gateway in front of this one shares a session
+	// among all its clients.
 	maxSessionInFlight = 4096
 )
 
-// inFlight has the requests in flight of legacy sessions, so that their clients can cancel them, and bounds them. The zero value
-// is ready.
+// inFlight has the requests in flight of legacy sessions, so that their clients can cancel them,
+// and bounds them. The zero value is ready.
 type inFlight struct {
 	mu       sync.Mutex // guards what follows
 	requests map[requestKey]*cancellable
 	counts   map[sessionID]int
 }
 
-// shardedInFlight are those of sessions that share no connection. All would contend for one mutex, twice each.
+// shardedInFlight are those of sessions that share no connection. All would contend for one mutex,
+// twice each.
 type shardedInFlight [64]inFlight
 
 // of relies on ids being random.
@@ -46,12 +49,14 @@ type cancellable struct {
 	ctx      cancel.Context
 	inFlight *inFlight
 	key      requestKey
-	// again is set if another request of the session has the same id. It is this one that the client cannot cancel.
+	// again is set if another request of the session has the same id. It is this one that the
+	// client cannot cancel.
 	again bool
 }
 
-// begin counts a request, and makes it one that its client can cancel: the context that it returns ends then. It returns nil for
-// the request if the session has too many in flight, else it must be ended.
+// begin counts a request, and makes it one that its client can cancel: the context that it returns
+// ends then. It returns nil for the request if the session has too many in flight, else it must be
+// ended.
 func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Value) (context.Context, *cancellable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +92,8 @@ func (c *cancellable) end() {
 	}
 }
 
-// cancel ends the context of a session's request, for a reason, and reports whether it is in flight.
+// cancel ends the context of a session's request, for a reason, and reports whether it is in
+// flight.
 func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) bool {
 	f.mu.Lock()
 	c := f.requests[requestKey{session, string(id)}]
@@ -101,11 +107,12 @@ func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.Can
 // maxAwaited bounds the replies that are awaited from one session at a time.
 const maxAwaited = 16
 
-// replies are those awaited from clients of the legacy era. A reply counts only from the session that the server request was
-// sent to, and once. Ids are random, so that a reply that reaches another replica matches nothing there, and is passed on. The zero value is
-// ready.
+// replies are those awaited from clients of the legacy era. A reply counts only from the session
+// that the server request was sent to, and once. Ids are random, so that a reply that reaches
+// another replica matches nothing there, and is passed on. The zero value is ready.
 type replies struct {
-	// replica is part of the ids, so that a reply can be passed on to it; empty where that cannot be needed.
+	// replica is part of the ids, so that a reply can be passed on to it; empty where that cannot
+	// be needed.
 	replica string
 
 	mu      sync.Mutex // guards what follows
@@ -113,8 +120,8 @@ type replies struct {
 	closed  bool
 }
 
-// request sends a server request to a session, by send, and waits for the reply. If ctx ends first, the client is told
-// that the request is cancelled.
+// request sends a server request to a session, by send, and waits for the reply. If ctx ends first,
+// the client is told that the request is cancelled.
 func (q *replies) request(
 	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {

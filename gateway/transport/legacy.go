@@ -27,7 +27,8 @@ type legacyExchange struct {
 	sealed seal.Session
 }
 
-// inSession returns the exchange of an authenticated caller with its session, or answers why it is none.
+// inSession returns the exchange of an authenticated caller with its session, or answers why it is
+// none.
 func (x *exchange) inSession() (l legacyExchange, ok bool) {
 	l.x = x
 	if l.caller, ok = x.authenticate(nil); !ok {
@@ -37,8 +38,8 @@ func (x *exchange) inSession() (l legacyExchange, ok bool) {
 	return l, ok
 }
 
-// admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request that is to be carried out, and
-// answers everything else.
+// admitLegacy checks a message of the legacy era over HTTP. It returns the context of a request
+// that is to be carried out, and answers everything else.
 func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, ok bool) {
 	caller, ok := x.authenticate(request.Message.ID)
 	if !ok {
@@ -88,7 +89,8 @@ func errInFlight() *wire.Error {
 	return requests.Overloaded("Too many requests in flight: read the responses before you send more")
 }
 
-// session returns the driver's session for the sealed one. It cannot set its log level without logLevelSetter.
+// session returns the driver's session for the sealed one. It cannot set its log level without
+// logLevelSetter.
 func (l *legacyExchange) session() session {
 	t, sealed := l.x.t, &l.sealed
 	s := session{
@@ -132,15 +134,18 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 	x.t.requests.Record(ctx, request, err)
 	if err != nil {
 		x.t.logger.ErrorContext(ctx, "session not sealed", slog.Any("error", err))
-		x.refuse(http.StatusInternalServerError, request.Message.ID, wire.NewError(wire.InternalError, "Internal error"))
+		x.refuse(http.StatusInternalServerError, request.Message.ID,
+			wire.NewError(wire.InternalError, "Internal error"))
 		return
 	}
 	x.w.Header().Set(wire.HeaderSessionID, token)
-	_ = writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, request.Message.ID, result)) // an error means that the client has gone
+	// An error means that the client has gone.
+	_ = writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, request.Message.ID, result))
 }
 
-// openSession opens the session token of a legacy request, or answers: 400 without one, 404 for one that has ended, is not the
-// caller's or was not made by the gateway (2025-11-25, Transports, "Session Management").
+// openSession opens the session token of a legacy request, or answers: 400 without one, 404 for one
+// that has ended, is not the caller's or was not made by the gateway (2025-11-25, Transports,
+// "Session Management").
 func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Session, bool) {
 	if header := wire.Header(x.r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		x.refuse(http.StatusBadRequest, nil, requests.UnsupportedVersion(header))
@@ -148,12 +153,14 @@ func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Ses
 	}
 	token := wire.Header(x.r.Header, wire.HeaderSessionID)
 	if token == "" {
-		x.refuse(http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Mcp-Session-Id is required: begin with initialize"))
+		x.refuse(http.StatusBadRequest, nil,
+			wire.NewError(wire.InvalidRequest, "Mcp-Session-Id is required: begin with initialize"))
 		return seal.Session{}, false
 	}
 	s, err := x.snapshot.Sealer.OpenSession(token)
 	if err != nil || !caller.Principal.HasKey(s.Principal) || !s.Expires.After(now) || x.t.sessions.hasEnded(s.ID) {
-		x.refuse(http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
+		x.refuse(http.StatusNotFound, nil,
+			wire.NewError(wire.InvalidRequest, "Session not found: begin with initialize"))
 		return seal.Session{}, false
 	}
 	return s, true
@@ -165,8 +172,9 @@ func (l *legacyExchange) end() {
 	l.x.w.WriteHeader(http.StatusNoContent)
 }
 
-// serveStream serves the GET stream that tells a legacy client of changes. Each event's id ends in the view's fingerprint: a
-// client that resumes from an old fingerprint has missed something, and is told at once.
+// serveStream serves the GET stream that tells a legacy client of changes. Each event's id ends in
+// the view's fingerprint: a client that resumes from an old fingerprint has missed something, and
+// is told at once.
 func (l *legacyExchange) serveStream() {
 	x, caller, s := l.x, l.caller, l.sealed
 	if !x.settle(&caller, nil) {
@@ -188,7 +196,8 @@ func (l *legacyExchange) serveStream() {
 		ids, view := eventIDs{stream: randomID()}, sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
-		case last != "" && !isAbout(last, view): // not after an event with only this id, from which the client would go on without the change
+		case last != "" && !isAbout(last, view):
+			// Not after an event with only this id, from which the client would go on without the change.
 			out.event(ids.next(view), changed)
 		case s.Revision >= wire.Rev20251125: // clients of that revision know events without data
 			out.event(ids.next(view), nil)
@@ -210,7 +219,8 @@ func (e *eventIDs) next(view catalog.Fingerprint) string {
 	return e.stream + "." + strconv.Itoa(e.counter) + "." + hex.EncodeToString(view[:])
 }
 
-// isAbout reports whether an event id, of whichever replica and stream, ends in the view's fingerprint.
+// isAbout reports whether an event id, of whichever replica and stream, ends in the view's
+// fingerprint.
 func isAbout(id string, view catalog.Fingerprint) bool {
 	return id[strings.LastIndexByte(id, '.')+1:] == hex.EncodeToString(view[:])
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// admitModern checks a message of the modern era, in which each request stands alone. It returns the context of a
-// request that is to be carried out and the status of its response, and answers everything else.
+// admitModern checks a message of the modern era, in which each request stands alone. It returns
+// the context of a request that is to be carried out and the status of its response, and answers
+// everything else.
 func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, status int, ok bool) {
 	id := request.Message.ID
 	if request.Message.IsRequest() {
@@ -32,7 +33,8 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, 0, false
 	case request.Message.IsResponse():
-		x.refuse(http.StatusBadRequest, nil, wire.NewError(wire.InvalidRequest, "Responses are not accepted in this revision"))
+		x.refuse(http.StatusBadRequest, nil,
+			wire.NewError(wire.InvalidRequest, "Responses are not accepted in this revision"))
 		return nil, 0, false
 	}
 	switch request.Message.Method {
@@ -46,9 +48,9 @@ func (x *exchange) admitModern(request *requests.Request) (ctx context.Context, 
 	}
 }
 
-// checkModern checks what the modern era requires of each request: a revision that is served, headers that mirror the
-// body, and the client's capabilities. Over stdio there are no headers. What the client declares is stored in the
-// request.
+// checkModern checks what the modern era requires of each request: a revision that is served,
+// headers that mirror the body, and the client's capabilities. Over stdio there are no headers.
+// What the client declares is stored in the request.
 func checkModern(request *requests.Request, header http.Header) *wire.Error {
 	revision, ok := request.Meta.Text(wire.MetaProtocolVersion)
 	if !ok {
@@ -75,14 +77,16 @@ func checkModern(request *requests.Request, header http.Header) *wire.Error {
 			return requests.ErrLogLevel()
 		}
 	}
-	request.Revision, request.Capabilities = revision, wire.ReadCapabilities(request.Meta.Object(wire.MetaClientCapabilities))
+	request.Revision = revision
+	request.Capabilities = wire.ReadCapabilities(request.Meta.Object(wire.MetaClientCapabilities))
 	if request.WantsRelay() {
 		request.Relay = requests.NewRelayQueue()
 	}
 	return nil
 }
 
-// checkHeaders checks the headers that mirror the body (2026-07-28, Streamable HTTP, "Server Validation").
+// checkHeaders checks the headers that mirror the body (2026-07-28, Streamable HTTP, "Server
+// Validation").
 func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 	if err := mirrors(header, wire.HeaderMethod, request.Message.Method); err != nil {
 		return err

@@ -11,10 +11,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// session is one client of the legacy era, whatever its transport: what it declared at initialize, and where its requests
-// in flight and its replies are found.
+// session is one client of the legacy era, whatever its transport: what it declared at initialize,
+// and where its requests in flight and its replies are found.
 type session struct {
-	// id distinguishes the session in inFlight and replies. It is zero where these belong to one connection only.
+	// id distinguishes the session in inFlight and replies. It is zero where these belong to one
+	// connection only.
 	id       sessionID
 	inFlight *inFlight
 	replies  *replies
@@ -34,7 +35,8 @@ type session struct {
 	notifyLater func(message []byte)
 }
 
-// initialize determines the revision and capabilities of a session, stores them in the request, and returns the result.
+// initialize determines the revision and capabilities of a session, stores them in the request, and
+// returns the result.
 func initialize(handler *requests.Handler, request *requests.Request) (jsontext.Value, *wire.Error) {
 	requested, ok := request.Params.Text("protocolVersion")
 	if !ok {
@@ -49,7 +51,8 @@ func initialize(handler *requests.Handler, request *requests.Request) (jsontext.
 	return handler.Initialization(request.Snapshot.Generation, request.Revision), nil
 }
 
-// connect gives a request what it needs to reach its client: a relay, and a way to send server requests.
+// connect gives a request what it needs to reach its client: a relay, and a way to send server
+// requests.
 func (s *session) connect(request *requests.Request) {
 	request.Capabilities, request.LogLevel, request.Software = s.capabilities, s.logLevel, s.software
 	if request.Message.Method == wire.SetLogLevel {
@@ -65,7 +68,8 @@ func (s *session) connect(request *requests.Request) {
 	}
 }
 
-// receive handles a notification, or a reply to a server request. What is not about this replica is passed on.
+// receive handles a notification, or a reply to a server request. What is not about this replica is
+// passed on.
 func (s *session) receive(request *requests.Request) {
 	here := true
 	switch {
@@ -93,8 +97,8 @@ type incoming struct {
 	header http.Header
 }
 
-// readIncoming reads a message or batch. Even with an error the request has the message's id, if that much could be read.
-// Whether the client's revision has batches is for the caller to check.
+// readIncoming reads a message or batch. Even with an error the request has the message's id, if
+// that much could be read. Whether the client's revision has batches is for the caller to check.
 func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 	if !wire.IsBatch(raw) {
 		in.request, refusal = requests.Read(raw)
@@ -106,15 +110,18 @@ func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 	case err != nil:
 		return in, requests.AsWireError(err)
 	case len(batch) > maxBatch:
-		return in, wire.NewError(wire.InvalidRequest, fmt.Sprintf("Invalid request: a batch has at most %d messages", maxBatch))
+		return in, wire.NewError(wire.InvalidRequest,
+			fmt.Sprintf("Invalid request: a batch has at most %d messages", maxBatch))
 	}
 	in.batch = batch
 	return in, nil
 }
 
-// handleRelaying carries out a request and meanwhile sends what the upstream has for its client: progress, log messages and
-// server requests, all of them before the response.
-func (t *Transport) handleRelaying(ctx context.Context, request *requests.Request, buffer []byte, out outlet) (response requests.Response) {
+// handleRelaying carries out a request and meanwhile sends what the upstream has for its client:
+// progress, log messages and server requests, all of them before the response.
+func (t *Transport) handleRelaying(
+	ctx context.Context, request *requests.Request, buffer []byte, out outlet,
+) (response requests.Response) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

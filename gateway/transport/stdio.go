@@ -21,12 +21,16 @@ const flushTimeout = 2 * time.Second
 // errExpired ends a client on pipes, which cannot present another credential.
 var errExpired = errors.New("the client's credential has expired")
 
-// ServeStdio serves one client over a pair of pipes, one message on each line, in both eras. The credential says who the
-// client is for the whole time. It returns nil when the input or ctx has ended and the requests in flight are answered, after
-// ctx's end within the configuration's drain_timeout; subscriptions then end with their closing result. It returns an error when nobody reads the output, when the
-// credential expires, or when a reload does not accept it any more. Nothing else may write to out. A goroutine may remain in
-// a read of in or a write to out that cannot be interrupted.
-func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer) error {
+// ServeStdio serves one client over a pair of pipes, one message on each line, in both eras. The
+// credential says who the client is for the whole time. It returns nil when the input or ctx has
+// ended and the requests in flight are answered, after ctx's end within the configuration's
+// drain_timeout; subscriptions then end with their closing result. It returns an error when nobody
+// reads the output, when the credential expires, or when a reload does not accept it any more.
+// Nothing else may write to out. A goroutine may remain in a read of in or a write to out that
+// cannot be interrupted.
+func (t *Transport) ServeStdio(
+	ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer,
+) error {
 	caller, err := t.publisher.Current().Authenticate(ctx, credential)
 	if err != nil {
 		return err
@@ -64,7 +68,8 @@ func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credenti
 	return err
 }
 
-// readLines passes on each line until the input or ctx ends. A line that is too long is passed on as nil.
+// readLines passes on each line until the input or ctx ends. A line that is too long is passed on
+// as nil.
 func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	reader := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -86,9 +91,12 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	}
 }
 
-// end bounds what remains to be done once ctx has ended. Requests in flight have drain_timeout, or no time if the credential has
-// expired. A client that has not taken a message for a while is taken to have stopped reading.
-func (c *connection) end(ctx, outside context.Context, cut context.CancelCauseFunc, w *lineWriter, ended <-chan struct{}) {
+// end bounds what remains to be done once ctx has ended. Requests in flight have drain_timeout, or
+// no time if the credential has expired. A client that has not taken a message for a while is taken
+// to have stopped reading.
+func (c *connection) end(
+	ctx, outside context.Context, cut context.CancelCauseFunc, w *lineWriter, ended <-chan struct{},
+) {
 	if hasExpired(ctx) && outside.Err() == nil {
 		cut(errExpired)
 	}
@@ -100,7 +108,7 @@ func (c *connection) end(ctx, outside context.Context, cut context.CancelCauseFu
 		case <-over:
 			cut(requests.ErrShuttingDown)
 		case <-stuck.C:
-			if time.Since(began) >= flushTimeout && w.takes() >= flushTimeout {
+			if time.Since(began) >= flushTimeout && w.pending() >= flushTimeout {
 				close(c.abandoned)
 				return
 			}
@@ -110,7 +118,8 @@ func (c *connection) end(ctx, outside context.Context, cut context.CancelCauseFu
 	}
 }
 
-// receiveLines hands lines to the connection until there are no more, or ctx ends. InFlight is the context of the requests.
+// receiveLines hands lines to the connection until there are no more, or ctx ends. InFlight is the
+// context of the requests.
 func (c *connection) receiveLines(ctx, inFlight context.Context, lines <-chan []byte, failed <-chan error) error {
 	for {
 		var err error
@@ -153,15 +162,16 @@ type lineWriter struct {
 	since atomic.Pointer[time.Time]
 }
 
-// takes returns how long the client has been taking the present message.
-func (w *lineWriter) takes() time.Duration {
+// pending returns how long the client has been taking the present message.
+func (w *lineWriter) pending() time.Duration {
 	if since := w.since.Load(); since != nil {
 		return time.Since(*since)
 	}
 	return 0
 }
 
-// writeAll writes messages until there are no more. After an error it discards them, so that no sender waits.
+// writeAll writes messages until there are no more. After an error it discards them, so that no
+// sender waits.
 func (w *lineWriter) writeAll(messages <-chan outgoing) error {
 	for next := range messages {
 		begun := time.Now()

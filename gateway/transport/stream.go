@@ -16,15 +16,16 @@ import (
 // keepAlive is how often a comment is sent on a quiet stream, so that no intermediary times it out.
 const keepAlive = 15 * time.Second
 
-// minPause is the least time between two changes that one stream announces. Busy servers would otherwise have each client list
-// again for each of their changes.
+// minPause is the least time between two changes that one stream announces. Busy servers would
+// otherwise have each client list again for each of their changes.
 const minPause = 500 * time.Millisecond
 
 // outlet is where messages to one client go. Only one goroutine uses it.
 type outlet struct {
 	// send sends a message.
 	send func(message []byte)
-	// mail brings messages that belong to no request, for [Transport.follow] to send; nil where there are none.
+	// mail brings messages that belong to no request, for [Transport.follow] to send; nil where
+	// there are none.
 	mail <-chan []byte
 	// keepAlive is called from time to time; nil where the connection needs nothing.
 	keepAlive func()
@@ -43,9 +44,9 @@ func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 	return ticker.C, ticker.Stop
 }
 
-// follow calls changed whenever the view of a subscription has changed, once for all changes within minPause, and sends what
-// comes by mail, until the client goes, ctx ends, the gateway drains or a reload does not accept the caller any more. It reports
-// whether it was the gateway that ended it.
+// follow calls changed whenever the view of a subscription has changed, once for all changes within
+// minPause, and sends what comes by mail, until the client goes, ctx ends, the gateway drains or a
+// reload does not accept the caller any more. It reports whether it was the gateway that ended it.
 func (t *Transport) follow(
 	ctx context.Context, caller *snapshot.Caller, sub *snapshot.Subscription, changed func(), out outlet,
 ) (ended bool) {
@@ -81,8 +82,8 @@ func (t *Transport) follow(
 	return false
 }
 
-// countStream counts a stream for its principal, unless the limit of that is used up. If ok, release must be called when the
-// stream is over.
+// countStream counts a stream for its principal, unless the limit of that is used up. If ok,
+// release must be called when the stream is over.
 func (t *Transport) countStream(caller *snapshot.Caller) (release func(), ok bool) {
 	most := 0
 	if limit := caller.Generation.Config.Gateway.Limit; limit != nil {
@@ -124,8 +125,8 @@ type listener struct {
 	wanted bool
 }
 
-// readListen reports whether a subscriptions/listen request asks for changes of the list of prompts. The request's span is
-// over when its stream begins.
+// readListen reports whether a subscriptions/listen request asks for changes of the list of
+// prompts. The request's span is over when its stream begins.
 func (t *Transport) readListen(ctx context.Context, request *requests.Request) (wanted bool, refusal *wire.Error) {
 	if request.Params.Get("notifications").Kind() != '{' {
 		refusal = wire.NewError(wire.InvalidParams, "Invalid params: notifications must be an object")
@@ -136,8 +137,9 @@ func (t *Transport) readListen(ctx context.Context, request *requests.Request) (
 	return request.Params.Object("notifications").Get("promptsListChanged").Kind() == 't', nil
 }
 
-// listen serves a subscription until it ends: the acknowledgment, then each change. It closes the subscription. The closing
-// result is for the caller to send, nil unless the gateway or the credential's expiry ended the subscription.
+// listen serves a subscription until it ends: the acknowledgment, then each change. It closes the
+// subscription. The closing result is for the caller to send, nil unless the gateway or the
+// credential's expiry ended the subscription.
 func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closing []byte) {
 	defer l.sub.Close()
 	granted := wire.Object{}

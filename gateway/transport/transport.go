@@ -16,7 +16,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Transport serves the gateway's clients. Make it with [New]. Its methods are safe for concurrent use.
+// Transport serves the gateway's clients. Make it with [New]. Its methods are safe for concurrent
+// use.
 type Transport struct {
 	publisher *snapshot.Publisher
 	requests  *requests.Handler
@@ -57,14 +58,18 @@ type Options struct {
 
 // New returns a transport that hands requests to a handler.
 func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options) *Transport {
-	refused, err := otel.Meter(requests.Scope).Int64Counter("promptweir.identity.refused", metric.WithUnit("{credential}"),
-		metric.WithDescription("Credentials that were refused, by reason: bad, scope, unavailable, or rate_limited."))
+	meter := otel.Meter(requests.Scope)
+	refused, err := meter.Int64Counter("promptweir.identity.refused",
+		metric.WithUnit("{credential}"), metric.WithDescription("Credentials that were refused, "+
+			"by reason: bad, scope, unavailable, or rate_limited."))
 	if err != nil {
 		otel.Handle(err) // an invalid name; the instrument beside it works and records nothing
 	}
-	notified, err := otel.Meter(requests.Scope).Float64Histogram("promptweir.notification.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time from the moment that a changed list is in use until a client was told on its stream."),
-		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
+	notified, err := meter.Float64Histogram("promptweir.notification.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from the moment that a changed list is in use "+
+			"until a client was told on its stream."),
+		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
+			1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
 		otel.Handle(err) // as above
 	}
@@ -80,29 +85,31 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 	return t
 }
 
-// Drain ends the streams of all clients in the way that their revision defines. Requests in flight are not affected.
+// Drain ends the streams of all clients in the way that their revision defines. Requests in flight
+// are not affected.
 func (t *Transport) Drain() { t.drain.Do(func() { close(t.closing) }) }
 
-// Wait returns when all streams that have left the HTTP server are closed. Streams whose clients do not read are cut off
-// after five seconds. To be called after [Transport.Drain].
+// Wait returns when all streams that have left the HTTP server are closed. Streams whose clients do
+// not read are cut off after five seconds. To be called after [Transport.Drain].
 func (t *Transport) Wait() { t.hijacked.wait() }
 
-// AwaitedReplies returns how many server requests to clients of Streamable HTTP are waiting for a reply.
+// AwaitedReplies returns how many server requests to clients of Streamable HTTP are waiting for a
+// reply.
 func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 
-// Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request. Mounted at the root, it
-// answers at the configured path, and at /sse for HTTP+SSE.
+// Handler serves the MCP endpoint: Streamable HTTP of both eras, decided request by request.
+// Mounted at the root, it answers at the configured path, and at /sse for HTTP+SSE.
 //
 //	POST    initialize, or a session id     legacy (2024-11-05 to 2025-11-25)
 //	        _meta or header says so         modern (2026-07-28)
 //	GET     legacy stream of notifications
 //	DELETE  end of a legacy session
 //
-// The server's ReadTimeout should bound how long a request may take to arrive. It does not bound the response: the
-// timeout is over once the body has been read.
+// The server's ReadTimeout should bound how long a request may take to arrive. It does not bound
+// the response: the timeout is over once the body has been read.
 //
-// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known. A browser that opens the endpoint or
-// the root sees how to point clients at the endpoint.
+// Where JWTs are accepted, the handler also serves their issuers to anybody, below /.well-known. A
+// browser that opens the endpoint or the root sees how to point clients at the endpoint.
 func (t *Transport) Handler() http.Handler {
 	e, mux := endpoint{t}, http.NewServeMux()
 	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
@@ -127,8 +134,8 @@ func (e endpoint) handle(serve func(*exchange)) http.HandlerFunc {
 	}
 }
 
-// begin begins to serve a request whose header has arrived, or refuses one that fails the origin check, has waited too long, or
-// does not fit into the memory that its client may hold.
+// begin begins to serve a request whose header has arrived, or refuses one that fails the origin
+// check, has waited too long, or does not fit into the memory that its client may hold.
 func (e endpoint) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x = &exchange{t: e.transport, w: w, r: r, snapshot: e.transport.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {
@@ -154,8 +161,8 @@ func (e endpoint) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok
 	return x, true
 }
 
-// requestMemory is what a request in flight takes beside its body, in bytes: goroutines, buffers, the request to the upstream. A
-// client may have 250 on each connection of HTTP/2.
+// requestMemory is what a request in flight takes beside its body, in bytes: goroutines, buffers,
+// the request to the upstream. A client may have 250 on each connection of HTTP/2.
 const requestMemory = 32 << 10
 
 // refuseAtOnce answers a request that there is no room for.
@@ -164,7 +171,8 @@ func (x *exchange) refuseAtOnce(why string) {
 	x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded(why))
 }
 
-// release gives back what the exchange holds. A stream that is to stay open calls it before: its bound is another one.
+// release gives back what the exchange holds. A stream that is to stay open calls it before: its
+// bound is another one.
 func (x *exchange) release() {
 	x.response.Release()
 	x.inFlight.end()

@@ -13,11 +13,14 @@ import (
 )
 
 const (
-	// writeBound is how long a client may delay the writing of a response, or of an event, before it is dropped.
-	writeBound = 30 * time.Second
-	// maxCounted is the size in bytes up to which the HTTP server computes a response's Content-Length by itself.
+	// writeTimeout is how long a client may delay the writing of a response, or of an event, before
+	// it is dropped.
+	writeTimeout = 30 * time.Second
+	// maxCounted is the size in bytes up to which the HTTP server computes a response's
+	// Content-Length by itself.
 	maxCounted = 2 << 10
-	// maxBuffered is the size in bytes up to which a response and its header fit into the HTTP server's buffer.
+	// maxBuffered is the size in bytes up to which a response and its header fit into the HTTP
+	// server's buffer.
 	maxBuffered = 3 << 10
 	// maxPooled bounds the buffers that are kept for later responses, in bytes.
 	maxPooled = 1 << 20
@@ -41,14 +44,16 @@ func writeAt(now time.Time, w http.ResponseWriter, status int, parts ...[]byte) 
 	return nil
 }
 
-// writeHeader writes the header of a JSON response of a length, and sets the time by which the client must have read it.
+// writeHeader writes the header of a JSON response of a length, and sets the time by which the
+// client must have read it.
 func writeHeader(now time.Time, w http.ResponseWriter, status, length int) {
 	header := w.Header()
 	header["Content-Type"] = contentJSON
 	if length > maxCounted {
 		header["Content-Length"] = []string{strconv.Itoa(length)}
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(writeBound)) // a writer without deadlines stays unbounded
+	// A writer without deadlines stays unbounded.
+	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(writeTimeout))
 	w.WriteHeader(status)
 }
 
@@ -59,7 +64,8 @@ func length(parts [][]byte) (sum int) {
 	return sum
 }
 
-// writeLarge is writeAt for a response that may be large: it leaves in one system call. Ctx is the HTTP request's.
+// writeLarge is writeAt for a response that may be large: it leaves in one system call. Ctx is the
+// HTTP request's.
 func writeLarge(ctx context.Context, w http.ResponseWriter, now time.Time, status int, parts ...[]byte) error {
 	if length(parts) <= maxBuffered {
 		return writeAt(now, w, status, parts...)
@@ -68,18 +74,22 @@ func writeLarge(ctx context.Context, w http.ResponseWriter, now time.Time, statu
 	return edge.Write(ctx, w, parts...)
 }
 
-// writeResponse writes the response to one request. When it returns, one that counts against a limit is really written.
-func writeResponse(ctx context.Context, w http.ResponseWriter, now time.Time, status int, response *requests.Response) error {
+// writeResponse writes the response to one request. When it returns, one that counts against a
+// limit is really written.
+func writeResponse(
+	ctx context.Context, w http.ResponseWriter, now time.Time, status int, response *requests.Response,
+) error {
 	if response.Limited() {
 		return writeThrough(ctx, w, now, status, response.Parts()...)
 	}
 	return writeLarge(ctx, w, now, status, response.Parts()...)
 }
 
-// writeThrough is writeLarge, but leaves nothing in the HTTP server's buffer: when it returns, the client has read the response,
-// or the system has taken it.
+// writeThrough is writeLarge, but leaves nothing in the HTTP server's buffer: when it returns, the
+// client has read the response, or the system has taken it.
 func writeThrough(ctx context.Context, w http.ResponseWriter, now time.Time, status int, parts ...[]byte) error {
-	w.Header()["Content-Length"] = []string{strconv.Itoa(length(parts))} // or a flush would make it a response in chunks
+	// Or a flush would make it a response in chunks.
+	w.Header()["Content-Length"] = []string{strconv.Itoa(length(parts))}
 	if err := writeLarge(ctx, w, now, status, parts...); err != nil {
 		return err
 	}
@@ -87,7 +97,9 @@ func writeThrough(ctx context.Context, w http.ResponseWriter, now time.Time, sta
 }
 
 // buffers are reused between responses, so that a page of the list costs no allocation of its size.
-var buffers = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
+var buffers = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
+	New: func() any { return new([]byte) },
+}
 
 // getBuffer returns an empty buffer.
 func getBuffer() *[]byte {
