@@ -18,6 +18,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // LockFile is the name of the lock file beside the configuration.
@@ -51,12 +52,13 @@ func readLockFile(r *hclread.Reader, cfg *Config, path string, opts Options) (Lo
 		opts.OnRead(file)
 	}
 	content, err := hclread.ReadLockFile(file, maxLockFile)
+	_, isTooLarge := errors.AsType[*regular.TooLargeError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// Not an error: the first lock file is written from a configuration that already asks for one.
 		at := hcl.Range{Filename: asks.Place.File, Start: hcl.Pos{Line: asks.Place.Line}}
 		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write it with: promptweir lock", file)
-	case errors.Is(err, hclread.ErrTooLarge):
+	case isTooLarge:
 		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
 		r.Unplaced("Cannot read the lock file", "%s: %s.", file, hclread.Cause(err))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,12 +20,13 @@ import (
 func teamOf(t *testing.T, n int) (dir string, upstreams []config.Upstream) {
 	t.Helper()
 	dir = t.TempDir()
-	text := "team \"docs\" {\n"
+	var text strings.Builder
+	text.WriteString("team \"docs\" {\n")
 	for i := range n {
-		text += fmt.Sprintf("  upstream \"u%d\" { files = [\"p/*.md\"] }\n", i)
+		fmt.Fprintf(&text, "  upstream \"u%d\" { files = [\"p/*.md\"] }\n", i)
 	}
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "docs.hcl"), []byte(text+"}\n"), 0o600), os.Mkdir(filepath.Join(dir, "p"), 0o700),
+		os.WriteFile(filepath.Join(dir, "docs.hcl"), []byte(text.String()+"}\n"), 0o600), os.Mkdir(filepath.Join(dir, "p"), 0o700),
 		os.WriteFile(filepath.Join(dir, "p", "a.md"), []byte("A"), 0o600),
 	); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/regular"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -260,25 +260,6 @@ func syncFolder(path string) error {
 	return errors.Join(err, folder.Close())
 }
 
-// readRegular reads a file of a size in bytes at most. It opens it, then looks at what it opened: a pipe would never end.
-func readRegular(path string, most int64) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > most:
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
-	}
-	return io.ReadAll(io.LimitReader(file, most))
-}
-
 // causeOf returns an error of the file system without a temporary file's name, which differs each time.
 func causeOf(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
@@ -290,7 +271,7 @@ func causeOf(err error) string {
 // loadList reads the file of an upstream in a folder.
 func loadList(dir string, u config.Upstream) (List, error) {
 	path := listPath(dir, u)
-	content, err := readRegular(path, maxListFile)
+	content, err := regular.Read(path, maxListFile, os.OpenFile)
 	if err != nil {
 		return List{}, err
 	}

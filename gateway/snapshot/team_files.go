@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/regular"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -52,7 +54,7 @@ func ReadTeamFiles(dir, folder string) (files config.TeamFiles, err error) {
 		return config.TeamFiles{}, err
 	}
 	path := teamFilesPath(dir, root)
-	content, err := readRegular(path, 8*maxTeamFiles) // JSON may escape each byte
+	content, err := regular.Read(path, 8*maxTeamFiles, os.OpenFile) // JSON may escape each byte
 	if errors.Is(err, fs.ErrNotExist) {
 		return config.TeamFiles{}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -151,7 +152,7 @@ func TestTeam_EndsAPassWithItsContext(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/**/*.md"), "p/a.md", "x"+strings.Repeat("{{> _part.md}}", 4), "p/_part.md", strings.Repeat("x", 1<<20-1))
 	f := newFolder(tr.upstream())
 	ended := errors.New("ended")
-	steps := 0
+	var steps int
 	for most := 0; ; most++ {
 		left := most
 		results, _, err := f.Team.Refresh(t.Context(), f.upstreams, func(context.Context) error {
@@ -196,7 +197,7 @@ func TestTeam_ReadsALinkedFolderOnce(t *testing.T) {
 	}
 	// The names without links are among them, and first.
 	for i := range n {
-		if p := list.Prompt(fmt.Sprint(i)); p == nil || !strings.HasPrefix(p.Path, "p/") {
+		if p := list.Prompt(strconv.Itoa(i)); p == nil || !strings.HasPrefix(p.Path, "p/") {
 			t.Errorf("prompt %d is %+v", i, p)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -110,7 +111,7 @@ func FuzzFolder(f *testing.F) {
 			case 2:
 				_ = os.Symlink(fmt.Sprintf("../%d", step>>2&3), tr.path(fmt.Sprintf("%d/l%d", step>>4&3, i)))
 			case 3:
-				_ = os.Symlink("../..", tr.path(name+fmt.Sprint(i)))
+				_ = os.Symlink("../..", tr.path(name+strconv.Itoa(i)))
 			}
 		}
 		results := folder.pass()

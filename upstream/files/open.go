@@ -3,7 +3,6 @@ package files
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -11,9 +10,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 const (
@@ -85,49 +84,12 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	if err := o.files.AllowResolved(written, actual); err != nil {
 		return nil, err
 	}
-	content, err := o.readActual(relative, actual, most)
+	// If a link has taken the place of the file or of a folder above it since, [os.Root] does not follow it out of the root.
+	content, err := regular.ReadActual(relative, actual, most, o.within.OpenFile)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), err)
+		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
 	}
 	return content, nil
-}
-
-// readActual reads a file without links in its path. If a link has taken the place of the file or of a folder above it since
-// the path was resolved, [os.Root] does not follow it out of the root, and whatever else it leads to is not used.
-func (o *opener) readActual(relative, actual string, most int64) ([]byte, error) {
-	f, err := o.within.OpenFile(relative, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would block
-	if err != nil {
-		return nil, cause(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, cause(err)
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	case info.Size() > most:
-		return nil, tooLarge(most)
-	}
-	again, err := filepath.EvalSymlinks(actual)
-	if err != nil {
-		return nil, cause(err)
-	}
-	if named, err := os.Lstat(actual); err != nil || again != actual || !os.SameFile(info, named) {
-		return nil, errors.New("it was replaced while it was read")
-	}
-	content, err := io.ReadAll(io.LimitReader(f, most+1))
-	switch {
-	case err != nil:
-		return nil, cause(err)
-	case int64(len(content)) > most: // it has grown
-		return nil, tooLarge(most)
-	}
-	return content, nil
-}
-
-func tooLarge(most int64) error {
-	return fmt.Errorf("it is larger than %d bytes; make it smaller", most)
 }
 
 // checkHidden refuses what is in a hidden folder, or hidden itself, except for the formats that are at home there.

@@ -3,14 +3,14 @@ package hclread
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // maxFileSize bounds a file, in bytes. With maxNesting, it keeps a hostile file from exhausting the parser's stack.
@@ -74,7 +74,7 @@ func (f *finder) namedFile(path string) {
 		return
 	}
 	f.options.OnRead(path)
-	content, err := readRegular(path, maxFileSize, os.OpenFile)
+	content, err := regular.Read(path, maxFileSize, os.OpenFile)
 	f.add(path, content, err)
 }
 
@@ -203,11 +203,8 @@ func readWithin(root, actual string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer within.Close()
-	return readRegular(relative, limit, within.OpenFile)
+	return regular.Read(relative, limit, within.OpenFile)
 }
-
-// ErrTooLarge means that a file is larger than allowed.
-var ErrTooLarge = errors.New("too large")
 
 // ReadLockFile reads a lock file of up to limit bytes. Links are followed as those to configuration are: to lock files beneath
 // its folder.
@@ -228,31 +225,11 @@ func ReadLockFile(path string, limit int64) ([]byte, error) {
 	return readWithin(folder, actual, limit)
 }
 
-// readRegular opens a file and looks at what it opened, which never blocks: pipes and devices are refused.
-func readRegular(path string, limit int64, open func(string, int, fs.FileMode) (*os.File, error)) ([]byte, error) {
-	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	}
-	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(content)) > limit {
-		err = ErrTooLarge
-	}
-	return content, err
-}
-
 // add keeps what was read.
 func (f *finder) add(path string, content []byte, err error) {
+	_, isTooLarge := errors.AsType[*regular.TooLargeError](err)
 	switch {
-	case errors.Is(err, ErrTooLarge):
+	case isTooLarge:
 		f.refuse(path, "Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
 	case err != nil:
 		f.unreadable(path, err)

@@ -3,17 +3,16 @@ package hclread
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/promptweir/promptweir/config/regular"
 )
 
 // maxValueFile bounds the files that a configuration names, in bytes.
@@ -160,9 +159,11 @@ func (s *scope) read(written Text) (string, error) {
 	}
 	content, isRead := s.contents[actual]
 	if !isRead {
-		if content, err = readValue(actual); err != nil {
+		value, err := regular.ReadActual(actual, actual, maxValueFile, os.OpenFile)
+		if err != nil {
 			return "", unreadable(written, err)
 		}
+		content = string(value)
 	}
 	if s.contents != nil {
 		s.contents[actual] = content
@@ -177,39 +178,6 @@ func unreadable(written Text, err error) error {
 		return p
 	}
 	return &DiagnosticError{"Cannot read file", fmt.Sprintf("%s: %s; paths are relative to the folder of this file.", written, Cause(err))}
-}
-
-// readValue reads a small file, and never a pipe or a device, which could block. The path is resolved, and was checked: what is
-// opened must be what it names, without a link that has taken the place of the file or of a folder above it since.
-func readValue(actual string) (string, error) {
-	f, err := os.OpenFile(actual, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", errors.New("it is not a regular file")
-	}
-	again, err := filepath.EvalSymlinks(actual)
-	if err != nil {
-		return "", err
-	}
-	if named, err := os.Lstat(actual); err != nil || again != actual || !os.SameFile(info, named) {
-		return "", errors.New("it was replaced while it was read; try again")
-	}
-	var content strings.Builder // which has room for what is there, and takes what comes besides
-	content.Grow(int(min(info.Size(), maxValueFile)) + 1)
-	switch _, err := io.Copy(&content, io.LimitReader(f, maxValueFile+1)); {
-	case err != nil:
-		return "", err
-	case content.Len() > maxValueFile:
-		return "", fmt.Errorf("it is larger than %d bytes", maxValueFile)
-	}
-	return content.String(), nil
 }
 
 // Inputs returns the variables and the files that an attribute's value can be made of, whichever way its expression goes.

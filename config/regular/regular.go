@@ -1,0 +1,68 @@
+// Package regular reads files that others may have put there: only regular ones, within a bound, and never waiting for a pipe.
+package regular
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// TooLargeError says that a file is larger than its reader allows.
+type TooLargeError struct{ Limit int64 }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("it is larger than %d bytes; make it smaller", e.Limit)
+}
+
+// Open is [os.OpenFile], or that of an [os.Root], which no link leads out of.
+type Open func(path string, flag int, mode fs.FileMode) (*os.File, error)
+
+// Read returns the content of a regular file of at most limit bytes. Each error is an [fs.PathError].
+func Read(path string, limit int64, open Open) ([]byte, error) { return read(path, "", limit, open) }
+
+// ReadActual is Read where something was decided by the file's actual path, without links: what is opened must be that file, and
+// not one to which a link leads that has taken the place of the file, or of a folder above it, since.
+func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
+	return read(path, actual, limit, open)
+}
+
+func read(path, actual string, limit int64, open Open) ([]byte, error) {
+	file, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else a pipe that nobody writes to would block
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	failed := func(err error) ([]byte, error) { return nil, &fs.PathError{Op: "read", Path: path, Err: err} }
+	// What was opened is looked at, not what its path names: that may be another file by now.
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return failed(errors.New("it is not a regular file"))
+	case info.Size() > limit:
+		return failed(&TooLargeError{limit})
+	case actual != "":
+		again, err := filepath.EvalSymlinks(actual)
+		if err != nil {
+			return nil, err
+		}
+		if named, err := os.Lstat(actual); err != nil || again != actual || !os.SameFile(info, named) {
+			return failed(errors.New("it was replaced while it was read; try again"))
+		}
+	}
+	// With room for what is there: a buffer that grows takes several times as much.
+	content := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	if _, err := content.ReadFrom(io.LimitReader(file, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(content.Len()) > limit { // it has grown
+		return failed(&TooLargeError{limit})
+	}
+	return content.Bytes(), nil
+}
