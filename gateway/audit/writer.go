@@ -36,7 +36,7 @@ func (l *Log) run() {
 	failed := false
 	for {
 		l.await(failed)
-		b, reopen, closed := l.take()
+		b, reopen, closed := l.dequeue()
 		if reopen {
 			l.openAgain()
 		}
@@ -71,8 +71,8 @@ func (l *Log) await(failed bool) {
 	}
 }
 
-// take takes the queue.
-func (l *Log) take() (b *batch, reopen, closed bool) {
+// dequeue returns what is queued and empties the queue.
+func (l *Log) dequeue() (b *batch, reopen, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, reopen = l.queue, l.reopen

@@ -127,7 +127,7 @@ func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated boo
 	var releases, cancels []func()
 	for _, block := range blocks {
 		b := l.bucket(keyOf(block, principal))
-		cancel, wait := b.take(now, rated)
+		cancel, wait := b.acquire(now, rated)
 		if wait > 0 {
 			for _, cancel := range cancels {
 				cancel()
@@ -160,9 +160,9 @@ func (l *limits) bucket(key bucketKey) *bucket {
 	return b
 }
 
-// take counts one request, or returns how long to wait. If not rated, only the number in flight bounds it. Cancel undoes it as if
+// acquire counts one request, or returns how long to wait. If not rated, only the number in flight bounds it. Cancel undoes it as if
 // there had been no request.
-func (b *bucket) take(now time.Time, rated bool) (cancel func(), wait time.Duration) {
+func (b *bucket) acquire(now time.Time, rated bool) (cancel func(), wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.concurrency > 0 && b.inFlight >= b.concurrency {

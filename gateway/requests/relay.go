@@ -24,7 +24,7 @@ const (
 // RelayQueue holds what is to be sent to the client of one request before its response: progress, log messages and server
 // requests. Adding never blocks. It is safe for concurrent use; make it with [NewRelayQueue].
 type RelayQueue struct {
-	ready chan struct{} // holds at most one mark: there is something to take
+	ready chan struct{} // holds at most one mark: there is something to send
 
 	mu     sync.Mutex // guards what follows
 	queue  [][]byte
@@ -35,11 +35,11 @@ type RelayQueue struct {
 // NewRelayQueue returns an empty queue.
 func NewRelayQueue() *RelayQueue { return &RelayQueue{ready: make(chan struct{}, 1)} }
 
-// Ready receives a value when there is something to take.
+// Ready receives a value when there is something to send.
 func (q *RelayQueue) Ready() <-chan struct{} { return q.ready }
 
-// Take returns the messages to send now, in order.
-func (q *RelayQueue) Take() [][]byte {
+// Drain returns the messages to send now, in order.
+func (q *RelayQueue) Drain() [][]byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	messages := q.queue

@@ -14,13 +14,13 @@ func TestRelay_IsBounded(t *testing.T) {
 	if !relay.Send([]byte(`"question"`)) {
 		t.Error("there is no room for a server request")
 	}
-	if n := len(relay.Take()); n != maxRelayed+1 {
+	if n := len(relay.Drain()); n != maxRelayed+1 {
 		t.Errorf("%d messages are kept, want %d", n, maxRelayed+1)
 	}
 	for range 10 {
 		relay.notify(make([]byte, maxRelayedBytes/4))
 	}
-	if n := len(relay.Take()); n != 4 {
+	if n := len(relay.Drain()); n != 4 {
 		t.Errorf("%d large messages are kept, want 4", n)
 	}
 	if relay.Close(); relay.Send(nil) {

@@ -144,7 +144,7 @@ func (t *Transport) handleRelaying(
 }
 
 func (o outlet) sendAll(relay *requests.RelayQueue) {
-	for _, message := range relay.Take() {
+	for _, message := range relay.Drain() {
 		o.send(message)
 	}
 }
