@@ -18,6 +18,8 @@ type Config struct {
 	Lock Lock
 	// TeamFiles are the files with teams, as they were written.
 	TeamFiles TeamFiles
+	// Hash is equal for equal texts of all files, wherever they are: replicas can be compared by it.
+	Hash string
 
 	evaluated *evaluated
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -47,6 +49,19 @@ func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 		}
 	}
 	return files
+}
+
+// hashTexts returns 64 bits of a hash of the texts of all files and their paths in the folder.
+func hashTexts(r *hclread.Reader, diags Diagnostics) string {
+	h, files := sha256.New(), diags.report.Files()
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		name := filepath.Base(path)
+		if r.IsFolder() {
+			name = r.InFolder(path)
+		}
+		fmt.Fprintf(h, "%q %d\n%s", name, len(files[path].Content), files[path].Content)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // Kept says what is in use in place of a team's file that has a mistake.

@@ -49,7 +49,7 @@ func loadReusing(path string, opts Options) (cfg *Config, diags Diagnostics, ok 
 	if diags.HasErrors() {
 		return nil, diags, true // half a configuration could show what a missing hide block was meant to hide
 	}
-	cfg.TeamFiles = newTeamFiles(d.Reader, diags)
+	cfg.TeamFiles, cfg.Hash = newTeamFiles(d.Reader, diags), hashTexts(d.Reader, diags)
 	cfg.evaluated = d.evaluated(diags)
 	return cfg, diags, true
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,9 +84,9 @@ type Gateway struct {
 	requests   *requests.Handler
 	transport  *transport.Transport
 	// cluster is nil where there are no replicas.
-	cluster *cluster.Store
-	drains  sharedDrains
-	history *admin.History
+	cluster  *cluster.Replica
+	draining sync.Mutex // serialises what is done because of a peer's drains
+	history  *admin.History
 
 	// reloads hands calls of Reload to Run, and loaded says what became of the last.
 	reloads chan chan<- error
@@ -108,7 +109,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	var err error
 	publishing := snapshot.Options{Logger: opts.Logger, StateDir: opts.StateDir, NewConnector: g.newConnector}
 	if cfg.Cluster != nil {
-		publishing.TellReplicas = g.tellLists
+		publishing.Served = g.tellServed
 	}
 	g.publisher, err = snapshot.NewPublisher(cfg, publishing)
 	if err != nil {
@@ -120,13 +121,12 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	handling := requests.Options{Logger: opts.Logger, Version: opts.Version, Ledger: opts.Ledger, Audit: opts.Audit}
 	carrying := transport.Options{Logger: opts.Logger, Ledger: opts.Ledger, Audit: opts.Audit}
 	if cfg.Cluster != nil {
-		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger); err != nil {
+		if g.cluster, err = cluster.New(cfg.Cluster, g.Snapshot().Sealer, opts.Logger, g.peersOptions()); err != nil {
 			return nil, err
 		}
-		g.cluster.SetMaxMessage(maxForwarded(cfg))
-		g.cluster.HearFor(topicDrains, drainLasts, g.hearDrains)
-		g.cluster.Serve(topicLists, g.hearLists)
-		handling.Shared, handling.Replicas, carrying.Replicas = g.cluster, g.cluster, g.cluster
+		g.cluster.Messages.SetMax(maxForwarded(cfg))
+		handling.Shared, handling.AwaitCompared = g.cluster.Limits, g.cluster.Peers.AwaitCompared
+		handling.Peers, carrying.Peers = g.cluster.Messages, g.cluster.Messages
 	}
 	g.requests = requests.New(g.publisher, handling)
 	g.transport = transport.New(g.publisher, g.requests, carrying)
@@ -167,9 +167,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	s.start(ctx, g.Snapshot().Connectors)
 	group.Go(func() error { return s.run(ctx) })
 	group.Go(func() error { return g.publisher.Run(ctx) })
-	if g.cluster != nil {
-		group.Go(func() error { g.renewDrains(ctx); return nil })
-	}
 	group.Go(func() error {
 		g.history.Run(ctx, g.Snapshot, g.requests.PromptGets)
 		return nil
@@ -267,7 +264,7 @@ func (g *Gateway) knowsStore() bool {
 		return true
 	}
 	state := g.cluster.State()
-	return state.Here || state.Err != nil
+	return state.Connected || state.Err != nil
 }
 
 // IsReady reports whether the gateway is ready, as [admin.IsReady] says. It stays ready when a reload adds an upstream. Load balancers
@@ -285,13 +282,20 @@ func (g *Gateway) Ready() admin.Readiness {
 	readiness := admin.Health(g.Snapshot())
 	readiness.Draining, readiness.Ready = g.ending.Load(), g.IsReady()
 	readiness.Version, readiness.Started, readiness.Configuration = g.opts.Version, &started, g.loaded.Load()
+	readiness.ConfigurationHash = g.Snapshot().Config.Hash
 	readiness.Reports = append(readiness.Reports, g.publisher.Unsaved()...)
 	if problem := g.opts.Audit.State().Problem; problem != nil {
 		readiness.AuditProblem = problem.Error()
 	}
 	if g.cluster != nil {
 		state := g.cluster.State()
-		readiness.Store = &admin.StoreHealth{Here: state.Here, Since: state.Since}
+		unsettled, since := g.cluster.Peers.Unsettled()
+		readiness.Store = &admin.StoreHealth{
+			Here: state.Connected, Since: state.Since, Evicts: state.Evicts, Unsettled: unsettled,
+		}
+		if unsettled > 0 {
+			readiness.Store.UnsettledSince = &since
+		}
 	}
 	readiness.Streams, readiness.Waiting = g.publisher.Subscriptions(), g.requests.Parked()+g.transport.AwaitedReplies()
 	return readiness

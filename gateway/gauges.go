@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/gateway/cluster"
 	"github.com/promptweir/promptweir/gateway/requests"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
@@ -20,14 +22,18 @@ const (
 	attrKind     = attribute.Key("promptweir.report.kind")
 	attrReason   = attribute.Key("promptweir.reason")
 	attrOutcome  = attribute.Key("promptweir.outcome")
+	attrHash     = attribute.Key("promptweir.config.hash")
 	attrPrompt   = attribute.Key("gen_ai.prompt.name")
 )
 
 // gauges are the metrics that are read from a running gateway when they are collected.
 type gauges struct {
-	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood, auditWritable, store metric.Int64ObservableGauge
+	entries, reports, healthy, problemSince, breaker, subscribers, loaded, loadedAt, lastGood,
+	auditWritable, store, storeEvicts, unsettled, config metric.Int64ObservableGauge
+
+	unsettledAge metric.Float64ObservableGauge
 	// gets are those of each prompt, auditLines those of the audit log.
-	gets, auditLines metric.Int64ObservableCounter
+	gets, auditLines, storeOpened metric.Int64ObservableCounter
 }
 
 // observe declares a gateway's gauges, until stop is called.
@@ -54,7 +60,16 @@ func observe(g *Gateway) (stop func()) {
 		"Team files that are not in use as they are, because of a mistake.")
 	all.auditWritable = gauge("promptweir.audit.writable", "{log}", "1 while the audit log can be written, else 0.")
 	all.store = gauge("promptweir.cluster.connected", "{store}", "1 while the store that replicas share can be used, 0 while each works alone.")
+	all.storeEvicts = gauge("promptweir.cluster.evicts", "{store}", "1 while the store drops limits when its memory is full.")
+	all.unsettled = gauge("promptweir.cluster.unsettled", "{list}", "Lists that not all live replicas serve yet, though clients were told.")
+	all.config = gauge("promptweir.config.info", "{configuration}", "1, by the hash of the configuration in use, to compare replicas.")
 	var err error
+	all.unsettledAge, err = meter.Float64ObservableGauge("promptweir.cluster.unsettled.age", metric.WithUnit("s"),
+		metric.WithDescription("How long the oldest list has been unsettled; 0 without one."))
+	handle(err)
+	all.storeOpened, err = meter.Int64ObservableCounter("promptweir.cluster.disconnects", metric.WithUnit("{transition}"),
+		metric.WithDescription("How often the store could not be used any more."))
+	handle(err)
 	all.auditLines, err = meter.Int64ObservableCounter("promptweir.audit.lines", metric.WithUnit("{line}"),
 		metric.WithDescription("Lines of the audit log, by outcome: written or lost."))
 	handle(err)
@@ -65,7 +80,8 @@ func observe(g *Gateway) (stop func()) {
 		all.read(o, g)
 		return nil
 	}, all.entries, all.reports, all.healthy, all.problemSince, all.breaker, all.subscribers, all.loaded, all.loadedAt, all.lastGood,
-		all.gets, all.auditWritable, all.auditLines, all.store)
+		all.gets, all.auditWritable, all.auditLines, all.store,
+		all.storeEvicts, all.storeOpened, all.unsettled, all.unsettledAge, all.config)
 	if err != nil {
 		handle(err)
 		return func() {}
@@ -90,6 +106,7 @@ func (all *gauges) read(o metric.Observer, g *Gateway) {
 	}
 	o.ObserveInt64(all.loaded, inUse)
 	o.ObserveInt64(all.loadedAt, last.Loaded.Unix())
+	o.ObserveInt64(all.config, 1, metric.WithAttributes(attrHash.String(s.Config.Hash)))
 	o.ObserveInt64(all.lastGood, int64(len(last.LastGood)+len(last.Out)))
 	g.requests.PromptGets(func(prompt, outcome string, n int64) {
 		labels := []attribute.KeyValue{attrOutcome.String(outcome)}
@@ -102,11 +119,7 @@ func (all *gauges) read(o metric.Observer, g *Gateway) {
 		all.readAudit(o, g.opts.Audit.State())
 	}
 	if g.cluster != nil {
-		connected := int64(0)
-		if g.cluster.State().Here {
-			connected = 1
-		}
-		o.ObserveInt64(all.store, connected)
+		all.readCluster(o, g.cluster)
 	}
 	kinds := map[catalog.Kind]int64{}
 	for _, r := range s.Reports() {
@@ -133,6 +146,26 @@ func (all *gauges) read(o metric.Observer, g *Gateway) {
 		}
 		o.ObserveInt64(all.problemSince, since.Unix(), metric.WithAttributes(append(common, attrReason.String(string(reason)))...))
 	}
+}
+
+func (all *gauges) readCluster(o metric.Observer, replica *cluster.Replica) {
+	state, connected, evicts := replica.State(), int64(0), int64(0)
+	if state.Connected {
+		connected = 1
+	}
+	if state.Evicts != "" {
+		evicts = 1
+	}
+	o.ObserveInt64(all.store, connected)
+	o.ObserveInt64(all.storeEvicts, evicts)
+	o.ObserveInt64(all.storeOpened, int64(state.Opened))
+	unsettled, since := replica.Peers.Unsettled()
+	o.ObserveInt64(all.unsettled, int64(unsettled))
+	age := 0.0
+	if unsettled > 0 {
+		age = time.Since(since).Seconds()
+	}
+	o.ObserveFloat64(all.unsettledAge, age)
 }
 
 func (all *gauges) readAudit(o metric.Observer, state audit.State) {

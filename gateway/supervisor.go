@@ -74,7 +74,7 @@ func (s *supervisor) reload(ctx context.Context) error {
 	}
 	if g.cluster != nil {
 		g.cluster.SetKeys(next.Sealer)
-		g.cluster.SetMaxMessage(maxForwarded(next.Config))
+		g.cluster.Messages.SetMax(maxForwarded(next.Config))
 	}
 	g.loaded.Store(state())
 	retired := s.retire(ctx, before, next)

@@ -29,6 +29,8 @@ type Readiness struct {
 	Reports []string `json:"reports,omitempty"`
 	// Configuration is the outcome of the last load.
 	Configuration *ConfigurationState `json:"configuration,omitempty"`
+	// ConfigurationHash is that of the texts in use: replicas can be compared by it.
+	ConfigurationHash string `json:"configuration_hash,omitempty"`
 }
 
 // StoreHealth says whether the store that replicas share can be used, and since when that is so. Without it each replica works
@@ -36,6 +38,11 @@ type Readiness struct {
 type StoreHealth struct {
 	Here  bool      `json:"here"`
 	Since time.Time `json:"since"`
+	// Evicts is the policy by which the store drops limits when its memory is full; empty where it does not.
+	Evicts string `json:"evicts,omitempty"`
+	// Unsettled is how many lists not all replicas serve yet, and UnsettledSince since when.
+	Unsettled      int        `json:"unsettled,omitempty"`
+	UnsettledSince *time.Time `json:"unsettled_since,omitempty"`
 }
 
 // ConfigurationState says since when the configuration has been in use, and why a later one is not.

@@ -27,7 +27,7 @@ import (
 )
 
 var twoLimits = []*config.Limit{ //nolint:gochecknoglobals // a constant
-	{Rate: 0.01, Burst: 2, Concurrency: 10, Block: "gateway"}, {Rate: 0.01, Burst: 2, Concurrency: 10, Block: "team"},
+	{Rate: 0.01, Burst: 2, Block: "gateway"}, {Rate: 0.01, Burst: 2, Block: "team"},
 }
 
 func TestStore_IsARedisCluster(t *testing.T) {
@@ -36,8 +36,7 @@ func TestStore_IsARedisCluster(t *testing.T) {
 	upstreamtest.Eventually(t, "the cluster is ready", func() bool { return store.Command("SET", "x", "1") == "+OK\r\n" })
 	s := replica(t, at(store))
 	for _, who := range []string{"ann", "bob", "eve"} { // on several nodes, if there were any
-		release, _ := take(t, s, who, true, twoLimits...)
-		release()
+		take(t, s, who, true, twoLimits...)
 		take(t, s, who, true, twoLimits...)
 		take(t, s, who, false, twoLimits...)
 	}
@@ -61,13 +60,13 @@ func TestStore_IsAwayForAUserWithoutChannels(t *testing.T) {
 	address.Username, address.Password = "gateway", "of-the-store"
 	a := start(t, &config.Cluster{Store: address}, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "it is known what is refused", func() bool { return a.State().Err != nil })
-	if state := a.State(); state.Here || !strings.Contains(state.Err.Error(), "channel") {
+	if state := a.State(); state.Connected || !strings.Contains(state.Err.Error(), "channel") {
 		t.Errorf("state %+v, want away because of channels", state)
 	}
 	store.Command("ACL", "SETUSER", "gateway", "&promptweir:*")
-	upstreamtest.Eventually(t, "the store is here", func() bool { return a.State().Here })
+	upstreamtest.Eventually(t, "the store is here", func() bool { return a.State().Connected })
 	upstreamtest.Eventually(t, "a message is published", func() bool {
-		_, err := a.Ask(t.Context(), "nobody", "question", nil)
+		err := a.Messages.Call(t.Context(), "nobody", "question", "", "", new(string))
 		return errors.Is(err, cluster.ErrGone)
 	})
 }
@@ -86,7 +85,7 @@ func TestStore_IsReachedOverTLS(t *testing.T) {
 	encrypted := config.Store{Addresses: []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}, Encrypted: true}
 	trusting := &config.Cluster{Store: encrypted, TLS: &config.TLS{CAs: config.NewSecret(certificate), ServerName: "store.internal"}}
 	s := start(t, trusting, [32]byte{1}, discard)
-	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 	take(t, s, "ann", true, twoLimits...)
 	stranger := start(t, &config.Cluster{Store: encrypted}, [32]byte{1}, discard)
 	upstreamtest.Eventually(t, "a certificate of nobody's is refused", func() bool { return stranger.State().Err != nil })
@@ -130,7 +129,7 @@ func TestRun_EndsWhileTheStoreHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := cluster.New(&config.Cluster{Store: at(store)}, sealer, discard)
+		s, err := cluster.New(&config.Cluster{Store: at(store)}, sealer, discard, cluster.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +137,7 @@ func TestRun_EndsWhileTheStoreHangs(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		if hangs == "later" {
-			upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+			upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 			store.Pause()
 		}
 		time.Sleep(100 * time.Millisecond) // for a connection to be made, or waited for

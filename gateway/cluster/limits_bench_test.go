@@ -15,7 +15,7 @@ func BenchmarkTake(b *testing.B) {
 	limits := []*config.Limit{{Rate: 1e9, Burst: 1e9, Block: "gateway"}}
 	s := replica(b, at(store))
 	take := func() {
-		if _, wait, err := s.Take("ann", limits); wait > 0 || err != nil {
+		if wait, err := s.Limits.Take("ann", limits); wait > 0 || err != nil {
 			b.Fatalf("%v, %v", wait, err)
 		}
 	}

@@ -23,20 +23,20 @@ import (
 var discard = slog.New(slog.DiscardHandler) //nolint:gochecknoglobals // a constant
 
 // replica returns a replica that uses a store, once that is here.
-func replica(t testing.TB, store config.Store) *cluster.Store {
+func replica(t testing.TB, store config.Store) *cluster.Replica {
 	t.Helper()
 	s := start(t, &config.Cluster{Store: store}, [32]byte{1}, discard)
-	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 	return s
 }
 
-func start(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Store {
+func start(t testing.TB, cfg *config.Cluster, key [32]byte, logger *slog.Logger) *cluster.Replica {
 	t.Helper()
 	sealer, err := seal.New([][32]byte{key})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := cluster.New(cfg, sealer, logger)
+	s, err := cluster.New(cfg, sealer, logger, cluster.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,28 +57,16 @@ func at(store *clustertest.Store) config.Store {
 }
 
 // take takes a request that must be counted, or must wait.
-func take(t *testing.T, s *cluster.Store, who string, counted bool, limits ...*config.Limit) (release func(), wait time.Duration) {
+func take(t *testing.T, s *cluster.Replica, who string, counted bool, limits ...*config.Limit) (wait time.Duration) {
 	t.Helper()
-	release, wait, err := s.Take(who, limits)
-	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, cluster.ErrAway) && time.Now().Before(deadline); { // on a busy machine
-		release, wait, err = s.Take(who, limits)
+	wait, err := s.Limits.Take(who, limits)
+	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, cluster.ErrUnavailable) && time.Now().Before(deadline); {
+		wait, err = s.Limits.Take(who, limits) // on a busy machine
 	}
 	if err != nil || (wait == 0) != counted {
 		t.Errorf("%s: wait %v, %v, want counted: %t", who, wait, err, counted)
 	}
-	return release, wait
-}
-
-// takeOnce waits until a request of ann is counted by the store, which it is not while that seems to be away.
-func takeOnce(t *testing.T, what string, s *cluster.Store, limit *config.Limit) (release func()) {
-	t.Helper()
-	upstreamtest.Eventually(t, what, func() bool {
-		var wait time.Duration
-		var err error
-		release, wait, err = s.Take("ann", []*config.Limit{limit})
-		return err == nil && wait == 0
-	})
-	return release
+	return wait
 }
 
 func TestTake_CountsOverAllReplicas(t *testing.T) {
@@ -88,8 +76,8 @@ func TestTake_CountsOverAllReplicas(t *testing.T) {
 	take(t, a, "ann", true, slow)
 	take(t, b, "ann", true, slow)
 	take(t, a, "ann", true, slow)
-	for _, s := range []*cluster.Store{a, b} {
-		if _, wait := take(t, s, "ann", false, slow); wait < 90*time.Second || wait > 100*time.Second {
+	for _, s := range []*cluster.Replica{a, b} {
+		if wait := take(t, s, "ann", false, slow); wait < 90*time.Second || wait > 100*time.Second {
 			t.Errorf("wait %v, want about 100 s", wait)
 		}
 		take(t, s, "bob", true, slow) // each principal has its own
@@ -100,48 +88,10 @@ func TestTake_CountsOverAllReplicas(t *testing.T) {
 	take(t, a, "ann", false, &config.Limit{Rate: 0.01, Burst: 3, Block: "gateway", Place: config.Place{Line: 7}})
 }
 
-func TestTake_BoundsConcurrencyOverAllReplicas(t *testing.T) {
-	store := clustertest.Start(t)
-	a, b := replica(t, at(store)), replica(t, at(store))
-	two := &config.Limit{Concurrency: 2, Block: "gateway"}
-	first, _ := take(t, a, "ann", true, two)
-	second, _ := take(t, b, "ann", true, two)
-	take(t, a, "ann", false, two)
-	if _, wait := take(t, b, "ann", false, two); wait != time.Second {
-		t.Errorf("wait %v, want 1 s", wait)
-	}
-	take(t, b, "bob", true, two)
-	first()
-	first = takeOnce(t, "a place is free", b, two)
-	take(t, a, "ann", false, two)
-	first()
-	second()
-	upstreamtest.Eventually(t, "nothing of ann is left", func() bool { return store.Command("DBSIZE") == ":2\r\n" }) // bob's, and the probe
-}
-
-func TestTake_CountsAgainstAllLimitsOrNone(t *testing.T) {
-	s := replica(t, at(clustertest.Start(t)))
-	slow, narrow := &config.Limit{Rate: 0.01, Burst: 2, Block: "a"}, &config.Limit{Concurrency: 1, Block: "b"}
-	release, _ := take(t, s, "ann", true, narrow)
-	for range 5 {
-		take(t, s, "ann", false, slow, narrow)
-	}
-	release()
-	release = takeOnce(t, "the place is free", s, narrow)
-	take(t, s, "ann", true, slow)
-	take(t, s, "ann", true, slow)
-	release()
-	take(t, s, "ann", false, slow)
-	for range 3 {
-		take(t, s, "ann", false, narrow, slow)
-	}
-	takeOnce(t, "the place was not taken", s, narrow)()
-}
-
 // The rate, in the middle of the range and at its ends, is that of the store's clock.
 func TestTake_HoldsTheRate(t *testing.T) {
 	store := clustertest.Start(t)
-	replicas := []*cluster.Store{replica(t, at(store)), replica(t, at(store)), replica(t, at(store))}
+	replicas := []*cluster.Replica{replica(t, at(store)), replica(t, at(store)), replica(t, at(store))}
 	limit := &config.Limit{Rate: 200, Burst: 10, Block: "gateway"}
 	const lasting = time.Second
 	var (
@@ -156,7 +106,7 @@ func TestTake_HoldsTheRate(t *testing.T) {
 	for _, s := range replicas {
 		wait.Go(func() {
 			for time.Since(began) < lasting {
-				_, wait, err := s.Take("ann", []*config.Limit{limit})
+				wait, err := s.Limits.Take("ann", []*config.Limit{limit})
 				mu.Lock()
 				switch now := time.Since(began); {
 				case err != nil:
@@ -181,103 +131,9 @@ func TestTake_HoldsTheRate(t *testing.T) {
 	for _, extreme := range []config.Limit{{Rate: 1e-6, Burst: 1<<31 - 1}, {Rate: 1e6, Burst: 1}, {Rate: 1e-6, Burst: 1}} {
 		take(t, replicas[0], "ann", true, &extreme)
 	}
-	if _, wait := take(t, replicas[0], "ann", false, &config.Limit{Rate: 1e-6, Burst: 1}); wait < 277*time.Hour {
+	if wait := take(t, replicas[0], "ann", false, &config.Limit{Rate: 1e-6, Burst: 1}); wait < 277*time.Hour {
 		t.Errorf("wait %v, want about 278 hours", wait)
 	}
-}
-
-// A replica that dies gives its places back, and one that lives keeps them for as long as it needs them.
-func TestLeases_EndWithTheirReplica(t *testing.T) {
-	t.Parallel() // it waits for 15 seconds
-	store := clustertest.Start(t)
-	one := &config.Limit{Concurrency: 1, Block: "gateway"}
-	sealer, err := seal.New([][32]byte{{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dying, err := cluster.New(&config.Cluster{Store: at(store)}, sealer, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, die := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- dying.Run(ctx) }()
-	upstreamtest.Eventually(t, "the store is here", func() bool { return dying.State().Here })
-	take(t, dying, "ann", true, one)
-	died := time.Now()
-	die()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-
-	living := replica(t, at(store))
-	take(t, living, "bob", true, one)
-	take(t, living, "ann", false, one)
-	takeOnce(t, "the place of the dead replica is free", living, one)
-	if took := time.Since(died); took > 16*time.Second {
-		t.Errorf("the place was free after %v, want 15 s", took)
-	}
-	take(t, living, "bob", false, one)
-}
-
-// What was written by a clock that was ahead by minutes holds nobody up for minutes once the clock is set back, or a server with another one has
-// taken the store's place.
-func TestTake_OutlivesAClockThatWasAhead(t *testing.T) {
-	t.Parallel() // it waits for 15 seconds
-	const ahead = 5 * time.Minute
-	store := clustertest.Start(t)
-	s := replica(t, at(store))
-	rated, narrow := &config.Limit{Rate: 0.1, Burst: 2, Block: "gateway"}, &config.Limit{Concurrency: 1, Block: "team"}
-	take(t, s, "ann", true, rated)
-	take(t, s, "ann", true, narrow) // it is never given back, and renewed from the fifth second on
-	rate, places := keyOf(t, store, ":rate"), keyOf(t, store, ":places")
-	late := strconv.FormatInt(time.Now().Add(ahead).UnixMicro(), 10)
-	store.Command("SET", rate, late)
-	store.Command("ZREMRANGEBYRANK", places, "0", "-1")
-	store.Command("ZADD", places, late, "of-a-replica-that-died.1")
-	for _, key := range []string{rate, places} {
-		store.Command("PEXPIRE", key, strconv.FormatInt(ahead.Milliseconds(), 10))
-	}
-	if _, wait := take(t, s, "ann", false, rated); wait > 13*time.Second {
-		t.Errorf("wait %v, want that of one request and of a debt at most", wait)
-	}
-	takeOnce(t, "the rate is that of before", s, rated)
-	began := time.Now()
-	upstreamtest.Eventually(t, "the place of a replica that died is free", func() bool {
-		_, _, _ = s.Take("ann", []*config.Limit{narrow})
-		return !strings.Contains(store.Command("ZRANGE", places, "0", "-1"), "of-a-replica-that-died")
-	})
-	t.Logf("the place was free after %v", time.Since(began))
-}
-
-// What ends while the store is away, or is taken by an operation that was given up, does not keep its place for the time of a lease.
-func TestLeases_AreGivenBackLater(t *testing.T) {
-	store := clustertest.Start(t)
-	s, one := replica(t, at(store)), &config.Limit{Concurrency: 1, Block: "gateway"}
-	want := func(who string) {
-		t.Helper()
-		began := time.Now()
-		upstreamtest.Eventually(t, "the place is free", func() bool {
-			release, wait, err := s.Take(who, []*config.Limit{one})
-			if err == nil && wait == 0 {
-				release()
-				return true
-			}
-			return false
-		})
-		if took := time.Since(began); took > 4*time.Second { // renewInterval is later
-			t.Errorf("the place of %s was free after %v, want at once", who, took)
-		}
-	}
-	release, _ := take(t, s, "ann", true, one)
-	store.Pause()
-	if _, _, err := s.Take("bob", []*config.Limit{one}); !errors.Is(err, cluster.ErrAway) { // the store carries it out later
-		t.Errorf("%v, want %v", err, cluster.ErrAway)
-	}
-	release()
-	store.Resume()
-	want("bob")
-	want("ann")
 }
 
 func TestTake_ShowsTheStoreNothingInClear(t *testing.T) {
@@ -290,12 +146,12 @@ func TestTake_ShowsTheStoreNothingInClear(t *testing.T) {
 			t.Errorf("keys show %q:\n%s", word, all)
 		}
 	}
-	if n := strings.Count(all, "promptweir:"); n != 3 {
-		t.Errorf("%d keys, want 3:\n%s", n, all)
+	if n := strings.Count(all, "promptweir:"); n != 2 {
+		t.Errorf("%d keys, want 2:\n%s", n, all)
 	}
 	// Other cursor keys are another gateway.
 	other := start(t, &config.Cluster{Store: at(store)}, [32]byte{2}, discard)
-	upstreamtest.Eventually(t, "the store is here", func() bool { return other.State().Here })
+	upstreamtest.Eventually(t, "the store is here", func() bool { return other.State().Connected })
 	take(t, other, "user:ann@example.com", true, &config.Limit{Rate: 1, Burst: 1, Concurrency: 1, Block: `team "payments"`})
 }
 
@@ -333,7 +189,7 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 	limit := &config.Limit{Rate: 1000, Burst: 1000, Block: "gateway"}
 	here := func() {
 		t.Helper()
-		upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+		upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 		take(t, s, "ann", true, limit)
 	}
 	here()
@@ -348,21 +204,21 @@ func TestStore_IsAwayAndComesBack(t *testing.T) {
 		for range 50 {
 			wait.Go(func() {
 				began := time.Now()
-				_, _, err := s.Take("ann", []*config.Limit{limit})
-				if took := time.Since(began); !errors.Is(err, cluster.ErrAway) || took > time.Second {
-					t.Errorf("%s: %v after %v, want %v within 50 ms", name, err, took, cluster.ErrAway)
+				_, err := s.Limits.Take("ann", []*config.Limit{limit})
+				if took := time.Since(began); !errors.Is(err, cluster.ErrUnavailable) || took > time.Second {
+					t.Errorf("%s: %v after %v, want %v within 50 ms", name, err, took, cluster.ErrUnavailable)
 				}
 			})
 		}
 		wait.Wait()
-		upstreamtest.Eventually(t, "the store is away", func() bool { return !s.State().Here })
+		upstreamtest.Eventually(t, "the store is away", func() bool { return !s.State().Connected })
 		if state := s.State(); state.Err == nil {
 			t.Errorf("%s: %+v, want an error", name, state)
 		}
 		began := time.Now()
 		for range 1000 {
-			if _, _, err := s.Take("ann", []*config.Limit{limit}); !errors.Is(err, cluster.ErrAway) {
-				t.Errorf("%s: %v, want %v", name, err, cluster.ErrAway)
+			if _, err := s.Limits.Take("ann", []*config.Limit{limit}); !errors.Is(err, cluster.ErrUnavailable) {
+				t.Errorf("%s: %v, want %v", name, err, cluster.ErrUnavailable)
 			}
 		}
 		if took := time.Since(began); took > time.Second {
@@ -396,8 +252,8 @@ func TestStore_IsAwayUntilItIsThere(t *testing.T) {
 	wrong.Password = "wrong-password"
 	s := start(t, &config.Cluster{Store: wrong}, [32]byte{1}, slog.New(log))
 	upstreamtest.Eventually(t, "the store refuses", func() bool { return s.State().Err != nil })
-	if _, _, err := s.Take("ann", []*config.Limit{{Rate: 1, Burst: 1}}); !errors.Is(err, cluster.ErrAway) {
-		t.Errorf("%v, want %v", err, cluster.ErrAway)
+	if _, err := s.Limits.Take("ann", []*config.Limit{{Rate: 1, Burst: 1}}); !errors.Is(err, cluster.ErrUnavailable) {
+		t.Errorf("%v, want %v", err, cluster.ErrUnavailable)
 	}
 	if got := fmt.Sprint(log.take(), s.State().Err); !strings.Contains(got, "WRONGPASS") || strings.Contains(got, "wrong-password") {
 		t.Errorf("log %s, want WRONGPASS without the password", got)
@@ -407,21 +263,6 @@ func TestStore_IsAwayUntilItIsThere(t *testing.T) {
 	take(t, replica(t, right), "ann", true, &config.Limit{Rate: 1, Burst: 1})
 }
 
-// keyOf returns the only key of the store that ends in a suffix.
-func keyOf(t *testing.T, store *clustertest.Store, suffix string) string {
-	t.Helper()
-	var found []string
-	for _, key := range keys(store) {
-		if strings.HasSuffix(key, suffix) {
-			found = append(found, key)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("keys that end in %s: %q, want one", suffix, found)
-	}
-	return found[0]
-}
-
 func keys(store *clustertest.Store) (keys []string) {
 	for line := range strings.SplitSeq(store.Command("KEYS", "*"), "\r\n") {
 		if strings.HasPrefix(line, "promptweir:") {
@@ -429,4 +270,33 @@ func keys(store *clustertest.Store) (keys []string) {
 		}
 	}
 	return keys
+}
+
+func TestTake_CountsAgainstAllLimitsOrNone(t *testing.T) {
+	s := replica(t, at(clustertest.Start(t)))
+	wide, narrow := &config.Limit{Rate: 0.01, Burst: 3, Block: "a"}, &config.Limit{Rate: 0.01, Burst: 1, Block: "b"}
+	take(t, s, "ann", true, wide, narrow)
+	for range 5 {
+		take(t, s, "ann", false, wide, narrow)
+		take(t, s, "ann", false, narrow, wide)
+	}
+	take(t, s, "ann", true, wide)
+	take(t, s, "ann", true, wide)
+	take(t, s, "ann", false, wide)
+}
+
+// What was written by a clock that was ahead by minutes holds nobody up for minutes.
+func TestTake_OutlivesAClockThatWasAhead(t *testing.T) {
+	const ahead = 5 * time.Minute
+	store := clustertest.Start(t)
+	s, rated := replica(t, at(store)), &config.Limit{Rate: 0.1, Burst: 2, Block: "gateway"}
+	take(t, s, "ann", true, rated)
+	for _, key := range keys(store) {
+		if !strings.Contains(key, "{replicas}") {
+			store.Command("SET", key, strconv.FormatInt(time.Now().Add(ahead).UnixMicro(), 10))
+		}
+	}
+	if wait := take(t, s, "ann", false, rated); wait > 11*time.Second {
+		t.Errorf("wait %v, want that of one request at most", wait)
+	}
 }

@@ -4,312 +4,428 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
+	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/valkey-io/valkey-go"
+
+	"github.com/promptweir/promptweir/config"
 )
 
-// Messages go to one replica or to all that are there, by pub/sub: what nobody hears is lost, and nothing is heard twice.
-//
-//	asks ── ask ────────▶ store ──▶ serves
-//	     ◀─ at work ──── (at once, and then every second)
-//	     ◀─ answer ─────
-//
-// A replica that does not listen is gone, and so is one that does not say in time that it is at work.
-
 const (
-	// workInterval is how often a replica says that it is at work, and goneAfter how long it may be silent.
-	workInterval, goneAfter = time.Second, 5 * time.Second
-	// hearPatience is how long a replica that listens may take to say so first: it may be busy, or its connection be about to end.
-	hearPatience = 2 * time.Second
-	// listenPause is how long a replica waits that could not listen.
-	listenPause = 250 * time.Millisecond
-	// maxToAll bounds what a message to all passes on, in bytes: each replica gets it over the connection that its requests wait for, and a
-	// server of pub/sub cuts off whoever does not read 32 MiB fast enough.
+	// workInterval is how often a replica says that it works on a call, goneAfter how long it may be
+	// silent, and firstTimeout how long it may take to say so first: it may be busy.
+	workInterval, goneAfter, firstTimeout = time.Second, 5 * time.Second, 2 * time.Second
+	// subscribePause is how long a replica waits that could not subscribe.
+	subscribePause = 250 * time.Millisecond
+	// lifetime is how long a message lasts by its sender's clock, and by that of its receiver.
+	lifetime = time.Minute
+	// announcedFor is for how long what was announced is published again, and maxAnnounced bounds it.
+	announcedFor, maxAnnounced = 10 * time.Minute, 10_000
+	// maxToAll bounds a message to all, in bytes: each replica gets it over the connection that its
+	// requests wait for.
 	maxToAll = 512 << 10
-	// maxServed bounds what a replica does for others at once under a topic. Further questions are not answered.
-	maxServed = 1000
-	// maxBeside bounds what a message has beside that which is passed on, such as names.
+	// maxHandled bounds what a replica handles for others at once under a topic, and maxPerPrincipal what
+	// it does so for one principal.
+	maxHandled, maxPerPrincipal = 1000, 1000 / 8
+	// maxBeside bounds what a message has beside what is passed on, such as names, in bytes.
 	maxBeside = 64 << 10
-	// maxSeen bounds the ids that are remembered, so that a message that somebody has recorded is not carried out again.
+	// maxSeen bounds the ids that are remembered, so that no message is handled twice.
 	maxSeen = 100_000
+	// topicRepeat asks the others to publish again what they have announced.
+	topicRepeat = "repeat"
 )
 
 var (
 	// ErrGone means that a replica did not answer, or has ended.
 	ErrGone = errors.New("the replica is gone")
 
-	errMessageTooLarge = errors.New("the message is too large for replicas")
+	errTooLarge = errors.New("the message is too large for replicas")
 )
 
-// kind says what a message is.
-type kind byte
+// Read reads a message into a value.
+type Read = func(message any) error
+
+// Handler handles a message; what it returns is the answer to a call. Its context ends when nobody needs
+// the answer any more.
+type Handler = func(ctx context.Context, read Read) (answer any)
+
+// kind says what an envelope is.
+type kind string
 
 const (
-	kindTell   kind = iota // nobody answers
-	kindAsk                // carries a question
-	kindWork               // the question with this id is being worked on
-	kindAnswer             // carries the answer to the question with this id
-	kindCancel             // nobody needs the answer with this id any more
-	kindNone               // there will be no answer to the question with this id
+	kindMessage kind = "message" // nobody answers
+	kindCall    kind = "call"
+	kindWork    kind = "work"   // the call with this id is being worked on
+	kindAnswer  kind = "answer" // to the call with this id
+	kindCancel  kind = "cancel" // nobody needs the answer to the call with this id any more
+	kindNone    kind = "none"   // there will be no answer to the call with this id
 )
 
-// messageID identifies a message, or the question that it is about.
-type messageID [16]byte
-
-// messages are those that are served and awaited. Make it with newMessages.
-type messages struct {
-	served map[string]service // by topic; not written after Run has begun
-	seen   *lru.Cache[messageID, struct{}]
-	work   sync.WaitGroup
-	max    atomic.Int64 // bounds a message, in bytes
-
-	mu      sync.Mutex // guards what follows
-	asked   map[messageID]chan envelope
-	working map[messageID]context.CancelFunc
+// envelope is what is published.
+type envelope struct {
+	Kind  kind   `json:"kind"`
+	ID    string `json:"id"`
+	From  string `json:"from"`
+	To    string `json:"to,omitzero"` // empty for all
+	Topic string `json:"topic,omitzero"`
+	// Principal is on whose behalf, for bounds.
+	Principal string `json:"principal,omitzero"`
+	// Until is when the message ends to be worth anything, in milliseconds since 1970.
+	Until int64 `json:"until"`
+	// Pieces is in how many pieces the body is in the store; 0 if it is here.
+	Pieces int            `json:"pieces,omitzero"`
+	Body   jsontext.Value `json:"body,omitzero"`
 }
 
-// service is what is done with the messages of a topic. It has slots of its own: what takes long under one topic, as a post does whose client
-// does not read, keeps nothing else from being served.
-type service struct {
-	serve func(ctx context.Context, message []byte) []byte
-	slots chan struct{}
+// codec passes JSON on as it is: what a server or a client has written, duplicate names included.
+var codec = json.JoinOptions( //nolint:gochecknoglobals // a constant
+	jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// Messages are those to and from the other replicas. Its methods are safe for concurrent use.
+type Messages struct {
+	store    *store
+	name     string
+	handlers map[string]handler
+	seen     *lru.Cache[string, struct{}]
+	work     sync.WaitGroup
+	max      atomic.Int64 // bounds a message, in bytes
+	skewed   sync.Once
+
+	mu        sync.Mutex // guards what follows
+	calls     map[string]chan envelope
+	working   map[string]context.CancelFunc
+	handled   map[string]int   // by topic and principal
+	underWay  map[string]int64 // bytes in the store, by replica and by principal
+	announced []announcement
 }
 
-func newMessages() messages {
-	seen, err := lru.New[messageID, struct{}](maxSeen)
+// handler is what is done with the messages of a topic. It has slots of its own: what takes long under
+// one topic, as a post whose client does not read, keeps nothing else from being handled.
+type handler struct {
+	handle Handler
+	slots  chan struct{}
+}
+
+// announcement is a message that is published again after an absence of the store.
+type announcement struct {
+	topic string
+	body  jsontext.Value
+	at    time.Time
+}
+
+func newMessages(s *store) *Messages {
+	seen, err := lru.New[string, struct{}](maxSeen)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return messages{
-		served: map[string]service{}, seen: seen,
-		asked: map[messageID]chan envelope{}, working: map[messageID]context.CancelFunc{},
+	m := &Messages{
+		store: s, name: rand.Text(), handlers: map[string]handler{}, seen: seen,
+		calls: map[string]chan envelope{}, working: map[string]context.CancelFunc{},
+		handled: map[string]int{}, underWay: map[string]int64{},
+	}
+	m.SetMax(config.DefaultMaxMessage)
+	m.Handle(topicReady, func(context.Context, Read) any { return struct{}{} })
+	m.Handle(topicRepeat, func(context.Context, Read) any { m.publishAgain(); return nil })
+	return m
+}
+
+// Name returns that of this replica: random, so that one that starts again is another.
+func (m *Messages) Name() string { return m.name }
+
+// SetMax bounds each message, in bytes, beside 64 KiB for what goes with it. The default is
+// [config.DefaultMaxMessage].
+func (m *Messages) SetMax(size int) { m.max.Store(int64(size) + maxBeside) }
+
+// Handle has a function called, in a goroutine of its own, with each message under a topic. To be called
+// before [Replica.Run].
+func (m *Messages) Handle(topic string, handle Handler) {
+	m.handlers[topic] = handler{handle, make(chan struct{}, maxHandled)}
+}
+
+// Publish sends a message to a replica, or to all others if to is empty: then one of at most 512 KiB.
+// Nobody confirms that it arrives.
+func (m *Messages) Publish(to, topic string, message any) {
+	if body, err := json.Marshal(message, codec); err == nil {
+		_, _ = m.send(to, &envelope{Kind: kindMessage, Topic: topic, Body: body}) // as good as lost
 	}
 }
 
-// Name returns that of this replica: random, and another one after each start.
-func (s *Store) Name() string { return s.replica }
-
-// SetMaxMessage bounds each message to another replica, in bytes, beside 64 KiB for what goes with it. Those that come are bounded
-// by the replica that sends them. The default is [config.DefaultMaxMessage].
-func (s *Store) SetMaxMessage(size int) { s.messages.max.Store(int64(size) + maxBeside) }
-
-// Serve has a function called, in a goroutine of its own, with each message that another replica sends under a topic. What it returns is the
-// answer, which is nil where the sender has not asked. Its context ends when nobody needs the answer any more. To be called before
-// [Store.Run].
-func (s *Store) Serve(topic string, f func(ctx context.Context, message []byte) (answer []byte)) {
-	s.messages.served[topic] = service{f, make(chan struct{}, maxServed)}
+// Announce publishes a message to all others, and again after each absence of the store, theirs or that
+// of this replica, that ends within ten minutes. Whoever handles it may do so twice.
+func (m *Messages) Announce(topic string, message any) {
+	body, err := json.Marshal(message, codec)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	if len(m.announced) == maxAnnounced {
+		m.announced = slices.Delete(m.announced, 0, 1)
+	}
+	m.announced = append(m.announced, announcement{topic, body, time.Now()})
+	m.mu.Unlock()
+	_, _ = m.send("", &envelope{Kind: kindMessage, Topic: topic, Body: body}) // it is published again
 }
 
-// Tell sends a message to a replica, or to all others if to is empty, which is not done with one of more than 512 KiB. Nobody confirms that it
-// arrives.
-func (s *Store) Tell(to, topic string, message []byte) {
-	_ = s.publish(to, envelope{kind: kindTell, topic: topic, payload: message}) // as good as one that does not arrive
+func (m *Messages) publishAgain() {
+	m.mu.Lock()
+	m.announced = slices.DeleteFunc(m.announced, func(a announcement) bool { return time.Since(a.at) > announcedFor })
+	all := slices.Clone(m.announced)
+	m.mu.Unlock()
+	for _, a := range all {
+		_, _ = m.send("", &envelope{Kind: kindMessage, Topic: a.topic, Body: a.body}) // as in Announce
+	}
 }
 
-// Ask sends a message to a replica and returns its answer. An error is that of ctx, or means that there will be no answer; the message may
-// have arrived all the same.
-func (s *Store) Ask(ctx context.Context, to, topic string, message []byte) (answer []byte, err error) {
-	if to == "" || to == s.replica {
-		return nil, ErrGone // nobody would answer
+// repeat publishes again what was announced, and asks the others to, whenever the breaker has closed.
+func (m *Messages) repeat(ctx context.Context) {
+	for {
+		select {
+		case <-m.store.closing():
+		case <-ctx.Done():
+			return
+		}
+		if !sleep(ctx, 2*subscribePause) { // subscriptions come back at about the same time
+			return
+		}
+		m.publishAgain()
+		m.Publish("", topicRepeat, struct{}{})
 	}
-	question := envelope{kind: kindAsk, id: newMessageID(), topic: topic, payload: message}
-	heard := make(chan envelope, 1)
-	s.messages.await(question.id, heard)
-	defer s.messages.forget(question.id)
-	if isHeard, err := s.send(to, question); err != nil || !isHeard {
-		return nil, cmp.Or(err, ErrGone)
+}
+
+// Call sends a question to a replica on behalf of a principal, and reads its answer. An error is that of
+// ctx, or means that there will be no answer; the question may have arrived all the same.
+func (m *Messages) Call(ctx context.Context, to, topic, principal string, question, answer any) error {
+	if to == "" || to == m.name {
+		return ErrGone // nobody would answer
 	}
-	timer := time.NewTimer(hearPatience)
+	body, err := json.Marshal(question, codec)
+	if err != nil {
+		return err
+	}
+	e := &envelope{Kind: kindCall, ID: rand.Text(), Topic: topic, Principal: principal, Body: body}
+	answers := make(chan envelope, 1)
+	m.expect(e.ID, answers)
+	defer m.forget(e.ID)
+	defer m.discard(e)
+	isHeard, err := m.send(to, e)
+	if err != nil || !isHeard {
+		return cmp.Or(err, ErrGone)
+	}
+	got, err := m.awaitAnswer(ctx, to, e.ID, answers)
+	if err != nil {
+		return err
+	}
+	if err := m.complete(ctx, m.store.keys.Load(), &got); err != nil {
+		return err
+	}
+	return json.Unmarshal(got.Body, answer, codec)
+}
+
+func (m *Messages) awaitAnswer(ctx context.Context, to, id string, answers <-chan envelope) (envelope, error) {
+	timer := time.NewTimer(firstTimeout)
 	defer timer.Stop()
 	for {
 		select {
-		case e := <-heard:
-			switch {
-			case e.kind == kindNone:
-				return nil, ErrGone
-			case e.kind == kindAnswer && e.pieces > 0:
-				return s.takePieces(ctx, s.keys.Load(), &e)
-			case e.kind == kindAnswer:
-				return e.payload, nil
+		case e := <-answers:
+			switch e.Kind {
+			case kindAnswer:
+				return e, nil
+			case kindNone:
+				return e, ErrGone
 			}
 			timer.Reset(goneAfter)
 		case <-timer.C:
-			return nil, ErrGone
+			return envelope{}, ErrGone
 		case <-ctx.Done():
-			_ = s.publish(to, envelope{kind: kindCancel, id: question.id}) // it finds out when it answers
-			return nil, ctx.Err()
+			_, _ = m.send(to, &envelope{Kind: kindCancel, ID: id}) // it finds out when it answers
+			return envelope{}, ctx.Err()
 		}
 	}
 }
 
-func (m *messages) await(id messageID, heard chan envelope) {
+func (m *Messages) expect(id string, answers chan envelope) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.asked[id] = heard
+	m.calls[id] = answers
 }
 
-func (m *messages) forget(id messageID) {
+func (m *Messages) forget(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.asked, id)
+	delete(m.calls, id)
 }
 
-// publish sends an envelope to a replica, or to all.
-func (s *Store) publish(to string, e envelope) error {
-	_, err := s.send(to, e)
-	return err
-}
-
-// send is publish. IsHeard is false if surely nobody listens. A node of a Redis Cluster knows only who listens at that node.
-func (s *Store) send(to string, e envelope) (isHeard bool, err error) {
-	here := s.here.Load()
-	if here == nil {
-		return false, ErrAway
+// send publishes an envelope to a replica, or to all. IsHeard is false if surely nobody listens: a node
+// of a Redis Cluster knows only who listens there.
+func (m *Messages) send(to string, e *envelope) (isHeard bool, err error) {
+	client := m.store.get()
+	if client == nil {
+		return false, ErrUnavailable
 	}
-	if int64(len(e.payload)) > s.messages.max.Load() || to == "" && len(e.payload) > maxToAll {
-		return false, errMessageTooLarge
+	if int64(len(e.Body)) > m.max.Load() || to == "" && len(e.Body) > maxToAll {
+		return false, errTooLarge
 	}
-	s.address(&e, to)
-	keys := s.keys.Load()
-	if len(e.payload) > pieceSize && to != "" {
-		if err := s.putPieces(here.client, keys, &e); err != nil {
+	keys := m.store.keys.Load()
+	e.From, e.To, e.ID = m.name, to, cmp.Or(e.ID, rand.Text())
+	if len(e.Body) > pieceSize && to != "" {
+		if err := m.putPieces(client, keys, e); err != nil {
 			return false, err
 		}
 	}
-	channel, message := keys.sealed(to, &e)
-	var listeners atomic.Int64 // which may be written after a time that is too long
-	err = within(patience, func() error {
-		n, err := here.client.Do(context.Background(), publication(here.client, channel, message)).AsInt64()
-		listeners.Store(n)
+	e.Until = time.Now().Add(lifetime).UnixMilli()
+	plain, err := json.Marshal(e, codec)
+	if err != nil {
+		return false, err
+	}
+	channel, message := keys.channels(to)[0], keys.box.Seal(plain)
+	listeners := make(chan int64, 1) // may be written after a time that is too long
+	err = m.store.do(func() error {
+		// In a Redis Cluster it goes to the node that would have a key of that name. Any node would do, but
+		// the client may choose one that hangs, although it has no keys.
+		command := client.B().Arbitrary("PUBLISH").Keys(channel).Args(message).Build()
+		n, err := client.Do(context.Background(), command).AsInt64()
+		listeners <- n
 		return err
 	})
-	s.done(here, err)
 	if err != nil {
-		return false, ErrAway
+		return false, ErrUnavailable
 	}
-	return listeners.Load() > 0 || here.client.Mode() == valkey.ClientModeCluster, nil
+	return <-listeners > 0 || client.Mode() == valkey.ClientModeCluster, nil
 }
 
-// publication returns the command that publishes to a channel. In a Redis Cluster it goes to the node that would have a key of that name. Any
-// node would do, but the client may choose one that hangs, although it has no keys.
-func publication(client valkey.Client, channel, message string) valkey.Completed {
-	return client.B().Arbitrary("PUBLISH").Keys(channel).Args(message).Build()
-}
+// channels returns those of a replica, or of all if the name is empty.
+func (k *keys) channels(replica string) []string { return k.named("replica " + replica) }
 
-// address completes an envelope to a replica, or to all.
-func (s *Store) address(e *envelope, to string) {
-	e.from, e.to = s.replica, to
-	if e.kind == kindTell {
-		e.id = newMessageID()
-	}
-}
-
-// sealed returns an envelope as it is published.
-func (k *keys) sealed(to string, e *envelope) (channel, message string) {
-	return k.channels(to)[0], k.messages.Seal(e.encode())
-}
-
-// listen hears messages until ctx ends, and then waits for those that are being served.
-func (s *Store) listen(ctx context.Context) {
-	defer s.messages.work.Wait()
-	for here := s.awaitHere(ctx); here != nil; here = s.awaitHere(ctx) {
-		keys := s.keys.Load()
+// listen receives messages until ctx ends, and then waits for those that are being handled.
+func (m *Messages) listen(ctx context.Context) {
+	defer m.work.Wait()
+	for client := m.store.await(ctx); client != nil; client = m.store.await(ctx) {
+		keys := m.store.keys.Load()
 		bound, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(keys.replaced, cancel)
-		channels := append(keys.channels(s.replica), keys.channels("")...)
-		err := here.client.Receive(bound, here.client.B().Subscribe().Channel(channels...).Build(), func(m valkey.PubSubMessage) {
-			s.receive(ctx, keys, m.Message)
-		})
+		channels := append(keys.channels(m.name), keys.channels("")...)
+		subscribe := client.B().Subscribe().Channel(channels...).Build()
+		err := client.Receive(bound, subscribe, func(p valkey.PubSubMessage) { m.receive(ctx, keys, p.Message) })
 		stop()
 		cancel()
-		if err != nil && !sleep(ctx, listenPause) {
+		if err != nil && !sleep(ctx, subscribePause) {
 			return
 		}
 	}
 }
 
-// receive handles what was published. It does not block.
-func (s *Store) receive(ctx context.Context, keys *keys, sealed string) {
-	plain, err := keys.messages.Open(sealed)
+// receive takes what was published. It does not block.
+func (m *Messages) receive(ctx context.Context, keys *keys, sealed string) {
+	plain, err := keys.box.Open(sealed)
 	if err != nil {
 		return // not a replica's
 	}
-	e, ok := decode(plain)
-	if !ok || e.from == s.replica || e.to != "" && e.to != s.replica { // one of these, if somebody else has published it again
+	var e envelope
+	if json.Unmarshal(plain, &e, codec) != nil || e.From == m.name || e.To != "" && e.To != m.name {
+		return // one of these, if somebody else has published it again
+	}
+	if left := time.Until(time.UnixMilli(e.Until)); left < 0 || left > 2*lifetime {
+		m.skewed.Do(func() {
+			m.store.logger.Warn("message of another replica refused: it is recorded, or the clocks differ by a minute",
+				slog.Duration("left", left))
+		})
 		return
 	}
-	switch e.kind {
-	case kindTell, kindAsk:
-		if known, _ := s.messages.seen.ContainsOrAdd(e.id, struct{}{}); !known {
-			s.serve(ctx, keys, e)
+	switch e.Kind {
+	case kindMessage, kindCall:
+		if known, _ := m.seen.ContainsOrAdd(e.ID, struct{}{}); !known {
+			m.handle(ctx, keys, e)
 		}
 	case kindWork, kindAnswer, kindNone:
-		s.messages.hear(e)
+		m.deliver(e)
 	case kindCancel:
-		s.messages.cancel(e.id)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if cancel := m.working[e.ID]; cancel != nil {
+			cancel()
+		}
 	}
 }
 
-// serve has a message served, unless there are too many.
-func (s *Store) serve(ctx context.Context, keys *keys, e envelope) {
-	service := s.messages.served[e.topic]
-	select {
-	case service.slots <- struct{}{}:
-	default: // there are too many, or the topic is a later version's
+// handle has a message handled, unless there are too many of them.
+func (m *Messages) handle(ctx context.Context, keys *keys, e envelope) {
+	h := m.handlers[e.Topic] // without slots where the topic is a later version's
+	ctx, cancel := context.WithCancel(ctx)
+	end, ok := m.begin(&e, h, cancel)
+	if !ok {
+		cancel()
+		if e.Kind == kindCall {
+			m.work.Go(func() { _, _ = m.send(e.From, &envelope{Kind: kindNone, ID: e.ID}) }) // or it times out
+		}
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	if e.kind == kindAsk {
-		s.messages.begin(e.id, cancel)
-	}
-	s.messages.work.Go(func() {
-		defer func() { <-service.slots }()
-		defer cancel()
-		if e.kind == kindTell {
-			if s.complete(ctx, keys, &e) {
-				service.serve(ctx, e.payload)
+	m.work.Go(func() {
+		defer end()
+		read := func(message any) error {
+			if err := m.complete(ctx, keys, &e); err != nil {
+				return err
 			}
+			return json.Unmarshal(e.Body, message, codec)
+		}
+		if e.Kind == kindMessage {
+			h.handle(ctx, read)
 			return
 		}
-		defer s.messages.end(e.id)
-		stop := s.sayAtWork(ctx, e)
-		answer := envelope{kind: kindNone, id: e.id}
-		if s.complete(ctx, keys, &e) {
-			answer.kind, answer.payload = kindAnswer, service.serve(ctx, e.payload)
+		stop := m.sayWorking(ctx, &e)
+		answer := &envelope{Kind: kindAnswer, ID: e.ID}
+		var err error
+		if answer.Body, err = json.Marshal(h.handle(ctx, read), codec); err != nil {
+			answer.Kind = kindNone
 		}
 		if ctx.Err() == nil {
-			s.sendAnswer(e.from, answer) // which takes seconds if it is large
+			// Where that fails, whoever has called waits no longer than for a replica that is gone.
+			if _, err := m.send(e.From, answer); errors.Is(err, errTooLarge) {
+				_, _ = m.send(e.From, &envelope{Kind: kindNone, ID: e.ID})
+			}
 		}
 		stop()
 	})
 }
 
-// complete takes the payload of an envelope out of the store, if it is there. It reports whether the envelope has it.
-func (s *Store) complete(ctx context.Context, keys *keys, e *envelope) bool {
-	if e.pieces == 0 {
-		return true
+// begin takes a slot for a message, and one of its principal's. If ok, end must be called.
+func (m *Messages) begin(e *envelope, h handler, cancel context.CancelFunc) (end func(), ok bool) {
+	owner := e.Topic + " " + e.Principal
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.Principal != "" && m.handled[owner] >= maxPerPrincipal {
+		return nil, false
 	}
-	var err error
-	e.payload, err = s.takePieces(ctx, keys, e)
-	return err == nil
+	select {
+	case h.slots <- struct{}{}:
+	default:
+		return nil, false
+	}
+	m.handled[owner]++
+	m.working[e.ID] = cancel
+	return func() {
+		cancel()
+		<-h.slots
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.working, e.ID)
+		if m.handled[owner]--; m.handled[owner] == 0 {
+			delete(m.handled, owner)
+		}
+	}, true
 }
 
-// sendAnswer sends an answer. Where that fails, whoever asked waits no longer than for a replica that is gone.
-func (s *Store) sendAnswer(to string, answer envelope) {
-	if err := s.publish(to, answer); errors.Is(err, errMessageTooLarge) {
-		_ = s.publish(to, envelope{kind: kindNone, id: answer.id})
-	}
-}
-
-// sayAtWork tells whoever asked, at once and every second until stop is called, that there will be an answer.
-func (s *Store) sayAtWork(ctx context.Context, e envelope) (stop func()) {
-	say := func() { _ = s.publish(e.from, envelope{kind: kindWork, id: e.id}) } // as in serve
+// sayWorking tells whoever calls, at once and every second until stop is called, that there will be an
+// answer.
+func (m *Messages) sayWorking(ctx context.Context, e *envelope) (stop func()) {
+	say := func() { _, _ = m.send(e.From, &envelope{Kind: kindWork, ID: e.ID}) } // as in handle
 	say()
 	ctx, cancel := context.WithCancel(ctx)
 	var said sync.WaitGroup
@@ -324,97 +440,24 @@ func (s *Store) sayAtWork(ctx context.Context, e envelope) (stop func()) {
 	}
 }
 
-func (m *messages) begin(id messageID, cancel context.CancelFunc) {
+// deliver hands an envelope to whoever has called. An answer takes the place of a sign of work that was
+// not read yet.
+func (m *Messages) deliver(e envelope) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.working[id] = cancel
-}
-
-func (m *messages) end(id messageID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.working, id)
-}
-
-func (m *messages) cancel(id messageID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if cancel := m.working[id]; cancel != nil {
-		cancel()
-	}
-}
-
-// hear hands an envelope to whoever has asked. An answer takes the place of a sign of work that was not read yet.
-func (m *messages) hear(e envelope) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	heard := m.asked[e.id]
-	if heard == nil {
+	answers := m.calls[e.ID]
+	if answers == nil {
 		return
 	}
-	if e.kind != kindWork {
-		delete(m.asked, e.id) // nothing comes after it
+	if e.Kind != kindWork {
+		delete(m.calls, e.ID) // nothing comes after it
 		select {
-		case <-heard:
+		case <-answers:
 		default:
 		}
 	}
 	select {
-	case heard <- e:
+	case answers <- e:
 	default: // a sign of work waits already
 	}
-}
-
-func newMessageID() (id messageID) {
-	_, _ = rand.Read(id[:]) // never fails
-	return id
-}
-
-// envelope is a message between replicas.
-type envelope struct {
-	kind  kind
-	id    messageID
-	from  string
-	to    string // empty for all
-	topic string
-	// pieces is in how many pieces the payload is in the store; 0 if it is here.
-	pieces  uint32
-	payload []byte
-}
-
-// encode returns the kind, the id, the number of pieces, the replicas and the topic with the length of each in a byte, and the payload.
-func (e *envelope) encode() []byte {
-	b := make([]byte, 0, 1+len(e.id)+4+3+len(e.from)+len(e.to)+len(e.topic)+len(e.payload))
-	b = append(append(b, byte(e.kind)), e.id[:]...)
-	b = binary.BigEndian.AppendUint32(b, e.pieces)
-	for _, text := range []string{e.from, e.to, e.topic} {
-		b = append(append(b, byte(len(text))), text...)
-	}
-	return append(b, e.payload...)
-}
-
-func decode(b []byte) (e envelope, ok bool) {
-	const head = 1 + len(e.id)
-	if len(b) < head+4 {
-		return e, false
-	}
-	e.kind, e.id, e.pieces, b = kind(b[0]), messageID(b[1:]), binary.BigEndian.Uint32(b[head:]), b[head+4:]
-	for _, text := range []*string{&e.from, &e.to, &e.topic} {
-		if len(b) == 0 || len(b) < 1+int(b[0]) {
-			return e, false
-		}
-		size := 1 + int(b[0])
-		*text, b = string(b[1:size]), b[size:]
-	}
-	e.payload = b
-	return e, true
-}
-
-// channels returns those of a replica, or of all if the name is empty, by each of the cursor keys: the first is published to, and all are
-// subscribed to.
-func (k *keys) channels(replica string) (channels []string) {
-	for _, mac := range k.fleet {
-		channels = append(channels, ofAll+"to:"+hash(mac, "replica "+replica))
-	}
-	return channels
 }

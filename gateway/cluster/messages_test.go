@@ -3,7 +3,6 @@
 package cluster_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -22,7 +21,7 @@ import (
 
 // server is a replica that serves "echo", counts what it is told under "count", and does "long" until nobody needs it.
 type server struct {
-	*cluster.Store
+	*cluster.Replica
 
 	stop             func()
 	counted, stopped atomic.Int32
@@ -35,18 +34,24 @@ func serve(t *testing.T, store config.Store) *server {
 		t.Fatal(err)
 	}
 	s := &server{}
-	if s.Store, err = cluster.New(&config.Cluster{Store: store}, sealer, discard); err != nil {
+	if s.Replica, err = cluster.New(&config.Cluster{Store: store}, sealer, discard, cluster.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve("echo", func(_ context.Context, message []byte) []byte { return append([]byte("echo "), message...) })
-	s.Serve("count", func(context.Context, []byte) []byte { s.counted.Add(1); return nil })
-	s.Serve("long", func(ctx context.Context, _ []byte) []byte {
+	s.Messages.Handle("echo", func(_ context.Context, read cluster.Read) any {
+		var message string
+		if err := read(&message); err != nil {
+			return nil
+		}
+		return "echo " + message
+	})
+	s.Messages.Handle("count", func(context.Context, cluster.Read) any { s.counted.Add(1); return nil })
+	s.Messages.Handle("long", func(ctx context.Context, _ cluster.Read) any {
 		select {
 		case <-ctx.Done():
 			s.stopped.Add(1)
 		case <-time.After(7 * time.Second):
 		}
-		return []byte("done")
+		return "done"
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -62,16 +67,16 @@ func serve(t *testing.T, store config.Store) *server {
 		}
 	}
 	t.Cleanup(s.stop)
-	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Here })
+	upstreamtest.Eventually(t, "the store is here", func() bool { return s.State().Connected })
 	return s
 }
 
 // ask asks, and again if the store seems to be away, as it may on a busy machine. It returns how often it did.
-func ask(t *testing.T, from, to *server, topic, message string) (answer []byte, times int, err error) {
+func ask(t *testing.T, from, to *server, topic, message string) (answer string, times int, err error) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		times++
-		answer, err = from.Ask(t.Context(), to.Name(), topic, []byte(message))
-		if !errors.Is(err, cluster.ErrAway) {
+		err = from.Messages.Call(t.Context(), to.Messages.Name(), topic, "", message, &answer)
+		if !errors.Is(err, cluster.ErrUnavailable) {
 			break
 		}
 	}
@@ -80,14 +85,14 @@ func ask(t *testing.T, from, to *server, topic, message string) (answer []byte, 
 
 // wantGone asks a replica that does not answer, until that is known within a time: on a busy machine it may take longer now and then, or the
 // store seem to be away.
-func wantGone(t *testing.T, from *server, to, topic string, message []byte, within time.Duration) {
+func wantGone(t *testing.T, from *server, to, topic, message string, within time.Duration) {
 	t.Helper()
 	var err error
 	var took time.Duration
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		began := time.Now()
-		_, err = from.Ask(t.Context(), to, topic, message)
-		if took = time.Since(began); !errors.Is(err, cluster.ErrAway) && took < within {
+		err = from.Messages.Call(t.Context(), to, topic, "", message, new(string))
+		if took = time.Since(began); !errors.Is(err, cluster.ErrUnavailable) && took < within {
 			break
 		}
 	}
@@ -100,23 +105,23 @@ func wantGone(t *testing.T, from *server, to, topic string, message []byte, with
 func awaitHearing(t *testing.T, from, to *server) {
 	t.Helper()
 	upstreamtest.Eventually(t, "the replica hears", func() bool {
-		_, err := from.Ask(t.Context(), to.Name(), "echo", nil)
+		err := from.Messages.Call(t.Context(), to.Messages.Name(), "echo", "", "", new(string))
 		return err == nil
 	})
 }
 
-func TestAsk_IsAnsweredByTheReplica(t *testing.T) {
+func TestCall_IsAnsweredByTheReplica(t *testing.T) {
 	t.Parallel()
 	store := clustertest.Start(t)
 	a, b := serve(t, at(store)), serve(t, at(store))
 	awaitHearing(t, a, b)
 	awaitHearing(t, b, a)
-	a.SetMaxMessage(20 << 20)
-	b.SetMaxMessage(20 << 20)
+	a.Messages.SetMax(20 << 20)
+	b.Messages.SetMax(20 << 20)
 	given := 0 // up
 	for _, message := range []string{"", "one", strings.Repeat("large", 1<<15), strings.Repeat("large", 4<<20)} {
 		answer, times, err := ask(t, a, b, "echo", message)
-		if err != nil || !bytes.Equal(answer, []byte("echo "+message)) {
+		if err != nil || answer != "echo "+message {
 			t.Errorf("answer of %d bytes, %v, want the message of %d", len(answer), err, len(message))
 		}
 		given += times - 1
@@ -124,34 +129,34 @@ func TestAsk_IsAnsweredByTheReplica(t *testing.T) {
 	if left := store.Command("KEYS", "promptweir:piece:*"); !strings.HasPrefix(left, "*0") && given == 0 {
 		t.Errorf("the store still has %s, want what is read to be gone", left)
 	}
-	if _, err := a.Ask(t.Context(), b.Name(), "echo", make([]byte, 21<<20)); err == nil {
+	if err := a.Messages.Call(t.Context(), b.Messages.Name(), "echo", "", strings.Repeat("x", 21<<20), new(string)); err == nil {
 		t.Error("a message of 21 MiB is sent, want an error")
 	}
 	// What b may not send as an answer, it says at once that it does not. One that is busy would have two seconds.
 	const atOnce = time.Second
-	b.SetMaxMessage(1 << 20)
-	wantGone(t, a, b.Name(), "echo", make([]byte, 2<<20), atOnce)
-	for _, to := range []string{"nobody", "", a.Name()} {
-		wantGone(t, a, to, "echo", nil, atOnce)
+	b.Messages.SetMax(1 << 20)
+	wantGone(t, a, b.Messages.Name(), "echo", strings.Repeat("x", 2<<20), atOnce)
+	for _, to := range []string{"nobody", "", a.Messages.Name()} {
+		wantGone(t, a, to, "echo", "", atOnce)
 	}
 	// What takes long is waited for as long as the replica says that it is at work, or until nobody needs it.
-	if answer, _, err := ask(t, a, b, "long", ""); err != nil || string(answer) != "done" {
+	if answer, _, err := ask(t, a, b, "long", ""); err != nil || answer != "done" {
 		t.Errorf("%s, %v, want done", answer, err)
 	}
 	upstreamtest.Eventually(t, "the replica has stopped", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := a.Ask(ctx, b.Name(), "long", nil); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, cluster.ErrAway) {
+		if err := a.Messages.Call(ctx, b.Messages.Name(), "long", "", "", new(string)); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, cluster.ErrUnavailable) {
 			t.Errorf("%v, want the context's error", err)
 		}
 		return b.stopped.Load() > 0
 	})
 	// A replica that ends meanwhile is gone.
 	time.AfterFunc(100*time.Millisecond, b.stop)
-	wantGone(t, a, b.Name(), "long", nil, 30*time.Second)
+	wantGone(t, a, b.Messages.Name(), "long", "", 30*time.Second)
 }
 
-func TestTell_ReachesOneOrAllOnce(t *testing.T) {
+func TestPublish_ReachesOneOrAllOnce(t *testing.T) {
 	store := clustertest.Start(t)
 	a, b, c := serve(t, at(store)), serve(t, at(store)), serve(t, at(store))
 	for _, from := range []*server{a, b} {
@@ -170,49 +175,56 @@ func TestTell_ReachesOneOrAllOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_ = client.Receive(ctx, client.B().Psubscribe().Pattern("promptweir:{replicas}:to:*").Build(), func(m valkey.PubSubMessage) { recorded <- m }) // until the test ends
+		_ = client.Receive(ctx, client.B().Psubscribe().Pattern("promptweir:{replicas}:0:*").Build(), func(m valkey.PubSubMessage) {
+			if m.Message != "" { // else it is a probe
+				select {
+				case recorded <- m:
+				default:
+				}
+			}
+		}) // until the test ends
 	}()
 	upstreamtest.Eventually(t, "the store is watched", func() bool { return strings.Contains(store.Command("PUBSUB", "NUMPAT"), ":1") })
 
-	a.Tell(b.Name(), "count", []byte("hushhush"))
+	a.Messages.Publish(b.Messages.Name(), "count", "hushhush")
 	upstreamtest.Eventually(t, "b has heard", func() bool { return b.counted.Load() == 1 })
-	a.Tell("", "count", []byte("hushhush"))
+	a.Messages.Publish("", "count", "hushhush")
 	upstreamtest.Eventually(t, "b and c have heard", func() bool { return b.counted.Load() == 2 && c.counted.Load() == 1 })
 	for range 2 { // what somebody sends again counts for nothing
 		m := <-recorded
-		if strings.Contains(m.Message+m.Channel, "hushhush") || strings.Contains(m.Message+m.Channel, b.Name()) {
+		if strings.Contains(m.Message+m.Channel, "hushhush") || strings.Contains(m.Message+m.Channel, b.Messages.Name()) {
 			t.Errorf("the store sees %s on %s", m.Message, m.Channel)
 		}
 		store.Command("PUBLISH", m.Channel, m.Message)
 	}
-	store.Command("PUBLISH", "promptweir:{replicas}:to:x", "nonsense")
+	store.Command("PUBLISH", "promptweir:{replicas}:0:x", "nonsense")
 	awaitHearing(t, a, b) // after what was sent again
 	awaitHearing(t, a, c)
 	if a.counted.Load() != 0 || b.counted.Load() != 2 || c.counted.Load() != 1 {
 		t.Errorf("heard %d, %d and %d times, want 0, 2 and 1", a.counted.Load(), b.counted.Load(), c.counted.Load())
 	}
 	// What is large reaches all as well. For a replica that is not there, whose name a client has made up, the store keeps nothing.
-	a.Tell("", "count", bytes.Repeat([]byte("hushhush"), 40_000))
+	a.Messages.Publish("", "count", strings.Repeat("hushhush", 40_000))
 	upstreamtest.Eventually(t, "b and c have heard", func() bool { return b.counted.Load() == 3 && c.counted.Load() == 2 })
 	// What is larger would cut them off, or hold up what their requests wait for, and is not sent.
 	for range 16 {
-		a.Tell("", "count", make([]byte, 2<<20))
+		a.Messages.Publish("", "count", strings.Repeat("x", 2<<20))
 	}
 	awaitHearing(t, a, b)
 	awaitHearing(t, a, c)
 	if b.counted.Load() != 3 || c.counted.Load() != 2 {
 		t.Errorf("heard %d and %d times, want 3 and 2 still", b.counted.Load(), c.counted.Load())
 	}
-	a.Tell("nobody", "count", bytes.Repeat([]byte("hushhush"), 40_000))
-	if _, err := a.Ask(t.Context(), "nobody", "echo", bytes.Repeat([]byte("hushhush"), 40_000)); err == nil {
+	a.Messages.Publish("nobody", "count", strings.Repeat("hushhush", 40_000))
+	if err := a.Messages.Call(t.Context(), "nobody", "echo", "", strings.Repeat("hushhush", 40_000), new(string)); err == nil {
 		t.Error("a replica that is not there has answered")
 	}
 	if kept := store.Command("KEYS", "promptweir:piece:*"); !strings.HasPrefix(kept, "*0") {
 		t.Errorf("the store keeps %s for nobody", kept)
 	}
 	store.Kill()
-	a.Tell(b.Name(), "count", nil)
-	if _, err := a.Ask(t.Context(), b.Name(), "echo", nil); err == nil {
+	a.Messages.Publish(b.Messages.Name(), "count", "")
+	if err := a.Messages.Call(t.Context(), b.Messages.Name(), "echo", "", "", new(string)); err == nil {
 		t.Error("asked without a store")
 	}
 	store.Restart()

@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	"encoding/hex"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -10,67 +10,124 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// A server of pub/sub cuts off a subscriber for whom much waits, and whoever else uses the connection waits for a large message. What
-// is larger than a piece, and for one replica, is put into the store in pieces, one after another, and the message says how many there
-// are. The receiver takes them out. It is asked first whether it is there: a client can make up the name of a replica, and the store would
-// keep for nobody what the client sends.
+// A server of pub/sub cuts off a subscriber for whom much waits, and whoever else uses the connection
+// waits for a large message. A body that is larger than a piece, and for one replica, is put into the
+// store in pieces, and the message says how many there are. The receiver takes them out. It is asked
+// first whether it is ready: a client can make up the name of a replica, and the store would keep for
+// nobody what the client sends.
 
 const (
 	// pieceSize bounds a message as it is published, and a piece, in bytes.
 	pieceSize = 128 << 10
-	// pieceLife is how long the store keeps a piece that nobody takes.
+	// pieceLife is how long the store keeps a piece that nobody takes or deletes.
 	pieceLife = 30 * time.Second
-	// topicThere is that of the question whether a replica is there.
-	topicThere = "there"
+	// topicReady is that of the question whether a replica is ready.
+	topicReady = "ready"
+	// maxUnderWay bounds the bytes that are under way to one replica, and maxOfPrincipal those of one
+	// principal.
+	maxUnderWay, maxOfPrincipal = 64 << 20, 16 << 20
 )
 
-// putPieces puts the payload of an envelope into the store, sealed.
-func (s *Store) putPieces(client valkey.Client, keys *keys, e *envelope) error {
-	if e.kind != kindAnswer { // whoever waits for an answer is there
-		if _, err := s.Ask(context.Background(), e.to, topicThere, nil); err != nil {
+// ErrTooMuch means that too much is under way to a replica, or of a principal.
+var ErrTooMuch = errors.New("too many bytes are on their way to the replica")
+
+// putPieces puts the body of an envelope into the store, sealed. What it has put is deleted if it fails.
+func (m *Messages) putPieces(client valkey.Client, keys *keys, e *envelope) (err error) {
+	size := int64(len(e.Body))
+	if e.Kind != kindAnswer { // whoever waits for an answer is there
+		if err := m.Call(context.Background(), e.To, topicReady, "", struct{}{}, &struct{}{}); err != nil {
 			return err
 		}
 	}
-	sealed := keys.messages.Seal(append(e.id[:], e.payload...)) // with the id, so that none stands for another one
-	for e.payload = nil; len(sealed) > 0; e.pieces++ {
+	if e.Kind == kindCall && !m.reserve(e, size) {
+		return ErrTooMuch
+	}
+	sealed := keys.box.Seal(append([]byte(e.ID+" "), e.Body...)) // with the id, so that none stands for another
+	for e.Body = nil; len(sealed) > 0; e.Pieces++ {
 		piece := sealed[:min(len(sealed), pieceSize)]
 		sealed = sealed[len(piece):]
-		ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
-		err := client.Do(ctx, client.B().Set().Key(pieceKey(e.id, e.pieces)).Value(piece).Px(pieceLife).Build()).Error()
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		set := client.B().Set().Key(pieceKey(e.ID, e.Kind, e.Pieces)).Value(piece).Px(pieceLife).Build()
+		err := client.Do(ctx, set).Error()
 		cancel()
 		if err != nil {
-			return ErrAway
+			return ErrUnavailable
 		}
 	}
 	return nil
 }
 
-// takePieces takes the payload of an envelope out of the store.
-func (s *Store) takePieces(ctx context.Context, keys *keys, e *envelope) ([]byte, error) {
-	here := s.here.Load()
-	if here == nil {
-		return nil, ErrAway
+// reserve counts the bytes of an envelope, unless there are too many. [Messages.discard] gives them back.
+func (m *Messages) reserve(e *envelope, size int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	to, principal := "to "+e.To, "of "+e.Principal
+	if m.underWay[to]+size > maxUnderWay || e.Principal != "" && m.underWay[principal]+size > maxOfPrincipal {
+		return false
+	}
+	m.underWay[to] += size
+	m.underWay[principal] += size
+	m.underWay[e.ID] = size
+	return true
+}
+
+// discard deletes the pieces of a call that is over, if there are any left.
+func (m *Messages) discard(e *envelope) {
+	m.mu.Lock()
+	size, reserved := m.underWay[e.ID]
+	if reserved {
+		delete(m.underWay, e.ID)
+		for _, who := range []string{"to " + e.To, "of " + e.Principal} {
+			if m.underWay[who] -= size; m.underWay[who] == 0 {
+				delete(m.underWay, who)
+			}
+		}
+	}
+	m.mu.Unlock()
+	client := m.store.get()
+	if !reserved || client == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	commands := make(valkey.Commands, 0, e.Pieces+1)
+	for n := range e.Pieces + 1 { // the last one may have been put although that has failed
+		commands = append(commands, client.B().Del().Key(pieceKey(e.ID, e.Kind, n)).Build())
+	}
+	_ = client.DoMulti(ctx, commands...) // they end by themselves
+}
+
+// complete takes the body of an envelope out of the store, if it is there.
+func (m *Messages) complete(ctx context.Context, keys *keys, e *envelope) error {
+	if e.Pieces == 0 {
+		return nil
+	}
+	client := m.store.get()
+	if client == nil {
+		return ErrUnavailable
 	}
 	var sealed strings.Builder
-	for n := range e.pieces {
-		bound, cancel := context.WithTimeout(ctx, answerPatience)
-		piece, err := here.client.Do(bound, here.client.B().Getdel().Key(pieceKey(e.id, n)).Build()).ToString()
+	for n := range e.Pieces {
+		bound, cancel := context.WithTimeout(ctx, storeTimeout)
+		piece, err := client.Do(bound, client.B().Getdel().Key(pieceKey(e.ID, e.Kind, n)).Build()).ToString()
 		cancel()
 		switch {
 		case valkey.IsValkeyNil(err): // it was taken, or has waited for too long
-			return nil, ErrGone
+			return ErrGone
 		case err != nil:
-			return nil, ErrAway
+			return ErrUnavailable
 		}
 		sealed.WriteString(piece)
 	}
-	plain, err := keys.messages.Open(sealed.String())
-	if err != nil || len(plain) < len(e.id) || messageID(plain) != e.id {
-		return nil, ErrGone
+	plain, err := keys.box.Open(sealed.String())
+	body, ok := strings.CutPrefix(string(plain), e.ID+" ")
+	if err != nil || !ok {
+		return ErrGone
 	}
-	return plain[len(e.id):], nil
+	e.Pieces, e.Body = 0, []byte(body)
+	return nil
 }
 
-func pieceKey(id messageID, n uint32) string {
-	return "promptweir:piece:" + hex.EncodeToString(id[:]) + ":" + strconv.FormatUint(uint64(n), 10)
+func pieceKey(id string, of kind, n int) string {
+	return "promptweir:piece:" + id + ":" + string(of) + ":" + strconv.Itoa(n)
 }

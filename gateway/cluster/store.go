@@ -2,11 +2,10 @@ package cluster
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,142 +18,197 @@ import (
 )
 
 const (
-	// patience bounds what is on a request's way.
-	patience = 50 * time.Millisecond
-	// dialPatience bounds the making of a connection, and answerPatience what nobody waits for.
-	dialPatience, answerPatience = 2 * time.Second, time.Second
+	// requestTimeout bounds what is on a request's way, and storeTimeout what nobody waits for.
+	requestTimeout, storeTimeout = 50 * time.Millisecond, time.Second
+	// probeInterval is how often the store is probed, and minProbeInterval how soon again while the
+	// breaker is not closed.
+	probeInterval, minProbeInterval = time.Second, 50 * time.Millisecond
 )
 
-// ErrAway means that the store cannot be asked at the moment.
-var ErrAway = errors.New("the store is away")
+// ErrUnavailable means that the breaker is not closed.
+var ErrUnavailable = errors.New("the store cannot be used at the moment")
 
 var errLate = errors.New("the store takes longer than 50 ms to answer")
 
-// Store is this replica's side of the store. Make it with [New]. Its methods are safe for concurrent use.
-type Store struct {
-	logger *slog.Logger
-	mask   config.Mask
-	client valkey.ClientOption
-	// replica is the name of this process among its replicas: random, so that one that starts again is another.
-	replica string
-	began   time.Time
-	keys    atomic.Pointer[keys]
-
-	// here is nil while the store is away.
-	here  atomic.Pointer[connected]
-	state atomic.Pointer[State]
-	// losses counts how often the store may have lost something, see mayHaveLost and answeredBy.
-	losses atomic.Uint64
-	// server is the one that has answered a probe last; nil before.
-	server atomic.Pointer[string]
-	// lost holds at most one mark: here has become nil.
-	lost chan struct{}
-	// doubted is set from an operation that was late until the store has answered a probe in time, or is away. Doubts holds at most one
-	// mark: it was set.
-	doubted atomic.Bool
-	doubts  chan struct{}
-
-	leases    leases
-	debts     debts
-	conns     connections
-	announced announcements
-	messages  messages
-
-	mu   sync.Mutex    // guards used
-	used chan struct{} // closed when the store is here again
+// Replica is one replica of a cluster. Make it with [New]. Its parts share one connection.
+type Replica struct {
+	Limits   *Limits
+	Messages *Messages
+	Peers    *Peers
+	store    *store
 }
 
-// connected is a store that answers.
-type connected struct{ client valkey.Client }
-
-// State is the store's condition.
+// State is the condition of the connection to the store.
 type State struct {
-	// Here says that the replicas share what they should.
-	Here bool
+	// Connected says that the breaker is closed: replicas share what they should.
+	Connected bool
 	// Since is when that began.
 	Since time.Time
-	// Err is why the store is away; nil where it is here, or has not been asked yet. Its text may have addresses.
+	// Err is why not; nil where the store is connected, or has not been asked yet. It may have addresses.
 	Err error
+	// Opened counts how often the breaker has opened.
+	Opened uint64
+	// Evicts is the policy by which the store drops keys where its memory is full, and limits with them;
+	// empty where it does not.
+	Evicts string
 }
 
-// New returns a store that is away. It contacts nothing; [Store.Run] does.
-func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger) (*Store, error) {
-	client, err := clientOption(cfg)
+// New returns a replica that is not connected. It contacts nothing; [Replica.Run] does.
+func New(cfg *config.Cluster, sealer *seal.Sealer, logger *slog.Logger, opts Options) (*Replica, error) {
+	option, err := clientOption(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	s := &Store{
-		logger: logger, mask: cfg.Store.Mask(), client: client, replica: rand.Text(), began: time.Now(), lost: make(chan struct{}, 1),
-		doubts: make(chan struct{}, 1), used: make(chan struct{}), messages: newMessages(), leases: leases{owing: make(chan struct{}, 1)},
-		debts: newDebts(),
+	s := &store{
+		logger: logger, mask: cfg.Store.Mask(), option: option,
+		wake: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	s.Serve(topicThere, func(context.Context, []byte) []byte { return nil })
 	s.state.Store(&State{Since: time.Now()})
-	s.SetMaxMessage(config.DefaultMaxMessage)
-	s.SetKeys(sealer)
-	return s, nil
+	s.keys.Store(newKeys(sealer, cfg.Store.Database))
+	r := &Replica{Limits: &Limits{s}, Messages: newMessages(s), store: s}
+	r.Peers = newPeers(s, r.Messages, opts)
+	return r, nil
 }
 
-func clientOption(cfg *config.Cluster) (valkey.ClientOption, error) {
-	option := valkey.ClientOption{
-		InitAddress: cfg.Store.Addresses, Username: cfg.Store.Username, Password: cfg.Store.Password, SelectDB: cfg.Store.Database,
-		ClientName: "promptweir",
-		// A request does not wait for another one's, and a deadline does not cost the connection.
-		AlwaysPipelining: true, DisableRetry: true, DisableCache: true,
-		// One connection, which is there once the store has answered: of several, each would be made when an operation first needs it, and
-		// that one would wait for a store that hangs.
-		PipelineMultiplex:  -1,
-		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
-		ConnWriteTimeout: 5 * time.Second,
-	}
-	option.Dialer.Timeout = dialPatience
-	if cfg.Store.Encrypted {
-		settings, err := cfg.TLS.ClientConfig()
-		if err != nil {
-			return option, err
-		}
-		settings.MinVersion = tls.VersionTLS12
-		option.TLSConfig = settings
-	}
-	if cfg.Store.MasterSet != "" {
-		option.Sentinel = valkey.SentinelOption{
-			MasterSet: cfg.Store.MasterSet, Password: cfg.Store.SentinelPassword, TLSConfig: option.TLSConfig,
-			Dialer: option.Dialer, TopologyRefreshInterval: 5 * time.Second,
-		}
-	}
-	return option, nil
-}
-
-// SetKeys has the store derive its keys from the cursor keys of a new configuration. It does nothing if they are the same.
-func (s *Store) SetKeys(sealer *seal.Sealer) {
-	if now := s.keys.Load(); now == nil || now.sealer != sealer {
-		s.storeKeys(sealer)
-	}
-}
-
-func (s *Store) storeKeys(sealer *seal.Sealer) {
-	if before := s.keys.Swap(newKeys(sealer, s.announced.heard)); before != nil {
+// SetKeys has the replica derive its keys from the cursor keys of a new configuration.
+func (r *Replica) SetKeys(sealer *seal.Sealer) {
+	s := r.store
+	if before := s.keys.Load(); before.sealer != sealer {
+		s.keys.Store(newKeys(sealer, s.option.SelectDB))
 		before.replace()
 	}
 }
 
-// State returns the store's condition.
-func (s *Store) State() State { return *s.state.Load() }
+// State returns the condition of the connection.
+func (r *Replica) State() State { return *r.store.state.Load() }
 
 // Run keeps the store connected until ctx ends. To be called once.
-func (s *Store) Run(ctx context.Context) error {
-	s.client.DialCtxFn = s.conns.dial(ctx)
-	defer context.AfterFunc(ctx, s.conns.end)()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { s.keep(ctx); return nil })
-	group.Go(func() error { s.renewLeases(ctx); return nil })
-	group.Go(func() error { s.hear(ctx); return nil })
-	group.Go(func() error { s.listen(ctx); return nil })
+func (r *Replica) Run(ctx context.Context) error {
+	s := r.store
+	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
+	s.option.DialCtxFn = s.connections.dial(connected)
+	defer context.AfterFunc(connected, s.connections.end)()
+	group, _ := errgroup.WithContext(ctx)
+	group.Go(func() error { s.run(connected); return nil })
+	group.Go(func() error { r.Messages.listen(connected); return nil })
+	group.Go(func() error { r.Messages.repeat(connected); return nil })
+	r.Peers.run(ctx)
+	r.Peers.leave() // while there is a connection
+	disconnect()
 	return group.Wait()
 }
 
-// within returns the error of an operation, or errLate once it takes longer than a time. The operation goes on then: the client does not
-// heed a context where its queue is full, or another operation is making its connection.
+// store is the connection, with its circuit breaker.
+type store struct {
+	logger      *slog.Logger
+	mask        config.Mask
+	option      valkey.ClientOption
+	connections connections
+	keys        atomic.Pointer[keys]
+	client      atomic.Pointer[valkey.Client] // nil before the store was first reached
+	state       atomic.Pointer[State]
+	wake        chan struct{} // holds at most one mark: the breaker has opened
+
+	mu      sync.Mutex // guards what follows
+	breaker breaker
+	server  string        // the id of the one that answered last
+	closed  chan struct{} // is closed when the breaker closes, and replaced
+}
+
+// get returns the client; nil while the breaker is open.
+func (s *store) get() valkey.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if client := s.client.Load(); client != nil && s.breaker.position != open {
+		return *client
+	}
+	return nil
+}
+
+// isClosed reports whether requests may wait for the store.
+func (s *store) isClosed() bool { return s.state.Load().Connected && !s.isLate() }
+
+func (s *store) isLate() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.breaker.position != closed
+}
+
+// await returns the client once the breaker is closed; nil if ctx ends first.
+func (s *store) await(ctx context.Context) valkey.Client {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		closed := s.closed
+		s.mu.Unlock()
+		if client := s.get(); client != nil {
+			return client
+		}
+		select {
+		case <-closed:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// closing returns a channel that is closed when the breaker closes next.
+func (s *store) closing() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// run connects, and then probes the store until ctx ends.
+func (s *store) run(ctx context.Context) {
+	client := s.connect(ctx)
+	if client == nil {
+		return
+	}
+	defer client.Close()
+	s.client.Store(&client)
+	for {
+		err := s.probe(ctx, client)
+		if ctx.Err() != nil {
+			return
+		}
+		timer := time.NewTimer(s.report(err))
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// connect returns a client as soon as the store can be reached; nil if ctx ends first.
+func (s *store) connect(ctx context.Context) valkey.Client {
+	for {
+		client, err := valkey.NewClient(s.option)
+		if err == nil || ctx.Err() != nil {
+			return client
+		}
+		s.report(err)
+		if !sleep(ctx, probeInterval) {
+			return nil
+		}
+	}
+}
+
+// do carries out an operation on a request's way, and returns errLate once it takes too long. The
+// operation goes on then: the client ignores a context where its queue is full.
+func (s *store) do(operation func() error) error {
+	err := within(requestTimeout, operation)
+	if err != nil {
+		s.report(err)
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
 func within(d time.Duration, operation func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- operation() }()
@@ -168,66 +222,162 @@ func within(d time.Duration, operation func() error) error {
 	}
 }
 
-// done takes the outcome of an operation on a request's way.
-func (s *Store) done(c *connected, err error) {
+// report tells the breaker how an operation ended, and returns when to probe next. A successful one is
+// a probe.
+func (s *store) report(err error) (next time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.breaker.position
+	next = s.breaker.report(now, err)
+	after := s.breaker.position
+	state := *s.state.Load()
 	switch {
-	case errors.Is(err, errLate):
-		s.doubt()
-	case err != nil:
-		s.fail(c, err)
+	case after == closed && before != closed:
+		close(s.closed)
+		s.closed = make(chan struct{})
+		if !state.Connected {
+			state.Connected, state.Since, state.Err = true, now, nil
+			s.logger.Info("store in use: replicas share limits and sessions")
+		}
+	case after == open && (before != open || state.Err == nil):
+		masked := s.mask.Error(err)
+		if state.Connected {
+			state.Opened++
+			state.Since = now
+		}
+		state.Connected, state.Err = false, masked
+		s.logger.Warn("store away: each replica works alone", slog.Any("error", masked))
+	default:
+		return next
 	}
+	s.state.Store(&state)
+	return next
 }
 
-// doubt has the store probed at once, because an operation was late. Limits do not wait for it meanwhile.
-func (s *Store) doubt() {
-	if !s.doubted.CompareAndSwap(false, true) {
+// probeScript does what limits, messages and peers need of the store: it runs as a script, writes, and
+// publishes, to nobody. To a user who may not do all of that, the breaker is open, rather than now and
+// then. It returns which server has answered, its memory's bound and its policy, where it tells.
+//
+//nolint:gochecknoglobals // a constant
+var probeScript = valkey.NewLuaScript(`
+redis.call('SET', KEYS[1], '', 'PX', 1000)
+redis.call('PUBLISH', KEYS[1], '')
+local server, memory = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'memory')
+local function find(info, pattern) return type(info) == 'string' and string.match(info, pattern) or '' end
+return {find(server, 'run_id:(%w+)'), find(memory, 'maxmemory:(%d+)'), find(memory, 'maxmemory_policy:([%w-]+)')}`)
+
+// probe asks the store for what is needed of it. It waits for longer than requests, since the client
+// may have to connect first.
+func (s *store) probe(ctx context.Context, client valkey.Client) error {
+	began := time.Now()
+	var answer []string
+	err := within(storeTimeout, func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		answer, err = probeScript.Exec(ctx, client, []string{s.keys.Load().probe}, nil).AsStrSlice()
+		return err
+	})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), err == nil && time.Since(began) > requestTimeout:
+		return errLate
+	case err == nil && len(answer) == 3:
+		s.answered(answer[0], answer[1], answer[2])
+	}
+	return err
+}
+
+// answered notes which server has answered. One that takes the place of another while both answer, as
+// in a planned failover, may lack what the other was told last: that is like an absence.
+func (s *store) answered(server, maxMemory, policy string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server != "" && s.server != server {
+		close(s.closed)
+		s.closed = make(chan struct{})
+	}
+	s.server = server
+	if bound, err := strconv.ParseUint(maxMemory, 10, 64); err != nil || bound == 0 || policy == "noeviction" {
+		policy = ""
+	}
+	state := *s.state.Load()
+	if state.Evicts == policy {
 		return
 	}
+	if state.Evicts = policy; policy != "" {
+		s.logger.Warn("store evicts: set its maxmemory-policy to noeviction, or limits are lost when its memory is full",
+			slog.String("maxmemory_policy", policy))
+	}
+	s.state.Store(&state)
+}
+
+// position is that of a circuit breaker.
+type position int
+
+const (
+	open position = iota
+	halfOpen
+	closed
+)
+
+const (
+	// maxLate is how long a store may be late before the breaker opens: one that is late once may be due
+	// to a busy machine.
+	maxLate = 200 * time.Millisecond
+	// A breaker that opens again and again cools down for longer each time, until it was closed for
+	// steadyTime.
+	minCoolDown, maxCoolDown, steadyTime = 20 * time.Millisecond, time.Second, 5 * time.Second
+)
+
+// breaker is the state of a circuit breaker, see doc.go. The zero value is open.
+type breaker struct {
+	position position
+	// lateSince is when it became half-open, closedAt when it closed last.
+	lateSince, closedAt time.Time
+	coolDown, retry     time.Duration
+	trusted             time.Time // when it may close
+}
+
+// report takes how an operation ended, and returns when to probe next.
+func (b *breaker) report(now time.Time, err error) (next time.Duration) {
+	switch {
+	case err == nil && b.position == closed:
+		return probeInterval
+	case err == nil && now.Before(b.trusted):
+		return b.trusted.Sub(now)
+	case err == nil:
+		b.position, b.closedAt, b.retry = closed, now, 0
+		return probeInterval
+	case errors.Is(err, errLate) && b.position == closed:
+		b.leave(halfOpen, now)
+		b.lateSince = now
+		return 0
+	case errors.Is(err, errLate) && b.position == halfOpen && now.Sub(b.lateSince) < maxLate:
+		return 0
+	}
+	if b.position == closed {
+		b.leave(open, now)
+	}
+	b.position, b.trusted = open, now.Add(b.coolDown)
+	b.retry = min(max(2*b.retry, minProbeInterval), probeInterval)
+	return b.retry
+}
+
+// leave leaves the closed position.
+func (b *breaker) leave(to position, now time.Time) {
+	b.coolDown = min(2*b.coolDown, maxCoolDown)
+	if b.coolDown == 0 || now.Sub(b.closedAt) > steadyTime {
+		b.coolDown = minCoolDown
+	}
+	b.position, b.trusted = to, now.Add(b.coolDown)
+}
+
+// sleep reports whether ctx has not ended meanwhile.
+func sleep(ctx context.Context, d time.Duration) bool {
 	select {
-	case s.doubts <- struct{}{}:
-	default:
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
-}
-
-// fail makes the store away, because an operation by a client has failed.
-func (s *Store) fail(c *connected, err error) {
-	if !s.here.CompareAndSwap(c, nil) || s.conns.haveEnded() {
-		return // another operation was first, or the gateway ends
-	}
-	err = s.mask.Error(err)
-	s.state.Store(&State{Since: time.Now(), Err: err})
-	s.logger.Warn("store away: each replica works alone", slog.Any("error", err))
-	select {
-	case s.lost <- struct{}{}:
-	default:
-	}
-}
-
-// use makes the store one that is here.
-func (s *Store) use(client valkey.Client) {
-	s.state.Store(&State{Here: true, Since: time.Now()})
-	s.doubted.Store(false)
-	s.here.Store(&connected{client}) // another one each time: see fail
-	s.mu.Lock()
-	close(s.used)
-	s.used = make(chan struct{})
-	s.mu.Unlock()
-	s.logger.Info("store in use: replicas share limits and sessions")
-}
-
-// awaitHere waits until the store is here; it returns nil if ctx ends first.
-func (s *Store) awaitHere(ctx context.Context) *connected {
-	for ctx.Err() == nil {
-		s.mu.Lock()
-		used := s.used
-		s.mu.Unlock()
-		if here := s.here.Load(); here != nil {
-			return here
-		}
-		select {
-		case <-used:
-		case <-ctx.Done():
-		}
-	}
-	return nil
 }

@@ -30,8 +30,11 @@ type Options struct {
 	Audit *audit.Log
 	// Shared counts requests over all replicas; nil where there are none.
 	Shared SharedLimits
-	// Replicas are those of the gateway; nil where it is alone.
-	Replicas Replicas
+	// Peers are the peer replicas; nil where the gateway is alone.
+	Peers Peers
+	// AwaitCompared is called before a list is answered; nil where the gateway is alone. It hardly ever
+	// waits: only after a pause of this replica, until it knows what its peers serve.
+	AwaitCompared func(ctx context.Context)
 }
 
 // Handler carries out requests. Its methods are safe for concurrent use.
@@ -45,9 +48,11 @@ type Handler struct {
 	schemas *schemas
 	limits  *limits
 	parked  parked
-	ledger  *edge.Ledger
-	audit   recorder
-	gets    promptGets
+	// awaitCompared is that of [Options].
+	awaitCompared func(ctx context.Context)
+	ledger        *edge.Ledger
+	audit         recorder
+	gets          promptGets
 }
 
 // New returns a handler of requests whose snapshots come from a publisher.
@@ -59,10 +64,11 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
-		audit: recorder{opts.Audit, publisher}, parked: parked{replicas: opts.Replicas, logger: logger},
+		audit: recorder{opts.Audit, publisher}, parked: parked{peers: opts.Peers, logger: logger},
+		awaitCompared: opts.AwaitCompared,
 	}
-	if opts.Replicas != nil {
-		h.parked.serveReplicas()
+	if opts.Peers != nil {
+		h.parked.handlePeers()
 	}
 	return h
 }
@@ -89,7 +95,6 @@ func (h *Handler) Handle(ctx context.Context, r *Request, buffer []byte) Respons
 	if r.Message.Method == wire.PromptsGet {
 		h.gets.count(r.target.seen(), outcomeOf(ctx, r, &out, err))
 	}
-	out.counted.answered()
 	r.end(err, refusal)
 	r.Client = nil // whoever keeps the request need not keep its connection
 	if refusal != nil {

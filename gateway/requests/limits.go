@@ -19,12 +19,10 @@ const maxBuckets = 10_000
 
 // SharedLimits count requests over all replicas of the gateway.
 type SharedLimits interface {
-	// Take counts a request of a principal, which is given by its key, against each of the limits, or against none of them if it
-	// has to wait. Release, which may be nil, gives its places back. Both must not take long. An error means that the replicas
-	// cannot count together now. Limits must not be changed after it.
-	Take(principal string, limits []*config.Limit) (release func(), wait time.Duration, err error)
-	// CountedHere says that this replica has counted a request alone, against each of the limits, after an error. It must not block.
-	CountedHere(principal string, limits []*config.Limit)
+	// Take counts a request of a principal, which is given by its key, against the rate of each of the
+	// limits, or against none of them if it has to wait. It must not take long. An error means that the
+	// replicas cannot count together now. Limits must not be changed after it.
+	Take(principal string, limits []*config.Limit) (wait time.Duration, err error)
 }
 
 // limits count each principal's requests against limit blocks.
@@ -67,30 +65,18 @@ func newLimits(shared SharedLimits) *limits {
 type counted struct {
 	// release ends the request here, once its response is written.
 	release func()
-	// shared ends it over all replicas, before its response is written: otherwise the client's next request, at another replica,
-	// could be there first.
-	shared func()
-}
-
-// answered ends the request over all replicas. Calling it again does nothing.
-func (c *counted) answered() {
-	if c.shared != nil {
-		c.shared()
-		c.shared = nil
-	}
 }
 
 // end ends the request. Calling it again does nothing.
 func (c *counted) end() {
-	c.answered()
 	if c.release != nil {
 		c.release()
 		c.release = nil
 	}
 }
 
-// acquire counts a request against each limit that is not nil, or against none of them if one is used up. With replicas, it is
-// counted over all of them; those in flight here are counted here, too, until their responses are written.
+// acquire counts a request against each limit that is not nil, or against none of them if one is used up.
+// With replicas, rates hold over all of them; those in flight are counted here alone.
 func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (counted, error) {
 	if !slices.ContainsFunc(blocks, limitsRequests) {
 		return counted{}, nil
@@ -104,20 +90,15 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 	if err != nil {
 		return counted{}, err
 	}
-	together := slices.Clone(blocks) // a clone, so that those of other requests stay on the stack
-	shared, wait, err := l.shared.Take(key, together)
+	wait, err := l.shared.Take(key, slices.Clone(blocks)) // a clone, so that those of other requests stay on the stack
 	switch {
 	case err != nil:
 		c.end()
-		if c, err = l.acquireHere(key, blocks, true); err == nil {
-			l.shared.CountedHere(key, together)
-		}
-		return c, err
+		return l.acquireHere(key, blocks, true)
 	case wait > 0:
 		c.end()
 		return counted{}, rateLimited(wait)
 	}
-	c.shared = shared
 	return c, nil
 }
 

@@ -31,6 +31,9 @@ func (h *Handler) list(ctx context.Context, r *Request, out *Response) error {
 	if err := h.settle(ctx, r); err != nil {
 		return err
 	}
+	if h.awaitCompared != nil {
+		h.awaitCompared(ctx)
+	}
 	s := r.Snapshot
 	var err error
 	if out.counted, err = h.limits.acquire(&r.Caller.Principal, s.Config.Gateway.Limit); err != nil {

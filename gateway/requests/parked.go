@@ -45,10 +45,10 @@ type outcome struct {
 
 // parked are the gets during which clients of the modern era may be asked for input. The zero value is ready.
 type parked struct {
-	// replicas is nil where the gateway is alone.
-	replicas Replicas
-	logger   *slog.Logger
-	running  sync.WaitGroup
+	// peers is nil where the gateway is alone.
+	peers   Peers
+	logger  *slog.Logger
+	running sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	all    map[*parkedGet]struct{}
@@ -203,8 +203,8 @@ func (g *parkedGet) detach() wire.Object {
 // park keeps a get for its client to come back to, for a time.
 func (p *parked) park(g *parkedGet, requests wire.Object) outcome {
 	name := rand.Text()
-	if p.replicas != nil {
-		name += "." + p.replicas.Name()
+	if p.peers != nil {
+		name += "." + p.peers.Name()
 	}
 	p.mu.Lock()
 	p.byName[name] = g

@@ -42,9 +42,6 @@ type Request struct {
 	// client of the legacy era and returns its reply. Both are nil where the transport cannot do that.
 	Relay         *RelayQueue
 	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
-	// NotifyLater sends the client of a session a notification that comes after the response. It never blocks. It is nil where
-	// the client could not use any.
-	NotifyLater func(message []byte)
 	// Client is where the request came from; nil where that is unknown, and once the request has been carried out.
 	Client Client
 	// Capabilities are those by which the client can be asked for input during the request.

@@ -14,7 +14,7 @@ const minLarge = 32 << 10
 // Response is the JSON-RPC response to one request, with everything that the request holds in this package. Each thing is
 // acquired where it is needed, and released here and in [Handler.conclude] only:
 //
-//	counted  by the limits, from the authorization until the response is written; over all replicas, until it is ready
+//	counted  by the limits, from the authorization until the response is written
 //	held     memory, from when the result is complete until the response is written
 //	parked   a get that goes on while its client is asked; it outlasts the response, unless the client does not get that
 type Response struct {

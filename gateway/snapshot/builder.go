@@ -87,10 +87,11 @@ func (b *builder) publish(ctx context.Context, g *Generation) {
 	}
 	next.complete(before, touched)
 	next.published = time.Now()
-	b.publisher.elsewhere.start(before)
+	b.publisher.settled.start(before)
 	close(b.publisher.current.Swap(next).superseded)
 	if next.Catalog != before.Catalog || g != before.Generation {
-		b.publisher.swapped.add(next, b.publisher.listChanges(before.Generation, g, stale))
+		b.publisher.tellServed(next, before.Generation, stale)
+		b.publisher.swapped.add(next)
 	}
 	if isOther := func(i int) bool { return next.lists[i] != before.lists[i] }; g != before.Generation || slices.ContainsFunc(touched, isOther) {
 		b.publisher.stateDir.signal()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +28,10 @@ type Options struct {
 	Logger *slog.Logger
 	// StateDir is the folder where the last good lists are kept; empty keeps nothing.
 	StateDir string
-	// TellReplicas tells the other replicas of the gateway which lists this one serves from now on, and must not take long; nil where
-	// there are none. What they tell is for [Publisher.HearReplica].
-	TellReplicas func([]ListChange)
+	// Served is called with digests of the lists that a snapshot, by its number, serves from now on, by the
+	// upstream's label, and of the configuration, without one. Later says that its listeners are told when
+	// [Publisher.Announce] says so. It must not block. It is nil where there are no other replicas.
+	Served func(number uint64, lists map[string]string, later bool)
 	// NewConnector returns the connector of an upstream that was not there before. Changed must be called, and never
 	// blocks, when the connector's state changes.
 	NewConnector func(u config.Upstream, changed func()) *upstream.Connector
@@ -56,8 +58,8 @@ type Publisher struct {
 	// changed are the upstreams whose states, or lists, are not in the current snapshot yet.
 	changed *changes
 	// swapped passes the snapshots that were swapped in to announceChanges.
-	swapped   swapped
-	elsewhere elsewhere
+	swapped swapped
+	settled settled
 	// replacements passes a new generation to Run, drainChanges what an operator wants.
 	replacements chan replacement
 	drainChanges chan drainChange
@@ -87,7 +89,7 @@ func NewPublisher(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), reportLogger: loglimit.New(opts.logger(), maxReported, "kind", "upstream"), newConnector: opts.NewConnector,
 		started: time.Now(), changed: newChanges(), replacements: make(chan replacement), drainChanges: make(chan drainChange),
-		swapped: swapped{wake: make(chan struct{}, 1)}, elsewhere: elsewhere{tell: opts.TellReplicas, lists: map[string]servedList{}},
+		swapped: swapped{wake: make(chan struct{}, 1)}, settled: settled{served: opts.Served, again: math.MaxUint64},
 		stopped: make(chan struct{}),
 	}
 	p.builder = builder{publisher: p, reported: map[string]bool{}, drains: drains{}, inlineBound: inlineBound}
@@ -189,6 +191,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 const restFactor = 4
 
 func (p *Publisher) publishChanges(ctx context.Context) error {
+	p.tellServed(p.Current(), nil, p.Current().all())
 	var rested <-chan time.Time // nil while the publisher does not rest
 	for {
 		var due <-chan time.Time

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,17 +167,16 @@ type swapped struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting []*Snapshot
-	overrun bool         // some were left out
-	lists   []ListChange // that other replicas have not been told of
+	overrun bool // some were left out
 }
 
-// add adds a snapshot, with the lists that it changes. If too many wait, it takes the place of all.
-func (s *swapped) add(next *Snapshot, lists []ListChange) {
+// add adds a snapshot. If too many wait, it takes the place of all.
+func (s *swapped) add(next *Snapshot) {
 	s.mu.Lock()
 	if len(s.waiting) == maxSwapped {
 		s.waiting, s.overrun = s.waiting[:0], true
 	}
-	s.waiting, s.lists = append(s.waiting, next), append(s.lists, lists...)
+	s.waiting = append(s.waiting, next)
 	s.mu.Unlock()
 	s.signal()
 }
@@ -188,28 +189,24 @@ func (s *swapped) signal() {
 	}
 }
 
-// isHalfFull reports whether the snapshots that wait should be announced before there are too many.
-func (s *swapped) isHalfFull() bool {
+// take returns the snapshots that wait, up to a number or, if too many wait, all, and whether some were
+// left out before them.
+func (s *swapped) take(upTo uint64) (waiting []*Snapshot, overrun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.waiting) >= maxSwapped/2
-}
-
-// takeLists returns the lists that other replicas have not been told of.
-func (s *swapped) takeLists() []ListChange {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	lists := s.lists
-	s.lists = nil
-	return lists
-}
-
-// take returns the snapshots that wait, and whether some were left out before them.
-func (s *swapped) take() (waiting []*Snapshot, overrun bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	waiting, overrun = s.waiting, s.overrun
-	s.waiting, s.overrun = nil, false
+	n := len(s.waiting)
+	if n < maxSwapped/2 {
+		n, _ = slices.BinarySearchFunc(s.waiting, upTo, func(next *Snapshot, upTo uint64) int {
+			if next.number <= upTo {
+				return -1
+			}
+			return 1
+		})
+	}
+	waiting, s.waiting = s.waiting[:n], slices.Clone(s.waiting[n:])
+	if overrun = s.overrun && n > 0; overrun {
+		s.overrun = false
+	}
 	return waiting, overrun
 }
 
@@ -223,10 +220,13 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		p.awaitReplicas(ctx.Done())
-		waiting, overrun := p.swapped.take()
+		upTo, again := p.settled.take()
+		waiting, overrun := p.swapped.take(upTo)
 		for _, s := range waiting {
-			p.elsewhere.announce(s)
+			p.settled.announce(s)
+			if s.number > upTo {
+				p.settled.force(s.number)
+			}
 			if s.Generation != generation || overrun {
 				p.moveSubscriptions(s, overrun)
 				generation, overrun = s.Generation, false
@@ -239,7 +239,9 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 				p.subscriptions.show(audience, s.View(audience).Fingerprint(), s) // the view is built outside of the lock
 			}
 		}
-		p.announceAgain(waiting)
+		if again < math.MaxUint64 {
+			p.subscriptions.wakeChanged(again)
+		}
 	}
 }
 

@@ -39,8 +39,6 @@ type connection struct {
 	replies replies
 	// out hands messages to the one goroutine that writes them.
 	out chan outgoing
-	// mail is what the client is to be told after the request that it belongs to.
-	mail chan []byte
 	// ending is closed when streams are to end, abandoned when the client is taken to have stopped
 	// reading.
 	ending, abandoned chan struct{}
@@ -64,17 +62,11 @@ func (o outgoing) done() {
 func newConnection(t *Transport, caller snapshot.Caller) *connection {
 	c := &connection{
 		t: t, caller: caller,
-		out: make(chan outgoing), mail: make(chan []byte, maxMail), ending: make(chan struct{}), abandoned: make(chan struct{}),
+		out: make(chan outgoing), ending: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	c.session = session{
 		inFlight: &c.inFlight, replies: &c.replies,
 		setLogLevel: func(level string) { c.session.logLevel = level },
-		notifyLater: func(message []byte) {
-			select {
-			case c.mail <- message:
-			default: // the client does not read
-			}
-		},
 	}
 	return c
 }
@@ -192,7 +184,7 @@ func (c *connection) notify() {
 		defer sub.Close()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		c.t.follow(context.Background(), &caller, sub, func() { c.send(changed) },
-			outlet{send: c.send, mail: c.mail, ending: c.ending})
+			outlet{send: c.send, ending: c.ending})
 	})
 }
 

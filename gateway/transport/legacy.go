@@ -70,9 +70,6 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 		if request.Message.Method == wire.SetLogLevel {
 			s.setLogLevel = l.logLevelSetter()
 		}
-		if s.capabilities.Has(wire.ElicitationURL) {
-			s.notifyLater = l.laterNotifier()
-		}
 		s.connect(request)
 		if ctx, x.inFlight = s.inFlight.begin(ctx, s.id, request.Message.ID); x.inFlight == nil {
 			refusal := errInFlight()
@@ -99,7 +96,7 @@ func (l *legacyExchange) session() session {
 		software: requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion},
 		logLevel: t.sessions.logLevel(sealed.ID),
 	}
-	if t.replicas != nil {
+	if t.peers != nil {
 		s.passOn = t
 	}
 	return s
@@ -108,12 +105,6 @@ func (l *legacyExchange) session() session {
 func (l *legacyExchange) logLevelSetter() func(level string) {
 	t, id, expires := l.x.t, l.sealed.ID, l.sealed.Expires
 	return func(level string) { t.setLogLevel(id, expires, level) }
-}
-
-// laterNotifier returns what leaves a message for the session's stream.
-func (l *legacyExchange) laterNotifier() func(message []byte) {
-	t, id, expires := l.x.t, l.sealed.ID, l.sealed.Expires
-	return func(message []byte) { t.postMail(id, expires, message) }
 }
 
 // serveInitialize begins a session. All that a replica needs to know of it is in its sealed token.
@@ -188,11 +179,8 @@ func (l *legacyExchange) serveStream() {
 	x.snapshot = nil // otherwise it would stay in memory as long as the stream
 	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		defer sub.Close()
-		ctx, mail, leave := t.sessions.addStream(ctx, &s)
+		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
-		if len(mail) > 0 {
-			t.takeMail(&s)
-		}
 		ids, view := eventIDs{stream: randomID()}, sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
@@ -204,7 +192,7 @@ func (l *legacyExchange) serveStream() {
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
 		t.follow(ctx, &caller, sub, func() { send(changed) },
-			outlet{send: send, mail: mail, keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: stream.ending})
+			outlet{send: send, keepAlive: out.comment, broken: func() bool { return out.err != nil }, ending: stream.ending})
 	})
 }
 

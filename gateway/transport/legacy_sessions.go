@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/gateway/seal"
-	"github.com/promptweir/promptweir/upstream/wire"
 )
 
 const (
@@ -17,30 +16,19 @@ const (
 	maxEnded = 100_000
 	// maxLogLevels bounds the sessions whose log level is known. Beyond it one is forgotten, and gets no more log messages.
 	maxLogLevels = 100_000
-	// maxMail bounds the messages that wait for a stream. Further ones are dropped.
-	maxMail = 16
-	// maxMailboxes bounds the sessions for which messages can wait. Beyond it one loses its mail.
-	maxMailboxes = 10_000
 )
 
 // sessionID is the random id of a sealed session.
 type sessionID = [16]byte
 
 // legacySessions is what this replica knows of Streamable HTTP's legacy sessions beyond their sealed ids: which have ended
-// before they expired, the stream of each and what it has to send, and the level of log messages that each wants. The zero value is ready.
+// before they expired, the stream of each and the level of log messages that each wants. The zero value is ready.
 type legacySessions struct {
 	mu      sync.Mutex              // guards what follows
 	ended   map[sessionID]time.Time // when each would have expired
 	swept   time.Time               // when expired sessions were last forgotten
 	streams map[sessionID]*context.CancelFunc
 	levels  map[sessionID]sessionLevel
-	// mail has, by session, what its stream is to send besides changes. It waits there for a stream to be opened.
-	mail map[sessionID]mailbox
-}
-
-type mailbox struct {
-	messages chan []byte
-	expires  time.Time
 }
 
 type sessionLevel struct {
@@ -68,8 +56,8 @@ func (l *legacySessions) setLogLevel(id sessionID, expires time.Time, level stri
 	return set, before.level != level
 }
 
-// hearLogLevel is setLogLevel for what another replica has done, maybe before what is known.
-func (l *legacySessions) hearLogLevel(id sessionID, heard sessionLevel) {
+// adoptLogLevel is setLogLevel for what another replica has done, maybe before what is known.
+func (l *legacySessions) adoptLogLevel(id sessionID, heard sessionLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ended := l.ended[id]; !ended && heard.set.After(l.levels[id].set) {
@@ -106,7 +94,6 @@ func (l *legacySessions) sweepLocked() {
 	l.swept = now
 	maps.DeleteFunc(l.ended, func(_ sessionID, expires time.Time) bool { return expires.Before(now) })
 	maps.DeleteFunc(l.levels, func(_ sessionID, level sessionLevel) bool { return level.expires.Before(now) })
-	maps.DeleteFunc(l.mail, func(_ sessionID, box mailbox) bool { return box.expires.Before(now) })
 }
 
 func (l *legacySessions) hasEnded(id sessionID) bool {
@@ -125,7 +112,6 @@ func (l *legacySessions) end(id sessionID, expires time.Time) {
 	}
 	l.sweepLocked()
 	delete(l.levels, id)
-	delete(l.mail, id)
 	makeRoom(l.ended, maxEnded)
 	l.ended[id] = expires
 	if cancel := l.streams[id]; cancel != nil {
@@ -133,46 +119,9 @@ func (l *legacySessions) end(id sessionID, expires time.Time) {
 	}
 }
 
-// post leaves a message for a session's stream. It never blocks.
-func (l *legacySessions) post(id sessionID, expires time.Time, message []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, ended := l.ended[id]; ended {
-		return
-	}
-	select {
-	case l.mailLocked(id, expires) <- message:
-	default: // nobody reads them
-	}
-}
-
-// dropMail forgets what waits for a session's stream, unless it is here.
-func (l *legacySessions) dropMail(id sessionID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.streams[id] == nil {
-		delete(l.mail, id)
-	}
-}
-
-// mailLocked returns the messages that wait for a session's stream.
-func (l *legacySessions) mailLocked(id sessionID, expires time.Time) chan []byte {
-	box, ok := l.mail[id]
-	if !ok {
-		if l.mail == nil {
-			l.mail = map[sessionID]mailbox{}
-		}
-		l.sweepLocked()
-		makeRoom(l.mail, maxMailboxes)
-		box = mailbox{make(chan []byte, maxMail), expires}
-		l.mail[id] = box
-	}
-	return box.messages
-}
-
-// addStream returns the context of a session's stream, and what the stream is to send; nil where there is nothing. Leave must be called when the stream ends. A new stream ends the
-// session's previous one, so that nothing is sent twice.
-func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ context.Context, mail <-chan []byte, leave func()) {
+// addStream returns the context of a session's stream. Leave must be called when the stream ends. A new
+// stream ends the session's previous one, so that nothing is sent twice.
+func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ context.Context, leave func()) {
 	ctx, cancel := withExpiry(ctx, s.Expires)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,19 +134,13 @@ func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ cont
 	l.streams[s.ID] = &cancel
 	if _, ended := l.ended[s.ID]; ended { // since the session was opened
 		cancel()
-	} else if wire.Capabilities(s.Capabilities).Has(wire.ElicitationURL) {
-		mail = l.mailLocked(s.ID, s.Expires)
 	}
-	return ctx, mail, func() {
+	return ctx, func() {
 		cancel()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.streams[s.ID] != &cancel {
-			return
-		}
-		delete(l.streams, s.ID)
-		if len(mail) == 0 {
-			delete(l.mail, s.ID)
+		if l.streams[s.ID] == &cancel {
+			delete(l.streams, s.ID)
 		}
 	}
 }

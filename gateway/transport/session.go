@@ -31,8 +31,6 @@ type session struct {
 	software    requests.Software
 	logLevel    string
 	setLogLevel func(level string)
-	// notifyLater is [requests.Request.NotifyLater]; nil where the client has no use for it.
-	notifyLater func(message []byte)
 }
 
 // initialize determines the revision and capabilities of a session, stores them in the request, and
@@ -62,7 +60,7 @@ func (s *session) connect(request *requests.Request) {
 		return
 	}
 	relay, replies, id := requests.NewRelayQueue(), s.replies, s.id
-	request.Relay, request.NotifyLater = relay, s.notifyLater
+	request.Relay = relay
 	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		return replies.request(ctx, id, relay.Send, method, params)
 	}

@@ -24,9 +24,6 @@ const minPause = 500 * time.Millisecond
 type outlet struct {
 	// send sends a message.
 	send func(message []byte)
-	// mail brings messages that belong to no request, for [Transport.follow] to send; nil where
-	// there are none.
-	mail <-chan []byte
 	// keepAlive is called from time to time; nil where the connection needs nothing.
 	keepAlive func()
 	// broken reports whether sending has failed; nil where the connection ends the context instead.
@@ -45,7 +42,7 @@ func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 }
 
 // follow calls changed whenever the view of a subscription has changed, once for all changes within
-// minPause, and sends what comes by mail, until the client goes, ctx ends, the gateway drains or a
+// minPause, until the client goes, ctx ends, the gateway drains or a
 // reload does not accept the caller any more. It reports whether it was the gateway that ended it.
 func (t *Transport) follow(
 	ctx context.Context, caller *snapshot.Caller, sub *snapshot.Subscription, changed func(), out outlet,
@@ -63,8 +60,6 @@ func (t *Transport) follow(
 			changes, pause = nil, time.After(minPause)
 		case <-pause:
 			changes, pause = sub.Changed(), nil
-		case message := <-out.mail:
-			out.send(message)
 		case <-ticks:
 			out.keepAlive()
 		case <-caller.Generation.Replaced():

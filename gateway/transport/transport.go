@@ -32,7 +32,7 @@ type Transport struct {
 	inFlight shardedInFlight
 	replies  replies
 	sessions legacySessions
-	replicas Replicas // nil where there are none
+	peers    requests.Peers // nil where there are none
 
 	audit       *audit.Log // nil where nothing is recorded
 	sseSessions sseSessions
@@ -52,8 +52,8 @@ type Options struct {
 	Ledger *edge.Ledger
 	// Audit records refused credentials; nil records none.
 	Audit *audit.Log
-	// Replicas are those of the gateway; nil where it is alone.
-	Replicas Replicas
+	// Peers are the peer replicas; nil where the gateway is alone.
+	Peers requests.Peers
 }
 
 // New returns a transport that hands requests to a handler.
@@ -75,12 +75,11 @@ func New(publisher *snapshot.Publisher, handler *requests.Handler, opts Options)
 	}
 	t := &Transport{
 		publisher: publisher, requests: handler, ledger: opts.Ledger, audit: opts.Audit, logger: opts.Logger,
-		refused: refused, notified: notified, closing: make(chan struct{}), replicas: opts.Replicas,
+		refused: refused, notified: notified, closing: make(chan struct{}), peers: opts.Peers,
 	}
-	if t.replicas != nil {
-		t.replies.replica = t.replicas.Name()
-		t.hearReplicas()
-		t.serveReplicas()
+	if t.peers != nil {
+		t.replies.replica = t.peers.Name()
+		t.handlePeers()
 	}
 	return t
 }

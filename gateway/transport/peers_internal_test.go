@@ -23,23 +23,23 @@ func TestPost_WaitsForAFewOfEachPrincipal(t *testing.T) {
 	var waiting sync.WaitGroup
 	for range maxPosts {
 		waiting.Go(func() {
-			if outcome := transport.post(ctx, ofAnn, "ann", ping); outcome != postUnknown {
-				t.Errorf("outcome %d of a post whose client has left, want %d", outcome, postUnknown)
+			if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postUnknown {
+				t.Errorf("outcome %s of a post whose client has left, want %s", outcome, postUnknown)
 			}
 		})
 	}
 	for deadline := time.Now().Add(time.Minute); mayWait(&transport, "ann", maxPosts) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if outcome := transport.post(ctx, ofAnn, "ann", ping); outcome != postTooMany {
-		t.Errorf("outcome %d of one post more, want %d", outcome, postTooMany)
+	if outcome := transport.post(ctx, post{ofAnn, "ann", ping}); outcome != postTooMany {
+		t.Errorf("outcome %s of one post more, want %s", outcome, postTooMany)
 	}
 	waiting.Go(func() { <-bobs })
-	if outcome := transport.post(ctx, ofBob, "bob", ping); outcome != postTaken {
-		t.Errorf("outcome %d of another principal's post, want %d", outcome, postTaken)
+	if outcome := transport.post(ctx, post{ofBob, "bob", ping}); outcome != postTaken {
+		t.Errorf("outcome %s of another principal's post, want %s", outcome, postTaken)
 	}
-	if outcome := transport.post(ctx, ofBob, "ann", ping); outcome != postUnknown {
-		t.Errorf("outcome %d of a post to another principal's session, want %d", outcome, postUnknown)
+	if outcome := transport.post(ctx, post{ofBob, "ann", ping}); outcome != postUnknown {
+		t.Errorf("outcome %s of a post to another principal's session, want %s", outcome, postUnknown)
 	}
 	leave()
 	waiting.Wait()

@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"maps"
+	"time"
+)
+
+const (
+	// settleTimeout is how long listeners are not told of a change that not all replicas serve.
+	settleTimeout = time.Second
+	// reportAfter is how long a list may be unsettled before that is reported.
+	reportAfter = 30 * time.Second
+	// behindFor is how long a record says that its replica has been behind.
+	behindFor = 30 * time.Second
+)
+
+// Drain is what an operator did last to an upstream.
+type Drain struct {
+	At      time.Time `json:"at"`
+	Drained bool      `json:"drained"`
+}
+
+// record is what a replica serves, as the others know it.
+type record struct {
+	// Lists are digests by the upstream's label; that of the configuration has none.
+	Lists map[string]string `json:"lists"`
+	// Behind has an id for each list that may have been served when the others served a later one.
+	Behind map[string]string `json:"behind,omitzero"`
+	Drains map[string]Drain  `json:"drains,omitzero"`
+}
+
+// Verdict says whom to tell of changes.
+type Verdict struct {
+	// Announce is the number of the last snapshot whose listeners are told now; 0 for none.
+	Announce uint64
+	// Again says that the listeners whose view changed in the snapshot numbered Since, or a later one, are
+	// told again.
+	Again bool
+	Since uint64
+}
+
+// Unsettled is a list of which listeners were told, and which not all live replicas serve.
+type Unsettled struct {
+	// Upstream is a label; empty for the configuration.
+	Upstream string
+	Since    time.Time
+}
+
+// settlement decides when a change is settled, see doc.go. It knows no clock and no network.
+type settlement struct {
+	lists map[string]string
+	// changed has the number of the snapshot in which each list changed last.
+	changed map[string]uint64
+	// pending has, by list, the number of the first snapshot that waits to be announced; since is when the
+	// first of all was made, and number that of the last.
+	pending map[string]uint64
+	since   time.Time
+	number  uint64
+	// unsettled are those that listeners were told of, or that another replica serves differently.
+	unsettled map[string]*difference
+	// seen has the ids of lists that were behind, by replica and list.
+	seen map[[2]string]string
+	// behind are those of this replica.
+	behind      map[string]string
+	behindSince time.Time
+}
+
+// difference is an unsettled list.
+type difference struct {
+	// since is when it began, and number that of the snapshot from which listeners are to be told again.
+	since  time.Time
+	number uint64
+	// told says that listeners were told: a change here does not do that again.
+	told, reported bool
+}
+
+func newSettlement() *settlement {
+	return &settlement{
+		lists: map[string]string{}, changed: map[string]uint64{}, pending: map[string]uint64{},
+		unsettled: map[string]*difference{}, seen: map[[2]string]string{}, behind: map[string]string{},
+	}
+}
+
+// change takes lists that a snapshot serves. If they are announced later, they wait to be settled.
+func (s *settlement) change(now time.Time, number uint64, lists map[string]string, later bool) {
+	maps.Copy(s.lists, lists)
+	maps.DeleteFunc(s.lists, func(_, digest string) bool { return digest == "" }) // of upstreams that are gone
+	if !later {
+		return
+	}
+	if len(s.pending) == 0 {
+		s.since = now
+	}
+	s.number = max(s.number, number)
+	for label := range lists {
+		if _, ok := s.pending[label]; !ok {
+			s.pending[label] = number
+		}
+		s.changed[label] = number
+		// Another replica was faster: nobody was told of anything yet that this change does not tell of.
+		if d := s.unsettled[label]; d != nil && !d.told {
+			delete(s.unsettled, label)
+		}
+	}
+}
+
+// compare takes what the live replicas serve that serve something else, and decides. If not known, what
+// others serve cannot be asked for.
+func (s *settlement) compare(now time.Time, others map[string]record, known bool) (v Verdict, late []Unsettled) {
+	if known {
+		s.observe(now, others)
+	}
+	settled := func(label string) bool { return known && !s.differs(label, others) }
+	if len(s.pending) > 0 {
+		differing := map[string]uint64{}
+		for label, number := range s.pending {
+			if !settled(label) {
+				differing[label] = number
+			}
+		}
+		if len(differing) == 0 || now.Sub(s.since) >= settleTimeout {
+			v.Announce = s.number
+			for label, number := range differing {
+				s.mark(now, label, number, true)
+			}
+			clear(s.pending)
+		}
+	}
+	for label, d := range s.unsettled {
+		_, isPending := s.pending[label]
+		switch {
+		case isPending:
+		case settled(label):
+			if !v.Again || d.number < v.Since {
+				v.Since = d.number
+			}
+			v.Again = true
+			delete(s.unsettled, label)
+		case known && !d.reported && now.Sub(d.since) >= reportAfter:
+			d.reported = true
+			late = append(late, Unsettled{label, d.since})
+		}
+	}
+	return v, late
+}
+
+// observe notes which lists others serve differently, or have served when they were behind.
+func (s *settlement) observe(now time.Time, others map[string]record) {
+	for replica, other := range others {
+		for label, id := range other.Behind {
+			if key := [2]string{replica, label}; s.seen[key] != id {
+				s.seen[key] = id
+				s.mark(now, label, s.changed[label], true)
+			}
+		}
+		for label := range union(s.lists, other.Lists) {
+			if _, isPending := s.pending[label]; !isPending && s.lists[label] != other.Lists[label] {
+				s.mark(now, label, s.changed[label], false)
+			}
+		}
+	}
+	maps.DeleteFunc(s.seen, func(key [2]string, _ string) bool {
+		_, isThere := others[key[0]]
+		return !isThere
+	})
+}
+
+// mark notes that a list is unsettled.
+func (s *settlement) mark(now time.Time, label string, number uint64, told bool) {
+	d := s.unsettled[label]
+	if d == nil {
+		d = &difference{since: now, number: number}
+		s.unsettled[label] = d
+	}
+	d.number, d.told = min(d.number, number), d.told || told
+}
+
+func (s *settlement) differs(label string, others map[string]record) bool {
+	for _, other := range others {
+		if other.Lists[label] != s.lists[label] {
+			return true
+		}
+	}
+	return false
+}
+
+// rejoin notes that this replica has joined the live set, or come back to it: what it serves differently,
+// or has changed while it was away, it may have served when the others had a later list.
+func (s *settlement) rejoin(now time.Time, others map[string]record, meanwhile map[string]bool) {
+	for _, other := range others {
+		for label := range union(s.lists, other.Lists) {
+			if s.lists[label] != other.Lists[label] {
+				s.behind[label] = rand.Text()
+			}
+		}
+	}
+	for label := range meanwhile {
+		s.behind[label] = rand.Text()
+	}
+	s.behindSince = now
+}
+
+// record returns what this replica serves.
+func (s *settlement) record(now time.Time, drains map[string]Drain) record {
+	if now.Sub(s.behindSince) >= behindFor {
+		clear(s.behind)
+	}
+	return record{Lists: s.lists, Behind: s.behind, Drains: drains}
+}
+
+// oldest returns how many lists are unsettled, and since when the first of them is.
+func (s *settlement) oldest() (n int, since time.Time) {
+	for _, d := range s.unsettled {
+		if n++; since.IsZero() || d.since.Before(since) {
+			since = d.since
+		}
+	}
+	return n, since
+}
+
+func union(a, b map[string]string) map[string]struct{} {
+	all := make(map[string]struct{}, len(a))
+	for label := range a {
+		all[label] = struct{}{}
+	}
+	for label := range b {
+		all[label] = struct{}{}
+	}
+	return all
+}

@@ -1,0 +1,217 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/promptweir/promptweir/gateway/edge"
+	"github.com/promptweir/promptweir/gateway/requests"
+	"github.com/promptweir/promptweir/upstream/wire"
+)
+
+// With replicas, a client's next message may reach one that does not have what it is about. It is passed
+// on to the one that does:
+//
+//	a reply to a server request       to the replica that sent it, which the id names
+//	a cancellation                    to all: the client has chosen the id
+//	a post to a session of HTTP+SSE   to the replica of its stream, which the session's id names
+//
+// The end of a session and its log level are announced to all. A get that is repeated with replies is
+// passed on by package requests.
+
+// Topics of messages to peer replicas. The level of log messages has one of its own, so that clients that
+// change it often do not push out which sessions have ended.
+const (
+	topicReply   = "reply"
+	topicCancel  = "cancel"
+	topicSession = "session"
+	topicPost    = "post"
+	topicEnded   = "session ended"
+	topicLevel   = "session level"
+)
+
+// maxCancelledID bounds the id of a request whose cancellation is passed on, in bytes.
+const maxCancelledID = 1024
+
+// reply is a client's reply to a server request.
+type reply struct {
+	Session sessionID      `json:"session"`
+	Message jsontext.Value `json:"message"`
+}
+
+// cancellation is that of a request in flight.
+type cancellation struct {
+	Session sessionID      `json:"session"`
+	Request jsontext.Value `json:"request"`
+	Reason  string         `json:"reason,omitzero"`
+}
+
+// post is what a client posts to a session of HTTP+SSE. Without a body it asks whether the session is
+// there.
+type post struct {
+	ID    string         `json:"id"`
+	Owner string         `json:"owner"`
+	Body  jsontext.Value `json:"body,omitzero"`
+}
+
+// ended is the end of a legacy session of Streamable HTTP, or the level of log messages that it wants.
+type ended struct {
+	Session sessionID `json:"session"`
+	Expires time.Time `json:"expires"`
+	Level   string    `json:"level,omitzero"`
+	Set     time.Time `json:"set,omitzero"`
+}
+
+// handlePeers has this replica do what its peers pass on, and what is done to a session at one of them.
+func (t *Transport) handlePeers() {
+	t.peers.Handle(topicReply, func(_ context.Context, read func(any) error) any {
+		var r reply
+		if read(&r) != nil {
+			return nil
+		}
+		if message, err := wire.Parse(r.Message); err == nil {
+			t.replies.deliver(r.Session, &message)
+		}
+		return nil
+	})
+	t.peers.Handle(topicCancel, func(_ context.Context, read func(any) error) any {
+		var c cancellation
+		if read(&c) == nil {
+			t.inFlight.of(c.Session).cancel(c.Session, c.Request, &wire.CancelledError{Reason: c.Reason})
+		}
+		return nil
+	})
+	t.peers.Handle(topicSession, func(_ context.Context, read func(any) error) any {
+		var p post
+		s := (*sseSession)(nil)
+		if read(&p) == nil {
+			s = t.sseSessions.find(p.ID)
+		}
+		return s != nil && s.owner == p.Owner
+	})
+	t.peers.Handle(topicPost, func(ctx context.Context, read func(any) error) any {
+		var p post
+		if read(&p) != nil {
+			return postUnknown
+		}
+		return t.post(ctx, p)
+	})
+	t.peers.Handle(topicEnded, func(_ context.Context, read func(any) error) any {
+		var e ended
+		if read(&e) == nil && e.Expires.After(time.Now()) {
+			t.endHere(e.Session, e.Expires)
+		}
+		return nil
+	})
+	t.peers.Handle(topicLevel, func(_ context.Context, read func(any) error) any {
+		var e ended
+		if read(&e) == nil && e.Expires.After(time.Now()) {
+			t.sessions.adoptLogLevel(e.Session, sessionLevel{e.Level, e.Set, e.Expires})
+		}
+		return nil
+	})
+}
+
+// endSession ends a session at all replicas.
+func (t *Transport) endSession(id sessionID, expires time.Time) {
+	t.endHere(id, expires)
+	if t.peers != nil {
+		t.peers.Announce(topicEnded, ended{Session: id, Expires: expires})
+	}
+}
+
+// endHere ends a session at this replica.
+func (t *Transport) endHere(id sessionID, expires time.Time) {
+	t.sessions.end(id, expires)
+	t.replies.end(id)
+}
+
+// setLogLevel sets the level of a session at all replicas.
+func (t *Transport) setLogLevel(id sessionID, expires time.Time, level string) {
+	if set, changed := t.sessions.setLogLevel(id, expires, level); changed && t.peers != nil {
+		t.peers.Announce(topicLevel, ended{Session: id, Expires: expires, Level: level, Set: set})
+	}
+}
+
+// passOn passes a reply or cancellation that nothing here waits for on to the replica that it is for.
+func (t *Transport) passOn(session sessionID, request *requests.Request) {
+	m := &request.Message
+	if m.IsResponse() {
+		id, _ := wire.Text(m.ID)
+		if replica := requests.PeerIn(id, t.peers); replica != "" {
+			t.peers.Publish(replica, topicReply, reply{session, encodeReply(m)})
+		}
+		return
+	}
+	if id := request.Params.Get("requestId"); id != nil && len(id) <= maxCancelledID {
+		reason := wire.ReadCancelled(request.Params).Reason
+		t.peers.Publish("", topicCancel, cancellation{session, id, reason})
+	}
+}
+
+// encodeReply returns a response as JSON.
+func encodeReply(m *wire.Message) []byte {
+	if m.Error != nil {
+		return wire.Object{}.With("jsonrpc", wire.Quote("2.0")).With("id", m.ID).With("error", m.Error).JSON()
+	}
+	return wire.AppendResult(nil, m.ID, m.Result)
+}
+
+// posted is what becomes of a post to a session of HTTP+SSE.
+type posted string
+
+const (
+	postUnknown posted = "unknown" // there is no such session
+	postTaken   posted = "taken"
+	postTooMany posted = "too many" // too many posts of the principal wait for sessions that take none
+)
+
+// passPost passes what a client posts on to the replica that has its session of HTTP+SSE. That is asked
+// first: a client can make up a session, and the store would keep for nobody what it posts.
+func (x *exchange) passPost(id, owner string, body []byte) posted {
+	replica := requests.PeerIn(id, x.t.peers)
+	if replica == "" {
+		return postUnknown
+	}
+	var isThere bool
+	ctx := x.r.Context()
+	if err := x.t.peers.Call(ctx, replica, topicSession, owner, post{ID: id, Owner: owner}, &isThere); err != nil || !isThere {
+		return postUnknown
+	}
+	answer := postTooMany // where the peer has no slot for the principal, or the way to it is full
+	_ = x.t.peers.Call(ctx, replica, topicPost, owner, post{id, owner, body}, &answer)
+	return answer
+}
+
+// post hands a message that a peer replica passes on to a session of HTTP+SSE of this one.
+func (t *Transport) post(ctx context.Context, p post) posted {
+	s := t.sseSessions.find(p.ID)
+	if s == nil || s.owner != p.Owner {
+		return postUnknown
+	}
+	in, refusal := readIncoming(p.Body)
+	if refusal != nil {
+		return postUnknown // the replica that passed it on has read it
+	}
+	in.header = http.Header{}
+	release, ok := t.ledger.Count(p.Owner, edge.Posts, maxPosts)
+	if !ok {
+		return postTooMany
+	}
+	defer release()
+	if !s.enqueue(ctx, in) {
+		return postUnknown
+	}
+	return postTaken
+}
+
+// named returns a random id with the replica's name, if there are replicas.
+func named(id, replica string) string {
+	if replica == "" {
+		return id
+	}
+	return id + "." + replica
+}
