@@ -83,7 +83,7 @@ func argumentName(arg string) string {
 // knownPrompts returns the prompts of --url or, with a configuration, those that are known without contacting anybody.
 func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
 	if q.url == "" {
-		s, principal := q.knownSnapshot()
+		s, principal := q.knownSnapshot(ctx)
 		if s == nil {
 			return nil
 		}
@@ -106,7 +106,7 @@ func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
 
 // knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or of the state_dir. The principal
 // is that of --as; nil sees everything.
-func (q *query) knownSnapshot() (*snapshot.Snapshot, *policy.Principal) {
+func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.Principal) {
 	cfg := q.app.completionConfig()
 	if cfg == nil {
 		return nil, nil
@@ -125,7 +125,7 @@ func (q *query) knownSnapshot() (*snapshot.Snapshot, *policy.Principal) {
 			lists = known
 		}
 	}
-	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
+	s, err := snapshot.Evaluate(ctx, cfg, lists, snapshot.Options{})
 	if err != nil {
 		return nil, nil
 	}
@@ -144,7 +144,7 @@ func (a *app) completionConfig() *config.Config {
 // completeValue completes the value of a prompt's argument, by the server at --url or the prompt's file.
 func (q *query) completeValue(ctx context.Context, name, argument, value string, given []string) []string {
 	if q.url == "" {
-		s, principal := q.knownSnapshot()
+		s, principal := q.knownSnapshot(ctx)
 		if s == nil {
 			return nil
 		}

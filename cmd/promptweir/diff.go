@@ -59,11 +59,11 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err != nil {
 		return err
 	}
-	evaluatedBefore, err := snapshot.Evaluate(before, listsBefore, snapshot.Options{})
+	evaluatedBefore, err := snapshot.Evaluate(ctx, before, listsBefore, snapshot.Options{})
 	if err != nil {
 		return err
 	}
-	evaluatedAfter, err := snapshot.Evaluate(after, listsAfter, snapshot.Options{})
+	evaluatedAfter, err := snapshot.Evaluate(ctx, after, listsAfter, snapshot.Options{})
 	if err != nil {
 		return err
 	}

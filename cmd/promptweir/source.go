@@ -143,7 +143,7 @@ func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(
 	if err != nil {
 		return err
 	}
-	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
+	s, err := snapshot.Evaluate(ctx, cfg, lists, snapshot.Options{})
 	if err != nil {
 		return err
 	}

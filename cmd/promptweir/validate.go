@@ -65,11 +65,11 @@ func (v *validateFlags) run(ctx context.Context) error {
 	case v.live:
 		return v.validateLive(ctx)
 	}
-	return v.validate()
+	return v.validate(ctx)
 }
 
-func (v *validateFlags) validate() error {
-	found, err := v.check()
+func (v *validateFlags) validate(ctx context.Context) error {
+	found, err := v.check(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,14 +100,14 @@ func (v *validateFlags) validate() error {
 }
 
 // check finds out what is wrong with the configuration and, if it loads, with the files that hold prompts.
-func (v *validateFlags) check() (*validation, error) {
+func (v *validateFlags) check(ctx context.Context) (*validation, error) {
 	cfg, diagnostics := config.Load(v.app.config, config.Options{AllowUnsetEnv: true})
 	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
 	if cfg == nil {
 		found.diagnostics = append(found.diagnostics, config.NewDiagnostics(v.reloaded()))
 		return found, nil
 	}
-	s, err := snapshot.Evaluate(cfg, nil, snapshot.Options{})
+	s, err := snapshot.Evaluate(ctx, cfg, nil, snapshot.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func evaluated(t *testing.T, cfg *config.Config) *snapshot.Snapshot {
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	s, err := snapshot.Evaluate(cfg, lists, snapshot.Options{})
+	s, err := snapshot.Evaluate(t.Context(), cfg, lists, snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestGet_PanicReleasesItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	definition := jsontext.Value(`{"name":"p","arguments":[{"name":"a","schema":{}}]}`)
-	s, err := snapshot.Evaluate(cfg, snapshot.Lists{"up": {Definitions: []jsontext.Value{definition}}}, snapshot.Options{})
+	s, err := snapshot.Evaluate(t.Context(), cfg, snapshot.Lists{"up": {Definitions: []jsontext.Value{definition}}}, snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestGet_PanicReleasesItsLimit(t *testing.T) {
 }
 
 func TestRenew_DistinguishesARefusalFromAnIssuerThatCannotBeAsked(t *testing.T) {
-	before, err := snapshot.Evaluate(&config.Config{}, nil, snapshot.Options{})
+	before, err := snapshot.Evaluate(t.Context(), &config.Config{}, nil, snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

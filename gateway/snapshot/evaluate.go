@@ -15,7 +15,7 @@ import (
 
 // Evaluate returns the snapshot that a configuration makes of saved lists, and of the files that hold prompts, which count
 // instead of a list. It contacts and starts nothing.
-func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) {
+func Evaluate(ctx context.Context, cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) {
 	g, err := newGeneration(cfg, nil, opts.logger())
 	if err != nil {
 		return nil, err
@@ -25,7 +25,10 @@ func Evaluate(cfg *config.Config, lists Lists, opts Options) (*Snapshot, error) 
 			g.saved[u.Name] = list.known()
 		}
 	}
-	g.readFiles(context.Background())
+	// A team decides how long its files take: whoever waits may give up.
+	if g.readFiles(ctx); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	s, _ := g.evaluate(context.Background())
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -32,7 +33,7 @@ auth { anonymous = true }
 
 func evaluate(t *testing.T, text string, lists snapshot.Lists) *snapshot.Snapshot {
 	t.Helper()
-	s, err := snapshot.Evaluate(gatewaytest.Load(t, text), lists, snapshot.Options{})
+	s, err := snapshot.Evaluate(t.Context(), gatewaytest.Load(t, text), lists, snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,5 +89,14 @@ func TestEvaluate_ContactsNothing(t *testing.T) {
 	err := s.CheckListed(s.Policy.Audience(policy.Principal{Subject: "user:ann"}))
 	if unlisted, ok := errors.AsType[*upstream.Unavailable](err); !ok || unlisted.Upstream != "up" || unlisted.Reason != snapshot.Starting {
 		t.Errorf("CheckListed: %v, want that up is starting", err)
+	}
+}
+
+func TestEvaluate_EndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cfg := gatewaytest.Load(t, "team \"docs\" {\n  upstream \"book\" { files = [\"*.md\"] }\n}")
+	if s, err := snapshot.Evaluate(ctx, cfg, nil, snapshot.Options{}); s != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("Evaluate = %v, %v", s, err)
 	}
 }

@@ -29,7 +29,7 @@ team "eng" {
 }`)
 	lookup := func(name string) (log string) {
 		var out bytes.Buffer
-		s, err := snapshot.Evaluate(cfg, snapshot.Lists{"p": {Definitions: []jsontext.Value{
+		s, err := snapshot.Evaluate(t.Context(), cfg, snapshot.Lists{"p": {Definitions: []jsontext.Value{
 			jsontext.Value(`{"name":"hidden"}`), jsontext.Value(`{"name":"seen"}`),
 		}}}, snapshot.Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
 		if err != nil {

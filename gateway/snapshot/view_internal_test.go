@@ -9,7 +9,7 @@ import (
 
 func empty(tb testing.TB) *Snapshot {
 	tb.Helper()
-	s, err := Evaluate(&config.Config{}, nil, Options{})
+	s, err := Evaluate(tb.Context(), &config.Config{}, nil, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
