@@ -17,7 +17,8 @@ type app struct {
 	// out and err print only what can be seen.
 	in       io.Reader
 	out, err io.Writer
-	// raw are the streams of the process, for MCP messages and for diagnostics, which are in colour on a terminal.
+	// raw are the streams of the process, for MCP messages and for diagnostics, which are in colour
+	// on a terminal.
 	raw streams
 	// flags tell a flag on the command line from a default.
 	flags     *pflag.FlagSet
@@ -33,7 +34,10 @@ type streams struct {
 }
 
 func newApp(std streams) *app {
-	return &app{in: std.in, out: terminal.Printable(std.out), err: terminal.Printable(std.err), raw: std}
+	return &app{
+		in: std.in, out: terminal.Printable(std.out), err: terminal.Printable(std.err),
+		raw: std,
+	}
 }
 
 // warn prints a sentence to standard error that does not end the command.
@@ -46,7 +50,8 @@ var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"
 // configGiven reports whether --config is on the command line, and not only in the environment.
 func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
-// load loads the configuration of --config and prints its diagnostics. If lenient, unset environment variables are warnings.
+// load loads the configuration of --config and prints its diagnostics. If lenient, unset
+// environment variables are warnings.
 func (a *app) load(lenient bool) (*config.Config, error) {
 	if a.config == "" {
 		return nil, errNoConfig
@@ -61,7 +66,8 @@ func (a *app) loadPath(path string, lenient bool) (*config.Config, error) {
 	})
 }
 
-// loadWith prints the diagnostics of a load. The error is errReported if there are errors among them.
+// loadWith prints the diagnostics of a load. The error is errReported if there are errors among
+// them.
 func (a *app) loadWith(load func() (*config.Config, config.Diagnostics)) (*config.Config, error) {
 	cfg, diagnostics := load()
 	if err := a.printDiagnostics(diagnostics); err != nil {
@@ -78,7 +84,8 @@ func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
 	return diagnostics.Write(a.raw.err, width, color)
 }
 
-// logger returns a logger that writes to standard error, because standard output belongs to results and to stdio clients.
+// logger returns a logger that writes to standard error, because standard output belongs to results
+// and to stdio clients.
 func (a *app) logger() (*slog.Logger, error) {
 	handler, err := a.logHandler(a.logOutput())
 	if err != nil {
@@ -87,7 +94,8 @@ func (a *app) logger() (*slog.Logger, error) {
 	return slog.New(handler), nil
 }
 
-// quietLogger is logger for commands that print a result and end: it logs errors only, unless --log-level is set.
+// quietLogger is logger for commands that print a result and end: it logs errors only, unless
+// --log-level is set.
 func (a *app) quietLogger() (*slog.Logger, error) {
 	if !a.flags.Changed("log-level") {
 		a.logLevel = "error"
@@ -95,7 +103,8 @@ func (a *app) quietLogger() (*slog.Logger, error) {
 	return a.logger()
 }
 
-// servingOptions returns the options of a command that serves, and a function that writes the last records of its log.
+// servingOptions returns the options of a command that serves, and a function that writes the last
+// records of its log.
 func (a *app) servingOptions() (opts serving.Options, flush func(), err error) {
 	if a.config == "" {
 		return serving.Options{}, nil, errNoConfig
@@ -113,10 +122,14 @@ func (a *app) servingOptions() (opts serving.Options, flush func(), err error) {
 		}
 		return nil
 	}
-	return serving.Options{Config: a.config, Report: report, Version: buildVersion(), Logger: logger}, flush, nil
+	return serving.Options{
+		Config: a.config, Report: report, Version: buildVersion(),
+		Logger: logger,
+	}, flush, nil
 }
 
-// logsToTerminal reports whether a person reads the log as it is written: at a terminal, unless --log-format says otherwise.
+// logsToTerminal reports whether a person reads the log as it is written: at a terminal, unless
+// --log-format says otherwise.
 func (a *app) logsToTerminal() bool {
 	_, isTerminal := terminal.Width(a.raw.err)
 	return isTerminal && !a.flags.Changed("log-format")
@@ -125,7 +138,8 @@ func (a *app) logsToTerminal() bool {
 // logOutput returns where the log goes.
 func (a *app) logOutput() io.Writer {
 	if a.logsToTerminal() {
-		return a.raw.err // because of the colours: its handler lets nothing else act on the terminal
+		// because of the colours: its handler lets nothing else act on the terminal
+		return a.raw.err
 	}
 	return a.err
 }
@@ -133,7 +147,8 @@ func (a *app) logOutput() io.Writer {
 func (a *app) logHandler(w io.Writer) (slog.Handler, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error", a.logLevel)}
+		return nil, &usageError{fmt.Sprintf("--log-level %q: use debug, info, warn or error",
+			a.logLevel)}
 	}
 	if a.logsToTerminal() {
 		_, color := terminal.Style(a.raw.err)

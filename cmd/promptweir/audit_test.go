@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// auditTrail counts the lines of audit logs by their trace, and what they say of refusals that have none.
+// auditTrail counts the lines of audit logs by their trace, and what they say of refusals that have
+// none.
 func auditTrail(t *testing.T, pattern string) (traces, events map[string]int, refusals int) {
 	t.Helper()
 	traces, events = map[string]int{}, map[string]int{}
@@ -45,8 +46,9 @@ func auditTrail(t *testing.T, pattern string) (traces, events map[string]int, re
 	return traces, events, refusals
 }
 
-// Each request that is answered is in the log exactly once, whatever it is and whatever happens to the log meanwhile: in a line of its
-// own or, if anybody can cause its refusal, in the count of those that have none.
+// Each request that is answered is in the log exactly once, whatever it is and whatever happens to
+// the log meanwhile: in a line of its own or, if anybody can cause its refusal, in the count of
+// those that have none.
 func TestServe_RecordsEachRequestOnce(t *testing.T) {
 	for _, required := range []bool{false, true} {
 		t.Run(fmt.Sprint("required = ", required), func(t *testing.T) {

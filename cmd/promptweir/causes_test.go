@@ -27,7 +27,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
-// Each script makes causes of trouble for real, and says what operators are told about them. Its commands are:
+// Each script makes causes of trouble for real, and says what operators are told about them. Its
+// commands are:
 //
 //   - peer KIND starts a server that is ill in some way, sets URL to its address, and HOST to host and port.
 //   - explains BLOCK CONDITION CAUSE REMEDY configures an upstream with the lines of a block, between which is \n, and runs list
@@ -275,8 +276,8 @@ func reset(listener net.Listener) {
 	}
 }
 
-// fill fills the queue of a listener that accepts nothing, so that further connections are not answered. One that is not answered in time
-// may be this process's fault.
+// fill fills the queue of a listener that accepts nothing, so that further connections are not
+// answered. One that is not answered in time may be this process's fault.
 func fill(ts *testscript.TestScript, listener net.Listener) {
 	raw, err := listener.(*net.TCPListener).SyscallConn()
 	ts.Check(err)
@@ -291,7 +292,8 @@ func fill(ts *testscript.TestScript, listener net.Listener) {
 	}
 }
 
-// illHandler answers as a kind says: with a status, a web page, or MCP that goes wrong at some step.
+// illHandler answers as a kind says: with a status, a web page, or MCP that goes wrong at some
+// step.
 func illHandler(kind string) http.Handler {
 	reply := func(w http.ResponseWriter, id json.RawMessage, member string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -367,7 +369,8 @@ func illHandler(kind string) http.Handler {
 	})
 }
 
-// illTLS returns the settings of a server whose certificate is ill in a way, and writes that of its authority to ca.crt.
+// illTLS returns the settings of a server whose certificate is ill in a way, and writes that of its
+// authority to ca.crt.
 func illTLS(t *testing.T, ts *testscript.TestScript, kind string) *tls.Config {
 	a := newAuthority(t)
 	template := &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}

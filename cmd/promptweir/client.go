@@ -24,8 +24,9 @@ func clientCommand(a *app) *cobra.Command {
 	names := clientsetup.Names()
 	var f clientFlags
 	command := &cobra.Command{
-		Use: "client " + strings.Join(names, "|"), Short: "Print what points a client at the gateway",
-		Args: takes(1, 1, "a client's name"), ValidArgs: names,
+		Use:   "client " + strings.Join(names, "|"),
+		Short: "Print what points a client at the gateway",
+		Args:  takes(1, 1, "a client's name"), ValidArgs: names,
 		Long: "Print the command or the file that points a client at the gateway.\n\n" +
 			"The endpoint and how it authenticates come from --config, or from --url and --auth. Nothing is started or contacted.",
 		Example: "  promptweir client claude --url http://127.0.0.1:8080/mcp\n" +
@@ -33,9 +34,11 @@ func clientCommand(a *app) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return printClient(a, args[0], f) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.url, "url", "", "the gateway is at `URL`; by default where the configuration says")
+	flags.StringVar(&f.url, "url", "",
+		"the gateway is at `URL`; by default where the configuration says")
 	flags.StringVar(&f.name, "name", "prompts", "`NAME` of the server in the client")
-	flags.BoolVar(&f.auth, "auth", false, "with --url: the gateway wants a token, which the client takes from PROMPTWEIR_TOKEN")
+	flags.BoolVar(&f.auth, "auth", false,
+		"with --url: the gateway wants a token, which the client takes from PROMPTWEIR_TOKEN")
 	return command
 }
 

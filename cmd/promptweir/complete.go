@@ -24,8 +24,9 @@ import (
 // completionBound is how long somebody who presses Tab waits for a server. Tests wait for longer.
 var completionBound = 2 * time.Second //nolint:gochecknoglobals // as good as constant
 
-// The functions below complete a word of the command line. They print nothing, and whatever goes wrong completes nothing. Only a
-// server at --url is contacted: pressing Tab must not start what a configuration names.
+// The functions below complete a word of the command line. They print nothing, and whatever goes
+// wrong completes nothing. Only a server at --url is contacted: pressing Tab must not start what a
+// configuration names.
 
 // completePrompts completes the names of prompts, for the first so many arguments.
 func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
@@ -43,12 +44,14 @@ func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
 		if !terminal.Showable(d.Name) {
 			continue
 		}
-		names = append(names, cobra.CompletionWithDesc(d.Name, terminal.Line(cmp.Or(d.Title, d.Description))))
+		names = append(names, cobra.CompletionWithDesc(d.Name,
+			terminal.Line(cmp.Or(d.Title, d.Description))))
 	}
 	return names
 }
 
-// completeGet completes the name of a prompt, then the names of its arguments and, after =, their values.
+// completeGet completes the name of a prompt, then the names of its arguments and, after =, their
+// values.
 func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return q.promptNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
@@ -67,7 +70,8 @@ func (q *query) completeGet(cmd *cobra.Command, args []string, word string) (wor
 		}
 		for _, a := range d.Arguments {
 			if terminal.Showable(a.Name) && !slices.ContainsFunc(given, func(arg string) bool { return argumentName(arg) == a.Name }) {
-				words = append(words, cobra.CompletionWithDesc(a.Name+"=", terminal.Line(cmp.Or(a.Description, a.Title))))
+				words = append(words, cobra.CompletionWithDesc(a.Name+"=",
+					terminal.Line(cmp.Or(a.Description, a.Title))))
 			}
 		}
 	}
@@ -80,7 +84,8 @@ func argumentName(arg string) string {
 	return strings.TrimSuffix(name, ":")
 }
 
-// knownPrompts returns the prompts of --url or, with a configuration, those that are known without contacting anybody.
+// knownPrompts returns the prompts of --url or, with a configuration, those that are known without
+// contacting anybody.
 func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
 	if q.url == "" {
 		s, principal := q.knownSnapshot(ctx)
@@ -104,8 +109,8 @@ func (q *query) knownPrompts(ctx context.Context) (prompts []listedPrompt) {
 	return prompts
 }
 
-// knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or of the state_dir. The principal
-// is that of --as; nil sees everything.
+// knownSnapshot evaluates the configuration with the prompts in files, and the lists of --state or
+// of the state_dir. The principal is that of --as; nil sees everything.
 func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.Principal) {
 	cfg := q.app.completionConfig()
 	if cfg == nil {
@@ -141,7 +146,8 @@ func (a *app) completionConfig() *config.Config {
 	return cfg
 }
 
-// completeValue completes the value of a prompt's argument, by the server at --url or the prompt's file.
+// completeValue completes the value of a prompt's argument, by the server at --url or the prompt's
+// file.
 func (q *query) completeValue(ctx context.Context, name, argument, value string, given []string) []string {
 	if q.url == "" {
 		s, principal := q.knownSnapshot(ctx)
@@ -159,18 +165,24 @@ func (q *query) completeValue(ctx context.Context, name, argument, value string,
 	defer cancel()
 	var result jsontext.Value
 	_ = q.withSession(ctx, func(s *client.Session) error {
-		got, err := s.Call(ctx, &client.Request{Method: wire.Complete, Params: completionParams(name, argument, value, given)}, nil)
+		got, err := s.Call(ctx, &client.Request{
+			Method: wire.Complete,
+			Params: completionParams(name, argument, value, given),
+		}, nil)
 		result = got.JSON
 		return err
 	})
 	return completionValues(result)
 }
 
-// completionParams returns the params of completion/complete. The arguments that are given already are its context.
+// completionParams returns the params of completion/complete. The arguments that are given already
+// are its context.
 func completionParams(name, argument, value string, given []string) wire.Object {
 	params := wire.Object{}.
-		With("ref", wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(name)).JSON()).
-		With("argument", wire.Object{}.With("name", wire.Quote(argument)).With("value", wire.Quote(value)).JSON())
+		With("ref", wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name",
+			wire.Quote(name)).JSON()).
+		With("argument", wire.Object{}.With("name", wire.Quote(argument)).With("value",
+			wire.Quote(value)).JSON())
 	var arguments wire.Object
 	for _, arg := range given {
 		if key, text, ok := strings.Cut(arg, "="); ok && key != "" && !strings.HasSuffix(key, ":") {
@@ -183,8 +195,9 @@ func completionParams(name, argument, value string, given []string) wire.Object 
 	return params
 }
 
-// completionValues returns the values of a result of completion/complete that can be shown. A shell would type them as they
-// are, so that another could act on the terminal, or be a further line of the command's result.
+// completionValues returns the values of a result of completion/complete that can be shown. A shell
+// would type them as they are, so that another could act on the terminal, or be a further line of
+// the command's result.
 func completionValues(result jsontext.Value) []string {
 	var completed struct{ Completion struct{ Values []string } }
 	_ = json.Unmarshal(result, &completed) // nothing, if it is no such result

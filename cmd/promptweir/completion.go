@@ -9,13 +9,16 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
-// completionCommand prints the script with which a shell completes commands, flags and their values.
+// completionCommand prints the script with which a shell completes commands, flags and their
+// values.
 func completionCommand(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
-		Use: "completion SHELL", Short: "Print the script that lets a shell complete commands, prompts and arguments",
+		Use:   "completion SHELL",
+		Short: "Print the script that lets a shell complete commands, prompts and arguments",
 		Long: "Print a script that lets a shell complete commands, flags, names of prompts, their arguments and values.\n\n" +
-			"SHELL is " + terminal.OrList(shells) + ". Prompts are those of --url or, with --config, those that are known without connecting to a " +
+			"SHELL is " + terminal.OrList(shells) +
+			". Prompts are those of --url or, with --config, those that are known without connecting to a " +
 			"server: the ones in files, and the lists in state_dir. Values come from the server, by completion/complete.",
 		Example: "  source <(promptweir completion bash)                                  # in this shell\n" +
 			"  promptweir completion bash >/etc/bash_completion.d/promptweir         # in each one\n" +
@@ -39,13 +42,15 @@ func completionCommand(a *app) *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(a.out)
 			}
-			return &usageError{fmt.Sprintf("completion %q: use %s", args[0], terminal.OrList(shells))}
+			return &usageError{fmt.Sprintf("completion %q: use %s", args[0],
+				terminal.OrList(shells))}
 		},
 	}
 }
 
-// bashWithoutPackage makes the script for bash work without the package bash-completion, which minimal systems and macOS do not
-// have. The script wants the words of the command line up to the cursor as they are written; bash splits them at = and : too.
+// bashWithoutPackage makes the script for bash work without the package bash-completion, which
+// minimal systems and macOS do not have. The script wants the words of the command line up to the
+// cursor as they are written; bash splits them at = and : too.
 const bashWithoutPackage = `
 if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
     __promptweir_init_completion()

@@ -18,8 +18,9 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal/terminaltest"
 )
 
-// A person types the start of a prompt's name, of an argument and of its value, with Tab after each, and the shell completes them
-// as the server has them. The shells are real ones, with nothing but the script. bash is needed; CI installs the others.
+// A person types the start of a prompt's name, of an argument and of its value, with Tab after
+// each, and the shell completes them as the server has them. The shells are real ones, with nothing
+// but the script. bash is needed; CI installs the others.
 func TestCompletion_WorksInShells(t *testing.T) {
 	const ready = "READY> " // the prompt
 	dir := t.TempDir()
@@ -77,7 +78,8 @@ func TestCompletion_WorksInShells(t *testing.T) {
 	}
 }
 
-// completingServer serves a prompt review, completes its argument language, and sends the arguments of each get.
+// completingServer serves a prompt review, completes its argument language, and sends the arguments
+// of each get.
 func completingServer(t *testing.T) (url string, got <-chan map[string]string) {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "completing", Version: "1"}, &mcp.ServerOptions{

@@ -24,8 +24,9 @@ const form = `{"type": "object", "required": ["name", "age"], "properties": {
 	"days": {"type": "array", "items": {"anyOf": [{"const": "sat", "title": "Saturday"}, {"const": "sun", "title": "Sunday"}]}}
 }}`
 
-// newCurious returns an MCP server with these prompts: invitation, which asks the client for a form; visit, which asks it to open an
-// address; picture, which has an image and a sound; and letter, which requires two arguments and completes them.
+// newCurious returns an MCP server with these prompts: invitation, which asks the client for a
+// form; visit, which asks it to open an address; picture, which has an image and a sound; and
+// letter, which requires two arguments and completes them.
 func newCurious() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "curious", Version: "1"}, &mcp.ServerOptions{
 		CompletionHandler: func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
@@ -80,8 +81,8 @@ func curious() {
 	}
 }
 
-// The scripts type at a terminal. MODERN is a curious server without sessions, LEGACY one that has sessions and speaks of no later
-// revision.
+// The scripts type at a terminal. MODERN is a curious server without sessions, LEGACY one that has
+// sessions and speaks of no later revision.
 func TestGet_AsksAPerson(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		t.Skip("the scripts have no terminal here")

@@ -34,7 +34,8 @@ func (p *gatewayProcess) listen(t *testing.T, token string) *listening {
 	return l
 }
 
-// One principal that opens stream after stream takes nothing from others, nor do clients that connect and say nothing.
+// One principal that opens stream after stream takes nothing from others, nor do clients that
+// connect and say nothing.
 func TestServe_NewcomersGetInWhateverOneClientHolds(t *testing.T) {
 	const descriptors, streams = 256, 400
 	config := configure(t, map[string]string{

@@ -27,7 +27,9 @@ type diffFlags struct {
 func diffCommand(a *app) *cobra.Command {
 	d := &diffFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "diff OLD NEW", Short: "Print what a change of a configuration exposes, hides or renames, and for whom", Args: takes(2, 2, "an old and a new configuration"),
+		Use:   "diff OLD NEW",
+		Short: "Print what a change of a configuration exposes, hides or renames, and for whom",
+		Args:  takes(2, 2, "an old and a new configuration"),
 		Long: "Print what a change of a configuration exposes (+), hides (-) or renames (!), and for whom. OLD and NEW are each a file or a folder.\n\n" +
 			"The configurations alone show which rules change, and what becomes of prompts in files (~ where the definition or the text " +
 			"changes). With --state or --live, diff also prints which prompts of servers are affected.",
@@ -77,11 +79,12 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	return nil
 }
 
-// loadAfter loads the new configuration as a gateway would that has the old one in use: what it does with teams' files that have
-// mistakes is part of the difference.
+// loadAfter loads the new configuration as a gateway would that has the old one in use: what it
+// does with teams' files that have mistakes is part of the difference.
 func (d *diffFlags) loadAfter(before *config.Config, path string) (after *config.Config, kept []config.Kept, err error) {
 	inUse := func(string) config.TeamFiles { return before.TeamFiles }
-	after, kept, diagnostics := config.LoadLastGood(path, config.Options{AllowUnsetEnv: !d.lists.live}, inUse)
+	after, kept, diagnostics := config.LoadLastGood(path,
+		config.Options{AllowUnsetEnv: !d.lists.live}, inUse)
 	if err := d.app.printDiagnostics(diagnostics); err != nil {
 		return nil, nil, err
 	}
@@ -93,8 +96,8 @@ func (d *diffFlags) loadAfter(before *config.Config, path string) (after *config
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
 
-// listsOfBoth returns the lists of both configurations' upstreams. Where both mean the same server they are the same, so that only
-// the configurations make a difference.
+// listsOfBoth returns the lists of both configurations' upstreams. Where both mean the same server
+// they are the same, so that only the configurations make a difference.
 func (d *diffFlags) listsOfBoth(ctx context.Context, before, after *config.Config) (listsBefore, listsAfter snapshot.Lists, err error) {
 	if !d.lists.live {
 		lists, err := d.savedListsOfBoth(before, after)
@@ -127,14 +130,15 @@ func (d *diffFlags) liveLists(ctx context.Context, cfg *config.Config) (lists sn
 	return lists, err
 }
 
-// savedListsOfBoth is listsOfBoth for --state. Lists in the output of list -o json name no server: they belong to the old
-// configuration, under whose names they were printed.
+// savedListsOfBoth is listsOfBoth for --state. Lists in the output of list -o json name no server:
+// they belong to the old configuration, under whose names they were printed.
 func (d *diffFlags) savedListsOfBoth(before, after *config.Config) (snapshot.Lists, error) {
 	lists, err := d.lists.savedLists(before)
 	if err != nil || d.lists.state == "" {
 		return lists, err
 	}
-	more, _, err := snapshot.ReadLists(after, d.lists.state) // problems with the files were printed above
+	// problems with the files were printed above
+	more, _, err := snapshot.ReadLists(after, d.lists.state)
 	for name, list := range more {
 		if _, known := lists[name]; !known && list.Server != "" {
 			lists[name] = list
@@ -158,7 +162,8 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 		fmt.Fprintln(&text, "# No prompt changes its name, its upstream or its visibility.")
 	}
 	for _, change := range c.Changes {
-		fmt.Fprintf(&text, "%s %s%s\n", change.Sign, terminal.OneLine(change.Text, terminal.MaxReport), terminal.InBrackets(change.Rule))
+		fmt.Fprintf(&text, "%s %s%s\n", change.Sign,
+			terminal.OneLine(change.Text, terminal.MaxReport), terminal.InBrackets(change.Rule))
 	}
 	if !d.lists.given() && len(c.Unknown) > 0 {
 		fmt.Fprintln(&text, "# The affected prompts are not known: "+chooseSource+".")

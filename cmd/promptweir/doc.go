@@ -1,7 +1,7 @@
 // Command promptweir answers: how is the gateway run, and what do its commands print?
 //
-// It wires config, upstream and gateway together. The README beside this file describes each command, and how to operate a
-// gateway.
+// It wires config, upstream and gateway together. The README beside this file describes each
+// command, and how to operate a gateway.
 //
 //	main ──▶ run ──▶ serve, stdio                     a gateway that reloads its configuration (internal/serving)
 //	                 list, get --config; --live       a gateway that runs for one result

@@ -59,13 +59,15 @@ func newDrainCommand(a *app, drained bool, command *cobra.Command) *cobra.Comman
 	flags := command.Flags()
 	flags.StringVar(&f.admin, "admin", "",
 		"`URL` of the admin listener; by default from the configuration, or http://"+config.DefaultAdminListen)
-	flags.StringVar(&f.token, "token", os.Getenv("PROMPTWEIR_ADMIN_TOKEN"), "the gateway's `ADMIN_TOKEN`, where one is set (PROMPTWEIR_ADMIN_TOKEN)")
+	flags.StringVar(&f.token, "token", os.Getenv("PROMPTWEIR_ADMIN_TOKEN"),
+		"the gateway's `ADMIN_TOKEN`, where one is set (PROMPTWEIR_ADMIN_TOKEN)")
 	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
 	addOutput(command, &f.output, formatText, formatJSON)
 	return command
 }
 
-// setDrained drains an upstream of a running gateway, or lets it serve again, and prints what holds then.
+// setDrained drains an upstream of a running gateway, or lets it serve again, and prints what holds
+// then.
 func setDrained(ctx context.Context, a *app, name string, drained bool, f drainFlags) error {
 	base, err := a.adminURL(f.admin)
 	if err != nil {
@@ -91,7 +93,8 @@ func setDrained(ctx context.Context, a *app, name string, drained bool, f drainF
 		return err
 	}
 	since := cmp.Or(now.Since, &time.Time{}).UTC().Format(time.RFC3339)
-	_, err = fmt.Fprintf(a.out, "%s is drained since %s; promptweir undrain %s lets it serve again\n", name, since, name)
+	_, err = fmt.Fprintf(a.out,
+		"%s is drained since %s; promptweir undrain %s lets it serve again\n", name, since, name)
 	return err
 }
 
@@ -108,8 +111,8 @@ func (a *app) adminURL(flag string) (string, error) {
 	return strings.TrimSuffix(flag, "/"), nil
 }
 
-// callAdmin makes a request of an operator, and returns the body of a response with the status 200. The error of any other has the
-// gateway's own words.
+// callAdmin makes a request of an operator, and returns the body of a response with the status 200.
+// The error of any other has the gateway's own words.
 func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminBound)
 	defer cancel()
@@ -123,7 +126,8 @@ func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]b
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w; start the gateway, or name its admin listener with --admin", err)
+		return nil, fmt.Errorf("%w; start the gateway, or name its admin listener with --admin",
+			err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAdminResponse))
@@ -133,7 +137,8 @@ func callAdmin(ctx context.Context, method, url, token string, body []byte) ([]b
 	case response.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("%s %s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN", method, url, terminal.OneLine(string(text), terminal.MaxReport))
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status, terminal.OneLine(string(text), terminal.MaxReport))
+		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status,
+			terminal.OneLine(string(text), terminal.MaxReport))
 	}
 	return text, nil
 }

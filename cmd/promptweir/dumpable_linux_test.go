@@ -36,7 +36,8 @@ func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
 	}
 }
 
-// copyOf copies the test binary into a folder that everybody can read, under the names of the gateway and of the spy.
+// copyOf copies the test binary into a folder that everybody can read, under the names of the
+// gateway and of the spy.
 func copyOf(t *testing.T, binary string) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -24,7 +24,8 @@ type explainFlags struct {
 func explainCommand(a *app) *cobra.Command {
 	e := &explainFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "explain NAME", Short: "Explain whether a principal sees a prompt, and which rule decides",
+		Use:   "explain NAME",
+		Short: "Explain whether a principal sees a prompt, and which rule decides",
 		Long: "Explain whether a principal sees the prompt with an exposed name, and which rule decides; without --as, who sees it.\n\n" +
 			"Each step is printed with the place of its rule; the deciding one is marked with *. Without --state or --live, only the " +
 			"configuration is evaluated. With them, explain also prints which upstreams offer the prompt. The exit code is 1 if the " +
@@ -73,8 +74,8 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	})
 }
 
-// principalToExplain returns the principal of the flags, or nil for all principals. Without an auth block it defaults to an
-// anonymous caller, as every caller is then.
+// principalToExplain returns the principal of the flags, or nil for all principals. Without an auth
+// block it defaults to an anonymous caller, as every caller is then.
 func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal, error) {
 	switch {
 	case e.who.as != "":
@@ -83,7 +84,10 @@ func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal
 	case cfg.Auth != nil:
 		return nil, nil //nolint:nilnil // all principals
 	}
-	return &policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}, nil
+	return &policy.Principal{
+		Subject: policy.AnonymousSubject, Anonymous: true,
+		EveryTeam: true,
+	}, nil
 }
 
 // answer explains a name for a principal or, if it is nil, for all.

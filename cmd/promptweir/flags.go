@@ -27,13 +27,15 @@ func takes(least, most int, needed string) cobra.PositionalArgs {
 		case most == 0 && len(args) > 0:
 			return &usageError{fmt.Sprintf("%s takes no arguments: promptweir %s", cmd.Name(), use)}
 		case len(args) > most:
-			return &usageError{fmt.Sprintf("%s takes only %s, not %q too: promptweir %s", cmd.Name(), needed, args[most], use)}
+			return &usageError{fmt.Sprintf("%s takes only %s, not %q too: promptweir %s",
+				cmd.Name(), needed, args[most], use)}
 		}
 		return nil
 	}
 }
 
-// flagError is an error in the flags of a command. It suggests the flag that was most likely meant by an unknown one.
+// flagError is an error in the flags of a command. It suggests the flag that was most likely meant
+// by an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := "--" + invalid.GetFlag().Name
@@ -60,11 +62,12 @@ const (
 	formatGitHub = "github"
 )
 
-// addOutput declares the flag --output, whose value is one of the formats; the first is the default. Other values are wrong usage
-// before the command runs.
+// addOutput declares the flag --output, whose value is one of the formats; the first is the
+// default. Other values are wrong usage before the command runs.
 func addOutput(command *cobra.Command, output *string, formats ...string) {
 	*output = formats[0]
-	command.Flags().VarP(&formatFlag{output, formats}, "output", "o", "`FORMAT` of the result: "+terminal.OrList(formats))
+	command.Flags().VarP(&formatFlag{output, formats}, "output", "o",
+		"`FORMAT` of the result: "+terminal.OrList(formats))
 	completeFlag(command, "output", oneOf(formats...))
 }
 

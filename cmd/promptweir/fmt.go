@@ -55,13 +55,15 @@ func fmtCommand(a *app) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&f.check, "check", false, "change nothing; fail if a file would change")
-	command.Flags().BoolVar(&f.diff, "diff", false, "change nothing; print what would change in each file")
+	command.Flags().BoolVar(&f.diff, "diff", false,
+		"change nothing; print what would change in each file")
 	command.ValidArgsFunction = aFile
 	addOutput(command, &f.output, formatText, formatJSON)
 	return command
 }
 
-// format formats the files of all paths. One that cannot be parsed does not keep it from the others.
+// format formats the files of all paths. One that cannot be parsed does not keep it from the
+// others.
 func (f *fmtFlags) format(paths []string) error {
 	failed, changed := false, []string{}
 	for _, path := range paths {
@@ -98,12 +100,14 @@ func (f *fmtFlags) format(paths []string) error {
 	return nil
 }
 
-// change writes a file in canonical form, unless a flag says not to, and prints its name or what changes.
+// change writes a file in canonical form, unless a flag says not to, and prints its name or what
+// changes.
 func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
 	switch {
 	case f.output == formatJSON:
 	case f.diff:
-		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
+		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)",
+			file.After))
 	default:
 		_, err = fmt.Fprintln(f.app.out, file.Path)
 	}
@@ -133,9 +137,11 @@ func (f *fmtFlags) formatInput(args []string) error {
 	case diagnostics.HasErrors():
 		return errReported
 	case f.diff:
-		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)", file.After))
+		_, err = f.app.out.Write(diff.Diff(file.Path, file.Before, file.Path+" (formatted)",
+			file.After))
 	case !f.check:
-		_, err = f.app.raw.out.Write(file.After) // as it is, or what an editor writes back would have lost characters
+		// as it is, or what an editor writes back would have lost characters
+		_, err = f.app.raw.out.Write(file.After)
 	}
 	if err == nil && f.check && file.Changed() {
 		return errReported

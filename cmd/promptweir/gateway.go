@@ -24,8 +24,8 @@ const (
 	progressAfter = 300 * time.Millisecond
 )
 
-// outsideCluster returns a configuration without its cluster block: a command that shows what servers
-// say is no replica of those that serve clients, and may end at any moment.
+// outsideCluster returns a configuration without its cluster block: a command that shows what
+// servers say is no replica of those that serve clients, and may end at any moment.
 func outsideCluster(cfg *config.Config) *config.Config {
 	outside := *cfg
 	outside.Cluster = nil
@@ -60,12 +60,14 @@ func showProgress(ctx context.Context, w io.Writer, g *gateway.Gateway) {
 func printWaiting(w io.Writer, s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if u := &s.Upstreams[i]; !state.Tried {
-			fmt.Fprintf(w, "promptweir: waiting for %s: %s\n", u.Name, terminal.OneLine(u.Address(), terminal.MaxReport))
+			fmt.Fprintf(w, "promptweir: waiting for %s: %s\n", u.Name,
+				terminal.OneLine(u.Address(), terminal.MaxReport))
 		}
 	}
 }
 
-// explained says of an upstream that did not answer what list would say of it. It returns other errors as they are.
+// explained says of an upstream that did not answer what list would say of it. It returns other
+// errors as they are.
 func explained(s *snapshot.Snapshot, err error) error {
 	failed, ok := errors.AsType[*upstream.Unavailable](err)
 	if !ok {
@@ -80,10 +82,12 @@ func explained(s *snapshot.Snapshot, err error) error {
 	if at < 0 {
 		return err
 	}
-	return errors.New(terminal.OneLine(fmt.Sprintf("%s (%s) does not answer: %s", failed.Upstream, s.Upstreams[at].Place, failed.Cause()), terminal.MaxReport))
+	return errors.New(terminal.OneLine(fmt.Sprintf("%s (%s) does not answer: %s", failed.Upstream,
+		s.Upstreams[at].Place, failed.Cause()), terminal.MaxReport))
 }
 
-// settle waits for the upstreams and prints which of them could not be listed. If none could, that is an error.
+// settle waits for the upstreams and prints which of them could not be listed. If none could, that
+// is an error.
 func (a *app) settle(ctx context.Context, g *gateway.Gateway) error {
 	bound, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()

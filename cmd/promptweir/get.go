@@ -32,7 +32,8 @@ func getCommand(a *app) *cobra.Command {
 	q := newQuery(a)
 	g := &getter{query: q}
 	command := &cobra.Command{
-		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments", Args: takes(1, noBound, "a prompt's name"),
+		Use: "get NAME [ARG=VALUE|ARG:=JSON]...", Short: "Get one prompt with its arguments",
+		Args: takes(1, noBound, "a prompt's name"),
 		Long: "Get one prompt with its arguments, from a running gateway or from the upstreams of a configuration.\n\n" +
 			"ARG=VALUE is a string. ARG:=JSON is any JSON value, and is sent as it is written.\n\n" +
 			"At a terminal, get asks for required arguments that are missing, where Tab completes, and for whatever else the server wants " +
@@ -54,7 +55,8 @@ func getCommand(a *app) *cobra.Command {
 		},
 	}
 	q.addTo(command)
-	command.Flags().StringVar(&g.save, "save", "", "write images, sounds and other files of the messages into the folder `DIR`; overwrites none")
+	command.Flags().StringVar(&g.save, "save", "",
+		"write images, sounds and other files of the messages into the folder `DIR`; overwrites none")
 	completeFlag(command, "save", aFile)
 	addOutput(command, &q.output, formatTable, formatJSON)
 	command.ValidArgsFunction = q.completeGet
@@ -135,7 +137,8 @@ func getParams(name string, args []string) (wire.Object, error) {
 			encoded = jsontext.Value(value)
 		}
 		if !encoded.IsValid() {
-			return nil, &usageError{fmt.Sprintf("argument %q: the value after := is not valid JSON", arg)}
+			return nil, &usageError{fmt.Sprintf("argument %q: the value after := is not valid JSON",
+				arg)}
 		}
 		arguments = arguments.With(key, encoded)
 	}
@@ -148,7 +151,8 @@ func getParams(name string, args []string) (wire.Object, error) {
 // maxRole bounds the role of a message in the output, in bytes.
 const maxRole = 70
 
-// printMessages prints a prompt's messages, each after its role, or the result as it was sent. Files are saved in either case.
+// printMessages prints a prompt's messages, each after its role, or the result as it was sent.
+// Files are saved in either case.
 func (g *getter) printMessages(name string, result jsontext.Value) error {
 	var got struct {
 		Messages []struct {
@@ -171,7 +175,8 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 		if g.query.output == formatJSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(g.query.app.out, "%s: %s\n", terminal.OneLine(message.Role, maxRole), terminal.Indented(contentText(message.Content))); err != nil {
+		role, text := terminal.OneLine(message.Role, maxRole), terminal.Indented(contentText(message.Content))
+		if _, err := fmt.Fprintf(g.query.app.out, "%s: %s\n", role, text); err != nil {
 			return err
 		}
 	}
@@ -181,7 +186,8 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 	return nil
 }
 
-// contentText returns a message's content for a person: its text or, if it has none, its kind and address in brackets.
+// contentText returns a message's content for a person: its text or, if it has none, its kind and
+// address in brackets.
 func contentText(raw json.RawMessage) string {
 	var content struct {
 		Type, Text, MimeType, URI string
@@ -196,14 +202,15 @@ func contentText(raw json.RawMessage) string {
 	case content.Type == "resource" && content.Resource.Text != "":
 		return content.Resource.URI + "\n" + content.Resource.Text
 	case content.Type == "resource":
-		return terminal.OneLine(fmt.Sprintf("[%s %s %s]", content.Type, content.Resource.MimeType, content.Resource.URI), terminal.MaxReport)
+		return terminal.OneLine(fmt.Sprintf("[%s %s %s]", content.Type, content.Resource.MimeType,
+			content.Resource.URI), terminal.MaxReport)
 	}
 	known := slices.DeleteFunc([]string{content.Type, content.MimeType, content.URI}, func(s string) bool { return s == "" })
 	return terminal.OneLine("["+strings.Join(known, " ")+"]", terminal.MaxReport)
 }
 
-// checkArguments asks for the required arguments that are missing, if there is somebody to ask, and returns all. It warns of those
-// that the prompt does not have.
+// checkArguments asks for the required arguments that are missing, if there is somebody to ask, and
+// returns all. It warns of those that the prompt does not have.
 func (g *getter) checkArguments(ctx context.Context, name string, args []string) ([]string, error) {
 	if g.prompter == nil && g.query.url != "" {
 		return args, nil // not at the cost of another request, which may be limited
@@ -221,7 +228,7 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 		argument := argumentName(arg)
 		given[argument] = true
 		if !slices.Contains(names, argument) {
-			fmt.Fprintf(g.query.app.err, "promptweir: %s has no argument %q%s\n", terminal.OneLine(name, terminal.MaxReport), argument, config.Suggest(argument, names))
+			g.query.app.warn(fmt.Sprintf("%s has no argument %q%s", name, argument, config.Suggest(argument, names)))
 		}
 	}
 	if g.prompter == nil {
@@ -243,7 +250,8 @@ func (g *getter) checkArguments(ctx context.Context, name string, args []string)
 // askFor asks for the value of an argument. Tab completes it by the server.
 func (g *getter) askFor(ctx context.Context, name string, a argument, args []string) (string, error) {
 	question := a.Name
-	if text := strings.TrimSuffix(terminal.OneLine(a.Description, terminal.MaxReport), "."); text != "" {
+	text := strings.TrimSuffix(terminal.OneLine(a.Description, terminal.MaxReport), ".")
+	if text != "" {
 		question += " (" + text + ")"
 	}
 	complete := func(start string) []string {

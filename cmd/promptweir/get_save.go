@@ -19,7 +19,8 @@ const (
 	fileMode   = 0o600
 )
 
-// saver writes the images, sounds and other files of messages into a folder. The nil one writes nothing.
+// saver writes the images, sounds and other files of messages into a folder. The nil one writes
+// nothing.
 type saver struct {
 	folder string
 	// name begins the names of the files.
@@ -34,7 +35,8 @@ func newSaver(folder, prompt string) *saver {
 	}
 	// Names of prompts may have any characters, some of which no file has everywhere.
 	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' ||
+			r == '-' {
 			return r
 		}
 		return '_'
@@ -45,7 +47,8 @@ func newSaver(folder, prompt string) *saver {
 // maxFileName bounds the part of a file's name that is the prompt's, in bytes.
 const maxFileName = 100
 
-// save writes the content of a message, if it is a file, and returns its path; else it returns an empty path.
+// save writes the content of a message, if it is a file, and returns its path; else it returns an
+// empty path.
 func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	if s == nil {
 		return "", nil
@@ -66,7 +69,8 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	}
 	decoded, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return "", fmt.Errorf("content of type %s: %w", terminal.OneLine(content.Type, maxRole), err)
+		return "", fmt.Errorf("content of type %s: %w", terminal.OneLine(content.Type, maxRole),
+			err)
 	}
 	if err := os.MkdirAll(s.folder, folderMode); err != nil {
 		return "", err
@@ -74,14 +78,16 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	s.count++
 	path = filepath.Join(s.folder, fmt.Sprintf("%s-%d%s", s.name, s.count, extension(mime)))
 	if err := writeNew(path, decoded, fileMode); errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("%s already exists and is kept; remove it, or name another folder", path)
+		return "", fmt.Errorf("%s already exists and is kept; remove it, or name another folder",
+			path)
 	} else if err != nil {
 		return "", err
 	}
 	return path, nil
 }
 
-// extension returns the end of a file's name for a MIME type. It is a table, because that of the system differs from one to the next.
+// extension returns the end of a file's name for a MIME type. It is a table, because that of the
+// system differs from one to the next.
 func extension(mime string) string {
 	kind, _, _ := strings.Cut(strings.ToLower(mime), ";")
 	switch strings.TrimSpace(kind) {

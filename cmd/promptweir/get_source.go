@@ -19,8 +19,11 @@ type promptSource interface {
 	describe(ctx context.Context, name string) (description, bool)
 	// complete returns values for the params of completion/complete; none if it fails.
 	complete(ctx context.Context, params wire.Object) []string
-	// get returns the result of prompts/get. Elicitations are answered by reply; if it is nil, they are refused.
-	get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error)
+	// get returns the result of prompts/get. Elicitations are answered by reply; if it is nil, they
+	// are refused.
+	get(
+		ctx context.Context, name string, params wire.Object, reply gateway.Reply,
+	) (jsontext.Value, error)
 }
 
 // gatewaySource are the upstreams of a configuration. The principal is nil for all prompts.
@@ -53,7 +56,8 @@ func (s gatewaySource) get(ctx context.Context, _ string, params wire.Object, re
 // sessionSource is a server at --url.
 type sessionSource struct {
 	session *client.Session
-	// reportPartial prints what the list of a gateway says of upstreams in trouble. It is called once, with the first list.
+	// reportPartial prints what the list of a gateway says of upstreams in trouble. It is called
+	// once, with the first list.
 	reportPartial func(partial jsontext.Value)
 	listed        bool
 }
@@ -87,15 +91,16 @@ func (s *sessionSource) list(ctx context.Context) ([]jsontext.Value, error) {
 }
 
 func (s *sessionSource) complete(ctx context.Context, params wire.Object) []string {
-	result, _ := s.session.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil) // no values of a failure
+	// no values of a failure
+	result, _ := s.session.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil)
 	return completionValues(result.JSON)
 }
 
 // maxInputRounds bounds how often a server requires more input for one get.
 const maxInputRounds = 16
 
-// get also says what is partial, if it fails: a prompt may be missing because its server is. One that succeeds is not worth
-// another request, which may be limited.
+// get also says what is partial, if it fails: a prompt may be missing because its server is. One
+// that succeeds is not worth another request, which may be limited.
 func (s *sessionSource) get(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
 	result, err := s.getWithReplies(ctx, name, params, reply)
 	if err != nil && !s.listed {
@@ -104,15 +109,18 @@ func (s *sessionSource) get(ctx context.Context, name string, params wire.Object
 	return result, err
 }
 
-// getWithReplies answers a server of the legacy era during the call. One of the modern era is called again with the replies
-// (2026-07-28, Multi Round-Trip Requests).
+// getWithReplies answers a server of the legacy era during the call. One of the modern era is
+// called again with the replies (2026-07-28, Multi Round-Trip Requests).
 func (s *sessionSource) getWithReplies(ctx context.Context, name string, params wire.Object, reply gateway.Reply) (jsontext.Value, error) {
 	relay := &client.Relay{}
 	if reply != nil {
 		relay.Capabilities, relay.Reply = elicitable.Object().JSON(), reply
 	}
 	for range maxInputRounds {
-		got, err := s.session.Call(ctx, &client.Request{Method: wire.PromptsGet, Name: name, Params: params}, relay)
+		got, err := s.session.Call(ctx, &client.Request{
+			Method: wire.PromptsGet, Name: name,
+			Params: params,
+		}, relay)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +138,8 @@ func (s *sessionSource) getWithReplies(ctx context.Context, name string, params 
 // elicitable are the capabilities of a person at a terminal.
 const elicitable = wire.Elicitation | wire.ElicitationForm | wire.ElicitationURL
 
-// withReplies returns the params of the next call, with the replies to what the server requires and its state.
+// withReplies returns the params of the next call, with the replies to what the server requires and
+// its state.
 func withReplies(ctx context.Context, params, result wire.Object, reply gateway.Reply) (wire.Object, error) {
 	var replies wire.Object
 	for _, request := range result.Object("inputRequests") {

@@ -17,11 +17,13 @@ import (
 // healthBound is how long a healthcheck waits for the response.
 const healthBound = 2 * time.Second
 
-// healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden because people use /readyz.
+// healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden
+// because people use /readyz.
 func healthcheckCommand(a *app) *cobra.Command {
 	var admin string
 	command := &cobra.Command{
-		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive", Hidden: true,
+		Use: "healthcheck", Short: "Check that the gateway of the configuration is alive",
+		Hidden:  true,
 		Example: "  promptweir healthcheck --admin http://127.0.0.1:8081",
 		Args:    takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,8 +63,9 @@ func checkHealth(ctx context.Context, url string) error {
 	return nil
 }
 
-// adminAddress returns the address at which the gateway of --config has its admin listener. It reads no more of the
-// configuration than it needs, because a running gateway is not affected by later errors in its files.
+// adminAddress returns the address at which the gateway of --config has its admin listener. It
+// reads no more of the configuration than it needs, because a running gateway is not affected by
+// later errors in its files.
 func (a *app) adminAddress() (string, error) {
 	if a.config == "" {
 		return config.DefaultAdminListen, nil
@@ -70,7 +73,8 @@ func (a *app) adminAddress() (string, error) {
 	if _, err := os.Stat(a.config); err != nil { // the default address could be another gateway's
 		return "", err
 	}
-	host, port, err := net.SplitHostPort(config.AdminListen(a.config, config.Options{AllowUnsetEnv: true}))
+	host, port, err := net.SplitHostPort(config.AdminListen(a.config,
+		config.Options{AllowUnsetEnv: true}))
 	if err != nil {
 		return "", err
 	}

@@ -57,8 +57,8 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// unknownCommand is the error about a name that no command has. It suggests the command that was most likely meant, by the names
-// of other programs' commands too.
+// unknownCommand is the error about a name that no command has. It suggests the command that was
+// most likely meant, by the names of other programs' commands too.
 func unknownCommand(root *cobra.Command, name string) error {
 	var known []string
 	for _, c := range root.Commands() {

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every command is in a group, or stands for itself at the end, and has examples that its own flags allow.
+// Every command is in a group, or stands for itself at the end, and has examples that its own flags
+// allow.
 func TestHelp_HasExamplesThatTheFlagsAllow(t *testing.T) {
 	for _, command := range newRoot(newApp(streams{})).Commands() {
 		if command.GroupID == "" && command.Name() != "version" && command.Name() != "completion" {

@@ -10,13 +10,16 @@ import (
 	"github.com/promptweir/promptweir/config/clientfile"
 )
 
-// maxClientFile bounds a client's file, in bytes. Claude Code keeps much else in the one that has its servers.
+// maxClientFile bounds a client's file, in bytes. Claude Code keeps much else in the one that has
+// its servers.
 const maxClientFile = 64 << 20
 
 func importCommand(a *app) *cobra.Command {
 	var team string
 	command := &cobra.Command{
-		Use: "import FILE...", Short: "Make a team's file of the MCP servers in a client's configuration", Args: takes(1, noBound, "a client's file"),
+		Use:   "import FILE...",
+		Short: "Make a team's file of the MCP servers in a client's configuration",
+		Args:  takes(1, noBound, "a client's file"),
 		Long: "Print a team's file for the MCP servers that a client is configured with.\n\n" +
 			"FILE is the configuration of Claude Desktop (claude_desktop_config.json), Claude Code (.mcp.json, ~/.claude.json), Cursor " +
 			"(.cursor/mcp.json), VS Code (.vscode/mcp.json, settings.json) or Windsurf (mcp_config.json). Variables such as ${TOKEN} become " +

@@ -21,7 +21,8 @@ const starterEndpoint = "http://127.0.0.1:8080/mcp"
 
 func initCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "init [FOLDER]", Short: "Write a configuration to begin with", Args: takes(0, 1, "a folder"),
+		Use: "init [FOLDER]", Short: "Write a configuration to begin with",
+		Args: takes(0, 1, "a folder"),
 		Long: "Write a configuration to begin with, and print what to do next.\n\n" +
 			"FOLDER (by default promptweir) gets the gateway's file, a commented team file, and a prompt. If any of these files exists, " +
 			"nothing is written.",
@@ -66,8 +67,9 @@ func writeStarter(a *app, folder string) error {
 		return fmt.Errorf("init: %w", err)
 	}
 	program := os.Args[0]
-	_, err = fmt.Fprintf(a.out, "\nServe it, and in another shell list its prompts and point a client at it:\n\n"+
-		"  %[1]s serve --config %[2]s\n  %[1]s list --url %[3]s\n  %[1]s client claude --url %[3]s\n", program, folder, starterEndpoint)
+	_, err = fmt.Fprintf(a.out,
+		"\nServe it, and in another shell list its prompts and point a client at it:\n\n"+
+			"  %[1]s serve --config %[2]s\n  %[1]s list --url %[3]s\n  %[1]s client claude --url %[3]s\n", program, folder, starterEndpoint)
 	return err
 }
 
@@ -87,7 +89,8 @@ func checkNoneExists(files fs.FS, folder string) error {
 	})
 }
 
-// writeNew writes a file that does not exist yet. It follows no link, not even one to nothing: O_EXCL says so.
+// writeNew writes a file that does not exist yet. It follows no link, not even one to nothing:
+// O_EXCL says so.
 func writeNew(path string, content []byte, mode fs.FileMode) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

@@ -30,7 +30,8 @@ func listCommand(a *app) *cobra.Command {
 	q := newQuery(a)
 	var filter listFilter
 	command := &cobra.Command{
-		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway", Args: cobra.ArbitraryArgs,
+		Use: "list [PATTERN]...", Short: "List the prompts of a configuration or a running gateway",
+		Args: cobra.ArbitraryArgs,
 		Long: "List the prompts of a configuration or a running gateway: all, or those whose names match a PATTERN, in which * stands for any " +
 			"characters. Required arguments are marked with *.\n\n" +
 			"With --config alone, list connects to the upstreams and prints every prompt. With --as it prints the prompts that a " +
@@ -66,12 +67,13 @@ func listCommand(a *app) *cobra.Command {
 // listing is what list prints.
 type listing struct {
 	prompts []listedPrompt
-	// partial is what a gateway says about upstreams whose part of the list is not fresh, as it was sent; nil for nothing.
+	// partial is what a gateway says about upstreams whose part of the list is not fresh, as it was
+	// sent; nil for nothing.
 	partial jsontext.Value
 }
 
-// listedPrompt is a definition under its exposed name, with the team and the upstreams that own it, which a running gateway does
-// not tell.
+// listedPrompt is a definition under its exposed name, with the team and the upstreams that own it,
+// which a running gateway does not tell.
 type listedPrompt struct {
 	definition jsontext.Value
 	team       string
@@ -115,8 +117,8 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 	return l, err
 }
 
-// partialOf returns what a list says of upstreams in trouble, in the form in which a gateway says it to clients, with what operators
-// may know beside; nil for none.
+// partialOf returns what a list says of upstreams in trouble, in the form in which a gateway says
+// it to clients, with what operators may know beside; nil for none.
 func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	type partial struct {
 		Upstream string          `json:"upstream"`
@@ -130,7 +132,10 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	}
 	var all []partial
 	for _, t := range troubles {
-		p := partial{t.Upstream, t.Endpoint, cmp.Or(t.Reason, snapshot.Starting), nil, t.Listed, t.Place, t.Cause.Problem, t.Cause.Remedy}
+		p := partial{
+			t.Upstream, t.Endpoint, cmp.Or(t.Reason, snapshot.Starting), nil, t.Listed,
+			t.Place, t.Cause.Problem, t.Cause.Remedy,
+		}
 		if !t.Since.IsZero() {
 			p.Since = &t.Since
 		}
@@ -173,8 +178,8 @@ func (q *query) reportPartial(partial jsontext.Value) {
 	}
 }
 
-// loadToList is loadConfig for a list. Unless all prompts are in files, it needs the upstreams' lists, and takes them from the
-// upstreams if no flag says otherwise.
+// loadToList is loadConfig for a list. Unless all prompts are in files, it needs the upstreams'
+// lists, and takes them from the upstreams if no flag says otherwise.
 func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
 	if !q.lists.given() && q.who.as == "" {
 		q.lists.live = true
@@ -196,7 +201,8 @@ func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&f.team, "team", "", "with --config, only the prompts of the `TEAM`")
 }
 
-// parse takes up the arguments of the command. A running gateway does not tell which team owns a prompt.
+// parse takes up the arguments of the command. A running gateway does not tell which team owns a
+// prompt.
 func (f *listFilter) parse(patterns []string, isRunning bool) error {
 	if f.team != "" && isRunning {
 		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
@@ -220,7 +226,8 @@ func (f *listFilter) check(cfg *config.Config) error {
 	if f.team == "" || slices.Contains(teams, f.team) {
 		return nil
 	}
-	return &usageError{fmt.Sprintf("--team %q: the configuration has no such team%s", f.team, config.Suggest(f.team, teams))}
+	return &usageError{fmt.Sprintf("--team %q: the configuration has no such team%s", f.team,
+		config.Suggest(f.team, teams))}
 }
 
 // apply returns the listing with the selected prompts only.
@@ -229,7 +236,8 @@ func (f *listFilter) apply(l listing) listing {
 	for _, p := range l.prompts {
 		name, _ := wire.Members(p.definition).Text("name")
 		matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
-		if (f.team == "" || p.team == f.team) && (len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, matches)) {
+		if (f.team == "" || p.team == f.team) && (len(f.patterns) == 0 ||
+			slices.ContainsFunc(f.patterns, matches)) {
 			selected.prompts = append(selected.prompts, p)
 		}
 	}

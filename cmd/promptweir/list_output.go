@@ -12,7 +12,8 @@ import (
 // listWidth is the width of a list that is not printed on a terminal.
 const listWidth = 160
 
-// printList prints the prompts that the filter selected. For people, an empty list is a sentence and no empty table.
+// printList prints the prompts that the filter selected. For people, an empty list is a sentence
+// and no empty table.
 func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatJSON {
 		return terminal.PrintJSON(q.app.out, l.json())
@@ -24,7 +25,10 @@ func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatWide {
 		return q.printWide(l)
 	}
-	table := terminal.Table{Heads: []string{"NAME", "ARGUMENTS", "DESCRIPTION"}, Widths: []int{40, 35}}
+	table := terminal.Table{
+		Heads:  []string{"NAME", "ARGUMENTS", "DESCRIPTION"},
+		Widths: []int{40, 35},
+	}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
 		if d.Description == "" {
@@ -39,18 +43,26 @@ func (q *query) printList(l listing, filter *listFilter) error {
 	return table.Write(q.app.out, width)
 }
 
-// printWide prints all there is to see, on lines of any length. Teams and upstreams are known with a configuration only.
+// printWide prints all there is to see, on lines of any length. Teams and upstreams are known with
+// a configuration only.
 func (q *query) printWide(l listing) error {
-	table := terminal.Table{Heads: []string{"NAME", "TITLE", "TEAM", "UPSTREAM", "ARGUMENTS", "DESCRIPTION"}, Widths: make([]int, 5)}
+	table := terminal.Table{
+		Heads:  []string{"NAME", "TITLE", "TEAM", "UPSTREAM", "ARGUMENTS", "DESCRIPTION"},
+		Widths: make([]int, 5),
+	}
 	if q.url != "" {
-		table = terminal.Table{Heads: []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"}, Widths: make([]int, 3)}
+		table = terminal.Table{
+			Heads:  []string{"NAME", "TITLE", "ARGUMENTS", "DESCRIPTION"},
+			Widths: make([]int, 3),
+		}
 	}
 	for _, prompt := range l.prompts {
 		d := describe(prompt)
 		if q.url != "" {
 			table.Add(d.Name, d.Title, d.arguments(), d.Description)
 		} else {
-			table.Add(d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","), d.arguments(), d.Description)
+			table.Add(d.Name, d.Title, prompt.team, strings.Join(prompt.upstreams, ","),
+				d.arguments(), d.Description)
 		}
 	}
 	return table.Write(q.app.out, 0)

@@ -35,8 +35,10 @@ type lockFlags struct {
 func lockCommand(a *app) *cobra.Command {
 	l := &lockFlags{app: a, lists: listSource{app: a}}
 	command := &cobra.Command{
-		Use: "lock", Short: "Approve the definitions that the upstreams list", Args: takes(0, 0, ""),
-		Long: "Write " + config.LockFile + ", which approves every definition that the upstreams list, beside the configuration.\n\n" +
+		Use: "lock", Short: "Approve the definitions that the upstreams list",
+		Args: takes(0, 0, ""),
+		Long: "Write " + config.LockFile +
+			", which approves every definition that the upstreams list, beside the configuration.\n\n" +
 			"With --diff, print how the lists differ from the lock file, and write nothing. Where an upstream's list is not known, its " +
 			"approved definitions are kept.",
 		Example: "  promptweir lock --config promptweir --live\n" +
@@ -45,8 +47,10 @@ func lockCommand(a *app) *cobra.Command {
 		RunE:       func(cmd *cobra.Command, _ []string) error { return l.lock(cmd.Context()) },
 	}
 	l.lists.addTo(command)
-	command.Flags().BoolVar(&l.diff, "diff", false, "write nothing; print each difference between approved and listed definitions")
-	command.Flags().BoolVar(&l.exitCode, "exit-code", false, "with --diff, exit with 1 if there are differences")
+	command.Flags().BoolVar(&l.diff, "diff", false,
+		"write nothing; print each difference between approved and listed definitions")
+	command.Flags().BoolVar(&l.exitCode, "exit-code", false,
+		"with --diff, exit with 1 if there are differences")
 	addOutput(command, &l.output, formatText, formatJSON)
 	return command
 }
@@ -63,7 +67,10 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	}
 	// The present lock file must not keep out what is about to be approved.
 	cfg, err := l.app.loadWith(func() (*config.Config, config.Diagnostics) {
-		return config.Load(l.app.config, config.Options{AllowUnsetEnv: !l.lists.live, SkipLockFile: true})
+		return config.Load(l.app.config, config.Options{
+			AllowUnsetEnv: !l.lists.live,
+			SkipLockFile:  true,
+		})
 	})
 	if err != nil {
 		return err
@@ -89,7 +96,8 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		if l.output == formatJSON {
 			return l.printJSON(path, len(after), changes)
 		}
-		_, err := fmt.Fprintf(l.app.out, "%s approves %s: %s\n", path, terminal.Count(len(after), "prompt"), summary(changes))
+		_, err := fmt.Fprintf(l.app.out, "%s approves %s: %s\n", path,
+			terminal.Count(len(after), "prompt"), summary(changes))
 		return err
 	})
 }
@@ -112,12 +120,14 @@ func (l *lockFlags) approved(path string) (config.Lock, error) {
 	return lock, nil
 }
 
-// merged returns the lock for the present lists. Where a list is not known, or lacks prompts because it was printed with
-// prompt blocks in force, the approved definitions stay: that a prompt is not known is no reason to withdraw its approval.
+// merged returns the lock for the present lists. Where a list is not known, or lacks prompts
+// because it was printed with prompt blocks in force, the approved definitions stay: that a prompt
+// is not known is no reason to withdraw its approval.
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
-		fmt.Fprintf(l.app.err, "promptweir: the prompts of %s are not known: their approved definitions stay\n", strings.Join(unlisted, ", "))
+		fmt.Fprintf(l.app.err,
+			"promptweir: the prompts of %s are not known: their approved definitions stay\n", strings.Join(unlisted, ", "))
 	}
 	listed, lists := inspect.Lock(s), s.Lists()
 	all := slices.Clone(listed)
@@ -134,8 +144,10 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for i, state := range s.States {
 		if len(state.Differences) > 0 {
-			fmt.Fprintf(l.app.err, "promptweir: the replicas of %s define these prompts differently, and the lock approves the first replica's: %s\n",
-				s.Upstreams[i].Name, terminal.OneLine(strings.Join(state.Differences, ", "), terminal.MaxReport))
+			fmt.Fprintf(l.app.err,
+				"promptweir: the replicas of %s define these prompts differently, and the lock approves the first replica's: %s\n",
+				s.Upstreams[i].Name, terminal.OneLine(strings.Join(state.Differences, ", "),
+					terminal.MaxReport))
 		}
 	}
 }
@@ -194,14 +206,17 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 	for _, change := range changes {
 		switch before, after := change.Before, change.After; {
 		case before == nil:
-			fmt.Fprintf(&text, "+ %s of upstream %s is not approved\n", terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
+			fmt.Fprintf(&text, "+ %s of upstream %s is not approved\n",
+				terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
 			for line := range strings.Lines(indented(after)) {
 				text.WriteString("+" + line)
 			}
 		case after == nil:
-			fmt.Fprintf(&text, "- %s of upstream %s is no longer listed\n", terminal.OneLine(before.Name, terminal.MaxReport), before.Upstream)
+			fmt.Fprintf(&text, "- %s of upstream %s is no longer listed\n",
+				terminal.OneLine(before.Name, terminal.MaxReport), before.Upstream)
 		default:
-			fmt.Fprintf(&text, "! %s of upstream %s differs from its approved definition\n", terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
+			fmt.Fprintf(&text, "! %s of upstream %s differs from its approved definition\n",
+				terminal.OneLine(after.Name, terminal.MaxReport), after.Upstream)
 			text.WriteString(string(unifiedDiff(before, after)))
 		}
 	}

@@ -26,7 +26,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "promptweir:", err)
 		os.Exit(exitFailed)
 	}
-	os.Exit(run(serving.UntilSignal(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+	os.Exit(run(serving.UntilSignal(), os.Args[1:],
+		streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }
 
 // run executes a command line and returns the exit code.
@@ -45,7 +46,8 @@ func run(ctx context.Context, args []string, std streams) int {
 		return by.ExitCode()
 	case wrongUsage:
 		path := strings.Fields(strings.TrimSuffix(command.CommandPath(), " help"))
-		fmt.Fprintf(a.err, "promptweir: %s\nSee '%s'.\n", usage.problem, strings.Join(slices.Insert(path, 1, "help"), " "))
+		fmt.Fprintf(a.err, "promptweir: %s\nSee '%s'.\n", usage.problem,
+			strings.Join(slices.Insert(path, 1, "help"), " "))
 		return exitUsage
 	case errors.Is(err, terminal.ErrInterrupted):
 		fmt.Fprintf(a.err, "promptweir: %v\n", err)
@@ -105,7 +107,8 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.Flags().BoolVar(&showVersion, "version", false, "print the version, as the command version does")
+	root.Flags().BoolVar(&showVersion, "version", false,
+		"print the version, as the command version does")
 	flags := root.PersistentFlags()
 	a.flags = flags
 	flags.StringVar(&a.config, "config", os.Getenv("PROMPTWEIR_CONFIG"),
@@ -113,14 +116,18 @@ func newRoot(a *app) *cobra.Command {
 	flags.StringVar(&a.logFormat, "log-format", "text",
 		"`FORMAT` of the log on standard error: text or json (default: coloured on a terminal)")
 	flags.Lookup("log-format").DefValue = "" // or help would name a second default
-	flags.StringVar(&a.logLevel, "log-level", "info", "lowest `LEVEL` to log: debug, info, warn or error")
+	flags.StringVar(&a.logLevel, "log-level", "info",
+		"lowest `LEVEL` to log: debug, info, warn or error")
 	completeFlag(root, "config", aFile)
 	completeFlag(root, "log-format", oneOf("text", "json"))
 	completeFlag(root, "log-level", oneOf("debug", "info", "warn", "error"))
-	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // where nothing else is said
+	// where nothing else is said
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	addGroups(root)
-	root.AddCommand(inGroup(groupServe, serveCommand(a), stdioCommand(a), drainCommand(a), undrainCommand(a), healthcheckCommand(a))...)
-	root.AddCommand(inGroup(groupPrompts, listCommand(a), getCommand(a), explainCommand(a), probeCommand(a))...)
+	root.AddCommand(inGroup(groupServe, serveCommand(a), stdioCommand(a), drainCommand(a),
+		undrainCommand(a), healthcheckCommand(a))...)
+	root.AddCommand(inGroup(groupPrompts, listCommand(a), getCommand(a), explainCommand(a),
+		probeCommand(a))...)
 	root.AddCommand(inGroup(groupConfigure,
 		initCommand(a), importCommand(a), validateCommand(a), diffCommand(a), fmtCommand(a), lockCommand(a), tokenCommand(a), clientCommand(a),
 	)...)

@@ -18,14 +18,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the test binary also the gateway, and three upstreams, by the name under which it is executed.
+// TestMain makes the test binary also the gateway, and three upstreams, by the name under which it
+// is executed.
 func TestMain(m *testing.M) {
 	// Otherwise the race detector makes each process wait for a second at its end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
 	completionBound = patience // in the processes that shells start as well
-	// A child of the gateway does not get the variable. It leaves without a word to the race detector.
+	// A child of the gateway does not get the variable. It leaves without a word to the race
+	// detector.
 	child := func(serve func()) func() {
 		return func() {
 			serve()
@@ -71,8 +73,9 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// newGreeter returns an MCP server with these prompts: hello, which requires the argument who; wip_bye; pid, which returns the
-// process id; and slow, which creates the file that its argument names and returns when the file is removed.
+// newGreeter returns an MCP server with these prompts: hello, which requires the argument who;
+// wip_bye; pid, which returns the process id; and slow, which creates the file that its argument
+// names and returns when the file is removed.
 func newGreeter() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "greeter", Version: "1"}, nil)
 	server.AddPrompt(&mcp.Prompt{
@@ -103,7 +106,8 @@ func waver() {
 	}
 }
 
-// greeterd serves the greeter over Streamable HTTP at the address in its argument, and prints the bound address.
+// greeterd serves the greeter over Streamable HTTP at the address in its argument, and prints the
+// bound address.
 func greeterd() {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", os.Args[1])
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// mistake is what is to be said about a file, which has it in its first line: # KIND | LINE | CAUSE | REMEDY.
+// mistake is what is to be said about a file, which has it in its first line: # KIND | LINE | CAUSE
+// | REMEDY.
 type mistake struct {
 	isWarning     bool
 	line          int
@@ -44,8 +45,8 @@ func (m mistake) missing(text string, places ...string) (parts []string) {
 	return parts
 }
 
-// mistakeCommand is for scripts: mistake FILE checks what list prints about the file and, if it is a warning, validate too. With a
-// warning, list has no lists to go on with.
+// mistakeCommand is for scripts: mistake FILE checks what list prints about the file and, if it is
+// a warning, validate too. With a warning, list has no lists to go on with.
 func mistakeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	m, err := mistakeIn(ts.ReadFile(args[0]))
 	ts.Check(err)
@@ -64,7 +65,8 @@ func mistakeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// A running gateway says the same in its log, in /readyz and in response to the reload, and goes on as before.
+// A running gateway says the same in its log, in /readyz and in response to the reload, and goes on
+// as before.
 func TestMistakes_AreInTheLogAndReadyz(t *testing.T) {
 	archive, err := txtar.ParseFile(filepath.Join("testdata", "script", "mistakes.txtar"))
 	if err != nil {
@@ -111,7 +113,8 @@ func TestMistakes_AreInTheLogAndReadyz(t *testing.T) {
 	}
 }
 
-// A warning of the configuration that a gateway starts with is in /readyz from the start, and no longer once it is mended.
+// A warning of the configuration that a gateway starts with is in /readyz from the start, and no
+// longer once it is mended.
 func TestMistakes_WarningsOfTheStartAreInReadyzUntilMended(t *testing.T) {
 	const team = "team \"payments\" {\n  upstream \"billing\" { files = [\"*.md\"] }\n  hide \"wip\" { prompts = [\"%s.wip_*\"] }\n}\n"
 	folder := configure(t, map[string]string{"team.hcl": fmt.Sprintf(team, "biling")})

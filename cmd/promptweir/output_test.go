@@ -18,10 +18,12 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
-// hostile begins an escape sequence in two ways, reverses text, overwrites the line and hides a character.
+// hostile begins an escape sequence in two ways, reverses text, overwrites the line and hides a
+// character.
 const hostile = "a\x1b[31m\u009b2J\u202e\r\u200b\U000e0041b"
 
-// hostileServer serves two prompts that say hostile things everywhere: "good" and "bad", whose get fails.
+// hostileServer serves two prompts that say hostile things everywhere: "good" and "bad", whose get
+// fails.
 func hostileServer(t *testing.T) string {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "hostile", Version: "1"}, nil)
@@ -37,7 +39,8 @@ func hostileServer(t *testing.T) string {
 	return s.URL
 }
 
-// hostileFolder has a file with a hostile name and content that does not parse, and one that is not formatted.
+// hostileFolder has a file with a hostile name and content that does not parse, and one that is not
+// formatted.
 func hostileFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -97,7 +100,8 @@ func TestPrintJSON_KeepsTheMeaning(t *testing.T) {
 	}
 }
 
-// A message's lines after the first are indented: at the left margin, one could pass for the next speaker's.
+// A message's lines after the first are indented: at the left margin, one could pass for the next
+// speaker's.
 func TestGet_TextShowsNoSecondSpeaker(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "two-faced", Version: "1"}, nil)
 	for name, content := range map[string]mcp.Content{

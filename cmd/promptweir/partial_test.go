@@ -17,8 +17,8 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 )
 
-// muteServer returns the address of a server that accepts connections and says nothing, and a channel that is closed when the
-// first connection has come.
+// muteServer returns the address of a server that accepts connections and says nothing, and a
+// channel that is closed when the first connection has come.
 func muteServer(t *testing.T) (address string, called <-chan struct{}) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

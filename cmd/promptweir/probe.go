@@ -44,7 +44,8 @@ func probeCommand(a *app) *cobra.Command {
 				return err
 			}
 			if protocol != anyProtocol && !slices.Contains(wire.Revisions(), protocol) {
-				return &usageError{fmt.Sprintf("--protocol %q: use %s or one of %s", protocol, anyProtocol, strings.Join(wire.Revisions(), ", "))}
+				return &usageError{fmt.Sprintf("--protocol %q: use %s or one of %s", protocol,
+					anyProtocol, strings.Join(wire.Revisions(), ", "))}
 			}
 			server.Protocol = protocol
 			if server.OAuth, err = oauth.settings(token); err != nil {
@@ -54,9 +55,11 @@ func probeCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for the server (PROMPTWEIR_TOKEN)")
+	flags.StringVar(&token, "token", os.Getenv("PROMPTWEIR_TOKEN"),
+		"bearer `TOKEN` for the server (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
-	flags.StringVar(&protocol, "protocol", anyProtocol, "speak only this `REVISION` of the protocol")
+	flags.StringVar(&protocol, "protocol", anyProtocol,
+		"speak only this `REVISION` of the protocol")
 	completeFlag(command, "protocol", oneOf(append([]string{anyProtocol}, wire.Revisions()...)...))
 	addOutput(command, &output, formatText, formatJSON)
 	oauth.addTo(command)
@@ -84,14 +87,17 @@ type probedPrompt struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// probe connects to a server, lists its prompts, gets each of them, and prints the outcome of each step, or all of them as JSON in
-// the end.
+// probe connects to a server, lists its prompts, gets each of them, and prints the outcome of each
+// step, or all of them as JSON in the end.
 func probe(ctx context.Context, a *app, server config.Upstream, asJSON bool) error {
 	logger, err := a.quietLogger()
 	if err != nil {
 		return err
 	}
-	p := prober{timeout: server.Timeout, out: a.out, found: probed{Server: server.Name, Pages: []int{}, Prompts: []probedPrompt{}}}
+	p := prober{
+		timeout: server.Timeout, out: a.out,
+		found: probed{Server: server.Name, Pages: []int{}, Prompts: []probedPrompt{}},
+	}
 	if !asJSON {
 		return p.probe(ctx, server, clientOptions(logger))
 	}
@@ -127,7 +133,8 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 	p.found.Revision, p.found.Transport = p.session.Revision, string(p.session.Transport())
 	p.found.Capabilities = json.RawMessage(p.session.Declared.JSON)
 	fmt.Fprintf(p.out, "connected: revision %s over %s\n", p.found.Revision, p.found.Transport)
-	fmt.Fprintf(p.out, "capabilities: %s\n", terminal.OneLine(string(p.found.Capabilities), terminal.MaxReport))
+	fmt.Fprintf(p.out, "capabilities: %s\n", terminal.OneLine(string(p.found.Capabilities),
+		terminal.MaxReport))
 
 	definitions, err := p.list(ctx)
 	if err != nil {
@@ -145,7 +152,8 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case failed > 0:
-		return fmt.Errorf("%s: %d of %s failed", server.Name, failed, terminal.Count(len(definitions), "prompt"))
+		return fmt.Errorf("%s: %d of %s failed", server.Name, failed,
+			terminal.Count(len(definitions), "prompt"))
 	}
 	return nil
 }
@@ -153,14 +161,16 @@ func (p *prober) probe(ctx context.Context, server config.Upstream, options clie
 func (p *prober) call(ctx context.Context, method, name string, params wire.Object) (wire.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	result, err := p.session.Call(ctx, &client.Request{Method: method, Name: name, Params: params}, nil)
+	result, err := p.session.Call(ctx, &client.Request{Method: method, Name: name, Params: params},
+		nil)
 	if err != nil {
 		return nil, err
 	}
 	return wire.ParseObject(result.JSON)
 }
 
-// list walks all pages. It does so even if the server has not declared prompts, because the probe is to show what happens.
+// list walks all pages. It does so even if the server has not declared prompts, because the probe
+// is to show what happens.
 func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err error) {
 	var params wire.Object
 	cursors := map[string]bool{}
@@ -181,7 +191,8 @@ func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err er
 		case !more, next == "" && !wire.Modern(p.session.Revision): // before 2026-07-28, an empty cursor means no cursor
 			return definitions, nil
 		case cursors[next]:
-			return nil, fmt.Errorf("%s: page %d repeats a cursor: the list would never end", wire.PromptsList, number+1)
+			return nil, fmt.Errorf("%s: page %d repeats a cursor: the list would never end",
+				wire.PromptsList, number+1)
 		}
 		cursors[next] = true
 		params = wire.Object{}.With("cursor", wire.Quote(next))
@@ -189,8 +200,8 @@ func (p *prober) list(ctx context.Context) (definitions []jsontext.Value, err er
 	return nil, fmt.Errorf("%s: more than %d pages", wire.PromptsList, maxProbedPages)
 }
 
-// promptsOf returns the definitions of a page, and a description of them. A missing prompts member is not an error: a server
-// that has not declared prompts need not send it.
+// promptsOf returns the definitions of a page, and a description of them. A missing prompts member
+// is not an error: a server that has not declared prompts need not send it.
 func promptsOf(page wire.Object) (definitions []jsontext.Value, description string, err error) {
 	prompts := page.Get("prompts")
 	if prompts == nil {
@@ -230,8 +241,9 @@ func (p *prober) get(ctx context.Context, definition jsontext.Value) error {
 	if err != nil {
 		_ = p.printFailure(step, prompt.Name, err)
 		if sdk := client.RefusedServerRequest(err); sdk != "" {
-			fmt.Fprintf(p.out, "%s: its server requests need the legacy era (%s): the gateway makes such gets on a legacy session, "+
-				"if the client can be asked\n", step, sdk)
+			fmt.Fprintf(p.out,
+				"%s: its server requests need the legacy era (%s): the gateway makes such gets on a legacy session, "+
+					"if the client can be asked\n", step, sdk)
 		}
 		return err
 	}

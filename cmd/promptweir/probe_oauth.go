@@ -17,10 +17,14 @@ type oauthFlags struct{ id, secret, keyFile string }
 
 func (f *oauthFlags) addTo(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&f.id, "client-id", "", "get a token as this OAuth `CLIENT`, from the authorization server that the MCP server names")
-	flags.StringVar(&f.secret, "client-secret", os.Getenv("PROMPTWEIR_CLIENT_SECRET"), "`SECRET` of the client (PROMPTWEIR_CLIENT_SECRET)")
-	flags.Lookup("client-secret").DefValue = "" // so that help does not show a secret from the environment
-	flags.StringVar(&f.keyFile, "private-key", "", "PEM `FILE` with a key that signs for the client, instead of a secret")
+	flags.StringVar(&f.id, "client-id", "",
+		"get a token as this OAuth `CLIENT`, from the authorization server that the MCP server names")
+	flags.StringVar(&f.secret, "client-secret", os.Getenv("PROMPTWEIR_CLIENT_SECRET"),
+		"`SECRET` of the client (PROMPTWEIR_CLIENT_SECRET)")
+	// so that help does not show a secret from the environment
+	flags.Lookup("client-secret").DefValue = ""
+	flags.StringVar(&f.keyFile, "private-key", "",
+		"PEM `FILE` with a key that signs for the client, instead of a secret")
 	completeFlag(command, "private-key", aFile)
 }
 
@@ -51,8 +55,9 @@ func (f *oauthFlags) settings(token string) (*config.OAuth, error) {
 	return o, nil
 }
 
-// discoverAuthorization completes the server's oauth settings by discovery. Only probe does this: an upstream's token_url is
-// configured, since a server that names its own could have the client's secret sent to itself.
+// discoverAuthorization completes the server's oauth settings by discovery. Only probe does this:
+// an upstream's token_url is configured, since a server that names its own could have the client's
+// secret sent to itself.
 func (p *prober) discoverAuthorization(ctx context.Context, server config.Upstream, options client.Options) error {
 	found, err := client.DiscoverAuthorization(ctx, server, options)
 	if err != nil {
@@ -61,6 +66,7 @@ func (p *prober) discoverAuthorization(ctx context.Context, server config.Upstre
 	o := server.OAuth
 	o.TokenURL, o.Issuer, o.Scopes, o.Resource = found.TokenURL, found.Issuer, found.Scopes, found.Resource
 	p.found.Authorization = found.Issuer
-	_, err = fmt.Fprintf(p.out, "authorization server: %s\n", terminal.OneLine(found.Issuer, terminal.MaxReport))
+	_, err = fmt.Fprintf(p.out, "authorization server: %s\n",
+		terminal.OneLine(found.Issuer, terminal.MaxReport))
 	return err
 }

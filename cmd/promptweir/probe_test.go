@@ -15,8 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts probe four servers: MODERN, of the modern era, requires a token; LEGACY has sessions, and a prompt that fails;
-// BARE declares no capabilities; ASKING has a prompt that sends a server request, which the modern era does not allow.
+// The scripts probe four servers: MODERN, of the modern era, requires a token; LEGACY has sessions,
+// and a prompt that fails; BARE declares no capabilities; ASKING has a prompt that sends a server
+// request, which the modern era does not allow.
 func TestProbe_FollowsTheScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/probe", RequireExplicitExec: true, UpdateScripts: os.Getenv("UPDATE") != "",
@@ -72,7 +73,8 @@ func asking() *mcp.Server {
 	return server
 }
 
-// behindToken serves over Streamable HTTP in one era. The modern one has no sessions, and requires the token.
+// behindToken serves over Streamable HTTP in one era. The modern one has no sessions, and requires
+// the token.
 func behindToken(server *mcp.Server, modern bool) http.Handler {
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: modern})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

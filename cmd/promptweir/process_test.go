@@ -56,7 +56,8 @@ gateway {
 admin { listen = "127.0.0.1:0" }
 `
 
-// configure writes the files, by name, into a new configuration folder. Its gateway listens on any port.
+// configure writes the files, by name, into a new configuration folder. Its gateway listens on any
+// port.
 func configure(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -80,7 +81,8 @@ type gatewayProcess struct {
 	eof chan struct{}
 }
 
-// serve starts promptweir serve and waits until it listens. If it still runs at the end of the test, it is killed.
+// serve starts promptweir serve and waits until it listens. If it still runs at the end of the
+// test, it is killed.
 func serve(t *testing.T, config string, env ...string) *gatewayProcess {
 	t.Helper()
 	return serveWith(t, nil, config, env...)
@@ -95,7 +97,8 @@ func serveWith(t *testing.T, flags []string, config string, env ...string) *gate
 	})
 }
 
-// startGateway starts a program with the command serve, once prepare has changed what is to be different.
+// startGateway starts a program with the command serve, once prepare has changed what is to be
+// different.
 func startGateway(t *testing.T, program, config string, prepare func(*gatewayProcess)) *gatewayProcess {
 	t.Helper()
 	// Not t.Context(), which ends before the cleanup below.
@@ -173,7 +176,8 @@ func (p *gatewayProcess) page(t *testing.T, path string, headers ...string) (sta
 	return response.StatusCode, string(body)
 }
 
-// awaitUpstreams waits until the gateway has tried to list each upstream. Clients wait for that in its first two seconds only.
+// awaitUpstreams waits until the gateway has tried to list each upstream. Clients wait for that in
+// its first two seconds only.
 func (p *gatewayProcess) awaitUpstreams(t *testing.T) {
 	t.Helper()
 	eventually(t, "each upstream was tried", func() bool {
@@ -243,7 +247,8 @@ func (r *rpcResponse) text() string {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// post sends a request of the modern era. Params is a JSON object without _meta; name is that of the prompt, for a get.
+// post sends a request of the modern era. Params is a JSON object without _meta; name is that of
+// the prompt, for a get.
 func (p *gatewayProcess) post(t *testing.T, method, name, params, token string) *http.Response {
 	t.Helper()
 	return p.postMeta(t, modernMeta, method, name, params, token)
@@ -310,8 +315,8 @@ func (p *gatewayProcess) get(t *testing.T, name, token string, arguments ...stri
 	return p.call(t, "prompts/get", name, string(params), token)
 }
 
-// daemon starts greeterd and returns the address at which it listens. It tries again while the port is in use, because the
-// system releases the port of a killed process with a delay.
+// daemon starts greeterd and returns the address at which it listens. It tries again while the port
+// is in use, because the system releases the port of a killed process with a delay.
 func daemon(t *testing.T, address string) (*exec.Cmd, string) {
 	t.Helper()
 	path := program(t, "greeterd")

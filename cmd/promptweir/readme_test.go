@@ -27,7 +27,8 @@ import (
 // table is a table of a page by its rows' first cells.
 type table map[string][]string
 
-// readTables returns the tables of README.md by their headings. A heading with several tables has them joined.
+// readTables returns the tables of README.md by their headings. A heading with several tables has
+// them joined.
 func readTables(t *testing.T) map[string]table {
 	t.Helper()
 	return readTablesOf(t, "README.md")
@@ -136,7 +137,8 @@ func flagCell(f *pflag.Flag) string {
 	return cell
 }
 
-// Some metrics appear with an event only. The second check finds those whose event the test does not cause.
+// Some metrics appear with an event only. The second check finds those whose event the test does
+// not cause.
 func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
 	want := parseMetrics(eventfulPage(t))
 	got := map[string][]string{}
@@ -157,7 +159,8 @@ func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
 	}
 }
 
-// eventfulPage returns the metrics page of a gateway after events that make every instrument record.
+// eventfulPage returns the metrics page of a gateway after events that make every instrument
+// record.
 func eventfulPage(t *testing.T) (text string) {
 	t.Helper()
 	greeter := newGreeter()
@@ -316,7 +319,8 @@ func TestReadme_HasEveryErrorInTheLog(t *testing.T) {
 	}
 }
 
-// The page tells which of them are worth an alert; some of these are warnings that need no row in the README.
+// The page tells which of them are worth an alert; some of these are warnings that need no row in
+// the README.
 func TestAlerts_AreAboutMessagesThatAreLogged(t *testing.T) {
 	logged := loggedMessages(t)
 	messages := readTablesOf(t, "ALERTS.md")["Log messages"].names()
@@ -375,7 +379,8 @@ func TestReadme_HasEveryAdminPath(t *testing.T) {
 	}
 }
 
-// nodes returns all syntax of a kind in the code of cmd/promptweir, gateway and upstream, without tests.
+// nodes returns all syntax of a kind in the code of cmd/promptweir, gateway and upstream, without
+// tests.
 func nodes[N ast.Node](t *testing.T) (found []N) {
 	t.Helper()
 	for _, folder := range []string{".", "../../gateway", "../../upstream"} {

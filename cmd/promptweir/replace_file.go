@@ -12,9 +12,9 @@ import (
 // newFileMode is the mode of a file that did not exist, before the umask.
 const newFileMode = 0o644
 
-// replaceFile replaces the content of a file, or creates the file. It follows symbolic links to what lies beneath the folder
-// within, so that they stay links; if within is empty, to anything. An existing file is replaced by renaming: a gateway that
-// watches it never reads half of it.
+// replaceFile replaces the content of a file, or creates the file. It follows symbolic links to
+// what lies beneath the folder within, so that they stay links; if within is empty, to anything. An
+// existing file is replaced by renaming: a gateway that watches it never reads half of it.
 func replaceFile(within, path string, content []byte) error {
 	target, err := filepath.EvalSymlinks(path)
 	exists := err == nil

@@ -16,7 +16,8 @@ import (
 func serveCommand(a *app) *cobra.Command {
 	var profiled bool
 	command := &cobra.Command{
-		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM", Args: takes(0, 0, ""),
+		Use: "serve", Short: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM",
+		Args: takes(0, 0, ""),
 		Long: "Serve the MCP endpoint over HTTP until SIGINT or SIGTERM.\n\n" +
 			"The gateway reloads its configuration when one of its files changes, on SIGHUP, and on POST /-/reload at the admin listener.",
 		Example: "  promptweir serve --config promptweir\n" +
@@ -31,14 +32,16 @@ func serveCommand(a *app) *cobra.Command {
 			return serving.HTTP(cmd.Context(), options, profiled)
 		},
 	}
-	command.Flags().BoolVar(&profiled, "pprof", false, "serve profiles to operators under /debug/ at the admin listener")
+	command.Flags().BoolVar(&profiled, "pprof", false,
+		"serve profiles to operators under /debug/ at the admin listener")
 	return command
 }
 
 func stdioCommand(a *app) *cobra.Command {
 	var as string
 	command := &cobra.Command{
-		Use: "stdio", Short: "Serve one client over standard input and output", Args: takes(0, 0, ""),
+		Use: "stdio", Short: "Serve one client over standard input and output",
+		Args: takes(0, 0, ""),
 		Long: "Serve one client over standard input and output.\n\n" +
 			"The gateway reloads its configuration when one of its files changes. If the configuration has an auth block, the " +
 			"client's principal comes from --as, or from the bearer token in PROMPTWEIR_TOKEN.",
@@ -52,7 +55,8 @@ func stdioCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
-	command.Flags().StringVar(&as, "as", "", "serve the client as `PRINCIPAL`, for example user:alice,group:payments")
+	command.Flags().StringVar(&as, "as", "",
+		"serve the client as `PRINCIPAL`, for example user:alice,group:payments")
 	completeFlag(command, "as", a.completePrincipal)
 	return command
 }
@@ -69,12 +73,14 @@ func serveStdio(ctx context.Context, a *app, as string) (started bool, err error
 	})
 }
 
-// stdioCredential returns the client's credential: the principal of --as, or the token in PROMPTWEIR_TOKEN.
+// stdioCredential returns the client's credential: the principal of --as, or the token in
+// PROMPTWEIR_TOKEN.
 func stdioCredential(cfg *config.Config, as string) (identity.Credential, error) {
 	token := os.Getenv("PROMPTWEIR_TOKEN")
 	switch {
 	case as != "":
-		// Whoever starts the process vouches for the principal, whom no issuer knows: it has no claims.
+		// Whoever starts the process vouches for the principal, whom no issuer knows: it has no
+		// claims.
 		principal, err := (&principalFlags{as: as, claims: "{}"}).principal(cfg)
 		return identity.Vouched(principal), err
 	case token == "" && cfg.Auth != nil:

@@ -95,7 +95,8 @@ type load struct {
 	count map[string]int
 }
 
-// startLoad starts the clients. Gets from steady must succeed; others may fail, but only with a dead upstream's error.
+// startLoad starts the clients. Gets from steady must succeed; others may fail, but only with a
+// dead upstream's error.
 func startLoad(t *testing.T, p *gatewayProcess, upstreams ...string) *load {
 	t.Helper()
 	l := &load{stopped: make(chan struct{}), count: map[string]int{}}
@@ -309,7 +310,8 @@ func TestServe_ReloadsBeforeItsEnd(t *testing.T) {
 	p.stop(t)
 }
 
-// A load balancer may send a client at any moment until it has noticed, also where none has ever been connected.
+// A load balancer may send a client at any moment until it has noticed, also where none has ever
+// been connected.
 func TestServe_KeepsItsDelayWhoeverWasConnected(t *testing.T) {
 	p := serve(t, draining(t, `drain_delay = "1h"`))
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {

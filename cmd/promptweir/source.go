@@ -21,7 +21,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// query holds the flags that list and get share: which gateway or server, on behalf of whom, and the output format.
+// query holds the flags that list and get share: which gateway or server, on behalf of whom, and
+// the output format.
 type query struct {
 	app                *app
 	lists              listSource
@@ -33,10 +34,13 @@ func newQuery(a *app) *query { return &query{app: a, lists: listSource{app: a}} 
 
 func (q *query) addTo(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&q.url, "url", "", "connect to the running gateway, or any other MCP server, at `URL`")
-	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"), "bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
+	flags.StringVar(&q.url, "url", "",
+		"connect to the running gateway, or any other MCP server, at `URL`")
+	flags.StringVar(&q.token, "token", os.Getenv("PROMPTWEIR_TOKEN"),
+		"bearer `TOKEN` for --url (PROMPTWEIR_TOKEN)")
 	flags.Lookup("token").DefValue = "" // so that help does not show a secret from the environment
-	q.who.addTo(command, q.app, "with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
+	q.who.addTo(command, q.app,
+		"with --config, see what `PRINCIPAL` sees, for example user:alice,group:payments")
 }
 
 func (q *query) check() error {
@@ -55,7 +59,8 @@ func (q *query) check() error {
 	return q.lists.check()
 }
 
-// loadConfig returns the configuration and the principal of --as. Without --as the principal is nil, which sees everything.
+// loadConfig returns the configuration and the principal of --as. Without --as the principal is
+// nil, which sees everything.
 func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 	cfg, err := q.app.load(!q.lists.live)
 	if err != nil || q.who.as == "" {
@@ -66,7 +71,8 @@ func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 		return nil, nil, err
 	}
 	if principal.ClaimsUnknown && cfg.ReadsClaims() {
-		fmt.Fprintf(q.app.err, "promptweir: the claims of %s are not known: prompts whose visibility depends on claims are left out; set them with --claims\n",
+		fmt.Fprintf(q.app.err,
+			"promptweir: the claims of %s are not known: prompts whose visibility depends on claims are left out; set them with --claims\n",
 			principal.Subject)
 	}
 	return cfg, &principal, nil
@@ -93,11 +99,13 @@ func (q *query) withSessionFor(ctx context.Context, options client.SessionOption
 	return use(session)
 }
 
-// announceWait tells a person at a terminal, after a moment, what the command waits for, unless the timer is stopped before.
+// announceWait tells a person at a terminal, after a moment, what the command waits for, unless the
+// timer is stopped before.
 func (q *query) announceWait(what string) *time.Timer {
 	return time.AfterFunc(progressAfter, func() {
 		if _, isTerminal := terminal.Width(q.app.raw.err); isTerminal {
-			fmt.Fprintf(q.app.err, "promptweir: waiting for %s\n", terminal.OneLine(what, terminal.MaxReport))
+			fmt.Fprintf(q.app.err, "promptweir: waiting for %s\n",
+				terminal.OneLine(what, terminal.MaxReport))
 		}
 	})
 }
@@ -105,8 +113,9 @@ func (q *query) announceWait(what string) *time.Timer {
 // chooseSource ends messages about lists of upstreams that are needed, or would say more.
 const chooseSource = "use --state PATH to read saved lists, or --live to connect to the upstreams"
 
-// listSource are the flags that say where a command gets the upstreams' lists from. Without them there are only the prompts in
-// files: the configuration may be an untrusted pull request, so nothing is started or contacted unless a flag says so.
+// listSource are the flags that say where a command gets the upstreams' lists from. Without them
+// there are only the prompts in files: the configuration may be an untrusted pull request, so
+// nothing is started or contacted unless a flag says so.
 type listSource struct {
 	app   *app
 	state string
@@ -114,15 +123,18 @@ type listSource struct {
 }
 
 func (l *listSource) addTo(command *cobra.Command) {
-	command.Flags().StringVar(&l.state, "state", "", "read the upstreams' lists from `PATH`: a state_dir, or the output of list -o json")
+	command.Flags().StringVar(&l.state, "state", "",
+		"read the upstreams' lists from `PATH`: a state_dir, or the output of list -o json")
 	completeFlag(command, "state", aFile)
-	command.Flags().BoolVar(&l.live, "live", false, "connect to the upstreams for their lists; starts those with a command")
+	command.Flags().BoolVar(&l.live, "live", false,
+		"connect to the upstreams for their lists; starts those with a command")
 }
 
 // given reports whether the flags name a source.
 func (l *listSource) given() bool { return l.live || l.state != "" }
 
-// suffices reports whether the lists of a configuration are known: by the flags, or because all prompts are in files.
+// suffices reports whether the lists of a configuration are known: by the flags, or because all
+// prompts are in files.
 func (l *listSource) suffices(cfg *config.Config) bool {
 	return l.given() || !slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool { return u.Files == nil })
 }
@@ -134,7 +146,8 @@ func (l *listSource) check() error {
 	return nil
 }
 
-// evaluate calls use with a snapshot of the configuration and the lists of the source, if there are any.
+// evaluate calls use with a snapshot of the configuration and the lists of the source, if there are
+// any.
 func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(*snapshot.Snapshot) error) error {
 	if l.live {
 		return l.app.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error { return use(g.Snapshot()) })
@@ -150,7 +163,8 @@ func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(
 	return use(s)
 }
 
-// savedLists returns the lists of --state, or none without it. It prints which of them cannot be used.
+// savedLists returns the lists of --state, or none without it. It prints which of them cannot be
+// used.
 func (l *listSource) savedLists(cfg *config.Config) (snapshot.Lists, error) {
 	if l.state == "" {
 		return snapshot.Lists{}, nil
@@ -192,7 +206,8 @@ func (p *principalFlags) principal(cfg *config.Config) (policy.Principal, error)
 // anyProtocol lets client and server agree on the newest revision that both speak.
 const anyProtocol = "auto"
 
-// serverAt returns the MCP server at an address. What names the flag or argument that has the address, for errors.
+// serverAt returns the MCP server at an address. What names the flag or argument that has the
+// address, for errors.
 func serverAt(what, address, token string) (config.Upstream, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -200,11 +215,14 @@ func serverAt(what, address, token string) (config.Upstream, error) {
 			what, address, config.DefaultListen, config.DefaultPath)}
 	}
 	server := config.Upstream{
-		Name: u.Redacted(), Transport: config.StreamableHTTP, URLs: []string{address}, Protocol: anyProtocol,
-		Timeout: config.DefaultTimeout, Concurrency: config.DefaultConcurrency, MaxMessage: config.DefaultMaxMessage,
+		Name: u.Redacted(), Transport: config.StreamableHTTP, URLs: []string{address},
+		Protocol: anyProtocol,
+		Timeout:  config.DefaultTimeout, Concurrency: config.DefaultConcurrency,
+		MaxMessage: config.DefaultMaxMessage,
 	}
 	if token != "" {
-		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " + token)}
+		server.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer " +
+			token)}
 	}
 	return server, nil
 }

@@ -47,7 +47,8 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate, which is valid for an hour unless it says otherwise. The authority's first certificate is its own, and signs itself.
+// issue signs a certificate, which is valid for an hour unless it says otherwise. The authority's
+// first certificate is its own, and signs itself.
 func (a *authority) issue(template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -90,7 +91,8 @@ func (a *authority) server() (certificate, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes}))
 }
 
-// client returns an HTTP client that trusts the authority. If template is not nil, it has a certificate issued by another one.
+// client returns an HTTP client that trusts the authority. If template is not nil, it has a
+// certificate issued by another one.
 func (a *authority) client(template *x509.Certificate, by *authority) *http.Client {
 	settings := &tls.Config{RootCAs: x509.NewCertPool()}
 	settings.RootCAs.AddCert(a.cert)
@@ -108,7 +110,8 @@ func named(name string) *x509.Certificate {
 	return &x509.Certificate{Subject: pkix.Name{CommonName: name}}
 }
 
-// withTLS writes a configuration whose gateway has a certificate, and the lines of tlsMore in its tls block.
+// withTLS writes a configuration whose gateway has a certificate, and the lines of tlsMore in its
+// tls block.
 func (a *authority) withTLS(tlsMore string, files map[string]string) string {
 	a.t.Helper()
 	certificate, key := a.server()
@@ -253,7 +256,8 @@ func TestServe_StreamsOverTLS(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 the end is announced by a GOAWAY frame (RFC 9113, section 6.8), after which clients open no more streams.
+// Over HTTP/2 the end is announced by a GOAWAY frame (RFC 9113, section 6.8), after which clients
+// open no more streams.
 func TestServe_SaysGoawayAtItsEnd(t *testing.T) {
 	a := newAuthority(t)
 	p := serve(t, a.withTLS("", map[string]string{}))

@@ -15,7 +15,8 @@ func tokenCommand(a *app) *cobra.Command {
 	var t config.Token
 	var output string
 	command := &cobra.Command{
-		Use: "token LABEL", Short: "Make a bearer token, and the auth block that accepts it", Args: takes(1, 1, "a label"),
+		Use: "token LABEL", Short: "Make a bearer token, and the auth block that accepts it",
+		Args: takes(1, 1, "a label"),
 		Long: "Make a bearer token, and the auth block that accepts it.\n\n" +
 			"The token is printed to standard error and not stored anywhere. The block, which has only its hash, is printed to standard output.",
 		Example: "  promptweir token ci --group build\n" +
@@ -26,8 +27,10 @@ func tokenCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringArrayVar(&t.Groups, "group", nil, "`NAME` of a group of the caller; may be repeated")
-	flags.StringVar(&t.As, "as", "", "`NAME` of the source of identity, which goes in front of subject and groups; needed if there are several sources")
+	flags.StringArrayVar(&t.Groups, "group", nil,
+		"`NAME` of a group of the caller; may be repeated")
+	flags.StringVar(&t.As, "as", "",
+		"`NAME` of the source of identity, which goes in front of subject and groups; needed if there are several sources")
 	addOutput(command, &output, formatText, formatJSON)
 	return command
 }
@@ -35,7 +38,8 @@ func tokenCommand(a *app) *cobra.Command {
 // tokenPrefix lets secret scanners recognise a leaked token.
 const tokenPrefix = "promptweir_"
 
-// printToken prints a new token, of at least 128 random bits in letters and digits, and its block. As JSON, both are in the result.
+// printToken prints a new token, of at least 128 random bits in letters and digits, and its block.
+// As JSON, both are in the result.
 func printToken(a *app, t config.Token, asJSON bool) error {
 	token := tokenPrefix + rand.Text()
 	t.SHA256 = sha256.Sum256([]byte(token))

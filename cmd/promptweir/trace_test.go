@@ -201,7 +201,8 @@ func TestServe_ExportsNoLogWhereTheVariablesSaySo(t *testing.T) {
 	}
 }
 
-// A collector that is down is said on standard error. If that were exported as well, it would be said for ever.
+// A collector that is down is said on standard error. If that were exported as well, it would be
+// said for ever.
 func TestServe_SaysLocallyThatNothingIsExported(t *testing.T) {
 	r := newReceiver(t)
 	r.Close()
@@ -217,7 +218,8 @@ func TestServe_SaysLocallyThatNothingIsExported(t *testing.T) {
 	}
 }
 
-// What is exported is what Prometheus has, each measurement once; with another temporality it is measured apart.
+// What is exported is what Prometheus has, each measurement once; with another temporality it is
+// measured apart.
 func TestServe_ExportsItsMetrics(t *testing.T) {
 	for preference, want := range map[string]measured.AggregationTemporality{
 		"":           measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,

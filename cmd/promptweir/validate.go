@@ -28,7 +28,8 @@ type validateFlags struct {
 func validateCommand(a *app) *cobra.Command {
 	v := &validateFlags{app: a}
 	command := &cobra.Command{
-		Use: "validate", Short: "Check a configuration and, with --live, its upstreams", Args: takes(0, 0, ""),
+		Use: "validate", Short: "Check a configuration and, with --live, its upstreams",
+		Args: takes(0, 0, ""),
 		Long: "Check a configuration, and the files of its prompts, without starting or contacting anything.\n\n" +
 			"All errors are reported in one run, each with its place and a remedy. Unset environment variables are warnings. With --strict, " +
 			"other warnings fail too.\n\n" +
@@ -42,8 +43,10 @@ func validateCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"check", "lint", "doctor", "test", "verify"},
 		RunE:       func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
-	command.Flags().BoolVar(&v.strict, "strict", false, "fail on warnings, except about unset environment variables")
-	command.Flags().BoolVar(&v.live, "live", false, "connect to the upstreams, and print a checklist; starts those with a command")
+	command.Flags().BoolVar(&v.strict, "strict", false,
+		"fail on warnings, except about unset environment variables")
+	command.Flags().BoolVar(&v.live, "live", false,
+		"connect to the upstreams, and print a checklist; starts those with a command")
 	addOutput(command, &v.output, formatText, formatJSON, formatGitHub)
 	return command
 }
@@ -54,7 +57,8 @@ type validation struct {
 	diagnostics []config.Diagnostics
 	// The rest is known where the configuration has no errors.
 	teams, upstreams int
-	// folders is how many of the upstreams have their prompts in files, and prompts how many prompts these are.
+	// folders is how many of the upstreams have their prompts in files, and prompts how many
+	// prompts these are.
 	folders, prompts int
 }
 
@@ -99,7 +103,8 @@ func (v *validateFlags) validate(ctx context.Context) error {
 	return err
 }
 
-// check finds out what is wrong with the configuration and, if it loads, with the files that hold prompts.
+// check finds out what is wrong with the configuration and, if it loads, with the files that hold
+// prompts.
 func (v *validateFlags) check(ctx context.Context) (*validation, error) {
 	cfg, diagnostics := config.Load(v.app.config, config.Options{AllowUnsetEnv: true})
 	found := &validation{diagnostics: []config.Diagnostics{diagnostics}}
@@ -127,7 +132,8 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 	isKnown := false
 	inUse := func(stateDir string) config.TeamFiles {
 		if stateDir != "" {
-			if files, err := snapshot.ReadTeamFiles(stateDir, v.app.config); err == nil && files.Root != "" {
+			if files, err := snapshot.ReadTeamFiles(stateDir, v.app.config); err == nil &&
+				files.Root != "" {
 				isKnown = true
 				return files
 			}
@@ -141,7 +147,10 @@ func (v *validateFlags) reloaded() (findings []config.Finding) {
 			detail = fmt.Sprintf("%q (%s) has mistakes: a gateway keeps the text that it has in use where that still fits, and nothing of it "+
 				"otherwise; everything else takes effect.", k.File, strings.Join(k.Teams, ", "))
 		}
-		findings = append(findings, config.Finding{Summary: "On a reload", Detail: detail, IsWarning: true})
+		findings = append(findings, config.Finding{
+			Summary: "On a reload", Detail: detail,
+			IsWarning: true,
+		})
 	}
 	return findings
 }
@@ -155,7 +164,8 @@ func (f *validation) all() []config.Diagnostic {
 	return all
 }
 
-// isValid reports whether the configuration can be used; if strict, whether there is nothing to correct in it.
+// isValid reports whether the configuration can be used; if strict, whether there is nothing to
+// correct in it.
 func (f *validation) isValid(strict bool) bool { return areValid(f.all(), strict) }
 
 func areValid(diagnostics []config.Diagnostic, strict bool) bool {
@@ -197,7 +207,8 @@ func (f *validation) json(valid bool) any {
 	return result
 }
 
-// annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull request.
+// annotate prints each diagnostic as a command by which GitHub Actions annotates a line of a pull
+// request.
 func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -205,7 +216,8 @@ func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 	for _, d := range diagnostics {
 		text.WriteString("::" + d.Severity + " ")
 		if at := d.Range; at != nil {
-			fmt.Fprintf(&text, "file=%s,line=%d,endLine=%d,", property.Replace(filepath.ToSlash(at.Filename)), at.Start.Line, at.End.Line)
+			fmt.Fprintf(&text, "file=%s,line=%d,endLine=%d,",
+				property.Replace(filepath.ToSlash(at.Filename)), at.Start.Line, at.End.Line)
 			if at.Start.Line == at.End.Line && at.Start.Column > 0 { // columns of several lines are refused
 				fmt.Fprintf(&text, "col=%d,endColumn=%d,", at.Start.Column, at.End.Column)
 			}
@@ -220,7 +232,8 @@ func annotate(w io.Writer, diagnostics []config.Diagnostic) error {
 func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	for _, p := range s.FileProblems() {
 		findings = append(findings, config.Finding{
-			Path: p.Path, Line: p.Line, Source: p.Source, Summary: p.Summary, Detail: p.Detail, IsWarning: p.Severity != files.Broken,
+			Path: p.Path, Line: p.Line, Source: p.Source, Summary: p.Summary, Detail: p.Detail,
+			IsWarning: p.Severity != files.Broken,
 		})
 	}
 	for _, r := range s.Reports() {
@@ -229,7 +242,8 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 		case catalog.Drift: // which lock --diff shows
 		default:
 			findings = append(findings, config.Finding{
-				Summary: "Reported prompt", Detail: sentence(r.Text), IsWarning: r.Kind != catalog.Unreadable,
+				Summary: "Reported prompt", Detail: sentence(r.Text),
+				IsWarning: r.Kind != catalog.Unreadable,
 			})
 		}
 	}

@@ -25,10 +25,11 @@ import (
 )
 
 const (
-	// maxClockOffset is how far a server's clock may differ from this machine's before it is worth a word: tokens that one of the
-	// two issues may not be valid yet, or any more, to the other.
+	// maxClockOffset is how far a server's clock may differ from this machine's before it is worth
+	// a word: tokens that one of the two issues may not be valid yet, or any more, to the other.
 	maxClockOffset = 30 * time.Second
-	// healthTimeout is how long a gateway may take that already listens at an address of the configuration.
+	// healthTimeout is how long a gateway may take that already listens at an address of the
+	// configuration.
 	healthTimeout = 2 * time.Second
 )
 
@@ -62,7 +63,10 @@ var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant tab
 
 // diagnostic returns a check that is not ok as a diagnostic of its place.
 func (c *liveCheck) diagnostic() config.Diagnostic {
-	d := config.Diagnostic{Severity: string(c.Status), Summary: checkTitles[c.Check], Detail: c.Text}
+	d := config.Diagnostic{
+		Severity: string(c.Status), Summary: checkTitles[c.Check],
+		Detail: c.Text,
+	}
 	if c.place == "" {
 		return d
 	}
@@ -89,7 +93,8 @@ type checkedUpstream struct {
 	Name  string `json:"name"`
 	Team  string `json:"team"`
 	Place string `json:"place"`
-	// Address has its sensitive parts masked; Transport and Revision are how the server was reached.
+	// Address has its sensitive parts masked; Transport and Revision are how the server was
+	// reached.
 	Address   string `json:"address"`
 	Transport string `json:"transport,omitempty"`
 	Revision  string `json:"revision,omitempty"`
@@ -105,7 +110,8 @@ type checkedUpstream struct {
 
 // checklist is the result of validate --live.
 type checklist struct {
-	// diagnostics are those of the configuration. If there are errors among them, nothing was checked.
+	// diagnostics are those of the configuration. If there are errors among them, nothing was
+	// checked.
 	diagnostics []config.Diagnostic
 	checks      []liveCheck
 }
@@ -117,11 +123,12 @@ func (l *checklist) isValid(strict bool) bool {
 	})
 }
 
-// validateLive starts the upstreams, and prints a checklist of what is well and what is not. The error is errReported if the
-// checklist is not valid.
+// validateLive starts the upstreams, and prints a checklist of what is well and what is not. The
+// error is errReported if the checklist is not valid.
 func (v *validateFlags) validateLive(ctx context.Context) error {
 	cfg, diagnostics := config.Load(v.app.config, config.Options{})
-	list := &checklist{diagnostics: append([]config.Diagnostic{}, diagnostics.All()...)} // in JSON [], not null
+	// in JSON [], not null
+	list := &checklist{diagnostics: append([]config.Diagnostic{}, diagnostics.All()...)}
 	if v.output == formatText {
 		if err := v.app.printDiagnostics(diagnostics); err != nil {
 			return err
@@ -155,13 +162,15 @@ func checkLive(ctx context.Context, a *app, cfg *config.Config) (checks []liveCh
 			defer progress.Stop()
 		}
 		took := awaitEach(ctx, g)
-		checks = slices.Concat(checkUpstreams(g.Snapshot(), took), checkSnapshot(g.Snapshot()), listeners)
+		checks = slices.Concat(checkUpstreams(g.Snapshot(), took), checkSnapshot(g.Snapshot()),
+			listeners)
 		return ctx.Err()
 	})
 	return checks, err
 }
 
-// awaitEach waits until each upstream has been listed or has failed, and returns how long that took, by upstream.
+// awaitEach waits until each upstream has been listed or has failed, and returns how long that
+// took, by upstream.
 func awaitEach(ctx context.Context, g *gateway.Gateway) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()
@@ -193,8 +202,10 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
 		found := checkedUpstream{
-			Name: u.Name, Team: u.Team, Place: u.Place.String(), Address: u.Address(), Revision: state.Revision,
-			OffersPrompts: state.Listed && state.Promptless == nil, Prompts: len(s.Definitions(i)), Milliseconds: took[u.Name].Milliseconds(),
+			Name: u.Name, Team: u.Team, Place: u.Place.String(), Address: u.Address(),
+			Revision:      state.Revision,
+			OffersPrompts: state.Listed && state.Promptless == nil, Prompts: len(s.Definitions(i)),
+			Milliseconds: took[u.Name].Milliseconds(),
 		}
 		if u.Files != nil {
 			found.Transport = string(u.Transport)
@@ -205,10 +216,16 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 		for _, t := range troubles[u.Name] {
 			bad := found
 			bad.Reason, bad.Cause, bad.Remedy = string(t.Reason), t.Cause.Problem, t.Cause.Remedy
-			checks = append(checks, liveCheck{"upstream", checkError, terminal.OneLine(t.String(), terminal.MaxReport), &bad, found.Place})
+			checks = append(checks, liveCheck{
+				"upstream", checkError,
+				terminal.OneLine(t.String(), terminal.MaxReport), &bad, found.Place,
+			})
 		}
 		if len(troubles[u.Name]) == 0 {
-			checks = append(checks, liveCheck{"upstream", checkOK, found.String(), &found, found.Place})
+			checks = append(checks, liveCheck{
+				"upstream", checkOK, found.String(), &found,
+				found.Place,
+			})
 		}
 		checks = append(checks, checkClock(u, state)...)
 	}
@@ -228,7 +245,9 @@ func (u *checkedUpstream) String() string {
 	if u.Revision != "" {
 		how += ", revision " + u.Revision
 	}
-	return fmt.Sprintf("%s (%s): %s, %s, %d ms", u.Name, u.Place, terminal.OneLine(how, terminal.MaxReport), terminal.Count(u.Prompts, "prompt"), u.Milliseconds)
+	return fmt.Sprintf("%s (%s): %s, %s, %d ms", u.Name, u.Place,
+		terminal.OneLine(how, terminal.MaxReport), terminal.Count(u.Prompts,
+			"prompt"), u.Milliseconds)
 }
 
 // checkClock returns a line for each server whose clock differs much.
@@ -248,20 +267,31 @@ func checkClock(u *config.Upstream, state *upstream.State) (checks []liveCheck) 
 	return checks
 }
 
-// checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the configuration.
+// checkSnapshot returns a line for each report, and for what the catalog as a whole makes of the
+// configuration.
 func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	for _, r := range s.Reports() {
-		checks = append(checks, liveCheck{"report", checkError, terminal.OneLine(r.Text, terminal.MaxReport), nil, r.Place()})
+		checks = append(checks, liveCheck{
+			"report", checkError,
+			terminal.OneLine(r.Text, terminal.MaxReport), nil, r.Place(),
+		})
 	}
 	cfg := &s.Config.Gateway
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
-		checks = append(checks, liveCheck{"pages", checkWarning, fmt.Sprintf("who sees all %d prompts gets more than one page of %d, and these "+
-			"clients read the first only: %s; raise page_size in the block gateway, or show fewer prompts to each",
-			n, cfg.PageSize, catalog.FirstPageOnly), nil, placeText(cfg.Place)})
+		checks = append(checks, liveCheck{
+			"pages", checkWarning,
+			fmt.Sprintf("who sees all %d prompts gets more than one page of %d, and these "+
+				"clients read the first only: %s; raise page_size in the block gateway, or show fewer prompts to each",
+				n, cfg.PageSize, catalog.FirstPageOnly), nil, placeText(cfg.Place),
+		})
 	}
-	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 && !isLoopback(host) {
-		checks = append(checks, liveCheck{"cursor_keys", checkWarning, "cursor_keys is not set in the block gateway: replicas, and the " +
-			"gateway after a restart, refuse each other's cursors and sessions; make one with: openssl rand -base64 32", nil, placeText(cfg.Place)})
+	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&
+		!isLoopback(host) {
+		checks = append(checks, liveCheck{
+			"cursor_keys", checkWarning,
+			"cursor_keys is not set in the block gateway: replicas, and the " +
+				"gateway after a restart, refuse each other's cursors and sessions; make one with: openssl rand -base64 32", nil, placeText(cfg.Place),
+		})
 	}
 	return checks
 }
@@ -272,8 +302,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// checkListeners returns a line for each address that the gateway would listen on: whether it is free, or used by a gateway that
-// already runs.
+// checkListeners returns a line for each address that the gateway would listen on: whether it is
+// free, or used by a gateway that already runs.
 func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 	runs := gatewayRuns(ctx, cfg.Admin.Listen)
 	check := func(block, address string, place config.Place) liveCheck {
@@ -281,20 +311,34 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 		switch {
 		case err == nil:
 			_ = listener.Close()
-			return liveCheck{"listener", checkOK, fmt.Sprintf("%s of the block %s can be listened on", address, block), nil, placeText(place)}
+			return liveCheck{
+				"listener", checkOK,
+				fmt.Sprintf("%s of the block %s can be listened on", address,
+					block), nil, placeText(place),
+			}
 		case runs && errors.Is(err, syscall.EADDRINUSE):
-			return liveCheck{"listener", checkOK, fmt.Sprintf("a gateway listens on %s of the block %s", address, block), nil, placeText(place)}
+			return liveCheck{
+				"listener", checkOK,
+				fmt.Sprintf("a gateway listens on %s of the block %s", address,
+					block), nil, placeText(place),
+			}
 		}
-		return liveCheck{"listener", checkError, serving.ListenError(block, address, place, err).Error(), nil, placeText(place)}
+		return liveCheck{"listener", checkError, serving.ListenError(block, address, place,
+			err).Error(), nil, placeText(place)}
 	}
-	return []liveCheck{check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place), check("admin", cfg.Admin.Listen, cfg.Admin.Place)}
+	return []liveCheck{
+		check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place),
+		check("admin", cfg.Admin.Listen, cfg.Admin.Place),
+	}
 }
 
-// gatewayRuns reports whether something that answers like a gateway listens on the admin listener's address.
+// gatewayRuns reports whether something that answers like a gateway listens on the admin listener's
+// address.
 func gatewayRuns(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz",
+		http.NoBody)
 	if err != nil {
 		return false
 	}
@@ -307,7 +351,8 @@ func gatewayRuns(ctx context.Context, address string) bool {
 	return response.StatusCode == http.StatusOK && string(body) == "ok\n"
 }
 
-// printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it comes to.
+// printChecklist prints the checklist in the format of --output, and, unless that is JSON, what it
+// comes to.
 func (v *validateFlags) printChecklist(list *checklist) error {
 	counts := map[checkStatus]int{}
 	var text strings.Builder

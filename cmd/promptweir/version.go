@@ -31,7 +31,10 @@ type build struct {
 
 // thisBuild returns what the linker knew, and else what the Go toolchain recorded.
 func thisBuild() build {
-	b := build{Version: version, Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{
+		Version: version, Commit: commit, Date: date, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
@@ -54,14 +57,16 @@ func thisBuild() build {
 	return b
 }
 
-// buildVersion returns the release or, in other builds, the module version that the Go toolchain recorded.
+// buildVersion returns the release or, in other builds, the module version that the Go toolchain
+// recorded.
 func buildVersion() string { return thisBuild().Version }
 
 // print prints the build on one line, which begins with the name of the program and its version.
 func (b build) print(w io.Writer) error {
 	details := []string{b.Go, b.Platform}
 	if b.Commit != "" {
-		details = append([]string{strings.TrimSpace("commit " + b.Commit + " " + b.Date)}, details...)
+		details = append([]string{strings.TrimSpace("commit " + b.Commit + " " + b.Date)},
+			details...)
 	}
 	_, err := fmt.Fprintf(w, "promptweir %s (%s)\n", b.Version, strings.Join(details, ", "))
 	return err
@@ -70,7 +75,8 @@ func (b build) print(w io.Writer) error {
 func versionCommand(a *app) *cobra.Command {
 	var output string
 	command := &cobra.Command{
-		Use: "version", Short: "Print the version, with commit, date, Go and platform", Args: takes(0, 0, ""),
+		Use: "version", Short: "Print the version, with commit, date, Go and platform",
+		Args: takes(0, 0, ""),
 		Example: "  promptweir version\n" +
 			"  promptweir version -o json",
 		RunE: func(*cobra.Command, []string) error {

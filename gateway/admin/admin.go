@@ -18,8 +18,8 @@ type Options struct {
 	Console   Console
 	// Reload loads the configuration again.
 	Reload func(context.Context) error
-	// SetDrained takes an upstream out of service for the operator at an address, or lets it serve again, and records that. An
-	// unknown one is a [snapshot.ErrUnknownUpstream].
+	// SetDrained takes an upstream out of service for the operator at an address, or lets it serve
+	// again, and records that. An unknown one is a [snapshot.ErrUnknownUpstream].
 	SetDrained func(ctx context.Context, client, upstream string, drained bool) (since time.Time, err error)
 	// Metrics is served as /metrics, Debug under /debug/ to operators; Debug may be nil.
 	Metrics, Debug http.Handler
@@ -33,9 +33,11 @@ type Console struct {
 	Pages, Entrance map[string]http.HandlerFunc
 }
 
-// New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, the API, POST /-/reload and what is under
-// /debug/. Host and Origin are checked as on the MCP endpoint, and pages of other origins can change nothing, another port of this
-// machine included, or request anything as a part of themselves. The pages, the API, what /readyz says beyond its status, reloading, draining and debugging are for operators only.
+// New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, the API,
+// POST /-/reload and what is under /debug/. Host and Origin are checked as on the MCP endpoint, and
+// pages of other origins can change nothing, another port of this machine included, or request
+// anything as a part of themselves. The pages, the API, what /readyz says beyond its status,
+// reloading, draining and debugging are for operators only.
 func New(opts Options) http.Handler {
 	h := handler{opts}
 	mux := http.NewServeMux()
@@ -54,7 +56,8 @@ func New(opts Options) http.Handler {
 	for pattern, page := range opts.Console.Pages {
 		mux.HandleFunc(pattern, h.operatorsOnly(page))
 	}
-	// A page on another port of this machine is on the same site: the origin check lets it pass, this does not.
+	// A page on another port of this machine is on the same site: the origin check lets it pass,
+	// this does not.
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = opts.Operators.meet(r)
@@ -78,22 +81,26 @@ func New(opts Options) http.Handler {
 	})
 }
 
-// isPlainCheck reports whether a request is a load balancer's health check in HTTP/1.0, which names no host. Browsers always do.
+// isPlainCheck reports whether a request is a load balancer's health check in HTTP/1.0, which names
+// no host. Browsers always do.
 func isPlainCheck(r *http.Request) bool {
-	return r.Host == "" && r.Header.Get("Origin") == "" && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
+	return r.Host == "" && r.Header.Get("Origin") == "" &&
+		(r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
 }
 
 var errEmbedded = errors.New("a page of another origin requests it as a part of itself")
 
-// isEmbedded reports whether a page of another origin requests something by a script, an image or a frame. It could not read the
-// answer, but have the gateway search and evaluate, any number of times, in the name of whoever looks at the page; and learn from the
-// time that takes. That a person follows a link there is fine.
+// isEmbedded reports whether a page of another origin requests something by a script, an image or a
+// frame. It could not read the answer, but have the gateway search and evaluate, any number of
+// times, in the name of whoever looks at the page; and learn from the time that takes. That a
+// person follows a link there is fine.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 		return false
 	}
-	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" ||
+		r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 type handler struct{ opts Options }
@@ -108,13 +115,14 @@ func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 		case h.opts.Operators.HaveToken():
 			http.Error(w, "forbidden: call with the admin token", http.StatusForbidden)
 		default:
-			http.Error(w, "forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
+			http.Error(w,
+				"forbidden: call from this machine, or configure an admin token and call with it", http.StatusForbidden)
 		}
 	}
 }
 
-// sameOriginOnly refuses requests by pages of other origins, GETs included: a profile costs time and memory. Programs
-// other than browsers do not send the header.
+// sameOriginOnly refuses requests by pages of other origins, GETs included: a profile costs time
+// and memory. Programs other than browsers do not send the header.
 func sameOriginOnly(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {

@@ -102,7 +102,8 @@ func TestReadyz_IsReadyAtOnceWithKeptLists(t *testing.T) {
 	}
 }
 
-// Load balancers ask several times a second. What they may not see, why each of ten thousand upstreams is down, is not worked out.
+// Load balancers ask several times a second. What they may not see, why each of ten thousand
+// upstreams is down, is not worked out.
 func TestReadyz_CostsTheSameForAnyNumberOfUpstreams(t *testing.T) {
 	allocs := func(upstreams int) float64 {
 		var text strings.Builder

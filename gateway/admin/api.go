@@ -68,8 +68,8 @@ func serveJSON(w http.ResponseWriter, r *http.Request, answer func(r *http.Reque
 	writeIndented(w, value)
 }
 
-// Drain is the body of POST /api/drain: which upstream to take out of service or, with drained false, to let serve again. The
-// response's says what holds then, and since when.
+// Drain is the body of POST /api/drain: which upstream to take out of service or, with drained
+// false, to let serve again. The response's says what holds then, and since when.
 type Drain struct {
 	Upstream string     `json:"upstream"`
 	Drained  *bool      `json:"drained"`
@@ -81,16 +81,19 @@ const maxDrain = 4 << 10
 
 var errNoDrain = errors.New(`the body must be {"upstream": "NAME", "drained": true}, or false to let it serve again`)
 
-// serveDrain takes an upstream out of service by hand, or lets it serve again. The answer comes once that holds.
+// serveDrain takes an upstream out of service by hand, or lets it serve again. The answer comes
+// once that holds.
 func (h handler) serveDrain(w http.ResponseWriter, r *http.Request) {
 	var drain Drain
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDrain))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&drain); err != nil || drain.Upstream == "" || drain.Drained == nil || drain.Since != nil || hasMore(decoder) {
+	if err := decoder.Decode(&drain); err != nil || drain.Upstream == "" || drain.Drained == nil ||
+		drain.Since != nil || hasMore(decoder) {
 		http.Error(w, errNoDrain.Error(), http.StatusBadRequest)
 		return
 	}
-	since, err := h.opts.SetDrained(r.Context(), h.opts.Operators.Client(r), drain.Upstream, *drain.Drained)
+	since, err := h.opts.SetDrained(r.Context(), h.opts.Operators.Client(r), drain.Upstream,
+		*drain.Drained)
 	switch {
 	case errors.Is(err, snapshot.ErrUnknownUpstream):
 		http.Error(w, err.Error(), http.StatusNotFound)

@@ -19,13 +19,15 @@ const (
 	maxWords = 16
 	// maxSummary bounds the texts of a [PromptSummary], in bytes.
 	maxSummary = 400
-	// maxIndexed bounds how much of a title and of a description is searched, in bytes. The index has a copy.
+	// maxIndexed bounds how much of a title and of a description is searched, in bytes. The index
+	// has a copy.
 	maxIndexed = 4 << 10
 )
 
 // CatalogQuery selects prompts. The zero value selects all.
 type CatalogQuery struct {
-	// Text is words. Each must be in the name, the title or the description of a prompt, whatever its case.
+	// Text is words. Each must be in the name, the title or the description of a prompt, whatever
+	// its case.
 	Text string
 	Team string
 	// As selects what a principal sees, such as "user:ann,group:payments".
@@ -34,7 +36,8 @@ type CatalogQuery struct {
 	Page int
 }
 
-// CatalogPage is a part of the prompts that were found: those whose names match come first, then by name.
+// CatalogPage is a part of the prompts that were found: those whose names match come first, then by
+// name.
 type CatalogPage struct {
 	// Total counts all prompts that were found.
 	Total   int             `json:"total"`
@@ -66,7 +69,8 @@ func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
 	s := v.Snapshot()
 	found := v.index.of(s.Catalog).search(inspect.Entries(s, principal), q.Team, wordsOf(q.Text))
 	page := CatalogPage{
-		Total: len(found), Page: max(1, q.Page), Pages: max(1, (len(found)+PageSize-1)/PageSize), Prompts: []PromptSummary{},
+		Total: len(found), Page: max(1, q.Page), Pages: max(1, (len(found)+PageSize-1)/PageSize),
+		Prompts: []PromptSummary{},
 	}
 	page.Page = min(page.Page, page.Pages)
 	first := (page.Page - 1) * PageSize
@@ -86,7 +90,10 @@ func summarize(entry *catalog.Entry) PromptSummary {
 	definition := wire.Members(entry.JSON)
 	title, _ := definition.Text("title")
 	description, _ := definition.Text("description")
-	summary := PromptSummary{Name: entry.Name, Title: clip(title), Description: clip(description), Team: entry.Team}
+	summary := PromptSummary{
+		Name: entry.Name, Title: clip(title), Description: clip(description),
+		Team: entry.Team,
+	}
 	for _, owner := range entry.Owners {
 		summary.Upstreams = append(summary.Upstreams, owner.Upstream)
 	}
@@ -104,8 +111,8 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxSummary], "") + "…"
 }
 
-// searchIndex has the texts of the entries in lower case, which would take long to make for each search. It makes those of new
-// entries when it is asked next.
+// searchIndex has the texts of the entries in lower case, which would take long to make for each
+// search. It makes those of new entries when it is asked next.
 type searchIndex struct {
 	mu      sync.Mutex // guards what follows
 	catalog *catalog.Catalog
@@ -174,7 +181,8 @@ func (t entryText) rank(words []string) int {
 	return nameBegins
 }
 
-// search returns the entries of a team, or of all for "", that match all words: the best first, then in their order.
+// search returns the entries of a team, or of all for "", that match all words: the best first,
+// then in their order.
 func (x indexed) search(entries []*catalog.Entry, team string, words []string) []*catalog.Entry {
 	type hit struct {
 		entry *catalog.Entry

@@ -17,7 +17,8 @@ func TestAdmin_RefusesOtherSites(t *testing.T) {
 	s := gatewaytest.StartWith(t, "", gateway.Options{Debug: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "profile") // a test's own client
 	})})
-	// Send what a browser sends; an address of the loopback passes the check of Host and Origin with any port.
+	// Send what a browser sends; an address of the loopback passes the check of Host and Origin
+	// with any port.
 	post := func(status int, h ...string) {
 		t.Helper()
 		gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/-/reload", "", h).Want(t, status)

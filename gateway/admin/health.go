@@ -17,7 +17,8 @@ type Readiness struct {
 	Version  string     `json:"version,omitempty"`
 	Started  *time.Time `json:"started,omitempty"`
 	Entries  int        `json:"entries,omitempty"`
-	// Streams counts the clients' open streams, Waiting the server requests that wait for a client's reply.
+	// Streams counts the clients' open streams, Waiting the server requests that wait for a
+	// client's reply.
 	Streams   int              `json:"streams,omitempty"`
 	Waiting   int              `json:"waiting,omitempty"`
 	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
@@ -33,8 +34,8 @@ type Readiness struct {
 	ConfigurationHash string `json:"configuration_hash,omitempty"`
 }
 
-// StoreHealth says whether the store that replicas share can be used, and since when that is so. Without it each replica works
-// alone, and is as ready as with it.
+// StoreHealth says whether the store that replicas share can be used, and since when that is so.
+// Without it each replica works alone, and is as ready as with it.
 type StoreHealth struct {
 	Here  bool      `json:"here"`
 	Since time.Time `json:"since"`
@@ -48,14 +49,14 @@ type StoreHealth struct {
 // ConfigurationState says since when the configuration has been in use, and why a later one is not.
 type ConfigurationState struct {
 	Loaded time.Time `json:"loaded"`
-	// Refused and Problems are set while the configuration that was loaded last is not in use, or not all of it: then LastGood and
-	// Out say which files are not.
+	// Refused and Problems are set while the configuration that was loaded last is not in use, or
+	// not all of it: then LastGood and Out say which files are not.
 	Refused  *time.Time `json:"refused,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
 	// Warnings are those of the configuration in use, each with place and remedy; see [Loaded].
 	Warnings []string `json:"warnings,omitempty"`
-	// LastGood are the team files whose earlier text is in use, because they have a mistake, and Out those of which nothing is. Teams
-	// has the teams of both, with "kept" or "out".
+	// LastGood are the team files whose earlier text is in use, because they have a mistake, and
+	// Out those of which nothing is. Teams has the teams of both, with "kept" or "out".
 	LastGood []string          `json:"last_good,omitempty"`
 	Out      []string          `json:"out,omitempty"`
 	Teams    map[string]string `json:"teams,omitempty"`
@@ -73,7 +74,8 @@ type UpstreamHealth struct {
 	Revision string `json:"revision,omitempty"`
 	Prompts  int    `json:"prompts"`
 	Trouble
-	// Endpoints are its replicas, if it has several, and Differences the prompts that they define differently.
+	// Endpoints are its replicas, if it has several, and Differences the prompts that they define
+	// differently.
 	Endpoints   []EndpointHealth `json:"endpoints,omitempty"`
 	Differences []string         `json:"differences,omitempty"`
 }
@@ -84,8 +86,8 @@ type Trouble struct {
 	Since  *time.Time `json:"since,omitempty"`
 	// Failing is set where the list is fresh, but gets fail.
 	Failing bool `json:"failing,omitempty"`
-	// Cause says in a clause what happened, and Remedy what to do about it. They have no secrets of the configuration, but may name
-	// addresses and quote the server.
+	// Cause says in a clause what happened, and Remedy what to do about it. They have no secrets of
+	// the configuration, but may name addresses and quote the server.
 	Cause  string `json:"cause,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
 }
@@ -101,30 +103,36 @@ type EndpointHealth struct {
 // maxWarnings bounds the warnings that are shown: a team's file may cause any number of them.
 const maxWarnings = 100
 
-// IsInUse reports whether the configuration that was loaded last is in use, apart from files of teams that have mistakes.
+// IsInUse reports whether the configuration that was loaded last is in use, apart from files of
+// teams that have mistakes.
 func (c *ConfigurationState) IsInUse() bool { return c.Refused == nil || c.Refused.Equal(c.Loaded) }
 
-// Loaded returns the state after a configuration was loaded. Of more than 100 warnings, the others are counted.
+// Loaded returns the state after a configuration was loaded. Of more than 100 warnings, the others
+// are counted.
 func Loaded(at time.Time, warnings []string) *ConfigurationState {
 	if more := len(warnings) - maxWarnings; more > 0 {
-		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("%d more; see promptweir validate", more))
+		warnings = append(warnings[:maxWarnings:maxWarnings],
+			fmt.Sprintf("%d more; see promptweir validate", more))
 	}
 	return &ConfigurationState{Loaded: at, Warnings: warnings}
 }
 
-// Refused returns the state after a configuration was refused. The error's text must hold nothing sensitive.
+// Refused returns the state after a configuration was refused. The error's text must hold nothing
+// sensitive.
 func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationState {
 	state := *inUse
 	state.Refused, state.Problems = &at, strings.Split(err.Error(), "\n")
 	return &state
 }
 
-// startingBound is how long after the start a gateway waits for upstreams that neither answer nor fail before it is ready.
+// startingBound is how long after the start a gateway waits for upstreams that neither answer nor
+// fail before it is ready.
 const startingBound = 5 * time.Second
 
-// IsReady reports whether a gateway that has run for a time is ready, as far as a snapshot says: once each upstream has answered,
-// failed or had five seconds, or its list is known from an earlier process. That all of them failed does not keep a gateway from being
-// ready: restarting it, or leaving its clients without errors that say why, would help nobody.
+// IsReady reports whether a gateway that has run for a time is ready, as far as a snapshot says:
+// once each upstream has answered, failed or had five seconds, or its list is known from an earlier
+// process. That all of them failed does not keep a gateway from being ready: restarting it, or
+// leaving its clients without errors that say why, would help nobody.
 func IsReady(s *snapshot.Snapshot, running time.Duration) bool {
 	if running >= startingBound {
 		return true
@@ -153,21 +161,25 @@ func Health(s *snapshot.Snapshot) Readiness {
 func upstreamHealth(s *snapshot.Snapshot, i int) UpstreamHealth {
 	u, state := &s.Upstreams[i], s.States[i]
 	health := UpstreamHealth{
-		Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected, Listed: state.Listed, Revision: state.Revision,
-		Prompts: len(s.Definitions(i)), Differences: state.Differences, Trouble: trouble(state.Problem),
+		Name: u.Name, Team: u.Team, Place: u.Place.String(), Connected: state.Connected,
+		Listed: state.Listed, Revision: state.Revision,
+		Prompts: len(s.Definitions(i)), Differences: state.Differences,
+		Trouble: trouble(state.Problem),
 	}
 	if len(state.Endpoints) > 1 {
 		for _, endpoint := range state.Endpoints {
 			health.Endpoints = append(health.Endpoints, EndpointHealth{
-				Address: endpoint.Address, Connected: endpoint.Connected, Revision: endpoint.Revision,
-				Trouble: trouble(endpoint.Problem),
+				Address: endpoint.Address, Connected: endpoint.Connected,
+				Revision: endpoint.Revision,
+				Trouble:  trouble(endpoint.Problem),
 			})
 		}
 	}
 	return health
 }
 
-// Level is how urgently something needs attention. Its text is a class of the console's style sheet.
+// Level is how urgently something needs attention. Its text is a class of the console's style
+// sheet.
 type Level int
 
 // The levels, the most urgent first.
@@ -190,8 +202,9 @@ func (h UpstreamHealth) Condition() string { return h.condition().String() }
 
 func (h UpstreamHealth) condition() condition {
 	c := condition{
-		connected: h.Connected, listed: h.Listed, troubled: h.Reason != "", failing: h.Failing, endpoints: len(h.Endpoints),
-		drained: h.Drained(),
+		connected: h.Connected, listed: h.Listed, troubled: h.Reason != "", failing: h.Failing,
+		endpoints: len(h.Endpoints),
+		drained:   h.Drained(),
 	}
 	for _, endpoint := range h.Endpoints {
 		if endpoint.Reason != "" {
@@ -203,7 +216,10 @@ func (h UpstreamHealth) condition() condition {
 
 // conditionOf returns the condition of an upstream in a state.
 func conditionOf(state *upstream.State) condition {
-	c := condition{connected: state.Connected, listed: state.Listed, endpoints: len(state.Endpoints)}
+	c := condition{
+		connected: state.Connected, listed: state.Listed,
+		endpoints: len(state.Endpoints),
+	}
 	if p := state.Problem; p != nil {
 		c.troubled, c.failing, c.drained = true, p.Failing, p.Reason == upstream.Draining
 	}
@@ -264,5 +280,8 @@ func trouble(p *upstream.Problem) Trouble {
 		return Trouble{}
 	}
 	cause := p.Cause()
-	return Trouble{Reason: string(p.Reason), Since: &p.Since, Failing: p.Failing, Cause: cause.Problem, Remedy: cause.Remedy}
+	return Trouble{
+		Reason: string(p.Reason), Since: &p.Since, Failing: p.Failing,
+		Cause: cause.Problem, Remedy: cause.Remedy,
+	}
 }

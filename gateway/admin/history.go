@@ -13,16 +13,18 @@ import (
 const (
 	// historyLength is how many minutes a history has.
 	historyLength = 60
-	// historyInterval is how often the condition of the upstreams is recorded. What is shorter may be missed.
+	// historyInterval is how often the condition of the upstreams is recorded. What is shorter may
+	// be missed.
 	historyInterval = 5 * time.Second
 )
 
-// History is what happened within the last hour, minute by minute: how the upstreams were, and how many gets there were. It is in
-// memory: some 100 bytes for each upstream, and 500 for each of those and of the prompts that were used. Its methods are safe for
-// concurrent use.
+// History is what happened within the last hour, minute by minute: how the upstreams were, and how
+// many gets there were. It is in memory: some 100 bytes for each upstream, and 500 for each of
+// those and of the prompts that were used. Its methods are safe for concurrent use.
 type History struct {
 	mu sync.Mutex // guards what follows
-	// levels are those of upstreams; gets are theirs, and those of prompts, as far as there were any.
+	// levels are those of upstreams; gets are theirs, and those of prompts, as far as there were
+	// any.
 	levels             map[string]*levels
 	upstreams, prompts map[string]*tally
 	all                tally
@@ -34,7 +36,8 @@ type Hour [historyLength]Minute
 
 // Minute is what happened in one minute.
 type Minute struct {
-	// Known says that the upstream was looked at. Level is the worst that it was; without an upstream it means nothing.
+	// Known says that the upstream was looked at. Level is the worst that it was; without an
+	// upstream it means nothing.
 	Known bool
 	Level Level
 	// Gets counts all gets, Errors those that failed or were refused.
@@ -44,7 +47,8 @@ type Minute struct {
 // clock is the last minute, since 1970, of something that is kept in a ring.
 type clock struct{ last int64 }
 
-// advance moves on to a minute, never back, and calls begin for the slot of each one that begins. It returns the slot of the last.
+// advance moves on to a minute, never back, and calls begin for the slot of each one that begins.
+// It returns the slot of the last.
 func (c *clock) advance(minute int64, begin func(slot int)) int {
 	for m := max(c.last+1, minute-historyLength+1); m <= minute; m++ {
 		begin(int(m % historyLength))
@@ -53,7 +57,8 @@ func (c *clock) advance(minute int64, begin func(slot int)) int {
 	return int(c.last % historyLength)
 }
 
-// each calls use with the slots of the hour that ends with a minute, in order, as far as they are known.
+// each calls use with the slots of the hour that ends with a minute, in order, as far as they are
+// known.
 func (c *clock) each(minute int64, use func(i, slot int)) {
 	for i := range historyLength {
 		if m := minute - historyLength + 1 + int64(i); m <= c.last && m > c.last-historyLength {
@@ -100,7 +105,8 @@ type totals struct{ gets, errors uint32 }
 // NewHistory returns an empty history.
 func NewHistory() *History {
 	return &History{
-		levels: map[string]*levels{}, upstreams: map[string]*tally{}, prompts: map[string]*tally{}, counted: map[string]totals{},
+		levels: map[string]*levels{}, upstreams: map[string]*tally{}, prompts: map[string]*tally{},
+		counted: map[string]totals{},
 	}
 }
 
@@ -148,7 +154,10 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 		before := h.counted[prompt]
 		h.counted[prompt] = sum
 		if sum != before {
-			h.countLocked(minute, s, prompt, totals{sum.gets - before.gets, sum.errors - before.errors})
+			h.countLocked(minute, s, prompt, totals{
+				sum.gets - before.gets,
+				sum.errors - before.errors,
+			})
 		}
 	}
 }
@@ -205,7 +214,8 @@ func (h *History) Upstream(name string, now time.Time) *Hour {
 	return &hour
 }
 
-// Prompt returns the last hour of a prompt. It is nil for one that was never got, or is not among the first thousand.
+// Prompt returns the last hour of a prompt. It is nil for one that was never got, or is not among
+// the first thousand.
 func (h *History) Prompt(name string, now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()

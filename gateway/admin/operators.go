@@ -17,14 +17,16 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// The cookies of a session. Browsers take one of the first name only over TLS, and send it to no other host.
+// The cookies of a session. Browsers take one of the first name only over TLS, and send it to no
+// other host.
 const (
 	secureCookie = "__Host-promptweir"
 	plainCookie  = "promptweir"
 )
 
-// Operators knows who runs the gateway: whoever has the admin token, or signed in with it, or, where none is configured, whoever calls
-// from this machine. Its methods are safe for concurrent use.
+// Operators knows who runs the gateway: whoever has the admin token, or signed in with it, or,
+// where none is configured, whoever calls from this machine. Its methods are safe for concurrent
+// use.
 type Operators struct {
 	snapshot func() *snapshot.Snapshot
 	records  Records
@@ -32,12 +34,13 @@ type Operators struct {
 	sessions sessions
 }
 
-// Records is told what operators do to become operators, with the network address that they call from.
+// Records is told what operators do to become operators, with the network address that they call
+// from.
 type Records struct {
 	// Acted is called when somebody has signed in or out.
 	Acted func(client, act string, err error)
-	// Refused is called when a token was refused: "bad", or "rate_limited" where the form did not compare it because others
-	// were wrong. News says that this is not only one more of many.
+	// Refused is called when a token was refused: "bad", or "rate_limited" where the form did not
+	// compare it because others were wrong. News says that this is not only one more of many.
 	Refused func(client, reason string, news bool)
 }
 
@@ -46,7 +49,8 @@ func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators
 	return &Operators{snapshot: current, records: records, attempts: newAttempts()}
 }
 
-// presented is the token in the Authorization header of one request. It is compared once, when somebody wants to know.
+// presented is the token in the Authorization header of one request. It is compared once, when
+// somebody wants to know.
 type presented struct {
 	once sync.Once
 	ok   bool
@@ -92,7 +96,8 @@ func (o *Operators) try(
 	return v
 }
 
-// Client returns the network address that a request comes from: the one that a trusted proxy says, see [identity.ClientAddress].
+// Client returns the network address that a request comes from: the one that a trusted proxy says,
+// see [identity.ClientAddress].
 func (o *Operators) Client(r *http.Request) string {
 	return identity.ClientAddress(r, o.snapshot().Config.Gateway.TrustedProxies)
 }
@@ -105,8 +110,8 @@ func (o *Operators) Include(r *http.Request) bool {
 	return o.Proven(r)
 }
 
-// Proven reports whether a request comes from somebody who has the admin token, by the token or by a session. Being on this machine
-// is not enough.
+// Proven reports whether a request comes from somebody who has the admin token, by the token or by
+// a session. Being on this machine is not enough.
 func (o *Operators) Proven(r *http.Request) bool {
 	return o.HaveToken() && (o.session(r) != "" || o.presentsToken(r))
 }
@@ -118,10 +123,12 @@ func (o *Operators) tokenHash() [sha256.Size]byte {
 	return o.snapshot().Config.Admin.TokenSHA256.Reveal()
 }
 
-// session returns the value of the request's cookie that is that of a session that lasts, "" if none is. There may be several of a
-// name: another port of the same host can set one, for a path, that comes first.
+// session returns the value of the request's cookie that is that of a session that lasts, "" if
+// none is. There may be several of a name: another port of the same host can set one, for a path,
+// that comes first.
 func (o *Operators) session(r *http.Request) string {
-	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie), r.CookiesNamed(plainCookie)) {
+	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie),
+		r.CookiesNamed(plainCookie)) {
 		if o.sessions.has(cookie.Value, o.tokenHash(), time.Now()) {
 			return cookie.Value
 		}
@@ -132,15 +139,17 @@ func (o *Operators) session(r *http.Request) string {
 // HasSession reports whether a request is one of somebody who signed in, and may sign out.
 func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != "" }
 
-// SignIn begins a session for a caller who types the admin token, and reports whether it is the right one. Wait is how long
-// until the caller may try another one, where it was not compared because too many were wrong.
+// SignIn begins a session for a caller who types the admin token, and reports whether it is the
+// right one. Wait is how long until the caller may try another one, where it was not compared
+// because too many were wrong.
 func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token string) (ok bool, wait time.Duration) {
 	if !o.HaveToken() {
 		return false, 0
 	}
 	v := o.try(r, token, o.attempts.inForm)
 	if v.ok {
-		o.setCookie(w, r, o.sessions.begin(o.tokenHash(), time.Now()), int(sessionLifetime/time.Second))
+		o.setCookie(w, r, o.sessions.begin(o.tokenHash(), time.Now()),
+			int(sessionLifetime/time.Second))
 		o.records.Acted(o.Client(r), "sign-in", nil)
 	}
 	return v.ok, v.wait
@@ -157,7 +166,8 @@ func (o *Operators) SignOut(w http.ResponseWriter, r *http.Request) {
 
 func (o *Operators) setCookie(w http.ResponseWriter, r *http.Request, value string, maxAge int) {
 	cookie := &http.Cookie{
-		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
 	}
 	if o.isEncrypted(r) {
 		cookie.Name, cookie.Secure = secureCookie, true
@@ -165,13 +175,14 @@ func (o *Operators) setCookie(w http.ResponseWriter, r *http.Request, value stri
 	http.SetCookie(w, cookie)
 }
 
-// Exposed reports whether somebody on the way may read the token and the session: the request came over the network, neither
-// encrypted nor from a trusted proxy.
+// Exposed reports whether somebody on the way may read the token and the session: the request came
+// over the network, neither encrypted nor from a trusted proxy.
 func (o *Operators) Exposed(r *http.Request) bool {
 	return !o.isEncrypted(r) && !fromLoopback(r) && !o.fromTrustedProxy(r)
 }
 
-// isEncrypted reports whether the browser's connection is encrypted: TLS ends here, or a trusted proxy says that it ends there.
+// isEncrypted reports whether the browser's connection is encrypted: TLS ends here, or a trusted
+// proxy says that it ends there.
 func (o *Operators) isEncrypted(r *http.Request) bool {
 	return r.TLS != nil || o.fromTrustedProxy(r) && r.Header.Get("X-Forwarded-Proto") == "https"
 }
@@ -184,8 +195,8 @@ func (o *Operators) fromTrustedProxy(r *http.Request) bool {
 	})
 }
 
-// fromLoopback reports whether a request comes from this machine. A forwarding proxy on this machine would hide where a
-// request comes from, so one that says that it forwards does not count.
+// fromLoopback reports whether a request comes from this machine. A forwarding proxy on this
+// machine would hide where a request comes from, so one that says that it forwards does not count.
 func fromLoopback(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil || isForwarded(r.Header) {
@@ -199,7 +210,8 @@ func fromLoopback(r *http.Request) bool {
 func isForwarded(header http.Header) bool {
 	for name := range header {
 		switch {
-		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name, "X-Forwarded-"):
+		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name,
+			"X-Forwarded-"):
 			return true
 		}
 	}
@@ -209,10 +221,11 @@ func isForwarded(header http.Header) bool {
 // signInPath is where the console asks for the token.
 const signInPath = "/sign-in"
 
-// askToSignIn sends a browser that opens a page, or a form of one whose session has ended, to where the console asks for the token, and
-// reports whether it did.
+// askToSignIn sends a browser that opens a page, or a form of one whose session has ended, to where
+// the console asks for the token, and reports whether it did.
 func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
-	if !o.HaveToken() || !strings.Contains(r.Header.Get("Accept"), "text/html") || r.Header.Get("Authorization") != "" {
+	if !o.HaveToken() || !strings.Contains(r.Header.Get("Accept"), "text/html") ||
+		r.Header.Get("Authorization") != "" {
 		return false
 	}
 	next := r.URL.RequestURI()

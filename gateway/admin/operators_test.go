@@ -159,7 +159,8 @@ func TestSignIn_KnowsWhetherTheConnectionIsEncrypted(t *testing.T) {
 	}
 }
 
-// Another port of the host can set cookies of the same name for any path, and a browser sends those of longer paths first.
+// Another port of the host can set cookies of the same name for any path, and a browser sends those
+// of longer paths first.
 func TestSignIn_IsNotEndedByCookiesOfOtherPorts(t *testing.T) {
 	s := gatewaytest.Serve(t, withToken("operator"))
 	handler := s.Admin(http.NotFoundHandler())
@@ -213,7 +214,8 @@ func TestSignIn_RefusesOtherOrigins(t *testing.T) {
 	}
 }
 
-// A flood of wrong tokens closes the form, does not fill the audit log, and keeps out nobody who has the token.
+// A flood of wrong tokens closes the form, does not fill the audit log, and keeps out nobody who
+// has the token.
 func TestOperators_BoundWrongTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	log, err := audit.Open(&config.Audit{Path: path}, nil)

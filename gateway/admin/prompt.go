@@ -37,8 +37,8 @@ type PromptOwner struct {
 	UpstreamHealth
 }
 
-// Prompt returns what is known about an exposed name, for everybody or as a principal is concerned. It returns something for each
-// name: why there is no such prompt is worth knowing as well.
+// Prompt returns what is known about an exposed name, for everybody or as a principal is concerned.
+// It returns something for each name: why there is no such prompt is worth knowing as well.
 func (v *View) Prompt(name, as string) (*Prompt, error) {
 	answer, err := v.Explain(name, as)
 	if err != nil {
@@ -62,7 +62,10 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 	p.Arguments = arguments(definition.Get("arguments"))
 	p.Definition = wire.Indented(entry.JSON)
 	for _, owner := range entry.Owners {
-		shown := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{Name: owner.Upstream, Team: entry.Team, Place: owner.Place}}
+		shown := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{
+			Name: owner.Upstream,
+			Team: entry.Team, Place: owner.Place,
+		}}
 		for i := range s.Upstreams {
 			if s.Upstreams[i].Name == owner.Upstream {
 				shown.UpstreamHealth = upstreamHealth(s, i)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What wrong admin tokens may cause: so many lines of each address at once, and one more in each of these times; of all
-// addresses together likewise. The form takes as many from an address.
+// What wrong admin tokens may cause: so many lines of each address at once, and one more in each of
+// these times; of all addresses together likewise. The form takes as many from an address.
 const (
 	addressAttempts = 10
 	addressInterval = 6 * time.Second
@@ -22,8 +22,8 @@ const (
 	maxAddresses = 4096
 )
 
-// attempts bounds the lines of log and audit that wrong admin tokens cause, and the tries at the form. Make it with
-// [newAttempts].
+// attempts bounds the lines of log and audit that wrong admin tokens cause, and the tries at the
+// form. Make it with [newAttempts].
 type attempts struct {
 	mu        sync.Mutex // guards what follows
 	lines     *rate.Limiter
@@ -33,9 +33,11 @@ type attempts struct {
 // addressAttempt is what an address has tried.
 type addressAttempt struct {
 	lines, form *rate.Limiter
-	// closed is set from the first token that the form did not compare until the next one that it does.
+	// closed is set from the first token that the form did not compare until the next one that it
+	// does.
 	closed bool
-	// last is the wrong token that came last, with the token of the configuration that it was compared with.
+	// last is the wrong token that came last, with the token of the configuration that it was
+	// compared with.
 	last, with [sha256.Size]byte
 }
 
@@ -53,13 +55,16 @@ func newAttempts() *attempts {
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &attempts{lines: rate.NewLimiter(rate.Every(allInterval), allAttempts), addresses: addresses}
+	return &attempts{
+		lines:     rate.NewLimiter(rate.Every(allInterval), allAttempts),
+		addresses: addresses,
+	}
 }
 
 // inHeader compares the hash of a token from an address with the one that is wanted.
 func (a *attempts) inHeader(address string, token, want [sha256.Size]byte, now time.Time) verdict {
-	// Always, whatever came from the address before: strangers behind the same proxy or gateway of a network would
-	// otherwise lock the operator out.
+	// Always, whatever came from the address before: strangers behind the same proxy or gateway of
+	// a network would otherwise lock the operator out.
 	if isSame(token, want) {
 		return verdict{ok: true}
 	}
@@ -115,16 +120,19 @@ const (
 	maxSessions = 64
 )
 
-// sessions are those of operators who signed in, in memory: they end with the process. The zero value has none.
+// sessions are those of operators who signed in, in memory: they end with the process. The zero
+// value has none.
 type sessions struct {
-	mu  sync.Mutex                  // guards all
-	all map[[sha256.Size]byte]grant // by the hash of the cookie, so that a lookup takes as long whatever is compared
+	mu sync.Mutex // guards all
+	// by the hash of the cookie, so that a lookup takes as long whatever is compared
+	all map[[sha256.Size]byte]grant
 }
 
 // grant is what a session stands on.
 type grant struct {
 	expires time.Time
-	// token is the hash of the token that was given. A session ends when the configuration has another one.
+	// token is the hash of the token that was given. A session ends when the configuration has
+	// another one.
 	token [sha256.Size]byte
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// View is what operators are shown of a gateway, as JSON and on pages. It contacts nothing. Its methods are safe for concurrent use,
-// and its fields are not to be changed after the first call.
+// View is what operators are shown of a gateway, as JSON and on pages. It contacts nothing. Its
+// methods are safe for concurrent use, and its fields are not to be changed after the first call.
 type View struct {
-	// Snapshot returns the current one, IsReady whether the gateway is ready, Ready its health, and Configuration the outcome of the
-	// last load.
+	// Snapshot returns the current one, IsReady whether the gateway is ready, Ready its health, and
+	// Configuration the outcome of the last load.
 	Snapshot      func() *snapshot.Snapshot
 	IsReady       func() bool
 	Ready         func() Readiness
@@ -33,7 +33,8 @@ type QueryError struct{ text string }
 
 func (e *QueryError) Error() string { return e.text }
 
-// Principal reads whom a query is for, such as "user:ann,group:payments"; nil for "", which is everybody.
+// Principal reads whom a query is for, such as "user:ann,group:payments"; nil for "", which is
+// everybody.
 func (v *View) Principal(as string) (*policy.Principal, error) {
 	if as == "" {
 		return nil, nil //nolint:nilnil // everybody
@@ -88,10 +89,12 @@ func (v *View) checkTeam(name string) error {
 	if name == "" || slices.Contains(teams, name) {
 		return nil
 	}
-	return &QueryError{fmt.Sprintf("team: the configuration has no team %q%s", name, config.Suggest(name, teams))}
+	return &QueryError{fmt.Sprintf("team: the configuration has no team %q%s", name,
+		config.Suggest(name, teams))}
 }
 
-// Settings returns the configuration in use, or the part of it that is of a team, without anything sensitive.
+// Settings returns the configuration in use, or the part of it that is of a team, without anything
+// sensitive.
 func (v *View) Settings(team string) (config.Settings, error) {
 	if err := v.checkTeam(team); err != nil {
 		return nil, err
@@ -106,12 +109,14 @@ func (v *View) Settings(team string) (config.Settings, error) {
 // maxKnown bounds the principals that [View.Principals] returns.
 const maxKnown = 1000
 
-// Principals returns the users and groups that the configuration names, for somebody who looks for one to query for.
+// Principals returns the users and groups that the configuration names, for somebody who looks for
+// one to query for.
 func (v *View) Principals() []string {
 	cfg := v.Snapshot().Config
 	known := map[string]bool{}
 	add := func(selector config.Selector) {
-		if (selector.Kind == config.User || selector.Kind == config.Group) && len(known) < maxKnown {
+		if (selector.Kind == config.User || selector.Kind == config.Group) &&
+			len(known) < maxKnown {
 			known[selector.String()] = true
 		}
 	}
@@ -139,8 +144,9 @@ func (v *View) Principals() []string {
 	return names
 }
 
-// Endpoint returns the URL of the MCP endpoint, for people to give to their clients. Without a public_url it is where the gateway
-// listens, at the host by which an operator called where that is any address.
+// Endpoint returns the URL of the MCP endpoint, for people to give to their clients. Without a
+// public_url it is where the gateway listens, at the host by which an operator called where that is
+// any address.
 func (v *View) Endpoint(r *http.Request) string {
 	gateway := &v.Snapshot().Config.Gateway
 	if endpoint := gateway.PublicEndpoint(); endpoint != nil {

@@ -18,7 +18,8 @@ const (
 	Certificate               // a client certificate
 )
 
-// AccessOf returns what a client needs under an auth block, nil for none. Where there are several ways, it is the easiest for people.
+// AccessOf returns what a client needs under an auth block, nil for none. Where there are several
+// ways, it is the easiest for people.
 func AccessOf(auth *config.Auth) Access {
 	switch {
 	case auth == nil || auth.Anonymous && len(auth.JWTs) == 0:
@@ -63,16 +64,24 @@ func For(endpoint, name string, access Access) []Client {
 	if access == Token {
 		shellHeader = ` --header "Authorization: Bearer $` + TokenVariable + `"`
 		headers["vscode"] = map[string]string{"Authorization": "Bearer ${input:promptweir-token}"}
-		headers["cursor"] = map[string]string{"Authorization": "Bearer ${env:" + TokenVariable + "}"}
+		headers["cursor"] = map[string]string{"Authorization": "Bearer ${env:" + TokenVariable +
+			"}"}
 	}
-	vscode := vscodeFile{Servers: map[string]server{name: {Type: "http", URL: endpoint, Headers: headers["vscode"]}}}
+	vscode := vscodeFile{Servers: map[string]server{name: {
+		Type: "http", URL: endpoint,
+		Headers: headers["vscode"],
+	}}}
 	if access == Token {
-		vscode.Inputs = []promptString{{"promptString", "promptweir-token", "The token for promptweir", true}}
+		vscode.Inputs = []promptString{{
+			"promptString", "promptweir-token",
+			"The token for promptweir", true,
+		}}
 	}
 	return []Client{
 		{
 			Name: "claude", Title: "Claude Code", Where: "in a shell",
-			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) + shellHeader,
+			Text: "claude mcp add --transport http " + ShellWord(name) + " " + ShellWord(endpoint) +
+				shellHeader,
 			Then: "In a session, type / and the name of a prompt; /mcp shows the connection, and signs in.",
 		},
 		{
@@ -82,12 +91,16 @@ func For(endpoint, name string, access Access) []Client {
 		},
 		{
 			Name: "cursor", Title: "Cursor", Where: "in ~/.cursor/mcp.json",
-			Text: indent(cursorFile{Servers: map[string]server{name: {URL: endpoint, Headers: headers["cursor"]}}}),
+			Text: indent(cursorFile{Servers: map[string]server{name: {
+				URL:     endpoint,
+				Headers: headers["cursor"],
+			}}}),
 			Then: "In the chat, type / and the name of a prompt.",
 		},
 		{
 			Name: "inspector", Title: "MCP Inspector", Where: "in a shell",
-			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) + " --transport http --method prompts/list" + shellHeader,
+			Text: "npx @modelcontextprotocol/inspector --cli " + ShellWord(endpoint) +
+				" --transport http --method prompts/list" + shellHeader,
 			Then: "It prints the prompts that you may use.",
 		},
 	}

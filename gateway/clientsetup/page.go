@@ -16,7 +16,8 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
-// pageTemplate is parsed when the first browser comes, and only once: it is filled with an address and the kind of access.
+// pageTemplate is parsed when the first browser comes, and only once: it is filled with an address
+// and the kind of access.
 var pageTemplate = sync.OnceValue(func() *template.Template { //nolint:gochecknoglobals // constant
 	return template.Must(template.New("page").Parse(pageHTML))
 })
@@ -60,8 +61,8 @@ func ServePage(w http.ResponseWriter, endpoint string, access Access) {
 	_ = pageTemplate().Execute(w, page{template.CSS(pageCSS), endpoint, access, For(endpoint, "prompts", access)}) // an error means that the browser has gone
 }
 
-// IsBrowser reports whether a request comes from the address bar of a browser rather than from an MCP client: it wants HTML, by name,
-// and no stream of events.
+// IsBrowser reports whether a request comes from the address bar of a browser rather than from an
+// MCP client: it wants HTML, by name, and no stream of events.
 func IsBrowser(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false

@@ -44,7 +44,10 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 		a.noCredential = &anonymous
 	}
 	for _, t := range cfg.Auth.Tokens {
-		who := policy.Principal{Subject: "user:" + prefixed(t.As, t.Subject), Groups: groups(t.As, t.Groups)}
+		who := policy.Principal{
+			Subject: "user:" + prefixed(t.As, t.Subject),
+			Groups:  groups(t.As, t.Groups),
+		}
 		a.tokens = append(a.tokens, token{t.SHA256, who})
 	}
 	for _, j := range cfg.Auth.JWTs {
@@ -53,12 +56,13 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 	return a
 }
 
-// InheritKeys copies what a predecessor knows of the keys of the same issuers, so that a reload works while a provider is
-// down. Call it before the first use.
+// InheritKeys copies what a predecessor knows of the keys of the same issuers, so that a reload
+// works while a provider is down. Call it before the first use.
 func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 	for _, i := range a.issuers {
 		for _, old := range predecessor.issuers {
-			// Not by the block's name: it may name another issuer now, whose tokens these keys must not verify.
+			// Not by the block's name: it may name another issuer now, whose tokens these keys must
+			// not verify.
 			if old.cfg.Issuer == i.cfg.Issuer && old.cfg.JWKSURL == i.cfg.JWKSURL {
 				i.keys.inherit(old.keys)
 			}
@@ -66,7 +70,8 @@ func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 	}
 }
 
-// Required reports whether there is an auth block. Even then, callers without a credential may be allowed.
+// Required reports whether there is an auth block. Even then, callers without a credential may be
+// allowed.
 func (a *Authenticator) Required() bool { return a.required }
 
 // Issuers returns the issuer of each jwt block, each once.
@@ -93,8 +98,9 @@ func (a *Authenticator) Scopes() []string {
 	return all
 }
 
-// Challenge returns the value of the WWW-Authenticate header for an error (RFC 6750, section 3). If there are issuers it
-// names the URL of the metadata that tells a client about them (RFC 9728, section 5.1).
+// Challenge returns the value of the WWW-Authenticate header for an error (RFC 6750, section 3). If
+// there are issuers it names the URL of the metadata that tells a client about them (RFC 9728,
+// section 5.1).
 func (a *Authenticator) Challenge(err error, metadata string) string {
 	if len(a.issuers) == 0 {
 		return "Bearer"
@@ -116,8 +122,9 @@ func (a *Authenticator) Challenge(err error, metadata string) string {
 	return challenge
 }
 
-// FromHeader authenticates the sender of a request by the value of its Authorization header, "" if there is none. The error
-// is [ErrNoCredential], [ErrBadCredential], [ErrUnavailable] or a [*ScopeError].
+// FromHeader authenticates the sender of a request by the value of its Authorization header, "" if
+// there is none. The error is [ErrNoCredential], [ErrBadCredential], [ErrUnavailable] or a
+// [*ScopeError].
 func (a *Authenticator) FromHeader(ctx context.Context, authorization string) (policy.Principal, error) {
 	authorization = strings.Trim(authorization, " \t")
 	if !a.required || authorization == "" {
@@ -128,15 +135,19 @@ func (a *Authenticator) FromHeader(ctx context.Context, authorization string) (p
 	credential = strings.TrimLeft(credential, " ")
 	switch {
 	case !strings.EqualFold(scheme, "Bearer"):
-		return policy.Principal{}, fmt.Errorf("%w: the authentication scheme is not Bearer", ErrBadCredential)
-	case credential == "" || strings.Contains(credential, " ") || strings.Contains(credential, "\t"):
-		return policy.Principal{}, fmt.Errorf("%w: Bearer is not followed by exactly one token", ErrBadCredential)
+		return policy.Principal{}, fmt.Errorf("%w: the authentication scheme is not Bearer",
+			ErrBadCredential)
+	case credential == "" || strings.Contains(credential, " ") ||
+		strings.Contains(credential, "\t"):
+		return policy.Principal{}, fmt.Errorf("%w: Bearer is not followed by exactly one token",
+			ErrBadCredential)
 	}
 	return a.fromBearer(ctx, credential)
 }
 
-// FromToken authenticates a caller by a bare token, such as one from the environment, "" if there is none. White space around
-// it is ignored: a token that was read from a file ends with a line break. Errors are those of [Authenticator.FromHeader].
+// FromToken authenticates a caller by a bare token, such as one from the environment, "" if there
+// is none. White space around it is ignored: a token that was read from a file ends with a line
+// break. Errors are those of [Authenticator.FromHeader].
 func (a *Authenticator) FromToken(ctx context.Context, token string) (policy.Principal, error) {
 	token = strings.TrimSpace(token)
 	if !a.required || token == "" {
@@ -153,11 +164,13 @@ func (a *Authenticator) anonymous() (policy.Principal, error) {
 	return *a.noCredential, nil
 }
 
-// fromBearer looks the credential up among the token blocks and, if it looks like a JWT, gives it to the issuers.
+// fromBearer looks the credential up among the token blocks and, if it looks like a JWT, gives it
+// to the issuers.
 func (a *Authenticator) fromBearer(ctx context.Context, credential string) (policy.Principal, error) {
 	var buffer [1 << 10]byte // large enough for most tokens, which then cost no allocation
 	sum := sha256.Sum256(append(buffer[:0], credential...))
-	// Every token is compared, even after a match, so that the time taken does not depend on which one matches.
+	// Every token is compared, even after a match, so that the time taken does not depend on which
+	// one matches.
 	found := -1
 	for i := range a.tokens {
 		equal := subtle.ConstantTimeCompare(sum[:], a.tokens[i].sha256[:])
@@ -173,8 +186,8 @@ func (a *Authenticator) fromBearer(ctx context.Context, credential string) (poli
 	return policy.Principal{}, fmt.Errorf("%w: unknown token", ErrBadCredential)
 }
 
-// Issuer returns who vouches for the principals of a source: an issuer's URL, else the source itself, see
-// [policy.Principal].
+// Issuer returns who vouches for the principals of a source: an issuer's URL, else the source
+// itself, see [policy.Principal].
 func (a *Authenticator) Issuer(source string) string {
 	for _, i := range a.issuers {
 		if i.source == source {

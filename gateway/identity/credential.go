@@ -15,14 +15,15 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// The reasons why a caller is not authenticated. The first two call for 401 and the [Authenticator.Challenge], a
-// [*ScopeError] for 403 and the Challenge.
+// The reasons why a caller is not authenticated. The first two call for 401 and the
+// [Authenticator.Challenge], a [*ScopeError] for 403 and the Challenge.
 var (
 	// ErrNoCredential means that there is no credential, and that one is required.
 	ErrNoCredential = errors.New("no credential")
 	// ErrBadCredential means that there is a credential, and that it is not valid.
 	ErrBadCredential = errors.New("bad credential")
-	// ErrUnavailable means that the keys that would verify the credential could not be fetched from its issuer.
+	// ErrUnavailable means that the keys that would verify the credential could not be fetched from
+	// its issuer.
 	ErrUnavailable = errors.New("identity provider not available")
 )
 
@@ -33,10 +34,12 @@ func (e *ScopeError) Error() string {
 	return "the token lacks one of the required scopes: " + strings.Join(e.Required, " ")
 }
 
-// Credential identifies a client to whichever [Authenticator] is current: after a reload it is presented again.
+// Credential identifies a client to whichever [Authenticator] is current: after a reload it is
+// presented again.
 type Credential func(context.Context, *Authenticator) (policy.Principal, error)
 
-// Vouched is the credential of a principal that the operator vouches for. Without an auth block, it is in every team.
+// Vouched is the credential of a principal that the operator vouches for. Without an auth block, it
+// is in every team.
 func Vouched(principal policy.Principal) Credential {
 	return func(_ context.Context, a *Authenticator) (policy.Principal, error) {
 		p := principal
@@ -45,8 +48,8 @@ func Vouched(principal policy.Principal) Credential {
 	}
 }
 
-// FromCertificate authenticates a client by its certificate, which the TLS handshake verified against an authority of the
-// configuration. The error is [ErrBadCredential].
+// FromCertificate authenticates a client by its certificate, which the TLS handshake verified
+// against an authority of the configuration. The error is [ErrBadCredential].
 func (a *Authenticator) FromCertificate(leaf *x509.Certificate) (policy.Principal, error) {
 	if a.certificates == nil {
 		return a.anonymous()
@@ -62,8 +65,8 @@ func (a *Authenticator) FromCertificate(leaf *x509.Certificate) (policy.Principa
 	return policy.Principal{Subject: subject, Source: "certificate", Expires: leaf.NotAfter}, nil
 }
 
-// certifiedName returns the most specific name in a certificate: a URI, as in SPIFFE, else an e-mail address, else the
-// common name.
+// certifiedName returns the most specific name in a certificate: a URI, as in SPIFFE, else an
+// e-mail address, else the common name.
 func certifiedName(leaf *x509.Certificate) string {
 	switch {
 	case len(leaf.URIs) > 0:
@@ -74,8 +77,9 @@ func certifiedName(leaf *x509.Certificate) string {
 	return leaf.Subject.CommonName
 }
 
-// ClientAddress returns where a request comes from, for logs, spans, and bounds on callers without a credential. It follows
-// X-Forwarded-For from hop to hop, for as long as the hop that added an address is a trusted proxy.
+// ClientAddress returns where a request comes from, for logs, spans, and bounds on callers without
+// a credential. It follows X-Forwarded-For from hop to hop, for as long as the hop that added an
+// address is a trusted proxy.
 func ClientAddress(r *http.Request, trusted []netip.Prefix) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -1,15 +1,17 @@
 // Package identity answers: who is calling?
 //
-// An [Authenticator] turns a credential into a principal. There are three kinds of source: the token blocks, which count as
-// one source together; each jwt block, which stands for an issuer of access tokens; and client certificates.
+// An [Authenticator] turns a credential into a principal. There are three kinds of source: the
+// token blocks, which count as one source together; each jwt block, which stands for an issuer of
+// access tokens; and client certificates.
 //
 //	Authorization: Bearer …  ─▶ the hash of a token block?  ─▶ its label and groups
 //	                         └▶ a JWT? ─▶ its iss selects the block ─▶ signature, aud, exp, nbf ─▶ claims, scopes
 //	client certificate       ─▶ its first URI, else its first e-mail address, else its common name
 //	nothing                  ─▶ anonymous, where that is allowed
 //
-// If a request has both a token and a certificate, the token decides. With several sources, each prefixes the subjects and
-// groups that it vouches for with its "as": user:corp/alice, group:corp/payments.
+// If a request has both a token and a certificate, the token decides. With several sources, each
+// prefixes the subjects and groups that it vouches for with its "as": user:corp/alice,
+// group:corp/payments.
 //
 // Promises:
 //

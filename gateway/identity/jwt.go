@@ -43,17 +43,19 @@ func newIssuer(cfg config.JWT, logger *slog.Logger) *issuer {
 	return i
 }
 
-// fromJWT authenticates a caller by a JWT with this SHA-256. The token's own iss, not verified yet, selects the issuer that
-// verifies it.
+// fromJWT authenticates a caller by a JWT with this SHA-256. The token's own iss, not verified yet,
+// selects the issuer that verifies it.
 func (a *Authenticator) fromJWT(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
-	// Verifying a signature takes most of a request's time, so tokens that were verified are remembered by their hash.
+	// Verifying a signature takes most of a request's time, so tokens that were verified are
+	// remembered by their hash.
 	for _, i := range a.issuers {
 		if who, ok := i.keys.verified(ctx, sum); ok {
 			return who, nil
 		}
 	}
 	if len(credential) > maxJWT {
-		return policy.Principal{}, fmt.Errorf("%w: the JWT is longer than %d bytes", ErrBadCredential, maxJWT)
+		return policy.Principal{}, fmt.Errorf("%w: the JWT is longer than %d bytes",
+			ErrBadCredential, maxJWT)
 	}
 	refusal := fmt.Errorf("%w: no jwt block names the issuer of the JWT", ErrBadCredential)
 	// Several blocks may name one issuer, with different audiences, so each one of them is tried.
@@ -62,7 +64,8 @@ func (a *Authenticator) fromJWT(ctx context.Context, credential string, sum [sha
 		if err == nil {
 			return who, nil
 		}
-		// A missing scope or an unavailable provider is a better answer than that another block refuses the token.
+		// A missing scope or an unavailable provider is a better answer than that another block
+		// refuses the token.
 		if errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) {
 			refusal = err
 		}
@@ -83,7 +86,8 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	var unverified struct {
 		Issuer string `json:"iss"`
 	}
-	if err := token.UnsafeClaimsWithoutVerification(&unverified); err != nil || unverified.Issuer != i.cfg.Issuer {
+	if err := token.UnsafeClaimsWithoutVerification(&unverified); err != nil ||
+		unverified.Issuer != i.cfg.Issuer {
 		return policy.Principal{}, errOtherIssuer
 	}
 	header := token.Headers[0]
@@ -102,14 +106,16 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	return who, nil
 }
 
-// refuse returns the error of a token that is bad for a reason, which must not repeat anything of the token.
+// refuse returns the error of a token that is bad for a reason, which must not repeat anything of
+// the token.
 func (i *issuer) refuse(why string) error {
 	return fmt.Errorf("%w: jwt %q: %s", ErrBadCredential, i.cfg.Name, why)
 }
 
-// mayBeAccessToken reports whether a token's header has no typ, or that of a token for a resource server, or an unspecific one
-// (RFC 9068, section 2.1). Logout tokens and proofs of possession are signed with the same keys, and must not pass for access
-// tokens. The header is read again, because the library leaves out members that are null.
+// mayBeAccessToken reports whether a token's header has no typ, or that of a token for a resource
+// server, or an unspecific one (RFC 9068, section 2.1). Logout tokens and proofs of possession are
+// signed with the same keys, and must not pass for access tokens. The header is read again, because
+// the library leaves out members that are null.
 func mayBeAccessToken(credential string) bool {
 	encoded, _, _ := strings.Cut(credential, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -129,8 +135,8 @@ func mayBeAccessToken(credential string) bool {
 	return name == "jwt" || strings.HasSuffix(name, "at+jwt")
 }
 
-// verify returns the claims of a token with a valid signature, and the keys that verified it. If the token's key is unknown,
-// it asks the issuer again, since the key may be new.
+// verify returns the claims of a token with a valid signature, and the keys that verified it. If
+// the token's key is unknown, it asks the issuer again, since the key may be new.
 func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jose.Header) ([]byte, *keySet, error) {
 	keys, err := i.keys.get(ctx)
 	if err != nil {
@@ -160,12 +166,17 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	if json.Unmarshal(signed, &registered) != nil || json.Unmarshal(signed, &claims) != nil {
 		return who, expiry, i.refuse("the claims are malformed")
 	}
-	// The library accepts a token without exp. We do not: a token that leaks would stay valid forever.
+	// The library accepts a token without exp. We do not: a token that leaks would stay valid
+	// forever.
 	if registered.Expiry == nil {
 		return who, expiry, i.refuse("the claim exp is missing")
 	}
-	// An issuer signs for many audiences. Without this check each of them could use its callers' tokens here.
-	expected := jwt.Expected{Issuer: i.cfg.Issuer, AnyAudience: jwt.Audience{i.cfg.Audience}, Time: time.Now()}
+	// An issuer signs for many audiences. Without this check each of them could use its callers'
+	// tokens here.
+	expected := jwt.Expected{
+		Issuer: i.cfg.Issuer, AnyAudience: jwt.Audience{i.cfg.Audience},
+		Time: time.Now(),
+	}
 	if err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); err != nil {
 		return who, expiry, i.refuse(strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
 	}
@@ -176,29 +187,33 @@ func (i *issuer) read(signed []byte) (who policy.Principal, expiry time.Time, er
 	if err != nil {
 		return policy.Principal{}, expiry, err
 	}
-	// The scopes come last: only the holder of a token that is otherwise valid learns which ones are required.
+	// The scopes come last: only the holder of a token that is otherwise valid learns which ones
+	// are required.
 	if !i.granted(claims) {
 		return policy.Principal{}, expiry, &ScopeError{i.cfg.Scopes}
 	}
 	expiry = registered.Expiry.Time()
-	who.Groups, who.Source, who.Claims, who.Expires = groups(i.cfg.As, names), i.source, string(signed), expiry.Add(i.cfg.Leeway)
+	who.Groups, who.Source, who.Claims, who.Expires = groups(i.cfg.As,
+		names), i.source, string(signed), expiry.Add(i.cfg.Leeway)
 	return who, expiry, nil
 }
 
-// subject reads the claim that identifies the caller. An e-mail address does so only if the issuer has verified it: where
-// people register themselves, anybody can claim any address.
+// subject reads the claim that identifies the caller. An e-mail address does so only if the issuer
+// has verified it: where people register themselves, anybody can claim any address.
 func (i *issuer) subject(claims map[string]any) (string, error) {
 	name, ok := claims[i.cfg.SubjectClaim].(string)
 	if !ok {
 		return "", i.refuse("the claim " + i.cfg.SubjectClaim + " is missing or not a string")
 	}
-	if strings.HasSuffix(strings.ToLower(i.cfg.SubjectClaim), "mail") && claims["email_verified"] != true {
+	if strings.HasSuffix(strings.ToLower(i.cfg.SubjectClaim), "mail") &&
+		claims["email_verified"] != true {
 		return "", i.refuse("the issuer has not verified the e-mail address")
 	}
 	return subject(i.cfg.As, name)
 }
 
-// groups reads the claim with the caller's groups, which is a list of strings, one string, or absent.
+// groups reads the claim with the caller's groups, which is a list of strings, one string, or
+// absent.
 func (i *issuer) groups(claims map[string]any) ([]string, error) {
 	switch claim := claims[i.cfg.GroupsClaim].(type) {
 	case nil:
@@ -210,16 +225,19 @@ func (i *issuer) groups(claims map[string]any) ([]string, error) {
 		for n, element := range claim {
 			name, ok := element.(string)
 			if !ok {
-				return nil, i.refuse("the claim " + i.cfg.GroupsClaim + " has an element that is not a string")
+				return nil, i.refuse("the claim " + i.cfg.GroupsClaim +
+					" has an element that is not a string")
 			}
 			names[n] = name
 		}
 		return names, nil
 	}
-	return nil, i.refuse("the claim " + i.cfg.GroupsClaim + " is neither a string nor a list of strings")
+	return nil, i.refuse("the claim " + i.cfg.GroupsClaim +
+		" is neither a string nor a list of strings")
 }
 
-// granted reports whether a token has all required scopes, in "scope" (RFC 9068) or, if that is absent, in "scp".
+// granted reports whether a token has all required scopes, in "scope" (RFC 9068) or, if that is
+// absent, in "scp".
 func (i *issuer) granted(claims map[string]any) bool {
 	claim := claims["scope"]
 	if claim == nil {
@@ -236,6 +254,7 @@ func (i *issuer) granted(claims map[string]any) bool {
 			}
 		}
 	}
-	// An element that is not a string grants nothing, so there is no need to refuse the token for it.
+	// An element that is not a string grants nothing, so there is no need to refuse the token for
+	// it.
 	return !slices.ContainsFunc(i.cfg.Scopes, func(scope string) bool { return !slices.Contains(has, scope) })
 }

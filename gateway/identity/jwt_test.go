@@ -238,7 +238,8 @@ func TestJWT_SelectsTheIssuerByIss(t *testing.T) {
 		t.Errorf("Issuers() = %v", got)
 	}
 
-	// An issuer that is down does not affect the tokens of another, and its own are neither good nor bad.
+	// An issuer that is down does not affect the tokens of another, and its own are neither good
+	// nor bad.
 	corp.Rotate()
 	corp.Answer(http.StatusBadGateway)
 	deaf := jwtBlock(partner)
@@ -523,7 +524,8 @@ func FuzzBearer(f *testing.F) {
 	f.Add("eyJhbGciOiJub25lIn0." + parts[1] + ".")
 	f.Fuzz(func(t *testing.T, token string) {
 		who, err := a.FromHeader(t.Context(), "Bearer "+token)
-		// The last digit of a signature has bits to spare, so that there is more than one way to write it.
+		// The last digit of a signature has bits to spare, so that there is more than one way to
+		// write it.
 		signed := strings.HasPrefix(strings.Trim(token, " \t"), parts[0]+"."+parts[1]+".")
 		if err == nil && (!signed || who.Subject != "user:alice") || err != nil && (token == good || who.Subject != "") {
 			t.Errorf("%q: %+v, %v", token, who, err)

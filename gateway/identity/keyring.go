@@ -30,10 +30,12 @@ import (
 const (
 	// fetchTimeout is how long fetching an issuer's keys may take.
 	fetchTimeout = 5 * time.Second
-	// keyLife is how long keys are used before they are fetched again, since the issuer may have withdrawn one.
+	// keyLife is how long keys are used before they are fetched again, since the issuer may have
+	// withdrawn one.
 	keyLife = 15 * time.Minute
-	// fetchInterval is the least time between two fetches from an issuer, whatever tokens arrive: anybody can send tokens
-	// with made-up keys. As long as no fetch has succeeded it is firstFetchInterval.
+	// fetchInterval is the least time between two fetches from an issuer, whatever tokens arrive:
+	// anybody can send tokens with made-up keys. As long as no fetch has succeeded it is
+	// firstFetchInterval.
 	fetchInterval      = 10 * time.Second
 	firstFetchInterval = time.Second
 	// maxDocument bounds a document of an issuer, in bytes, and maxKeys the keys in it.
@@ -69,8 +71,8 @@ func newKeyring(cfg config.JWT, logger *slog.Logger) *keyring {
 	}}
 }
 
-// inherit copies the keys of another ring of the same issuer. Verified tokens are left behind: under the new configuration
-// a token may stand for another principal, or for none.
+// inherit copies the keys of another ring of the same issuer. Verified tokens are left behind:
+// under the new configuration a token may stand for another principal, or for none.
 func (k *keyring) inherit(predecessor *keyring) {
 	set := predecessor.set.Load()
 	if set == nil {
@@ -79,11 +81,14 @@ func (k *keyring) inherit(predecessor *keyring) {
 	predecessor.mu.Lock()
 	k.fetched, k.failed = predecessor.fetched, predecessor.failed
 	predecessor.mu.Unlock()
-	k.set.Store(&keySet{document: set.document, keys: set.keys, at: set.at, tokens: newTokenCache()})
+	k.set.Store(&keySet{
+		document: set.document, keys: set.keys, at: set.at,
+		tokens: newTokenCache(),
+	})
 }
 
-// keySet is the keys that an issuer had at some time, and the tokens that they verified. Different keys make a new set, so
-// that no token stays verified longer than the key that verified it.
+// keySet is the keys that an issuer had at some time, and the tokens that they verified. Different
+// keys make a new set, so that no token stays verified longer than the key that verified it.
 type keySet struct {
 	document []byte
 	keys     []jose.JSONWebKey
@@ -112,10 +117,12 @@ func (s *keySet) remember(sum [sha256.Size]byte, who policy.Principal, expiry ti
 	s.tokens.Add(sum, verifiedToken{who, expiry})
 }
 
-// verify returns the payload of a token if one of the keys verifies it. Tried reports whether any key was eligible.
+// verify returns the payload of a token if one of the keys verifies it. Tried reports whether any
+// key was eligible.
 func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []byte, tried bool) {
 	for _, key := range s.keys {
-		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
+		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" &&
+			key.Algorithm != header.Algorithm {
 			continue
 		}
 		tried = true
@@ -128,7 +135,8 @@ func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []
 	return nil, tried
 }
 
-// verified returns whose a token is, if the present keys have verified it before and it has not expired.
+// verified returns whose a token is, if the present keys have verified it before and it has not
+// expired.
 func (k *keyring) verified(ctx context.Context, sum [sha256.Size]byte) (policy.Principal, bool) {
 	set := k.set.Load()
 	if set == nil {
@@ -160,8 +168,8 @@ func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	return set, nil
 }
 
-// newer returns keys that are newer than a set that lacks one, or the same set if the issuer has no others. It is an error
-// if they cannot be fetched: whether the token is valid is then unknown.
+// newer returns keys that are newer than a set that lacks one, or the same set if the issuer has no
+// others. It is an error if they cannot be fetched: whether the token is valid is then unknown.
 func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	k.refresh(ctx, true)
 	k.mu.Lock()
@@ -180,8 +188,8 @@ func (k *keyring) unavailable() error {
 	return fmt.Errorf("%w: the keys of jwt %q are unknown", ErrUnavailable, k.cfg.Name)
 }
 
-// refresh fetches the issuer's keys, unless that was done a moment ago. One caller fetches at a time; the others continue with
-// the present keys or, with wait, wait until the fetch has ended.
+// refresh fetches the issuer's keys, unless that was done a moment ago. One caller fetches at a
+// time; the others continue with the present keys or, with wait, wait until the fetch has ended.
 func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.mu.Lock()
 	if fetching := k.fetching; fetching != nil {
@@ -206,12 +214,14 @@ func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.fetched, k.fetching = time.Now(), ended
 	k.mu.Unlock()
 
-	// The result is for everybody who waits, so the fetch must not end with the request that began it.
+	// The result is for everybody who waits, so the fetch must not end with the request that began
+	// it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	err := k.fetch(ctx)
 	if err != nil {
-		k.logger.WarnContext(ctx, "identity provider's keys not fetched", slog.String("jwt", k.cfg.Name),
+		k.logger.WarnContext(ctx, "identity provider's keys not fetched",
+			slog.String("jwt", k.cfg.Name),
 			slog.String("issuer", k.cfg.Issuer), slog.Any("error", err))
 	}
 	k.mu.Lock()
@@ -245,11 +255,13 @@ func (k *keyring) fetch(ctx context.Context) error {
 	}
 	set.tokens = newTokenCache()
 	k.set.Store(set)
-	k.logger.InfoContext(ctx, "identity provider's keys changed", slog.String("jwt", k.cfg.Name), slog.Int("keys", len(set.keys)))
+	k.logger.InfoContext(ctx, "identity provider's keys changed", slog.String("jwt", k.cfg.Name),
+		slog.Int("keys", len(set.keys)))
 	return nil
 }
 
-// discover returns the URL of the issuer's keys from its metadata: by OpenID Connect Discovery, else by RFC 8414.
+// discover returns the URL of the issuer's keys from its metadata: by OpenID Connect Discovery,
+// else by RFC 8414.
 func (k *keyring) discover(ctx context.Context) (string, error) {
 	var failures []error
 	for _, at := range metadataURLs(k.cfg.Issuer) {
@@ -281,7 +293,8 @@ func metadataURLs(issuer string) []string {
 	urls := []string{bare + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(bare); err == nil {
 		// RFC 8414 inserts the well-known part before the issuer's path, OpenID Connect appends it.
-		urls = append(urls, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
+		urls = append(urls,
+			u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
 	}
 	return urls
 }
@@ -319,8 +332,9 @@ func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	return body, err
 }
 
-// parseKeys returns the keys of a JWK set that verify signatures. It ignores keys that it does not understand, as RFC 7517
-// wants (section 5), and symmetric keys: whoever can read those could sign with them.
+// parseKeys returns the keys of a JWK set that verify signatures. It ignores keys that it does not
+// understand, as RFC 7517 wants (section 5), and symmetric keys: whoever can read those could sign
+// with them.
 func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 	var list struct{ Keys []json.RawMessage }
 	if err := json.Unmarshal(document, &list); err != nil {
@@ -347,8 +361,8 @@ func verifies(key jose.JSONWebKey) bool {
 	return key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig")
 }
 
-// mayVerify reports whether a key's operations, if it names any, include the verification of signatures (RFC 7517, section
-// 4.3). The library does not read them.
+// mayVerify reports whether a key's operations, if it names any, include the verification of
+// signatures (RFC 7517, section 4.3). The library does not read them.
 func mayVerify(raw []byte) bool {
 	var key struct {
 		Operations []string `json:"key_ops"`

@@ -12,8 +12,9 @@ import (
 // principalSyntax ends the errors about a principal's text.
 const principalSyntax = "write one user:NAME and any number of group:NAME, as in user:alice,group:payments"
 
-// ParsePrincipal reads a principal from the text of the flag --as, such as "user:alice,group:payments". "user:anonymous" is
-// a caller without a credential. It knows no configuration: if there is no auth block, EveryTeam is the caller's to set.
+// ParsePrincipal reads a principal from the text of the flag --as, such as
+// "user:alice,group:payments". "user:anonymous" is a caller without a credential. It knows no
+// configuration: if there is no auth block, EveryTeam is the caller's to set.
 func ParsePrincipal(as string) (policy.Principal, error) {
 	var who policy.Principal
 	for part := range strings.SplitSeq(as, ",") {
@@ -21,15 +22,18 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 		selector, err := config.ParseSelector(part)
 		switch {
 		case err != nil:
-			return policy.Principal{}, fmt.Errorf("%q is neither a user nor a group: %s", part, principalSyntax)
+			return policy.Principal{}, fmt.Errorf("%q is neither a user nor a group: %s", part,
+				principalSyntax)
 		case selector.Kind == config.TeamMembers:
 			return policy.Principal{}, fmt.Errorf("%q cannot be given, since teams follow from the user and the groups: %s", part, principalSyntax)
 		case selector.Kind == config.Anybody:
-			return policy.Principal{}, fmt.Errorf("%q is not a single caller: %s", part, principalSyntax)
+			return policy.Principal{}, fmt.Errorf("%q is not a single caller: %s", part,
+				principalSyntax)
 		case selector.Kind == config.Group:
 			who.Groups = append(who.Groups, part)
 		case who.Subject != "":
-			return policy.Principal{}, fmt.Errorf("%q and %q are two users: %s", who.Subject, part, principalSyntax)
+			return policy.Principal{}, fmt.Errorf("%q and %q are two users: %s", who.Subject, part,
+				principalSyntax)
 		default:
 			who.Subject = part
 		}
@@ -44,20 +48,23 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 	return who, nil
 }
 
-// NamedPrincipal reads a principal as [ParsePrincipal] does, and completes it by a configuration and the claims of its token, a
-// JSON object. Without claims, rules that read those of an issuer are undecided.
+// NamedPrincipal reads a principal as [ParsePrincipal] does, and completes it by a configuration
+// and the claims of its token, a JSON object. Without claims, rules that read those of an issuer
+// are undecided.
 func NamedPrincipal(cfg *config.Config, as, claims string) (policy.Principal, error) {
 	principal, err := ParsePrincipal(as)
 	if err != nil {
 		return policy.Principal{}, err
 	}
-	principal.EveryTeam = cfg.Auth == nil // without an auth block, everybody is a member of every team
+	// without an auth block, everybody is a member of every team
+	principal.EveryTeam = cfg.Auth == nil
 	principal.Claims = claims
 	principal.ClaimsUnknown = claims == "" && cfg.Auth.MayIssue(principal.Subject)
 	return principal, nil
 }
 
-// maxSubject bounds a subject together with its prefix, in bytes: it is part of every session token.
+// maxSubject bounds a subject together with its prefix, in bytes: it is part of every session
+// token.
 const maxSubject = 600
 
 // prefixed puts a source's prefix in front of a name that the source gave.
@@ -77,8 +84,8 @@ func groups(as string, names []string) []string {
 	return groups
 }
 
-// subject returns a principal's subject from a name that came with a credential. Names from the configuration were
-// validated with it.
+// subject returns a principal's subject from a name that came with a credential. Names from the
+// configuration were validated with it.
 func subject(as, name string) (string, error) {
 	subject := "user:" + prefixed(as, name)
 	_, err := config.ParseSelector(subject)
@@ -86,9 +93,11 @@ func subject(as, name string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%w: the subject is empty or contains white space", ErrBadCredential)
 	case subject == policy.AnonymousSubject: // an issuer must not be able to name the callers without a credential
-		return "", fmt.Errorf("%w: the subject is reserved for callers without a credential", ErrBadCredential)
+		return "", fmt.Errorf("%w: the subject is reserved for callers without a credential",
+			ErrBadCredential)
 	case len(subject) > maxSubject:
-		return "", fmt.Errorf("%w: the subject is longer than %d bytes", ErrBadCredential, maxSubject)
+		return "", fmt.Errorf("%w: the subject is longer than %d bytes", ErrBadCredential,
+			maxSubject)
 	}
 	return subject, nil
 }

@@ -31,10 +31,11 @@ var staticFS embed.FS
 // Options are what a console needs beside what it shows.
 type Options struct {
 	Logger *slog.Logger
-	// Call carries out a prompts/get or completion/complete for an operator, who may be asked during a get.
+	// Call carries out a prompts/get or completion/complete for an operator, who may be asked
+	// during a get.
 	Call func(ctx context.Context, o Operator, method string, params wire.Object, reply Reply) (jsontext.Value, error)
-	// Reload loads the configuration again, and SetDrained takes an upstream out of service or lets it serve again, for the operator at
-	// a network address.
+	// Reload loads the configuration again, and SetDrained takes an upstream out of service or lets
+	// it serve again, for the operator at a network address.
 	Reload     func(ctx context.Context, client string) error
 	SetDrained func(ctx context.Context, client, upstream string, drained bool) (since time.Time, err error)
 }
@@ -76,15 +77,16 @@ type console struct {
 	templates map[string]func() *template.Template
 }
 
-// parse has the templates of pages parsed when the page is first shown. Each has its own definition of what is between header and
-// footer. Of all pages they are 600 KB in small pieces, which is a fourth of what each garbage collection of a gateway with few
-// prompts looks at.
+// parse has the templates of pages parsed when the page is first shown. Each has its own definition
+// of what is between header and footer. Of all pages they are 600 KB in small pieces, which is a
+// fourth of what each garbage collection of a gateway with few prompts looks at.
 func (c *console) parse(names ...string) {
 	c.templates = map[string]func() *template.Template{}
 	for _, name := range names {
 		c.templates[name] = sync.OnceValue(func() *template.Template {
 			t := template.New(name).Funcs(functions()).Funcs(template.FuncMap{"static": c.static.address})
-			return template.Must(t.ParseFS(pagesFS, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
+			return template.Must(t.ParseFS(pagesFS, "pages/layout.html", "pages/parts.html",
+				"pages/"+name+".html"))
 		})
 	}
 }
@@ -97,7 +99,8 @@ type page struct {
 	As string
 	// Query is what was searched for.
 	Query string
-	// Version is that of what is shown, see [admin.View.Version]; empty where nothing of the gateway is.
+	// Version is that of what is shown, see [admin.View.Version]; empty where nothing of the
+	// gateway is.
 	Version string
 	Now     time.Time
 	// SignedIn says that there is a session to end, Exposed that it can be read on the way.
@@ -112,7 +115,8 @@ type page struct {
 	Content any
 }
 
-// Link returns the address of another page with a query, whose names and values follow each other. It keeps whose view is shown.
+// Link returns the address of another page with a query, whose names and values follow each other.
+// It keeps whose view is shown.
 func (p *page) Link(path string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -144,8 +148,9 @@ func (p *page) Everybody() string {
 func (c *console) serve(fill func(r *http.Request, p *page) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := &page{
-			Now: time.Now(), SignedIn: c.operators.HasSession(r), Exposed: c.operators.Exposed(r), HasToken: c.operators.HaveToken(),
-			Proven: c.operators.Proven(r), As: r.FormValue("as"), URI: r.URL.RequestURI(),
+			Now: time.Now(), SignedIn: c.operators.HasSession(r), Exposed: c.operators.Exposed(r),
+			HasToken: c.operators.HaveToken(),
+			Proven:   c.operators.Proven(r), As: r.FormValue("as"), URI: r.URL.RequestURI(),
 		}
 		if c.operators.Include(r) {
 			p.Version = c.view.Version()
@@ -181,7 +186,8 @@ const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; 
 func (c *console) write(w http.ResponseWriter, status int, p *page) {
 	var out bytes.Buffer
 	if err := c.templates[p.Name]().ExecuteTemplate(&out, "layout", p); err != nil {
-		c.opts.Logger.Error("console page failed", slog.String("page", p.Name), slog.Any("error", err))
+		c.opts.Logger.Error("console page failed", slog.String("page", p.Name),
+			slog.Any("error", err))
 		http.Error(w, "internal error: the log says what happened", http.StatusInternalServerError)
 		return
 	}
@@ -199,7 +205,8 @@ func (c *console) write(w http.ResponseWriter, status int, p *page) {
 func (c *console) serveChanges(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(map[string]string{"version": c.view.Version()}) // an error means that the caller has gone
+	// an error means that the caller has gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"version": c.view.Version()})
 }
 
 // staticFiles are the style and the scripts, by name.
@@ -212,7 +219,10 @@ type staticFile struct {
 
 func newStaticFiles() staticFiles {
 	files := staticFiles{}
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{
+		".css": "text/css; charset=utf-8",
+		".js":  "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	}
 	entries, err := staticFS.ReadDir("static")
 	if err != nil {
 		panic(err) // they are part of the program
@@ -223,7 +233,10 @@ func newStaticFiles() staticFiles {
 			panic(err)
 		}
 		sum := sha256.Sum256(content)
-		files[entry.Name()] = staticFile{kinds[path.Ext(entry.Name())], hex.EncodeToString(sum[:8]), content}
+		files[entry.Name()] = staticFile{
+			kinds[path.Ext(entry.Name())], hex.EncodeToString(sum[:8]),
+			content,
+		}
 	}
 	return files
 }

@@ -1,4 +1,5 @@
-// Package console answers: what do operators see of the gateway in a browser, and what can they do there?
+// Package console answers: what do operators see of the gateway in a browser, and what can they do
+// there?
 //
 //	browser ── GET /, /prompts, /prompt, /upstreams, /configuration ──▶ template ◀── admin.View
 //	   │ ── GET /changes, every two seconds ──▶ has anything changed? then the page is fetched again, and its live parts replaced

@@ -16,7 +16,8 @@ const maxForm = 64 << 10
 type entrance struct {
 	// Next is the path of the page to show afterwards.
 	Next string
-	// Refused is set after a token that is not the right one. Wait is how many seconds to wait after one that was not looked at.
+	// Refused is set after a token that is not the right one. Wait is how many seconds to wait
+	// after one that was not looked at.
 	Refused bool
 	Wait    int
 }
@@ -42,13 +43,18 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 		}
 		c.write(w, status, &page{
-			Name: "sign-in", Title: "Sign in", Exposed: c.operators.Exposed(r), HasToken: c.operators.HaveToken(),
-			Content: &entrance{Next: next, Refused: wait == 0, Wait: int(math.Ceil(wait.Seconds()))},
+			Name: "sign-in", Title: "Sign in", Exposed: c.operators.Exposed(r),
+			HasToken: c.operators.HaveToken(),
+			Content: &entrance{
+				Next: next, Refused: wait == 0,
+				Wait: int(math.Ceil(wait.Seconds())),
+			},
 		})
 		return
 	}
 	if c.operators.Exposed(r) {
-		c.opts.Logger.WarnContext(r.Context(), "operator signed in over an unencrypted connection: put a proxy with TLS in front of the admin listener",
+		c.opts.Logger.WarnContext(r.Context(),
+			"operator signed in over an unencrypted connection: put a proxy with TLS in front of the admin listener",
 			slog.String("client", c.operators.Client(r)))
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -64,14 +70,15 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
 
 // localPath returns a path of the console, "/" in place of all that might lead elsewhere.
 func localPath(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
+		strings.ContainsAny(path, "\\\r\n\t") {
 		return "/"
 	}
 	return path
 }
 
-// acts lets an operator do something with a button, and shows the page again on which it was, or why it failed. Act may
-// return a fragment, the part of that page to scroll to.
+// acts lets an operator do something with a button, and shows the page again on which it was, or
+// why it failed. Act may return a fragment, the part of that page to scroll to.
 func (c *console) acts(act func(ctx context.Context, r *http.Request) (fragment string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -79,7 +86,8 @@ func (c *console) acts(act func(ctx context.Context, r *http.Request) (fragment 
 		fragment, err := act(context.WithoutCancel(r.Context()), r)
 		if err != nil {
 			p := &page{
-				Name: "problem", Title: "This failed", Version: c.view.Version(), SignedIn: c.operators.HasSession(r), Exposed: c.operators.Exposed(r),
+				Name: "problem", Title: "This failed", Version: c.view.Version(),
+				SignedIn: c.operators.HasSession(r), Exposed: c.operators.Exposed(r),
 				Content: err.Error(), URI: next,
 			}
 			c.write(w, http.StatusUnprocessableEntity, p)
@@ -101,6 +109,7 @@ func (c *console) reload(ctx context.Context, r *http.Request) (fragment string,
 
 // drain takes an upstream out of service, or lets it serve again.
 func (c *console) drain(ctx context.Context, r *http.Request) (fragment string, err error) {
-	_, err = c.opts.SetDrained(ctx, c.operators.Client(r), r.PostFormValue("upstream"), r.PostFormValue("drained") == "true")
+	_, err = c.opts.SetDrained(ctx, c.operators.Client(r), r.PostFormValue("upstream"),
+		r.PostFormValue("drained") == "true")
 	return "", err
 }

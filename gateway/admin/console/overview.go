@@ -27,7 +27,8 @@ type overview struct {
 	Level admin.Level
 	// Attention says what is wrong; empty if nothing is.
 	Attention string
-	// Troubled are the upstreams in trouble, the worst first, and MoreTroubled how many are left out.
+	// Troubled are the upstreams in trouble, the worst first, and MoreTroubled how many are left
+	// out.
 	Troubled     []upstreamRow
 	MoreTroubled int
 	MoreReports  int
@@ -124,7 +125,8 @@ func attention(r *admin.Readiness, troubled int) string {
 		all = append(all, "the last configuration was refused")
 	}
 	if troubled > 0 {
-		all = append(all, fmt.Sprintf("%s of %s in trouble", number(troubled), count(len(r.Upstreams), "upstream")))
+		all = append(all, fmt.Sprintf("%s of %s in trouble", number(troubled),
+			count(len(r.Upstreams), "upstream")))
 	}
 	if n := len(r.Reports); n > 0 {
 		all = append(all, count(n, "report")+" to fix")
@@ -211,7 +213,10 @@ func (c *console) upstreams(r *http.Request, p *page) error {
 		all = slices.DeleteFunc(all, func(u admin.UpstreamHealth) bool { return !strings.Contains(strings.ToLower(u.Name), name) })
 	}
 	all = worstFirst(all)
-	list := upstreamList{Team: query.Team, Total: len(all), Pages: max(1, (len(all)+upstreamsPerPage-1)/upstreamsPerPage)}
+	list := upstreamList{
+		Team: query.Team, Total: len(all),
+		Pages: max(1, (len(all)+upstreamsPerPage-1)/upstreamsPerPage),
+	}
 	list.Page = min(max(1, query.Page), list.Pages)
 	first := (list.Page - 1) * upstreamsPerPage
 	list.Rows = c.withHistory(p, all[first:min(first+upstreamsPerPage, len(all))])
@@ -222,8 +227,8 @@ func (c *console) upstreams(r *http.Request, p *page) error {
 	return nil
 }
 
-// spark is the last hour as a small picture: a bar for the gets of each minute, above a strip of how the upstream was. Each field
-// is the data of an SVG path, in a grid of 60 by 20.
+// spark is the last hour as a small picture: a bar for the gets of each minute, above a strip of
+// how the upstream was. Each field is the data of an SVG path, in a grid of 60 by 20.
 type spark struct {
 	Gets, Errors    string
 	Good, Poor, Bad string

@@ -68,7 +68,8 @@ func (c *console) prompt(r *http.Request, p *page) error {
 	return nil
 }
 
-// getCommand returns the words of a command that gets a prompt, with a placeholder for each required argument.
+// getCommand returns the words of a command that gets a prompt, with a placeholder for each
+// required argument.
 func getCommand(prompt *admin.Prompt, endpoint string) []string {
 	words := []string{"promptweir", "get", clientsetup.ShellWord(prompt.Name)}
 	for _, argument := range prompt.Arguments {

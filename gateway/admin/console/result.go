@@ -14,7 +14,8 @@ import (
 const (
 	// maxMessages bounds the messages of a result that are shown.
 	maxMessages = 200
-	// maxData bounds the images and sounds of a result that are shown, together, in bytes of base64.
+	// maxData bounds the images and sounds of a result that are shown, together, in bytes of
+	// base64.
 	maxData = 8 << 20
 )
 
@@ -44,7 +45,8 @@ func readResult(raw jsontext.Value) result {
 	object := wire.Members(raw)
 	var r result
 	r.Description, _ = object.Text("description")
-	messages, _ := wire.ParseArray(object.Get("messages")) // there is one, or the get would have failed
+	// there is one, or the get would have failed
+	messages, _ := wire.ParseArray(object.Get("messages"))
 	r.More = max(0, len(messages)-maxMessages)
 	left := maxData
 	for _, m := range messages[:len(messages)-r.More] {
@@ -69,11 +71,13 @@ func readMessage(object wire.Object, left int) message {
 		m.Text, _ = content.Text("text")
 	case "image":
 		if m.Image = dataURL(kind, data, shownImages, left); m.Image == "" {
-			m.Note = "An image of the type " + kind + ", " + count(decodedLen(data), "byte") + ", which is not shown."
+			m.Note = "An image of the type " + kind + ", " + count(decodedLen(data), "byte") +
+				", which is not shown."
 		}
 	case "audio":
 		if m.Audio = dataURL(kind, data, playedSounds, left); m.Audio == "" {
-			m.Note = "A sound of the type " + kind + ", " + count(decodedLen(data), "byte") + ", which is not played."
+			m.Note = "A sound of the type " + kind + ", " + count(decodedLen(data), "byte") +
+				", which is not played."
 		}
 	case "resource":
 		m.readResource(content.Object("resource"), left)
@@ -98,7 +102,8 @@ func (m *message) readResource(resource wire.Object, left int) {
 		return
 	}
 	if m.Image = dataURL(kind, blob, shownImages, left); m.Image == "" {
-		m.Note = "A resource of the type " + kind + ", " + count(decodedLen(blob), "byte") + ", which is not shown."
+		m.Note = "A resource of the type " + kind + ", " + count(decodedLen(blob), "byte") +
+			", which is not shown."
 	}
 }
 
@@ -108,8 +113,8 @@ var (
 	playedSounds = []string{"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/mp4", "audio/aac", "audio/flac"} //nolint:gochecknoglobals // a constant list
 )
 
-// dataURL returns the URL that holds the data; empty unless the type is one of those given and the data is base64 of at most so many
-// bytes.
+// dataURL returns the URL that holds the data; empty unless the type is one of those given and the
+// data is base64 of at most so many bytes.
 func dataURL(kind, data string, of []string, most int) template.URL {
 	if !slices.Contains(of, kind) || len(data) > most {
 		return ""

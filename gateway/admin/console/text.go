@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// maxLine bounds a text in a row or a sentence, maxText one that has a place of its own, in bytes.
+	// maxLine bounds a text in a row or a sentence, maxText one that has a place of its own, in
+	// bytes.
 	maxLine = 400
 	maxText = 100_000
 )
@@ -63,11 +64,12 @@ func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%s more)", count(len(s)-most, "byte"))
+	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%s more)",
+		count(len(s)-most, "byte"))
 }
 
-// visible replaces characters that cannot be seen, or that change how others are shown, by their code points, and the ends of lines
-// by something else.
+// visible replaces characters that cannot be seen, or that change how others are shown, by their
+// code points, and the ends of lines by something else.
 func visible(s, lineEnd string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return config.IsInvisible(r) || r == utf8.RuneError }) {
 		return s

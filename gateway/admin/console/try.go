@@ -28,19 +28,21 @@ const (
 	completionBound = 5 * time.Second
 	// sendBound is how long a browser may take to receive a question or the outcome.
 	sendBound = time.Minute
-	// maxCompletions bounds the values that are suggested, and maxCompletion each of them, in bytes.
+	// maxCompletions bounds the values that are suggested, and maxCompletion each of them, in
+	// bytes.
 	maxCompletions = 100
 	maxCompletion  = 4 << 10
 )
 
-// Operator is who tries a prompt: the network address of the request, and whose view is shown meanwhile.
+// Operator is who tries a prompt: the network address of the request, and whose view is shown
+// meanwhile.
 type Operator struct{ Client, As string }
 
 // Reply answers an elicitation of a server during a get.
 type Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
 
-// runs are the gets that are being tried. A get lasts as long as the request that began it, whose response has one event after
-// another: a question, or the outcome. The zero value has none.
+// runs are the gets that are being tried. A get lasts as long as the request that began it, whose
+// response has one event after another: a question, or the outcome. The zero value has none.
 type runs struct {
 	mu  sync.Mutex // guards all
 	all map[string]*run
@@ -105,7 +107,8 @@ func (r *run) set(question *elicit.Request, answer chan jsontext.Value) {
 	r.question, r.answer = question, answer
 }
 
-// reply answers the question that is shown. It returns what is wrong with the answer, by field, and whether there is a question.
+// reply answers the question that is shown. It returns what is wrong with the answer, by field, and
+// whether there is a question.
 func (r *run) reply(action elicit.Action, answers func(field string) []string) (problems map[string]string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,11 +138,13 @@ func (r *run) reply(action elicit.Action, answers func(field string) []string) (
 	return nil, true
 }
 
-// proven lets only those try something who have the admin token: being on this machine is not enough.
+// proven lets only those try something who have the admin token: being on this machine is not
+// enough.
 func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !c.operators.Proven(r) {
-			http.Error(w, "forbidden: this needs the admin token; sign in with it", http.StatusForbidden)
+			http.Error(w, "forbidden: this needs the admin token; sign in with it",
+				http.StatusForbidden)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxTried)
@@ -154,7 +159,8 @@ func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 // maxTried bounds the arguments that are tried, in bytes.
 const maxTried = 4 << 20
 
-// event is something that a page is told about its run. HTML is escaped by the templates that made it.
+// event is something that a page is told about its run. HTML is escaped by the templates that made
+// it.
 type event struct {
 	// State is "asking", "done" or "failed".
 	State string `json:"state"`
@@ -167,14 +173,16 @@ type event struct {
 func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	begun := c.runs.begin()
 	if begun == nil {
-		http.Error(w, "too many prompts are being tried: wait until one is done", http.StatusTooManyRequests)
+		http.Error(w, "too many prompts are being tried: wait until one is done",
+			http.StatusTooManyRequests)
 		return
 	}
 	defer c.runs.end(begun)
 	ctx, cancel := context.WithTimeout(r.Context(), runBound)
 	defer cancel()
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // a person takes longer to answer than a request may take to arrive
+	// a person takes longer to answer than a request may take to arrive
+	_ = control.SetReadDeadline(time.Time{})
 	header := w.Header()
 	header.Set("Content-Type", "application/x-ndjson")
 	header.Set("Cache-Control", "no-store")
@@ -188,34 +196,40 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	}
 	reply := func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 		if method != wire.Elicit {
-			return nil, wire.NewError(wire.MethodNotFound, "Method not found: only elicitations are answered")
+			return nil, wire.NewError(wire.MethodNotFound,
+				"Method not found: only elicitations are answered")
 		}
 		question, err := elicit.Read(params)
 		if err != nil {
 			return nil, err
 		}
 		return begun.ask(ctx, question, func() {
-			send(event{State: "asking", HTML: c.fragment("question", questionView{Run: begun.id, Request: question}), Say: "The server asks: " + line(question.Message)})
+			html := c.fragment("question", questionView{Run: begun.id, Request: question})
+			send(event{State: "asking", HTML: html, Say: "The server asks: " + line(question.Message)})
 		})
 	}
 	result, err := c.opts.Call(ctx, c.operator(r), wire.PromptsGet, triedParams(r), reply)
 	if err != nil {
 		failed := failure(err)
-		send(event{State: "failed", HTML: c.fragment("failed", failed), Say: "It failed: " + line(failed.Message)})
+		html := c.fragment("failed", failed)
+		send(event{State: "failed", HTML: html, Say: "It failed: " + line(failed.Message)})
 		return
 	}
 	shown := readResult(result)
-	send(event{State: "done", HTML: c.fragment("result", shown), Say: "Done: " + count(len(shown.Messages)+shown.More, "message") + "."})
+	said := "Done: " + count(len(shown.Messages)+shown.More, "message") + "."
+	send(event{State: "done", HTML: c.fragment("result", shown), Say: said})
 }
 
 func (c *console) operator(r *http.Request) Operator {
 	return Operator{Client: c.operators.Client(r), As: r.PostForm.Get("as")}
 }
 
-// fieldPrefix is what the names of a form's fields begin with that are arguments, or fields of a question.
+// fieldPrefix is what the names of a form's fields begin with that are arguments, or fields of a
+// question.
 const fieldPrefix = "a:"
 
-// triedParams returns the params of prompts/get for a form. Arguments that are left empty are left out.
+// triedParams returns the params of prompts/get for a form. Arguments that are left empty are left
+// out.
 func triedParams(r *http.Request) wire.Object {
 	params := wire.Object{}.With("name", wire.Quote(r.PostForm.Get("name")))
 	if arguments := formArguments(r); arguments != nil {
@@ -228,7 +242,8 @@ func formArguments(r *http.Request) (arguments wire.Object) {
 	for name, values := range r.PostForm {
 		argument, ok := strings.CutPrefix(name, fieldPrefix)
 		if ok && values[0] != "" {
-			arguments = arguments.With(argument, wire.Quote(strings.ReplaceAll(values[0], "\r\n", "\n")))
+			arguments = arguments.With(argument, wire.Quote(strings.ReplaceAll(values[0], "\r\n",
+				"\n")))
 		}
 	}
 	return arguments
@@ -255,15 +270,18 @@ func (c *console) answerRun(w http.ResponseWriter, r *http.Request) {
 	if len(problems) > 0 {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"problems": problems}) // an error means that the browser has gone
+	// an error means that the browser has gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"problems": problems})
 }
 
 // complete answers with values for an argument.
 func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	argument := r.PostForm.Get("argument")
 	params := wire.Object{}.
-		With("ref", wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name", wire.Quote(r.PostForm.Get("name"))).JSON()).
-		With("argument", wire.Object{}.With("name", wire.Quote(argument)).With("value", wire.Quote(r.PostForm.Get(fieldPrefix+argument))).JSON())
+		With("ref", wire.Object{}.With("type", wire.Quote("ref/prompt")).With("name",
+			wire.Quote(r.PostForm.Get("name"))).JSON()).
+		With("argument", wire.Object{}.With("name", wire.Quote(argument)).With("value",
+			wire.Quote(r.PostForm.Get(fieldPrefix+argument))).JSON())
 	others := formArguments(r).Without(func(name string) bool { return name == argument })
 	if len(others) > 0 {
 		params = params.With("context", wire.Object{}.With("arguments", others.JSON()).JSON())
@@ -273,7 +291,8 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	values := []string{}
 	result, err := c.opts.Call(ctx, c.operator(r), wire.Complete, params, nil)
 	if err == nil {
-		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values")) // none, if it is malformed
+		// none, if it is malformed
+		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values"))
 		for _, element := range elements[:min(len(elements), maxCompletions)] {
 			if value, ok := wire.Text(element); ok && len(value) <= maxCompletion {
 				values = append(values, value)
@@ -282,7 +301,8 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(map[string][]string{"values": values}) // an error means that the browser has gone
+	// an error means that the browser has gone
+	_ = json.NewEncoder(w).Encode(map[string][]string{"values": values})
 }
 
 // questionView is a question of a server, with the run that it belongs to.
@@ -296,7 +316,8 @@ func (q questionView) Opens() bool {
 	return strings.HasPrefix(q.URL, "https://") || strings.HasPrefix(q.URL, "http://")
 }
 
-// inputType returns the kind of input that a browser has for a field's format. None has one for a time with its zone.
+// inputType returns the kind of input that a browser has for a field's format. None has one for a
+// time with its zone.
 func inputType(f elicit.Field) string {
 	if f.Type != "string" {
 		return "text"
@@ -319,7 +340,8 @@ func (q questionView) Host() string {
 	return u.Hostname()
 }
 
-// Imitates reports whether the host's name has letters that look like those of another one, perhaps.
+// Imitates reports whether the host's name has letters that look like those of another one,
+// perhaps.
 func (q questionView) Imitates() bool {
 	host := strings.ToLower(q.Host())
 	return strings.Contains(host, "xn--") || strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII })
@@ -349,7 +371,8 @@ func failure(err error) failed {
 func (c *console) fragment(name string, data any) string {
 	var out strings.Builder
 	if err := c.templates["prompt"]().ExecuteTemplate(&out, name, data); err != nil {
-		c.opts.Logger.Error("console page failed", slog.String("page", name), slog.Any("error", err))
+		c.opts.Logger.Error("console page failed", slog.String("page", name),
+			slog.Any("error", err))
 	}
 	return out.String()
 }

@@ -61,7 +61,8 @@ func (s *trier) post(path string, form url.Values) *http.Response {
 	return response
 }
 
-// try gets a prompt. Each question is answered by a function, which gets the path for answers and the question.
+// try gets a prompt. Each question is answered by a function, which gets the path for answers and
+// the question.
 func (s *trier) try(form url.Values, answer func(path, question string)) (state, html string) {
 	s.TB.Helper()
 	response := s.post("/try", form)

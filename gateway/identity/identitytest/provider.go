@@ -1,6 +1,7 @@
 // Package identitytest answers: what can stand in for an identity provider in a test?
 //
-// A [Provider] has real keys, metadata and signatures, over real HTTP or in memory, and can be made to fail.
+// A [Provider] has real keys, metadata and signatures, over real HTTP or in memory, and can be made
+// to fail.
 package identitytest
 
 import (
@@ -80,7 +81,10 @@ func (p *Provider) Add(key crypto.Signer, algorithm string, alone bool) {
 		p.keys = nil
 	}
 	p.made++
-	p.keys = append([]jose.JSONWebKey{{Key: key, KeyID: "key-" + strconv.Itoa(p.made), Algorithm: algorithm, Use: "sig"}}, p.keys...)
+	p.keys = append([]jose.JSONWebKey{{
+		Key: key, KeyID: "key-" + strconv.Itoa(p.made),
+		Algorithm: algorithm, Use: "sig",
+	}}, p.keys...)
 }
 
 // Answer makes the provider answer with a status from now on, without a document unless it is 200.
@@ -133,7 +137,10 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Claims returns the claims of a token for a subject that is valid for an hour.
 func (p *Provider) Claims(subject string) Claims {
 	now := time.Now()
-	return Claims{"iss": p.Issuer, "sub": subject, "aud": Audience, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
+	return Claims{
+		"iss": p.Issuer, "sub": subject, "aud": Audience, "iat": now.Unix(),
+		"exp": now.Add(time.Hour).Unix(),
+	}
 }
 
 // Token returns a valid token for a subject.
@@ -142,7 +149,8 @@ func (p *Provider) Token(subject string) string { return p.Sign(p.Claims(subject
 // Sign returns a token with the claims, signed with the provider's key.
 func (p *Provider) Sign(claims Claims) string {
 	key := p.Key()
-	return Sign(p.tb, jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key}, "at+jwt", claims)
+	return Sign(p.tb, jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key},
+		"at+jwt", claims)
 }
 
 // Sign returns a token with the claims, signed with any key. An empty typ is left out.

@@ -11,7 +11,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// certificateInterval is the least time between two checks of the certificate's files. Handshakes trigger the checks.
+// certificateInterval is the least time between two checks of the certificate's files. Handshakes
+// trigger the checks.
 const certificateInterval = 10 * time.Second
 
 // serverCertificate is the endpoint's certificate. It follows its files when they are renewed.
@@ -45,7 +46,8 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	pair, err := tls.X509KeyPair([]byte(cfg.Gateway.TLS.Certificate.Reveal()), []byte(cfg.Gateway.TLS.Key.Reveal()))
+	pair, err := tls.X509KeyPair([]byte(cfg.Gateway.TLS.Certificate.Reveal()),
+		[]byte(cfg.Gateway.TLS.Key.Reveal()))
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
@@ -55,20 +57,22 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	return settings, nil
 }
 
-// get is for tls.Config.GetCertificate. One handshake at a time checks the files. If they cannot be loaded, the previous
-// certificate stays in use.
+// get is for tls.Config.GetCertificate. One handshake at a time checks the files. If they cannot be
+// loaded, the previous certificate stays in use.
 func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	checked := c.checked.Load()
-	if now := time.Now(); (checked == nil || now.Sub(*checked) >= certificateInterval) && c.checked.CompareAndSwap(checked, &now) {
+	if now := time.Now(); (checked == nil || now.Sub(*checked) >= certificateInterval) &&
+		c.checked.CompareAndSwap(checked, &now) {
 		if err := c.renew(); err != nil {
-			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile), slog.Any("error", err))
+			c.logger.Warn("certificate not renewed", slog.String("cert_file", c.cfg.CertFile),
+				slog.Any("error", err))
 		}
 	}
 	return &c.current.Load().pair, nil
 }
 
-// renew loads the files if they have changed. While only one of the two has been replaced, the key does not match, and the
-// next check tries again.
+// renew loads the files if they have changed. While only one of the two has been replaced, the key
+// does not match, and the next check tries again.
 func (c *serverCertificate) renew() error {
 	var files [2]fileStamp
 	for i, path := range []string{c.cfg.CertFile, c.cfg.KeyFile} {

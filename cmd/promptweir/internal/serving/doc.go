@@ -4,8 +4,9 @@
 //	        ──▶ Stdio ─▶ load, serve one client ──▶ its end, or a signal ──────────────────────────────▶ upstreams ──▶ exit
 //	        ──▶ With ──▶ a gateway without listeners, for one result
 //
-// It wires the gateway to what the process has: listeners and their certificate, file descriptors, memory, signals, the
-// service manager, standard error as a log that nobody waits for, and exporters of telemetry.
+// It wires the gateway to what the process has: listeners and their certificate, file descriptors,
+// memory, signals, the service manager, standard error as a log that nobody waits for, and
+// exporters of telemetry.
 //
 // Promises:
 //   - Both addresses are bound before a child process is started.

@@ -18,11 +18,12 @@ import (
 	"github.com/promptweir/promptweir/gateway/edge"
 )
 
-// cutOffTimeout is how long responses may take that say that the gateway is shutting down, and the last requests of
-// operators.
+// cutOffTimeout is how long responses may take that say that the gateway is shutting down, and the
+// last requests of operators.
 const cutOffTimeout = 2 * time.Second
 
-// HTTP listens, logs the bound addresses, and serves until ctx ends. If profiled is set, operators get profiles.
+// HTTP listens, logs the bound addresses, and serves until ctx ends. If profiled is set, operators
+// get profiles.
 func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	surviveBrokenPipes()
 	p, err := load(opts)
@@ -38,7 +39,8 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	options := p.gatewayOptions()
 	memory := availableMemory(p.logger)
 	clients := edge.New(edge.Options{
-		Logger: p.logger, Connections: maxConnections(descriptorLimit(), memory, p.cfg.Upstreams()), Memory: memory,
+		Logger: p.logger, Connections: maxConnections(descriptorLimit(), memory, p.cfg.Upstreams()),
+		Memory: memory,
 	})
 	options.Ledger = clients
 	if profiled {
@@ -52,7 +54,8 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	if err != nil {
 		return err
 	}
-	// Both addresses are bound before the gateway runs: if a port is in use, no child process is started.
+	// Both addresses are bound before the gateway runs: if a port is in use, no child process is
+	// started.
 	endpoint, err := listen(ctx, "gateway", p.cfg.Gateway.Listen, p.cfg.Gateway.Place, g)
 	if err != nil {
 		return err
@@ -67,7 +70,8 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	if err != nil {
 		return err
 	}
-	p.logger.InfoContext(ctx, "listening", slog.String("endpoint", scheme+endpoint.Addr().String()+p.cfg.Gateway.Path),
+	p.logger.InfoContext(ctx, "listening",
+		slog.String("endpoint", scheme+endpoint.Addr().String()+p.cfg.Gateway.Path),
 		slog.String("admin", "http://"+admin.Addr().String()))
 	shedder := edge.NewShedder(clients, p.logger)
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
@@ -101,19 +105,22 @@ type listeners struct {
 	endpoint, admin boundServer
 }
 
-// serve serves until ctx ends or a server fails, and then as long as the configuration gives clients to leave.
+// serve serves until ctx ends or a server fails, and then as long as the configuration gives
+// clients to leave.
 func (l *listeners) serve(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	upstreams, stopUpstreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopUpstreams()
-	l.endpoint.server.RegisterOnShutdown(l.gateway.Drain) // otherwise streams would keep their connections busy forever
+	// otherwise streams would keep their connections busy forever
+	l.endpoint.server.RegisterOnShutdown(l.gateway.Drain)
 
 	manager := serviceManager{l.process.logger}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.gateway.Run(upstreams) })
-	// Not with ctx: while clients are served as before, a prompt that is hidden or a token that is withdrawn counts as before.
+	// Not with ctx: while clients are served as before, a prompt that is hidden or a token that is
+	// withdrawn counts as before.
 	reloads, stopReloads := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopReloads()
 	group.Go(func() error { return l.process.reloadOnChange(reloads, l.gateway, hangups, manager) })
@@ -144,11 +151,12 @@ func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	logger := l.process.logger
 	l.gateway.AnnounceEnd()
 	cfg := l.gateway.Snapshot().Config.Gateway
-	// Only SIGTERM comes from somebody whose load balancer has to find out. Whether a client is connected at this moment
-	// says nothing of the one that the balancer sends next.
+	// Only SIGTERM comes from somebody whose load balancer has to find out. Whether a client is
+	// connected at this moment says nothing of the one that the balancer sends next.
 	signal, ok := errors.AsType[*SignalError](context.Cause(ctx))
 	if ok && signal.Is == syscall.SIGTERM && cfg.DrainDelay > 0 {
-		logger.InfoContext(ctx, "no longer ready, stopping soon", slog.Duration("drain_delay", cfg.DrainDelay))
+		logger.InfoContext(ctx, "no longer ready, stopping soon",
+			slog.Duration("drain_delay", cfg.DrainDelay))
 		time.Sleep(cfg.DrainDelay)
 	}
 	stopReloads()

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Config is the path of the configuration.
 	Config string
-	// Report prints the diagnostics of the first load. Where the configuration cannot be used, it returns the error that
-	// says so.
+	// Report prints the diagnostics of the first load. Where the configuration cannot be used, it
+	// returns the error that says so.
 	Report  func(diagnostics config.Diagnostics, usable bool) error
 	Version string
 	// Logger is the local one, see [NewLogger].
@@ -39,13 +39,14 @@ type process struct {
 	logger    *slog.Logger
 }
 
-// load loads the configuration and has its files watched. Where a team's file has a mistake, its last good text may be
-// used; the diagnostics are printed all the same.
+// load loads the configuration and has its files watched. Where a team's file has a mistake, its
+// last good text may be used; the diagnostics are printed all the same.
 func load(opts Options) (*process, error) {
 	p := &process{opts: opts, files: watch.New(opts.Logger)}
 	var diagnostics config.Diagnostics
 	p.files.Record(func(visit func(path string)) {
-		p.cfg, p.lastGood, diagnostics = gateway.LoadLastGood(opts.Config, config.Options{OnRead: visit}, opts.Logger)
+		p.cfg, p.lastGood, diagnostics = gateway.LoadLastGood(opts.Config,
+			config.Options{OnRead: visit}, opts.Logger)
 	})
 	if err := opts.Report(diagnostics, p.cfg != nil); err != nil {
 		return nil, err
@@ -54,8 +55,8 @@ func load(opts Options) (*process, error) {
 	return p, nil
 }
 
-// instrument starts telemetry, and logs the first line. It comes before [gateway.New], whose instruments find out once
-// whether anybody traces.
+// instrument starts telemetry, and logs the first line. It comes before [gateway.New], whose
+// instruments find out once whether anybody traces.
 func (p *process) instrument(ctx context.Context) (err error) {
 	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Logger); err != nil {
 		return err
@@ -65,8 +66,8 @@ func (p *process) instrument(ctx context.Context) (err error) {
 	return nil
 }
 
-// gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a single result, it saves
-// lists in state_dir and can reload.
+// gatewayOptions returns the options of a gateway that serves clients. Unlike one that runs for a
+// single result, it saves lists in state_dir and can reload.
 func (p *process) gatewayOptions() gateway.Options {
 	reload := func(inUse *config.Config) (next *config.Config, lastGood *gateway.LastGood, diagnostics config.Diagnostics) {
 		// Failed reads are watched too: a reload can succeed as soon as the missing file appears.
@@ -77,12 +78,14 @@ func (p *process) gatewayOptions() gateway.Options {
 		return next, lastGood, diagnostics
 	}
 	return gateway.Options{
-		Logger: p.logger, Version: p.opts.Version, StateDir: p.cfg.Gateway.StateDir, LastGood: p.lastGood, Warnings: p.warnings,
+		Logger: p.logger, Version: p.opts.Version, StateDir: p.cfg.Gateway.StateDir,
+		LastGood: p.lastGood, Warnings: p.warnings,
 		Load: reload,
 	}
 }
 
-// reloadOnChange reloads the gateway when a file of its configuration changes or a signal arrives, until ctx ends.
+// reloadOnChange reloads the gateway when a file of its configuration changes or a signal arrives,
+// until ctx ends.
 func (p *process) reloadOnChange(
 	ctx context.Context, g *gateway.Gateway, signals <-chan os.Signal, manager serviceManager,
 ) error {
@@ -108,8 +111,8 @@ func (p *process) reloadOnChange(
 	return group.Wait()
 }
 
-// With runs a gateway without listeners while use runs. It has no part in watching servers for replicas: it shows what
-// servers say to it, and may end at any moment.
+// With runs a gateway without listeners while use runs. It has no part in watching servers for
+// replicas: it shows what servers say to it, and may end at any moment.
 func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use func(*gateway.Gateway) error) error {
 	g, err := gateway.New(cfg, opts)
 	if err != nil {

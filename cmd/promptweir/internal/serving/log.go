@@ -20,15 +20,17 @@ const (
 	logFlushTimeout = time.Second
 )
 
-// NewLogger returns a logger of a handler to out, for which nothing waits, and a function that writes the records that are
-// still to be written. What is dropped is said with the next record that is not.
+// NewLogger returns a logger of a handler to out, for which nothing waits, and a function that
+// writes the records that are still to be written. What is dropped is said with the next record
+// that is not.
 func NewLogger(out io.Writer, handler func(io.Writer) (slog.Handler, error)) (logger *slog.Logger, flush func(), err error) {
 	direct, err := handler(out)
 	if err != nil {
 		return nil, nil, err
 	}
 	w := newLogWriter(out, func(dropped int) {
-		slog.New(direct).Warn("log records dropped: standard error is not read fast enough", slog.Int("count", dropped))
+		slog.New(direct).Warn("log records dropped: standard error is not read fast enough",
+			slog.Int("count", dropped))
 	})
 	buffered, err := handler(w)
 	if err != nil {
@@ -39,11 +41,13 @@ func NewLogger(out io.Writer, handler func(io.Writer) (slog.Handler, error)) (lo
 
 // logStart logs what is being run: the first line of the log.
 func logStart(ctx context.Context, logger *slog.Logger, version, path string, cfg *config.Config) {
-	logger.InfoContext(ctx, "starting", slog.String("version", version), slog.String("config", path),
+	logger.InfoContext(ctx, "starting", slog.String("version", version),
+		slog.String("config", path),
 		slog.Int("teams", len(cfg.Teams)), slog.Int("upstreams", len(cfg.Upstreams())))
 }
 
-// traceHandler adds the ids of the span in which a record was made, named as OpenTelemetry names them in logs.
+// traceHandler adds the ids of the span in which a record was made, named as OpenTelemetry names
+// them in logs.
 type traceHandler struct{ next slog.Handler }
 
 // Enabled implements slog.Handler.
@@ -55,7 +59,8 @@ func (h *traceHandler) Enabled(ctx context.Context, level slog.Level) bool {
 func (h *traceHandler) Handle(ctx context.Context, r slog.Record) error {
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		r = r.Clone()
-		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
+		r.AddAttrs(slog.String("trace_id", span.TraceID().String()),
+			slog.String("span_id", span.SpanID().String()))
 	}
 	return h.next.Handle(ctx, r)
 }
@@ -70,8 +75,8 @@ func (h *traceHandler) WithGroup(name string) slog.Handler {
 	return &traceHandler{h.next.WithGroup(name)}
 }
 
-// logWriter passes on what is written to it on a goroutine of its own, so that no writer waits. What does not fit is dropped
-// and counted: a pipe that no one reads must not stop the gateway.
+// logWriter passes on what is written to it on a goroutine of its own, so that no writer waits.
+// What does not fit is dropped and counted: a pipe that no one reads must not stop the gateway.
 type logWriter struct {
 	out     io.Writer
 	dropped func(records int)
@@ -84,9 +89,13 @@ type logWriter struct {
 	closed  bool
 }
 
-// newLogWriter returns a writer to out. Dropped is told, before records that follow them, how many were.
+// newLogWriter returns a writer to out. Dropped is told, before records that follow them, how many
+// were.
 func newLogWriter(out io.Writer, dropped func(records int)) *logWriter {
-	w := &logWriter{out: out, dropped: dropped, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	w := &logWriter{
+		out: out, dropped: dropped, wake: make(chan struct{}, 1),
+		ended: make(chan struct{}),
+	}
 	go w.run()
 	return w
 }
@@ -142,8 +151,8 @@ func (w *logWriter) flush() {
 	}
 }
 
-// exportLogs returns a logger whose records are exported, too, if the environment names an exporter of logs. A record that belongs to
-// a span is exported with its ids.
+// exportLogs returns a logger whose records are exported, too, if the environment names an exporter
+// of logs. A record that belongs to a span is exported with its ids.
 func (t *telemetry) exportLogs(local *slog.Logger) *slog.Logger {
 	if t.logs == nil {
 		return local

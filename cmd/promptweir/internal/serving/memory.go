@@ -13,20 +13,23 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// memoryFraction is how much of a container's memory limit is Go's soft limit. The rest is for memory that Go does not manage.
+// memoryFraction is how much of a container's memory limit is Go's soft limit. The rest is for
+// memory that Go does not manage.
 const memoryFraction = 0.9
 
-// limitMemory derives Go's soft memory limit from the limit of the container, unless GOMEMLIMIT is set.
+// limitMemory derives Go's soft memory limit from the limit of the container, unless GOMEMLIMIT is
+// set.
 func limitMemory(logger *slog.Logger) {
-	if limit, err := memlimit.Set(memlimit.WithRatio(memoryFraction)); err != nil && !errors.Is(err, memlimit.ErrNoCgroup) {
+	if limit, err := memlimit.Set(memlimit.WithRatio(memoryFraction)); err != nil &&
+		!errors.Is(err, memlimit.ErrNoCgroup) {
 		logger.Info("cannot read the container's memory limit", slog.Any("error", err))
 	} else if err == nil && limit != math.MaxInt64 {
 		logger.Info("memory limit", slog.Int64("bytes", limit))
 	}
 }
 
-// availableMemory returns how many bytes the process may use: Go's soft limit or, without one, what the container or the machine
-// has. It is 0 if none of that can be read.
+// availableMemory returns how many bytes the process may use: Go's soft limit or, without one, what
+// the container or the machine has. It is 0 if none of that can be read.
 func availableMemory(logger *slog.Logger) int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit
@@ -39,29 +42,33 @@ func availableMemory(logger *slog.Logger) int64 {
 	return int64(limit)
 }
 
-// The pacer chooses GOGC after each garbage collection, because no constant suits a small heap under load as well as a large one.
-// Measured in pairs of builds (CPU per request with the pacer, median ratio and 95 % confidence interval):
+// The pacer chooses GOGC after each garbage collection, because no constant suits a small heap
+// under load as well as a large one. Measured in pairs of builds (CPU per request with the pacer,
+// median ratio and 95 % confidence interval):
 //
 //	to GOGC=100                    get of 10 KB 0.82 (0.78–0.86), list of 10 0.88 (0.78–0.91)
 //	to GOGC=200                    get of 1 MB 0.85 (0.79–0.89), list of 100 0.95 (0.85–0.97)
 //	to GOGC=400                    get of 1 MB 0.85 (0.75–0.98); 2 000 gets in flight hold 270 MiB instead of 460
 //	to a pacer without a budget    get of 1 MB 0.76 (0.70–0.79), get of 10 KB 0.91 (0.81–1.02)
 //
-// The price is memory: gets of 1 MB from 32 connections hold 160 MiB instead of 90, and a listener 5 KiB more than with
-// GOGC=200.
+// The price is memory: gets of 1 MB from 32 connections hold 160 MiB instead of 90, and a listener
+// 5 KiB more than with GOGC=200.
 const (
-	// gcFraction is the fraction of the processors' time that garbage collection may take before the pacer lets more garbage
-	// accumulate, up to maxGarbage.
+	// gcFraction is the fraction of the processors' time that garbage collection may take before
+	// the pacer lets more garbage accumulate, up to maxGarbage.
 	gcFraction = 0.02
-	// minGarbage is the garbage in bytes that accumulates between two collections in any case. A larger value pushes the
-	// working set of the gateway and its neighbours out of the processor's caches: with 32 MiB a list of 10 took 4 % longer.
+	// minGarbage is the garbage in bytes that accumulates between two collections in any case. A
+	// larger value pushes the working set of the gateway and its neighbours out of the processor's
+	// caches: with 32 MiB a list of 10 took 4 % longer.
 	minGarbage = 12 << 20
-	// easyGarbage bounds the garbage in bytes that twice the memory in use may be while the budget does not ask for more. A process with
-	// much in use and little to do, such as one with 10 000 servers that are down, then keeps 60 MB less.
+	// easyGarbage bounds the garbage in bytes that twice the memory in use may be while the budget
+	// does not ask for more. A process with much in use and little to do, such as one with 10 000
+	// servers that are down, then keeps 60 MB less.
 	easyGarbage = 64 << 20
 	// maxGarbage bounds the garbage in bytes, except for that which minPercent allows.
 	maxGarbage = 128 << 20
-	// minPercent is the least GOGC. It decides with a large catalog, where memory matters more than the time of a rare collection.
+	// minPercent is the least GOGC. It decides with a large catalog, where memory matters more than
+	// the time of a rare collection.
 	minPercent = 70
 	// minHeap is Go's minimum heap size at GOGC=100, see https://go.dev/doc/gc-guide#GOGC.
 	minHeap = 4 << 20
@@ -75,8 +82,8 @@ func paceCollector() {
 	}
 }
 
-// pacer sets GOGC after each garbage collection. Only one goroutine uses it at a time: follow runs again only after it has
-// registered its next run.
+// pacer sets GOGC after each garbage collection. Only one goroutine uses it at a time: follow runs
+// again only after it has registered its next run.
 type pacer struct {
 	set     func(percent int) int
 	percent int
@@ -90,8 +97,8 @@ func (p *pacer) follow(last collection) {
 		p.percent = percent
 		p.set(percent)
 	}
-	// The sentinel is garbage at once, so the next collection finds it. It holds a pointer because Go may batch objects without
-	// pointers with others that stay in use.
+	// The sentinel is garbage at once, so the next collection finds it. It holds a pointer because
+	// Go may batch objects without pointers with others that stay in use.
 	sentinel := &struct{ self any }{}
 	runtime.AddCleanup(sentinel, p.follow, now)
 }
@@ -112,7 +119,8 @@ func readCollection() collection {
 		{Name: "/gc/heap/live:bytes"},
 		{Name: "/gc/heap/allocs:bytes"},
 		{Name: "/cpu/classes/gc/total:cpu-seconds"},
-		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}, // on processors that had nothing else to do
+		// on processors that had nothing else to do
+		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
 	}
 	metrics.Read(samples)
 	spent := samples[2].Value.Float64() - samples[3].Value.Float64()
@@ -122,17 +130,18 @@ func readCollection() collection {
 	}
 }
 
-// nextBudget returns the garbage in bytes after which the next collection keeps to gcFraction, if it takes as long as the last and
-// the process allocates as fast as since then. The budget falls by at most half at a time, so that after a pause it is soon
-// what it was.
+// nextBudget returns the garbage in bytes after which the next collection keeps to gcFraction, if
+// it takes as long as the last and the process allocates as fast as since then. The budget falls by
+// at most half at a time, so that after a pause it is soon what it was.
 func (c collection) nextBudget(last collection) uint64 {
-	perSecond := float64(c.allocated-last.allocated) / max(c.at.Sub(last.at), time.Microsecond).Seconds()
+	elapsed := max(c.at.Sub(last.at), time.Microsecond)
+	perSecond := float64(c.allocated-last.allocated) / elapsed.Seconds()
 	interval := (c.spent - last.spent).Seconds() / (gcFraction * float64(runtime.GOMAXPROCS(0)))
 	return max(uint64(min(max(perSecond*interval, 0), maxGarbage)), last.budget/2)
 }
 
-// gcPercent returns the GOGC that lets the budget accumulate. It is one of few values, each a fifth above the one before,
-// because each change of GOGC stops the world for a moment.
+// gcPercent returns the GOGC that lets the budget accumulate. It is one of few values, each a fifth
+// above the one before, because each change of GOGC stops the world for a moment.
 func gcPercent(live, budget uint64) int {
 	garbage := min(max(min(2*live, easyGarbage), minGarbage, budget), maxGarbage)
 	percent := minPercent
@@ -142,7 +151,8 @@ func gcPercent(live, budget uint64) int {
 	return percent
 }
 
-// releaseMemory returns memory that was only needed until the gateway was ready, or while two configurations were there at once, to the
-// operating system. With 1 000 upstreams of 100 prompts it holds 268 MiB when it is ready instead of 340 to 560, and with 10 000 servers
-// that are down 240 MB after some reloads instead of 420.
+// releaseMemory returns memory that was only needed until the gateway was ready, or while two
+// configurations were there at once, to the operating system. With 1 000 upstreams of 100 prompts
+// it holds 268 MiB when it is ready instead of 340 to 560, and with 10 000 servers that are down
+// 240 MB after some reloads instead of 420.
 func releaseMemory() { debug.FreeOSMemory() }

@@ -33,7 +33,8 @@ func (s *SignalError) ExitCode() int {
 	return exitSignal + int(syscall.SIGTERM)
 }
 
-// UntilSignal returns a context that ends at SIGINT or SIGTERM. A second one of them ends the process at once.
+// UntilSignal returns a context that ends at SIGINT or SIGTERM. A second one of them ends the
+// process at once.
 func UntilSignal() context.Context {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -45,15 +46,15 @@ func UntilSignal() context.Context {
 	return ctx
 }
 
-// surviveBrokenPipes makes a write to standard output or error fail where nobody reads it any more, instead of ending the
-// process there and then.
+// surviveBrokenPipes makes a write to standard output or error fail where nobody reads it any more,
+// instead of ending the process there and then.
 func surviveBrokenPipes() {
 	// Caught and not ignored: child processes would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// serviceManager is what started the process, if it wants to know how that fares: systemd, for a unit with Type=notify
-// (sd_notify(3)). To any other, nothing is sent.
+// serviceManager is what started the process, if it wants to know how that fares: systemd, for a
+// unit with Type=notify (sd_notify(3)). To any other, nothing is sent.
 type serviceManager struct{ logger *slog.Logger }
 
 // ready says that the gateway serves, at first or again after a reload.
@@ -67,27 +68,30 @@ func (m serviceManager) stopping() { m.send(systemd.SdNotifyStopping) }
 
 func (m serviceManager) send(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		m.logger.Warn("service manager not told", slog.String("state", state), slog.Any("error", err))
+		m.logger.Warn("service manager not told", slog.String("state", state),
+			slog.Any("error", err))
 	}
 }
 
 const (
-	// adminConnections bounds the connections of the admin listener. Beyond it the oldest is closed.
+	// adminConnections bounds the connections of the admin listener. Beyond it the oldest is
+	// closed.
 	adminConnections = 32
-	// ownDescriptors is how many descriptors the process keeps for itself: the admin listener, files, and connections
-	// that are about to close.
+	// ownDescriptors is how many descriptors the process keeps for itself: the admin listener,
+	// files, and connections that are about to close.
 	ownDescriptors = adminConnections + 64
-	// childDescriptors is how many an upstream with a command uses: its pipes, and a handle of the process.
+	// childDescriptors is how many an upstream with a command uses: its pipes, and a handle of the
+	// process.
 	childDescriptors = 4
-	// connectionMemory is what a connection uses with a request in flight, in bytes. Connections may use half of the
-	// memory.
+	// connectionMemory is what a connection uses with a request in flight, in bytes. Connections
+	// may use half of the memory.
 	connectionMemory = 32 << 10
 	// unlimitedDescriptors stands for no limit.
 	unlimitedDescriptors = 1 << 20
 )
 
-// maxConnections returns how many connections and streams clients may have under a limit of descriptors and with an amount
-// of memory in bytes, 0 if that is not known.
+// maxConnections returns how many connections and streams clients may have under a limit of
+// descriptors and with an amount of memory in bytes, 0 if that is not known.
 func maxConnections(limit int, memory int64, upstreams []config.Upstream) int {
 	needed := ownDescriptors
 	for i := range upstreams {

@@ -17,7 +17,8 @@ import (
 
 // Slow or silent clients must not hold connections.
 const (
-	// headerTimeout is how long a request's header may take to arrive, readTimeout the whole request.
+	// headerTimeout is how long a request's header may take to arrive, readTimeout the whole
+	// request.
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
 	// idleTimeout is how long a connection may wait for its next request.
@@ -57,11 +58,12 @@ func ListenError(block, address string, place config.Place, err error) error {
 	return fmt.Errorf("cannot listen on %s: %s; %s", where, why, remedy)
 }
 
-// newServer returns a server without a bound on the duration of a response, because streams last. Package transport bounds
-// each write instead.
+// newServer returns a server without a bound on the duration of a response, because streams last.
+// Package transport bounds each write instead.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
 		// Anybody can cause these errors, any number of times.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
@@ -95,8 +97,9 @@ func (s boundServer) serve() error {
 	return nil
 }
 
-// stop stops accepting connections and waits for requests in flight, each of which is told to close its connection. Those that
-// take longer than a time are answered that the gateway is shutting down. Then all connections are closed.
+// stop stops accepting connections and waits for requests in flight, each of which is told to close
+// its connection. Those that take longer than a time are answered that the gateway is shutting
+// down. Then all connections are closed.
 func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
 	over := time.AfterFunc(within, func() { s.cut(gateway.ErrShuttingDown) })
 	defer over.Stop()

@@ -24,8 +24,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Stdio serves one client over in and out, until it closes either, SIGHUP, or ctx ends. Started is true once the client's
-// credential is accepted: until then, nothing is read or written.
+// Stdio serves one client over in and out, until it closes either, SIGHUP, or ctx ends. Started is
+// true once the client's credential is accepted: until then, nothing is read or written.
 func Stdio(
 	ctx context.Context, opts Options, in io.Reader, out io.Writer,
 	credential func(*config.Config) (identity.Credential, error),
@@ -77,7 +77,8 @@ func noting(accepted *bool, credential identity.Credential) identity.Credential 
 	}
 }
 
-// checkStandardOutput rejects what would write between the messages on standard output: exporters and the audit log.
+// checkStandardOutput rejects what would write between the messages on standard output: exporters
+// and the audit log.
 func checkStandardOutput(cfg *config.Config) error {
 	for _, signal := range []string{"TRACES", "METRICS", "LOGS"} {
 		if os.Getenv("OTEL_"+signal+"_EXPORTER") == "console" {
@@ -93,17 +94,18 @@ func checkStandardOutput(cfg *config.Config) error {
 }
 
 const (
-	// failureLine bounds a message of a client that is told why the gateway does not start, in bytes.
+	// failureLine bounds a message of a client that is told why the gateway does not start, in
+	// bytes.
 	failureLine = 1 << 20
-	// failureTimeout is how long such a client may take for its first message, and for each further one: a client that
-	// tries the modern era first goes on with initialize.
+	// failureTimeout is how long such a client may take for its first message, and for each further
+	// one: a client that tries the modern era first goes on with initialize.
 	failureTimeout = 2 * time.Second
 )
 
-// AnswerFailure answers each request of a client over stdio with an error that says why the gateway does not start.
-// Clients show it to their users, who do not see standard error: without an answer, all that they read is that the
-// connection was closed. It returns when the client has no more to say. A goroutine may remain in a read of in that
-// cannot be interrupted.
+// AnswerFailure answers each request of a client over stdio with an error that says why the gateway
+// does not start. Clients show it to their users, who do not see standard error: without an answer,
+// all that they read is that the connection was closed. It returns when the client has no more to
+// say. A goroutine may remain in a read of in that cannot be interrupted.
 func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer) {
 	lines := make(chan []byte)
 	ctx, stop := context.WithCancel(ctx)
@@ -119,7 +121,8 @@ func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer
 			if err != nil || !message.IsRequest() {
 				continue
 			}
-			answer := wire.AppendError(nil, message.ID, wire.NewError(wire.InternalError, failureText(cause)))
+			answer := wire.AppendError(nil, message.ID,
+				wire.NewError(wire.InternalError, failureText(cause)))
 			if _, err := out.Write(append(answer, '\n')); err != nil {
 				return
 			}
@@ -151,12 +154,14 @@ func readFailureLines(ctx context.Context, in io.Reader, lines chan<- []byte) {
 	}
 }
 
-// failureText says in one line why the gateway does not start: the first mistake, and how many there are besides.
+// failureText says in one line why the gateway does not start: the first mistake, and how many
+// there are besides.
 func failureText(cause error) string {
 	first, rest, _ := strings.Cut(cause.Error(), "\n")
 	text := "promptweir does not start: " + first
 	if rest != "" {
-		text += fmt.Sprintf(" (and %s; promptweir validate prints all)", terminal.Count(strings.Count(rest, "\n")+1, "more mistake"))
+		text += fmt.Sprintf(" (and %s; promptweir validate prints all)",
+			terminal.Count(strings.Count(rest, "\n")+1, "more mistake"))
 	}
 	return text
 }

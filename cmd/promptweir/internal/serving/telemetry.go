@@ -43,21 +43,25 @@ type telemetry struct {
 	stops []func(context.Context) error
 }
 
-// startTelemetry starts the exporters that the standard OTEL_* variables name. Without them only the metrics for Prometheus
-// are there: an exporter with default settings would look for a collector on this machine and log that there is none. The logger must
-// not be one that exports: it gets the errors of exporters.
+// startTelemetry starts the exporters that the standard OTEL_* variables name. Without them only
+// the metrics for Prometheus are there: an exporter with default settings would look for a
+// collector on this machine and log that there is none. The logger must not be one that exports: it
+// gets the errors of exporters.
 func startTelemetry(ctx context.Context, version string, logger *slog.Logger) (*telemetry, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported", slog.Any("error", err))
+		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported",
+			slog.Any("error", err))
 	}))
 	registry := prometheusclient.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	t := &telemetry{metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return t, nil
 	}
 	described, err := resource.New(ctx, resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "promptweir"), attribute.String("service.version", version)),
+		resource.WithAttributes(attribute.String("service.name", "promptweir"),
+			attribute.String("service.version", version)),
 		resource.WithFromEnv())
 	if err != nil { // the resource has all attributes that could be determined
 		logger.WarnContext(ctx, "telemetry resource incomplete", slog.Any("error", err))
@@ -77,7 +81,8 @@ func exported(signal string) bool {
 		return false
 	}
 	for _, name := range []string{
-		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT",
+		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT",
 	} {
 		if os.Getenv(name) != "" {
 			return true
@@ -87,7 +92,8 @@ func exported(signal string) bool {
 }
 
 func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resource, registry *prometheusclient.Registry) error {
-	reader, err := prometheus.New(prometheus.WithRegisterer(registry), prometheus.WithoutScopeInfo())
+	reader, err := prometheus.New(prometheus.WithRegisterer(registry),
+		prometheus.WithoutScopeInfo())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -112,22 +118,25 @@ func (t *telemetry) startMetrics(ctx context.Context, described *resource.Resour
 	otel.SetMeterProvider(provider)
 	t.stops = append(t.stops, provider.Shutdown)
 	if share && exporter != nil { // it has no instruments of its own
-		t.stops = append(t.stops, metric.NewMeterProvider(metric.WithResource(described), metric.WithReader(exporter)).Shutdown)
+		t.stops = append(t.stops, metric.NewMeterProvider(metric.WithResource(described),
+			metric.WithReader(exporter)).Shutdown)
 	}
 	return nil
 }
 
-// likePrometheus reports whether metrics are exported in the form that Prometheus gets, so that each measurement need be taken once only.
+// likePrometheus reports whether metrics are exported in the form that Prometheus gets, so that
+// each measurement need be taken once only.
 func likePrometheus() bool {
 	const temporality, histograms = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
 	is := func(name, usual string) bool {
 		return os.Getenv(name) == "" || strings.EqualFold(os.Getenv(name), usual)
 	}
-	return is(temporality, "cumulative") && is(histograms, "explicit_bucket_histogram") && os.Getenv("OTEL_METRICS_PRODUCERS") == ""
+	return is(temporality, "cumulative") && is(histograms, "explicit_bucket_histogram") &&
+		os.Getenv("OTEL_METRICS_PRODUCERS") == ""
 }
 
-// sharedMetrics gives an exporter what another reader has measured. A reader of its own would take every measurement a second time,
-// and that is most of what exporting metrics costs a request.
+// sharedMetrics gives an exporter what another reader has measured. A reader of its own would take
+// every measurement a second time, and that is most of what exporting metrics costs a request.
 type sharedMetrics struct{ measured metric.Reader }
 
 // Produce implements metric.Producer.
@@ -139,7 +148,8 @@ func (s *sharedMetrics) Produce(ctx context.Context) ([]metricdata.ScopeMetrics,
 
 func (t *telemetry) startTraces(ctx context.Context, described *resource.Resource) error {
 	if !exported("TRACES") {
-		otel.SetTracerProvider(noop.NewTracerProvider()) // cheaper than the default, which waits for a provider to delegate to
+		// cheaper than the default, which waits for a provider to delegate to
+		otel.SetTracerProvider(noop.NewTracerProvider())
 		return nil
 	}
 	exporter, err := autoexport.NewSpanExporter(ctx)
@@ -160,23 +170,31 @@ func (t *telemetry) startLogs(ctx context.Context, described *resource.Resource)
 	if err != nil {
 		return fmt.Errorf("logs: %w", err)
 	}
-	provider := log.NewLoggerProvider(log.WithResource(described), log.WithProcessor(log.NewBatchProcessor(exporter, logQueue()...)))
-	t.logs = otelslog.NewHandler("github.com/promptweir/promptweir", otelslog.WithLoggerProvider(provider))
+	provider := log.NewLoggerProvider(log.WithResource(described),
+		log.WithProcessor(log.NewBatchProcessor(exporter, logQueue()...)))
+	t.logs = otelslog.NewHandler("github.com/promptweir/promptweir",
+		otelslog.WithLoggerProvider(provider))
 	t.stops = append(t.stops, provider.Shutdown)
 	return nil
 }
 
-// maxQueuedLogs is how many records of the log wait to be exported unless the environment says otherwise. What does not fit in while the
-// collector is slow is dropped, so that nothing waits for it. The SDK keeps memory for as many, and each garbage collection looks through
-// it: for its usual 2048 records, that is one percent of what a get costs.
+// maxQueuedLogs is how many records of the log wait to be exported unless the environment says
+// otherwise. What does not fit in while the collector is slow is dropped, so that nothing waits for
+// it. The SDK keeps memory for as many, and each garbage collection looks through it: for its usual
+// 2048 records, that is one percent of what a get costs.
 const maxQueuedLogs = 512
 
-// logQueue returns the bounds of the queue. An export begins when a quarter of it is taken, so that there is room for what comes meanwhile.
+// logQueue returns the bounds of the queue. An export begins when a quarter of it is taken, so that
+// there is room for what comes meanwhile.
 func logQueue() []log.BatchProcessorOption {
-	if os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") != "" || os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") != "" {
+	if os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") != "" ||
+		os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") != "" {
 		return nil
 	}
-	return []log.BatchProcessorOption{log.WithMaxQueueSize(maxQueuedLogs), log.WithExportMaxBatchSize(maxQueuedLogs / 4)}
+	return []log.BatchProcessorOption{
+		log.WithMaxQueueSize(maxQueuedLogs),
+		log.WithExportMaxBatchSize(maxQueuedLogs / 4),
+	}
 }
 
 // stop exports the last spans, metrics and log records, within flushBound.
@@ -199,12 +217,14 @@ const (
 	mutexSample = 100
 )
 
-// startProfiling turns on the block and mutex profiles, sampled so rarely that they cost nothing noticeable, and returns
-// the handler of the profiles under /debug/: the runtime's, and fgprof's of goroutines on and off the CPU.
+// startProfiling turns on the block and mutex profiles, sampled so rarely that they cost nothing
+// noticeable, and returns the handler of the profiles under /debug/: the runtime's, and fgprof's of
+// goroutines on and off the CPU.
 func startProfiling() http.Handler {
 	runtime.SetBlockProfileRate(int(blockSample))
 	runtime.SetMutexProfileFraction(mutexSample)
-	mux := http.NewServeMux() // importing net/http/pprof adds them to http.DefaultServeMux too, which nothing serves
+	// importing net/http/pprof adds them to http.DefaultServeMux too, which nothing serves
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

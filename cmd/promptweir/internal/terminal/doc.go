@@ -1,7 +1,8 @@
 // Package terminal answers: what may a command print, and how does it ask a person?
 //
-// Names, messages and paths come from teams, servers and clients, so none of them may act on the terminal of the person
-// who reads them: change its title, clear it, write to its clipboard, or reverse what follows.
+// Names, messages and paths come from teams, servers and clients, so none of them may act on the
+// terminal of the person who reads them: change its title, clear it, write to its clipboard, or
+// reverse what follows.
 //
 //	result, error ──▶ Printable ──▶ standard output, standard error    U+FFFD in place of what could act
 //	JSON          ──▶ PrintJSON ──▶ standard output                    an escape in its place: the meaning stays

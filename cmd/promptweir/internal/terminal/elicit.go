@@ -14,7 +14,8 @@ import (
 // Elicit asks the user what a server wants to know, and returns the reply (elicitation/create).
 func (p *Prompter) Elicit(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
 	if method != wire.Elicit {
-		return nil, wire.NewError(wire.MethodNotFound, "Method not found: only elicitations are answered")
+		return nil, wire.NewError(wire.MethodNotFound,
+			"Method not found: only elicitations are answered")
 	}
 	request, err := elicit.Read(params)
 	if err != nil {
@@ -35,7 +36,8 @@ func (p *Prompter) Elicit(ctx context.Context, method string, params jsontext.Va
 	return elicit.Reply(elicit.Accept, content), nil
 }
 
-// openURL asks the user to open an address. It is not opened here, because the server is not to be trusted that far.
+// openURL asks the user to open an address. It is not opened here, because the server is not to be
+// trusted that far.
 func (p *Prompter) openURL(ctx context.Context, message, url string) error {
 	if err := p.Tell("The server asks you to open an address: " + message); err != nil {
 		return err
@@ -66,7 +68,8 @@ func (p *Prompter) fillIn(ctx context.Context, request *elicit.Request) (wire.Ob
 	return content, nil
 }
 
-// fillInField asks until the answer fits the field. It returns nil for a field that the user leaves out.
+// fillInField asks until the answer fits the field. It returns nil for a field that the user leaves
+// out.
 func (p *Prompter) fillInField(ctx context.Context, f *elicit.Field) (jsontext.Value, error) {
 	complete := func(start string) (values []string) {
 		for _, c := range f.Choices {
@@ -138,5 +141,6 @@ func question(f *elicit.Field) string {
 	case !f.Required:
 		hints = append(hints, "Enter for none")
 	}
-	return OneLine(f.Label(), MaxReport) + InBrackets(OneLine(strings.Join(hints, "; "), MaxReport)) + ":"
+	return OneLine(f.Label(), MaxReport) + InBrackets(OneLine(strings.Join(hints, "; "),
+		MaxReport)) + ":"
 }

@@ -12,8 +12,9 @@ import (
 	"unicode"
 )
 
-// LogHandler is a slog.Handler for a person at a terminal: a short time, the level in colour, and what is wrong with an
-// upstream as a sentence. Text that is not the gateway's own cannot act on the terminal.
+// LogHandler is a slog.Handler for a person at a terminal: a short time, the level in colour, and
+// what is wrong with an upstream as a sentence. Text that is not the gateway's own cannot act on
+// the terminal.
 type LogHandler struct {
 	out   io.Writer
 	level slog.Level
@@ -111,8 +112,8 @@ func (l *logLine) level(level slog.Level) {
 	l.paint(color, name+strings.Repeat(" ", max(0, len("ERROR")-len(name))))
 }
 
-// attributes writes attributes. Those that explain trouble become a sentence, which says the same as error in better words. Else an
-// error of one line ends the sentence of the message.
+// attributes writes attributes. Those that explain trouble become a sentence, which says the same
+// as error in better words. Else an error of one line ends the sentence of the message.
 func (l *logLine) attributes(attrs []slog.Attr) {
 	value := func(key string) string {
 		for _, a := range attrs {
@@ -128,7 +129,10 @@ func (l *logLine) attributes(attrs []slog.Attr) {
 			l.text.WriteString("; " + remedy)
 		}
 		attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool {
-			return slices.Contains([]string{"upstream", "team", "place", "reason", "cause", "remedy", "error"}, a.Key)
+			return slices.Contains([]string{
+				"upstream", "team", "place", "reason", "cause",
+				"remedy", "error",
+			}, a.Key)
 		})
 	}
 	endsSentence := func(a slog.Attr) bool {

@@ -22,8 +22,8 @@ var (
 	ErrNoAnswer = errors.New("no answer")
 )
 
-// Prompter asks the user of a command at the terminal, one question at a time: at the terminal itself, so that both
-// outputs of the command can be redirected.
+// Prompter asks the user of a command at the terminal, one question at a time: at the terminal
+// itself, so that both outputs of the command can be redirected.
 type Prompter struct {
 	mu       sync.Mutex // guards the rest
 	input    *os.File
@@ -32,8 +32,8 @@ type Prompter struct {
 	terminal *term.Terminal // which keeps what is typed ahead
 }
 
-// NewPrompter returns a prompter that reads the answers from standard input, or nil if that is no terminal: nobody would
-// answer from a pipe or a file.
+// NewPrompter returns a prompter that reads the answers from standard input, or nil if that is no
+// terminal: nobody would answer from a pipe or a file.
 func NewPrompter(in io.Reader) *Prompter {
 	input, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(input.Fd())) {
@@ -81,8 +81,8 @@ func (p *Prompter) Tell(text string) error {
 	return err
 }
 
-// Ask prints a question and returns the line that the user types. Tab completes it by a function, which may be nil. The
-// error is [ErrInterrupted], [ErrNoAnswer] or the cause of the end of ctx.
+// Ask prints a question and returns the line that the user types. Tab completes it by a function,
+// which may be nil. The error is [ErrInterrupted], [ErrNoAnswer] or the cause of the end of ctx.
 func (p *Prompter) Ask(ctx context.Context, question string, complete func(start string) []string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,8 +117,8 @@ func (p *Prompter) Ask(ctx context.Context, question string, complete func(start
 	}
 }
 
-// completer returns what the terminal calls for each key. Tab completes what is before the cursor as far as all values
-// agree, and prints them if there are several.
+// completer returns what the terminal calls for each key. Tab completes what is before the cursor
+// as far as all values agree, and prints them if there are several.
 func (p *Prompter) completer(complete func(start string) []string) func(line string, at int, key rune) (string, int, bool) {
 	if complete == nil {
 		return nil

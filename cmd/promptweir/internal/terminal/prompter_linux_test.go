@@ -49,7 +49,8 @@ func TestPrompter_DeclinesAnElicitation(t *testing.T) {
 	}
 }
 
-// hostileValues set the title of a terminal, clear it, write to its clipboard, and show nothing or something else.
+// hostileValues set the title of a terminal, clear it, write to its clipboard, and show nothing or
+// something else.
 func hostileValues() []string {
 	return []string{"a\x1b]0;title\a", "a\x1b[2J", "a\x1b]52;c;ZXZpbA==\a", "a\u009b2J", "a\u202eb", "a\u200bb", "a\nb", "a\rb", "a\xffb"}
 }

@@ -36,12 +36,13 @@ func Style(w io.Writer) (width uint, color bool) {
 
 const (
 	columnGap = 2
-	// minLast is the least that is shown of a table's last column, even if the line then is too long for the terminal.
+	// minLast is the least that is shown of a table's last column, even if the line then is too
+	// long for the terminal.
 	minLast = 20
 )
 
-// Table is a table for people. Its columns line up where a terminal shows some characters two columns wide and some
-// without width.
+// Table is a table for people. Its columns line up where a terminal shows some characters two
+// columns wide and some without width.
 type Table struct {
 	Heads []string
 	// Widths bound the width of each column but the last, in percent of the table's.
@@ -57,8 +58,9 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// Write prints the table within a width; 0 is no bound. Cells of the first column are never cut, so that names can be
-// copied: one that is too long moves what follows in its own row, and no other row. Other cells are cut.
+// Write prints the table within a width; 0 is no bound. Cells of the first column are never cut, so
+// that names can be copied: one that is too long moves what follows in its own row, and no other
+// row. Other cells are cut.
 func (t *Table) Write(w io.Writer, width int) error {
 	widths := t.widths(width)
 	var text strings.Builder

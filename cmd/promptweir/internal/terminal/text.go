@@ -15,8 +15,8 @@ import (
 // MaxReport bounds a sentence in the output, in bytes, because it may quote a server.
 const MaxReport = 500
 
-// Printable returns a writer to w that replaces what a terminal could act on, and what changes the reading direction or
-// shows nothing. Each Write must end at the end of a character.
+// Printable returns a writer to w that replaces what a terminal could act on, and what changes the
+// reading direction or shows nothing. Each Write must end at the end of a character.
 func Printable(w io.Writer) io.Writer { return printable{w} }
 
 type printable struct{ to io.Writer }
@@ -28,7 +28,8 @@ func (w printable) Write(text []byte) (int, error) {
 	return len(text), nil // of the caller's bytes: another count would be an error to it
 }
 
-// PrintableJSON returns a writer to w that escapes what [Printable] would replace, so that JSON keeps its meaning.
+// PrintableJSON returns a writer to w that escapes what [Printable] would replace, so that JSON
+// keeps its meaning.
 func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
 
 type printableJSON struct{ to io.Writer }
@@ -56,8 +57,8 @@ func (w printableJSON) Write(text []byte) (int, error) {
 // isShown reports whether a character may be printed as it is.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// Showable reports whether all of a value can be shown on a line. A person can only choose what is shown, so a value that
-// cannot be is not offered.
+// Showable reports whether all of a value can be shown on a line. A person can only choose what is
+// shown, so a value that cannot be is not offered.
 func Showable(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }
@@ -74,8 +75,8 @@ func Line(text string) string {
 	return strings.Map(orReplacement, strings.Join(strings.Fields(text), " "))
 }
 
-// Indented returns a text whose lines after the first begin with two blanks: at the left margin, a server's line could
-// pass for one of the program's own, such as the next speaker's.
+// Indented returns a text whose lines after the first begin with two blanks: at the left margin, a
+// server's line could pass for one of the program's own, such as the next speaker's.
 func Indented(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -86,7 +87,8 @@ func Indented(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// PrintJSON prints a value indented. Raw JSON in it keeps its numbers and its printable characters as they are spelled.
+// PrintJSON prints a value indented. Raw JSON in it keeps its numbers and its printable characters
+// as they are spelled.
 func PrintJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(PrintableJSON(w))
 	encoder.SetEscapeHTML(false)

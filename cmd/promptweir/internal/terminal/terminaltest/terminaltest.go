@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package terminaltest answers: what does a person at a terminal see of a program, and how does that person type?
+// Package terminaltest answers: what does a person at a terminal see of a program, and how does
+// that person type?
 package terminaltest
 
 import (
@@ -18,7 +19,8 @@ import (
 // timeout is how long a test waits for what takes milliseconds on an idle machine.
 const timeout = time.Minute
 
-// Terminal is a pseudo-terminal. A program reads and writes its Device; a test types at the other side.
+// Terminal is a pseudo-terminal. A program reads and writes its Device; a test types at the other
+// side.
 type Terminal struct {
 	Device *os.File
 	master *os.File
@@ -66,7 +68,8 @@ func (r recorder) Write(text []byte) (int, error) {
 // Resize sets the size of the terminal.
 func (k *Terminal) Resize(t testing.TB, rows, columns uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(k.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
+	if err := unix.IoctlSetWinsize(int(k.master.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: rows, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
 }
