@@ -379,11 +379,11 @@ func TestReadme_HasEveryAdminPath(t *testing.T) {
 	}
 }
 
-// nodes returns all syntax of a kind in the code of cmd/promptweir, gateway and upstream, without
-// tests.
+// nodes returns all syntax of a kind in the code of cmd/promptweir, config/watch, gateway and
+// upstream, without tests.
 func nodes[N ast.Node](t *testing.T) (found []N) {
 	t.Helper()
-	for _, folder := range []string{".", "../../gateway", "../../upstream"} {
+	for _, folder := range []string{".", "../../config/watch", "../../gateway", "../../upstream"} {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
