@@ -15,8 +15,8 @@ const (
 // Mask hides the secrets of one upstream in text that its server had a part in: a server may repeat what it was sent, as the
 // name of a member that an error quotes, for example.
 //
-// It finds secrets as they are, as a string of JSON spells them, and cut off at the end of a text or before an ellipsis. It does
-// not find those that a server has encoded.
+// It finds secrets as they are, as a string of JSON spells them, and cut off at the end of a text or before an ellipsis, besides
+// those of others that [SecretIn] finds. It does not find those that a server has encoded.
 type Mask struct{ secrets []string }
 
 // Mask returns the mask for the upstream's headers, environment, client credentials and sensitive addresses.
@@ -35,6 +35,10 @@ func (u Upstream) Mask() Mask {
 	for i, value := range slices.Concat(u.URLs, u.Command) {
 		if i < len(u.shown) && u.shown[i] == masked {
 			m.add(value)
+		}
+		m.add(JoinedPassword(value))
+		if begin, end, found := SecretIn(value); found {
+			m.add(value[begin:end])
 		}
 	}
 	return m
@@ -68,10 +72,7 @@ func (m Mask) Text(text string) string {
 		at += n
 		from = at
 	}
-	if from == 0 {
-		return text
-	}
-	return out.String() + text[from:]
+	return HideInside(out.String() + text[from:])
 }
 
 // at returns the length of the longest secret, whole or cut off, that a text begins with, or 0.
@@ -93,8 +94,8 @@ func (m Mask) at(text string) int {
 
 // Error returns an error whose text has masks, and which is otherwise what it was to [errors.Is] and [errors.As].
 func (m Mask) Error(err error) error {
-	if err == nil || len(m.secrets) == 0 {
-		return err
+	if err == nil {
+		return nil
 	}
 	text := err.Error()
 	if shown := m.Text(text); shown != text {

@@ -25,6 +25,7 @@ func TestMask_HidesWhatAServerRepeats(t *testing.T) {
 		`cut: "tok-hunter… (9 bytes)"`:     `cut: "(sensitive)… (9 bytes)"`,
 		`cut: tok-hunte... in an object`:   `cut: (sensitive)... in an object`,
 		`tok-hunts are no tokens`:          `tok-hunts are no tokens`,
+		`cannot reach redis://a:pw@host`:   `cannot reach redis://a:(sensitive)@host`,
 		`as "pass\"word\\1" in JSON`:       `as "(sensitive)" in JSON`,
 		`second line: line-two-y`:          `second line: (sensitive)`,
 		`client-secretclient-secret`:       `(sensitive)(sensitive)`,

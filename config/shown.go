@@ -123,9 +123,6 @@ func (s shower) upstream(u *Upstream, field string, value any) any {
 		return value
 	}
 	addresses := u.Addresses()
-	if u.Transport == Stdio && u.Files == nil {
-		addresses = []string{strings.Join(hideWords(u.shownWords()), " ")}
-	}
 	var all []any
 	for _, address := range addresses {
 		all = append(all, hideParameters(address))

@@ -99,9 +99,9 @@ func (u Upstream) Addresses() []string {
 		return []string{u.Files.shownPatterns()}
 	}
 	if u.Transport == Stdio {
-		return []string{strings.Join(u.shownWords(), " ")}
+		return []string{strings.Join(hideWords(u.shownWords()), " ")}
 	}
-	return u.shownWords()
+	return u.shownWords() // of a URL, the user and the password are an error
 }
 
 // shownWords returns the URLs, or the words of the command, with masks.

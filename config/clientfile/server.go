@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/promptweir/promptweir/config"
 )
 
 // block is an upstream block to be written.
@@ -241,7 +243,7 @@ func comment(text string) string {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, secretText().ReplaceAllString(text, "…"))
+	}, secretText().ReplaceAllString(config.HideInside(text), "…"))
 	if line = strings.Join(strings.Fields(line), " "); len(line) > maxComment {
 		line = strings.ToValidUTF8(line[:maxComment], "") + "…"
 	}

@@ -163,13 +163,17 @@ func (t *translator) variable(name string) string {
 // literal adds text, with a variable in place of what looks like a secret.
 func (t *translator) literal(e *expression, text string) {
 	for {
+		name := "secret"
 		at := secretText().FindStringIndex(text)
+		if begin, end, found := config.SecretIn(text); found && (at == nil || begin <= at[0]) {
+			name, at = "password", []int{begin, end}
+		}
 		if at == nil {
 			e.text(text)
 			return
 		}
 		e.text(text[:at[0]])
-		e.call(t.env(t.secret(t.variable("secret"), text[at[0]:at[1]]), "", nil))
+		e.call(t.env(t.secret(t.variable(name), text[at[0]:at[1]]), "", nil))
 		text = text[at[1]:]
 	}
 }
@@ -221,6 +225,9 @@ func (t *translator) arguments(words []string) (list []string) {
 		case given != nil && given[2] != "":
 			e.text(given[1] + "=")
 			t.template(&e, given[1], given[3])
+		case config.JoinedPassword(word) != "":
+			e.text("-p")
+			t.template(&e, "password", config.JoinedPassword(word))
 		case header != nil && config.IsSecretName(header[1]):
 			e.text(header[1] + header[2])
 			t.credential(&e, header[1], header[3])

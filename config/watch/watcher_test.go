@@ -212,7 +212,7 @@ func TestRun_LooksEveryTwoSecondsWhereNothingCanBeWatched(t *testing.T) {
 			f.write("a.hcl", strings.Repeat("a", want+2))
 		}
 		cancel()
-		<-ended
+		f.must(<-ended)
 	})
 }
 

@@ -2,6 +2,9 @@
 # It needs these variables in the gateway's environment:
 # - LINEAR_API_KEY: written out in the client's file
 # - LINEAR_TEAM
+# - DATABASE_PASSWORD: written out in the client's file
+# - DATABASE_PASSWORD_2: written out in the client's file
+# - DATABASE_PASSWORD_3: written out in the client's file
 # - HOME
 # - API_KEY
 
@@ -14,6 +17,10 @@ team "mine" {
   upstream "linear" {
     url     = "https://mcp.linear.app/mcp?workspace=shop&api_key=${env("LINEAR_API_KEY")}"
     headers = { X-Team = env("LINEAR_TEAM") }
+  }
+
+  upstream "database" {
+    command = ["mcp-database", "postgresql://app:${env("DATABASE_PASSWORD")}@db.example.com/shop", "Server=db;User Id=app;Password=${env("DATABASE_PASSWORD_2")};Encrypt=true", "-p${env("DATABASE_PASSWORD_3")}", "-p8080:80", "-port"]
   }
 
   # Not taken over: PROXY in env, which is not a string.
