@@ -78,8 +78,35 @@ func decodeCluster(b *hclread.Block) Cluster {
 	return c
 }
 
+// smallConcurrency is the most requests in flight of a limit that is likely to protect something that
+// cannot take as many from each replica.
+const smallConcurrency = 4
+
+// checkConcurrency warns where a small limit is multiplied by the number of replicas.
+func checkConcurrency(r *hclread.Reader, cfg *Config) {
+	limits := []*Limit{cfg.Gateway.Limit}
+	for _, team := range cfg.Teams {
+		limits = append(limits, team.Limit)
+		for _, expose := range team.Exposes {
+			limits = append(limits, expose.Limit)
+		}
+	}
+	for _, l := range limits {
+		if l != nil && l.Concurrency > 0 && l.Concurrency <= smallConcurrency {
+			r.Warning(r.Blocks("cluster")[0].Range(), "Small concurrency with replicas",
+				"The limit at %s has concurrency = %d, which each replica counts for itself: with three, it is %d. "+
+					"Divide it by the number of replicas, or set rate, which holds over all of them.",
+				l.Place, l.Concurrency, 3*l.Concurrency)
+			return // one is enough to think about all
+		}
+	}
+}
+
 // checkCluster reports replicas that could not open what another one sealed.
 func checkCluster(r *hclread.Reader, cfg *Config) {
+	if cfg.Cluster != nil {
+		checkConcurrency(r, cfg)
+	}
 	if cfg.Cluster == nil || len(cfg.Gateway.CursorKeys) > 0 {
 		return
 	}

@@ -340,3 +340,18 @@ func TestAudit_WarnsWhereAnybodyCanFillTheDisk(t *testing.T) {
 		}
 	}
 }
+
+func TestCluster_WarnsOfASmallConcurrency(t *testing.T) {
+	const keys = "cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")]\n"
+	const cluster = "cluster { store = \"redis://127.0.0.1\" }\n"
+	gateway := func(limit string) string { return "gateway {\n" + keys + " limit { " + limit + " }\n}\n" }
+	for text, want := range map[string]int{
+		gateway("concurrency = 4"): 0, cluster + gateway("concurrency = 5"): 0, cluster + gateway("rate = 1"): 0,
+		cluster + gateway("concurrency = 4"): 1,
+	} {
+		cfg, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
+		if got := diags.Warnings(); cfg == nil || len(got) != want {
+			t.Errorf("%s\n%v, warnings %q, want %d", text, diags.Err(), got, want)
+		}
+	}
+}
