@@ -56,7 +56,7 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 		"told to wait": {func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, "rate_limited", 0, "the server limits the rate of requests (HTTP 429)"},
+		}, "rate_limited", 0, "the server wants no requests until 20"},
 		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0, "what answers does not speak MCP: the id of the response"},
 		"no messages":   {nil, "bad_response", 0, "the result of prompts/get has no array of messages"},
 		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2, "no more are sent for a while: the server fails (HTTP 500 Internal Server Error)"},
