@@ -269,6 +269,24 @@ func TestReply_FindsItsRequestAtAnotherReplica(t *testing.T) {
 	}
 }
 
+// A client whose user has answered is told where the answer is lost, and can send it again.
+func TestReply_IsRefusedWhereTheReplicaThatAskedCannotBeReached(t *testing.T) {
+	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))
+	awaitHearing(t, store, 2)
+	c := replicas[0].LegacyWith("2025-06-18", "", `{"elicitation":{}}`)
+	stream := c.GetStream("7", gatewaytest.GetParams("up.ask"))
+	id := stream.WantElicitation("2025-06-18")
+	store.Kill()
+	awaitStore(t, false, replicas...)
+	reply := `{"jsonrpc":"2.0","id":` + id + `,"result":{"action":"accept","content":{"name":"ann"}}}`
+	gatewaytest.Send(t, http.MethodPost, replicas[1].URL, reply, c.Headers).Want(t, http.StatusServiceUnavailable, "send the reply again")
+	gatewaytest.Send(t, http.MethodPost, replicas[0].URL, reply, c.Headers).Want(t, http.StatusAccepted)
+	if data := stream.Next().Data; !strings.Contains(data, "ann") {
+		t.Errorf("result %s, want the reply to the replica that asked", data)
+	}
+}
+
 func TestCancel_FindsItsRequestAtAnotherReplica(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
 	replicas := serveReplicas(t, store, 2, "gateway { %CLUSTER% }\n"+gatewaytest.Team("a", "", "", p.Peer))

@@ -47,7 +47,7 @@ func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) jo
 	x := l.x
 	request.Client = x
 	if !request.Message.IsRequest() {
-		s.receive(request)
+		_ = s.receive(x.r.Context(), request) // the others of the batch are answered all the same
 		return nil
 	}
 	request.SetLogLevel = s.setLogLevel

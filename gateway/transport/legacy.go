@@ -59,7 +59,10 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	request.Software = requests.Software{Name: sealed.ClientName, Version: sealed.ClientVersion}
 	if !request.Message.IsRequest() {
 		s := l.session()
-		s.receive(request)
+		if !s.receive(x.r.Context(), request) {
+			x.refuseAtOnce(replyLost)
+			return nil, false
+		}
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, false
 	}
@@ -80,6 +83,9 @@ func (x *exchange) admitLegacy(request *requests.Request) (ctx context.Context, 
 	}
 	return ctx, true
 }
+
+// replyLost refuses a reply to a server request of another replica, which did not get it.
+const replyLost = "The replica that asked cannot be reached: send the reply again"
 
 // errInFlight refuses a request of a session that has too many in flight.
 func errInFlight() *wire.Error {

@@ -75,7 +75,7 @@ func (t *Transport) handlePeers() {
 		if message, err := wire.Parse(r.Message); err == nil {
 			t.replies.deliver(r.Session, &message)
 		}
-		return nil
+		return true
 	})
 	t.peers.Handle(topicCancel, func(_ context.Context, read func(any) error) any {
 		var c cancellation
@@ -137,19 +137,25 @@ func (t *Transport) setLogLevel(id sessionID, expires time.Time, level string) {
 }
 
 // passOn passes a reply or cancellation that nothing here waits for on to the replica that it is for.
-func (t *Transport) passOn(session sessionID, request *requests.Request) {
+// It returns false for a reply that did not arrive there.
+func (t *Transport) passOn(ctx context.Context, session sessionID, request *requests.Request) bool {
 	m := &request.Message
 	if m.IsResponse() {
 		id, _ := wire.Text(m.ID)
-		if replica := requests.PeerIn(id, t.peers); replica != "" {
-			t.peers.Publish(replica, topicReply, reply{session, encodeReply(m)})
+		replica := requests.PeerIn(id, t.peers)
+		if replica == "" {
+			return true // nobody waits for it
 		}
-		return
+		// Called and not published: a person has answered, and the client has to know where that is lost.
+		var arrived bool
+		err := t.peers.Call(ctx, replica, topicReply, request.Caller.Principal.Key(), reply{session, encodeReply(m)}, &arrived)
+		return err == nil && arrived
 	}
 	if id := request.Params.Get("requestId"); id != nil && len(id) <= maxCancelledID {
 		reason := wire.ReadCancelled(request.Params).Reason
 		t.peers.Publish("", topicCancel, cancellation{session, id, reason})
 	}
+	return true
 }
 
 // encodeReply returns a response as JSON.

@@ -67,8 +67,8 @@ func (s *session) connect(request *requests.Request) {
 }
 
 // receive handles a notification, or a reply to a server request. What is not about this replica is
-// passed on.
-func (s *session) receive(request *requests.Request) {
+// passed on. It returns false for a reply that the replica that asked did not get.
+func (s *session) receive(ctx context.Context, request *requests.Request) bool {
 	here := true
 	switch {
 	case request.Message.IsResponse():
@@ -76,9 +76,7 @@ func (s *session) receive(request *requests.Request) {
 	case request.Message.Method == wire.Cancelled:
 		here = s.inFlight.cancel(s.id, request.Params.Get("requestId"), wire.ReadCancelled(request.Params))
 	}
-	if !here && s.passOn != nil {
-		s.passOn.passOn(s.id, request)
-	}
+	return here || s.passOn == nil || s.passOn.passOn(ctx, s.id, request)
 }
 
 // maxBatch bounds the messages of a batch.
