@@ -272,7 +272,7 @@ func TestReload_AuthenticatesWaitingGetsAnew(t *testing.T) {
 		waiting = append(waiting, get(c))
 	}
 	upstreamtest.Eventually(t, "both gets wait for their turn", func() bool {
-		return goroutinesIn("queue.(*Slot).Acquire(", "queue.(*Queue).acquire(") == len(waiting)
+		return goroutinesIn("queue.(*Queue).acquire(") == len(waiting)
 	})
 
 	r.MustReload("auth {\n" + gatewaytest.Token("ann") + "}\n" + gatewaytest.Team("eng", `"user:ann"`, "", next))
