@@ -246,7 +246,7 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	}})
 	return admin.New(admin.Options{
 		View: view, Operators: operators, Console: console.New(view, operators, console.Options{
-			Logger: g.logger, Call: g.callAsOperator, SetDrained: g.setDrained,
+			Logger: g.logger, Call: operatorCalls(g.requests), SetDrained: g.setDrained,
 			Reload: func(ctx context.Context, client string) error {
 				err := g.Reload(ctx)
 				acts.act(client, "reload", err)
@@ -257,20 +257,20 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	})
 }
 
-// knowsStore reports whether the store, if there is one, is here or known to be away: before that, each request would be counted by this
-// replica alone.
-func (g *Gateway) knowsStore() bool {
-	if g.cluster == nil {
+// isKnown reports whether it is known if the store, which may be nil, can be used: before that, this replica would count
+// each request alone.
+func isKnown(store *cluster.Replica) bool {
+	if store == nil {
 		return true
 	}
-	state := g.cluster.State()
+	state := store.State()
 	return state.Connected || state.Err != nil
 }
 
 // IsReady reports whether the gateway is ready, as [admin.IsReady] says. It stays ready when a reload adds an upstream. Load balancers
 // ask often, and it costs nothing once the gateway is.
 func (g *Gateway) IsReady() bool {
-	if !g.ready.Load() && g.knowsStore() && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
+	if !g.ready.Load() && isKnown(g.cluster) && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
 		g.ready.Store(true)
 	}
 	return g.ready.Load() && !g.ending.Load() && !g.opts.Audit.Refuses()

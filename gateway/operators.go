@@ -16,12 +16,16 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// callAsOperator carries out a get or completion for an operator at the console.
-func (g *Gateway) callAsOperator(
-	ctx context.Context, o console.Operator, method string, params wire.Object, reply console.Reply,
-) (jsontext.Value, error) {
-	caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}, Reply: reply}
-	return g.requests.HandleLocal(ctx, caller, method, params)
+// operatorCalls returns the function that carries out gets and completions of operators at the console.
+func operatorCalls(
+	h *requests.Handler,
+) func(context.Context, console.Operator, string, wire.Object, console.Reply) (jsontext.Value, error) {
+	return func(
+		ctx context.Context, o console.Operator, method string, params wire.Object, reply console.Reply,
+	) (jsontext.Value, error) {
+		caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}, Reply: reply}
+		return h.HandleLocal(ctx, caller, method, params)
+	}
 }
 
 // setDrained takes an upstream out of service for the operator at an address, or lets it serve again, see
