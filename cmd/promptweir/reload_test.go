@@ -37,17 +37,17 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	write(team("nonsense {}"))
 	eventually(t, "the log names the mistake", func() bool { return strings.Contains(p.logged(), "nonsense") })
 	if names := p.list(t, "").names(); names != "child.hello child.pid child.slow" {
-		t.Errorf("with a broken configuration the list is %q", names)
+		t.Errorf("with a mistake in the team's file, whose last text stays, the list is %q", names)
 	}
 	write(team(""))
 	eventually(t, "it is shown again", func() bool { return strings.Contains(p.list(t, "").names(), "child.wip_bye") })
 
 	reloads := func() int { return strings.Count(p.logged(), `"configuration reloaded"`) }
-	eventually(t, "both reloads are in the log", func() bool { return reloads() == 2 })
+	eventually(t, "all reloads are in the log", func() bool { return reloads() == 3 })
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "SIGHUP reloads", func() bool { return reloads() == 3 })
+	eventually(t, "SIGHUP reloads", func() bool { return reloads() == 4 })
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.admin+"/-/reload", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("POST /-/reload: status %d", response.StatusCode)
 	}
-	eventually(t, "POST /-/reload reloads", func() bool { return reloads() == 4 })
+	eventually(t, "POST /-/reload reloads", func() bool { return reloads() == 5 })
 	if now := p.get(t, "child.pid", "").text(); now != child {
 		t.Errorf("the child process was replaced: %s, want %s", now, child)
 	}
