@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -201,13 +202,14 @@ func TestRun_LooksEveryTwoSecondsWhereNothingCanBeWatched(t *testing.T) {
 			t.Errorf("logged %q", text)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended, changes := make(chan error), 0
-		go func() { ended <- w.Run(ctx, func() { changes++ }) }()
+		var changes atomic.Int64
+		ended := make(chan error)
+		go func() { ended <- w.Run(ctx, func() { changes.Add(1) }) }()
 		for want := range 3 {
 			time.Sleep(blindRound)
 			synctest.Wait()
-			if changes != want {
-				t.Errorf("%d changes are seen two seconds later, want %d", changes, want)
+			if got := changes.Load(); got != int64(want) {
+				t.Errorf("%d changes are seen two seconds later, want %d", got, want)
 			}
 			f.write("a.hcl", strings.Repeat("a", want+2))
 		}
