@@ -88,8 +88,8 @@ func TestTrace_AllocatesLittle(t *testing.T) {
 		sampler trace.Sampler
 		most    float64
 	}{
-		{"not sampled", trace.ParentBased(trace.NeverSample()), 13},
-		{"sampled", trace.ParentBased(trace.AlwaysSample()), 25},
+		{"not sampled", trace.ParentBased(trace.NeverSample()), 28},
+		{"sampled", trace.ParentBased(trace.AlwaysSample()), 38},
 	} {
 		for _, modern := range []bool{false, true} {
 			allocs := func(sampler trace.Sampler) float64 {
