@@ -52,7 +52,7 @@ func faults(first, second *gateway) []fault {
 		},
 		{
 			alerts: []string{"PromptweirConfigurationRefused"},
-			begin:  func(t *testing.T) { first.write(t, "mistake.hcl", "team {") },
+			begin:  func(t *testing.T) { first.write(t, "mistake.hcl", "gateway {") },
 		},
 		{
 			alerts: []string{"PromptweirIssuerUnreachable"},
