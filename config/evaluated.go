@@ -81,26 +81,41 @@ func (d *decoder) allTeams() (teams []Team) {
 }
 
 // byStanding returns files in the order in which their claims count: that of the paths, but where texts may stand in for files,
-// first those that are in use as they are, then those that have changed, and last the texts that stand in.
+// first those that are in use as they are, then those that have changed, of these last those that claim what another one had, and
+// then the texts that stand in. A claim that was refused would else win as soon as the file that it conflicts with is edited.
 func (d *decoder) byStanding(paths []string) []string {
 	if d.inUse == nil {
 		return paths
 	}
-	const unchanged, changed, stoodIn = 0, 1, 2
-	standing := map[string]int{}
+	const unchanged, changed, claiming, stoodIn = 0, 1, 2, 3
+	standing, had := map[string]int{}, map[string]string{}
 	for _, path := range paths {
 		if standing[path] = changed; d.reused[path] != nil {
 			standing[path] = unchanged
-		}
-	}
-	for _, file := range d.SoundFiles() {
-		if text, ok := d.inUse.Texts[d.InFolder(file.Path)]; ok && text.Reveal() == string(file.Content) {
-			standing[file.Path] = unchanged
-		}
-	}
-	for _, path := range paths {
-		if _, ok := d.standIns[d.InFolder(path)]; ok {
+		} else if _, ok := d.standIns[d.InFolder(path)]; ok {
 			standing[path] = stoodIn
+		}
+	}
+	var files []hclread.File // that have changed
+	for _, file := range d.SoundFiles() {
+		text, wasInUse := d.inUse.Texts[d.InFolder(file.Path)]
+		switch {
+		case standing[file.Path] != changed:
+			continue
+		case wasInUse && text.Reveal() == string(file.Content):
+			standing[file.Path] = unchanged
+			continue
+		case wasInUse:
+			for _, claim := range claimsIn(text.Reveal()) {
+				had[claim] = file.Path
+			}
+		}
+		files = append(files, file)
+	}
+	for _, file := range files {
+		isAnothers := func(claim string) bool { return had[claim] != "" && had[claim] != file.Path }
+		if slices.ContainsFunc(claimsIn(string(file.Content)), isAnothers) {
+			standing[file.Path] = claiming
 		}
 	}
 	return slices.SortedStableFunc(slices.Values(paths), func(a, b string) int { return cmp.Compare(standing[a], standing[b]) })

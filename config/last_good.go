@@ -179,15 +179,24 @@ func (k *keeper) fallBack(diags Diagnostics) bool {
 		}
 		names = append(names, name)
 	}
-	// A text that stands in gives way to files that are right, so these are not to blame for what it has in common with them.
-	if slices.ContainsFunc(names, func(name string) bool { return k.standIns[name] != nil }) {
-		names = slices.DeleteFunc(names, func(name string) bool { return k.standIns[name] == nil })
+	// A text that stands in gives way to files that are right, so these are not to blame for what it has in common with them. Nor
+	// is a file that is in use as it is: it had that first.
+	isBlameless := func(name string) bool { return k.standIns[name] == nil }
+	if !slices.ContainsFunc(names, func(name string) bool { return k.standIns[name] != nil }) {
+		isBlameless = func(name string) bool {
+			path := filepath.Join(k.folder, filepath.FromSlash(name))
+			text, wasGood := k.inUse.Texts[name]
+			return wasGood && text.Reveal() == string(read[path].Content) && areConflicts(mistakes[path])
+		}
+	}
+	if blamed := slices.DeleteFunc(slices.Clone(names), isBlameless); len(blamed) > 0 {
+		names = blamed
 	}
 	for _, name := range names {
 		path := filepath.Join(k.folder, filepath.FromSlash(name))
 		if s := k.standIns[name]; s == nil {
 			k.standIns[name] = k.first(name, read[path])
-			k.standIns[name].mayReturn = !slices.ContainsFunc(mistakes[path], func(summary string) bool { return !isConflict(summary) })
+			k.standIns[name].mayReturn = areConflicts(mistakes[path])
 		} else if !s.next() {
 			return false
 		}
@@ -195,9 +204,10 @@ func (k *keeper) fallBack(diags Diagnostics) bool {
 	return true
 }
 
-// isConflict reports whether the summary is that of a mistake about two files, either of which may be to blame.
-func isConflict(summary string) bool {
-	return summary == hclread.SummaryDuplicate || summary == summaryPrefixTaken || summary == summaryLookalike
+// areConflicts reports whether the summaries are those of mistakes about two files, either of which may be to blame.
+func areConflicts(summaries []string) bool {
+	conflicts := []string{hclread.SummaryDuplicate, summaryPrefixTaken, summaryLookalike}
+	return !slices.ContainsFunc(summaries, func(summary string) bool { return !slices.Contains(conflicts, summary) })
 }
 
 // first returns the text in use for a file, if that is about the same teams, else what stands for none.
@@ -258,4 +268,21 @@ func labelsIn(text string) []string {
 	r := hclread.New(rootSchema(), hclread.Options{})
 	r.Parse("", []byte(text))
 	return r.Labels("team")
+}
+
+// claimsIn returns what a text has of what only one file can have: teams, upstreams and prefixes.
+func claimsIn(text string) (claims []string) {
+	r := hclread.New(rootSchema(), hclread.Options{})
+	r.Parse("", []byte(text))
+	for _, team := range r.Blocks("team") {
+		team.Restrict(&grants{}) // nothing outside of the text is read
+		team.Confine()
+		claims = append(claims, "team "+team.Label())
+		for _, u := range team.Inner("upstream") {
+			prefix := u.Label()
+			hclread.Set(u, "prefix", &prefix, hclread.AnyText)
+			claims = append(claims, "upstream "+u.Label(), "prefix "+prefix)
+		}
+	}
+	return claims
 }

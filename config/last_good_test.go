@@ -54,6 +54,37 @@ func TestLoadLastGood_ReplacesTeamFilesWithMistakes(t *testing.T) {
 		{"a right file that takes the team of a kept one", map[string]string{
 			"teams/a.hcl": `team "a" {`, "teams/c.hcl": teamFile("a", "three", ""),
 		}, []string{"out teams/a.hcl a"}},
+		{"a prefix that looks like that of an unchanged file", map[string]string{
+			"teams/a.hcl": teamFile("a", "one", `upstream "x" {
+  url = "https://example.com/x"
+  prefix = "twо"
+}`),
+		}, []string{"teams/a.hcl a"}},
+		{"a new file whose prefix looks like that of an unchanged one", map[string]string{
+			"teams/0.hcl": teamFile("c", "three", `upstream "x" {
+  url = "https://example.com/x"
+  prefix = "оne"
+}`),
+		}, []string{"out teams/0.hcl c"}},
+		{"a prefix that looks like that of a changed file", map[string]string{
+			"teams/0.hcl": teamFile("c", "three", `upstream "x" {
+  url = "https://example.com/x"
+  prefix = "оne"
+}`), "teams/a.hcl": teamFile("a", "one", "# changed"),
+		}, []string{"out teams/0.hcl c"}},
+		{"a prefix that a changed file had", map[string]string{
+			"teams/a.hcl": teamFile("a", "x", ""), "teams/b.hcl": teamFile("b", "two", "# changed"),
+			"teams/0.hcl": teamFile("c", "y", "upstream \"z\" {\n  url = \"https://example.com/x\"\n  prefix = lower(\"TWO\")\n}"),
+		}, []string{"out teams/0.hcl c"}},
+		{"an upstream that a changed file had", map[string]string{
+			"teams/a.hcl": teamFile("a", "two", ""), "teams/b.hcl": teamFile("b", "two", "# changed"),
+		}, []string{"teams/a.hcl a"}},
+		{"a team that a changed file had", map[string]string{
+			"teams/a.hcl": teamFile("b", "three", ""), "teams/b.hcl": teamFile("b", "two", "# changed"),
+		}, []string{"out teams/a.hcl b"}},
+		{"a prefix that a changed file gives up", map[string]string{
+			"teams/a.hcl": teamFile("a", "two", ""), "teams/b.hcl": teamFile("b", "one", ""),
+		}, []string{}},
 		{"a right file whose prefix looks like that of a kept one", map[string]string{
 			"teams/a.hcl": `team "a" {`, "teams/b.hcl": teamFile("b", "two", `upstream "x" {
   url = "https://example.com/x"
