@@ -194,10 +194,10 @@ func (q *Queue) waitLocked(own int, hasLine bool) (time.Duration, error) {
 		wait += each
 	}
 	if q.limiter != nil {
-		next := q.limiter.Reserve()
-		rated := next.Delay() + time.Duration(float64(before)/float64(q.limiter.Limit())*float64(time.Second))
-		next.Cancel()
-		if rated > wait {
+		// By the tokens: a reservation for now that is cancelled a moment later is not given back, so
+		// that calls which are refused would use up the rate of those that are not.
+		missing := max(0, float64(before)+1-q.limiter.Tokens())
+		if rated := time.Duration(missing / float64(q.limiter.Limit()) * float64(time.Second)); rated > wait {
 			wait, cause = rated, errRate
 		}
 	}
@@ -244,9 +244,10 @@ func (q *Queue) grantLocked() {
 			continue
 		}
 		if q.limiter != nil {
-			if next := q.limiter.Reserve(); next.Delay() > 0 {
-				q.wakeLocked(next.Delay())
-				next.Cancel()
+			now := time.Now()
+			if next := q.limiter.ReserveN(now, 1); next.DelayFrom(now) > 0 {
+				q.wakeLocked(next.DelayFrom(now))
+				next.CancelAt(now)
 				return
 			}
 		}

@@ -279,3 +279,23 @@ func TestDeadline_StandsStillWhileAPersonIsAsked(t *testing.T) {
 		}
 	})
 }
+
+// In real time: where the clock stands still, even a reservation for now can be given back.
+func TestQueue_CallsThatAreNotSentTakeNothingOfTheRate(t *testing.T) {
+	t.Parallel()
+	const burst = 50
+	q := queue.New(1, time.Minute, burst)
+	first := acquire(t, q, "first", time.Minute)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for range 2 * burst {
+		left := func() time.Duration { return time.Minute }
+		if err := new(queue.Slot).Acquire(gone, q, caller("many"), left); err == nil {
+			t.Fatal("a call got a slot that was taken")
+		}
+	}
+	first.Release(false)
+	for range burst - 1 {
+		acquire(t, q, "first", 0).Release(false) // none of them has time to wait
+	}
+}
