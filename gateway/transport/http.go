@@ -97,23 +97,24 @@ func (x *exchange) servePost(modernHeader bool) {
 		return
 	}
 	var (
-		ctx    context.Context
-		status int
+		ctx     context.Context
+		status  int
+		request = in.request // and no more of in, which would keep the body while a stream is open
 	)
 	// The message determines its era: by its _meta, else by the header. A legacy session begins
 	// with an initialize that has neither.
-	if in.request.ClaimsModern() || modernHeader {
-		ctx, status, ok = x.admitModern(in.request)
+	if request.ClaimsModern() || modernHeader {
+		ctx, status, ok = x.admitModern(request)
 	} else {
-		ctx, ok = x.admitLegacy(in.request)
+		ctx, ok = x.admitLegacy(request)
 		status = http.StatusOK
 	}
 	if ok {
-		x.respond(ctx, in.request, status)
+		x.respond(ctx, request, status)
 	}
-	in.request.Audited = x.audited
-	x.t.requests.RecordRefused(x.r.Context(), in.request, x.r.Header)
-	in.request.Release()
+	request.Audited = x.audited
+	x.t.requests.RecordRefused(x.r.Context(), request, x.r.Header)
+	request.Release()
 }
 
 // receive reads the body of a POST, or answers why it cannot be read.

@@ -1,8 +1,10 @@
 package transport_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,4 +82,51 @@ func TestHTTP2_BoundsRequestsInFlightOfAnAddress(t *testing.T) {
 	if status, _ := begin("1", "prompts/list", "{}"); status != http.StatusOK {
 		t.Errorf("after all gets were answered: status %d", status)
 	}
+}
+
+// blanks is an endless text of blanks.
+type blanks struct{}
+
+func (blanks) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// A stream is open for long, and what its client sent to open it counts for nobody meanwhile.
+func TestHTTP2_StreamsKeepNoMessages(t *testing.T) {
+	const streams, size = 64, 1 << 20
+	peer := gatewaytest.NewPeer(t, "p", "a")
+	s := gatewaytest.Serve(t, ofAnn("", peer))
+	server := httptest.NewUnstartedServer(s.Handler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	defer s.Drain()
+	held := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	client, c, before := server.Client(), s.Modern("ann"), held()
+	for range streams {
+		body, headers := c.Encode("1", "subscriptions/listen", `{"notifications":{}}`)
+		request := gatewaytest.NewRequest(t.Context(), t, http.MethodPost, server.URL+"/mcp", "", headers)
+		// Blanks before the message, so that the client keeps nothing large either.
+		request.Body = io.NopCloser(io.MultiReader(io.LimitReader(blanks{}, size), strings.NewReader(body)))
+		request.ContentLength = -1
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.ProtoMajor != 2 || response.StatusCode != http.StatusOK {
+			t.Fatalf("a stream over %s: status %d", response.Proto, response.StatusCode)
+		}
+	}
+	upstreamtest.Eventually(t, "the messages of open streams are not in memory", func() bool {
+		return held() < before+streams*size/4
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/promptweir/promptweir/gateway/requests"
-	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -145,8 +144,9 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	}
 	l := &listener{caller: caller, sub: x.t.publisher.Subscribe(caller.Principal), id: slices.Clone(id), wanted: wanted}
 	t := x.t
-	// An idle stream must not keep in memory what later reloads replace.
-	x.snapshot, request.Snapshot, request.Caller = nil, nil, snapshot.Caller{}
+	// An idle stream must not keep in memory what later reloads replace, nor its message, which
+	// counts for nobody any more: over HTTP/2, servePost has the request until the stream ends.
+	x.snapshot, *request = nil, requests.Request{}
 	x.serveStream(stream, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{
 			send:      func(message []byte) { out.event("", message) },
