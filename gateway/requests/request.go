@@ -24,6 +24,8 @@ type Request struct {
 	// Received is when it had been read.
 	Received time.Time
 
+	// Size is that of the message's text in bytes, which it keeps in memory.
+	Size    int
 	Message wire.Message
 	Params  wire.Object
 	Meta    wire.Object // of the params
@@ -125,7 +127,7 @@ func (r *Request) Release() bool {
 func Read(raw []byte) (*Request, *wire.Error) {
 	message, err := wire.Parse(raw)
 	r, _ := free.Get().(*Request)
-	r.Received, r.Message = time.Now(), message
+	r.Received, r.Size, r.Message = time.Now(), len(raw), message
 	if err != nil {
 		return r, AsWireError(err)
 	}

@@ -140,6 +140,9 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 		c.send(wire.AppendError(nil, nil, wire.NoBatches()))
 		return
 	}
+	for i := range batch { // or a small message would keep the whole batch, and count for itself only
+		batch[i] = batch[i].Clone()
+	}
 	var slots int32 // of the whole batch, until it is written
 	jobs := readBatch(batch, func(request *requests.Request) job {
 		response, run := c.accept(ctx, s, request)
@@ -253,11 +256,11 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		refusal := wire.NewError(wire.InvalidRequest, "The id is in use by another request")
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
-	var params edge.Hold
-	if size := len(request.Message.Params); size >= edge.Least {
+	var text edge.Hold // not only its params: all of it stays in memory, and may be blanks
+	if request.Size >= edge.Least {
 		var ok bool
 		maxBuffered := request.Snapshot.Config.Gateway.MaxBuffered
-		if params, ok = c.t.ledger.Acquire(maxBuffered, request.Key(), "", size); !ok {
+		if text, ok = c.t.ledger.Acquire(maxBuffered, request.Key(), "", request.Size); !ok {
 			begun.end()
 			refusal := errInFlight()
 			c.t.requests.Record(ctx, request, refusal)
@@ -267,7 +270,7 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	c.slots.Add(1)
 	return nil, func() requests.Response {
 		defer begun.end()
-		defer params.Release()
+		defer text.Release()
 		return respond(ctx, request)
 	}
 }

@@ -86,6 +86,22 @@ func TestConnection_BoundsItsRequestsInFlight(t *testing.T) {
 	}
 }
 
+// What a request in flight keeps in memory is all of its message, of which its params may be the least.
+func TestConnection_CountsWholeMessages(t *testing.T) {
+	const most = 4 // in a quarter of max_buffered
+	p, proceed := heldPeer(t)
+	defer proceed()
+	c := gatewaytest.Serve(t, `gateway { max_buffered = "16777216" }`+"\n"+ofAnn("", p)).SSESession("2025-03-26", "ann")
+	blanks := strings.Repeat(" ", 1<<20-1000)
+	for i := range most + 1 {
+		c.Request(blanks+strconv.Itoa(i), "prompts/get", `"name":"p.a"`)
+	}
+	c.Request(`"p"`, "ping", "") // which is answered in any case
+	if got := c.Next().Data; !strings.Contains(got, fmt.Sprintf(`"id":%d,`, most)) || !strings.Contains(got, `"reason":"overloaded"`) {
+		t.Errorf("got %.200s, want that the gateway is overloaded", got)
+	}
+}
+
 // ofAnn is a team with a member ann, who calls over HTTP with her token.
 func ofAnn(more string, peers ...*gatewaytest.Peer) string {
 	return "auth {\n" + gatewaytest.Token("ann") + gatewaytest.Token("bob") + "}\n" +
