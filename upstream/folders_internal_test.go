@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/files"
 )
 
 // teamOf returns the upstreams of a team with n blocks over one folder.
@@ -44,6 +45,13 @@ func newTestFolder(u config.Upstream, publish func(*State)) *folder {
 	return f
 }
 
+// costOf returns what a team's passes have cost. The leader holds the lock before each pass, so that it begins none meanwhile.
+func costOf(fs *Folders, t *teamFolder) files.Cost {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return t.files.Cost()
+}
+
 func TestFolders_OnePassServesAllUpstreamsOfATeam(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10
@@ -64,18 +72,18 @@ func TestFolders_OnePassServesAllUpstreamsOfATeam(t *testing.T) {
 			t.Fatalf("%d lists, want one for each of %d upstreams", listed.Load(), n)
 		}
 		team := folders.teams["docs"]
-		before := team.files.Cost()
+		before := costOf(folders, team)
 		time.Sleep(10*lookInterval + lookInterval/2)
 		synctest.Wait()
-		if passes := team.files.Cost().Passes - before.Passes; passes != 10 {
+		if passes := costOf(folders, team).Passes - before.Passes; passes != 10 {
 			t.Errorf("%d passes in ten intervals, want ten for all upstreams", passes)
 		}
 		second() // the leader ends, and another one leads
 		synctest.Wait()
-		before = team.files.Cost()
+		before = costOf(folders, team)
 		time.Sleep(10*lookInterval + lookInterval/2)
 		synctest.Wait()
-		if passes := team.files.Cost().Passes - before.Passes; passes < 10 || passes > 11 {
+		if passes := costOf(folders, team).Passes - before.Passes; passes < 10 || passes > 11 {
 			t.Errorf("%d passes in ten intervals after the leader has ended, want ten", passes)
 		}
 	})
@@ -93,10 +101,10 @@ func TestFolders_AreForgottenWithTheirTeam(t *testing.T) {
 		team := folders.teams["docs"]
 		end()
 		synctest.Wait()
-		before := team.files.Cost()
+		before := costOf(folders, team)
 		time.Sleep(time.Minute)
-		if len(folders.teams) != 0 || team.files.Cost() != before {
-			t.Errorf("%d teams, and work went on: %+v after %+v", len(folders.teams), team.files.Cost(), before)
+		if len(folders.teams) != 0 || costOf(folders, team) != before {
+			t.Errorf("%d teams, and work went on: %+v after %+v", len(folders.teams), costOf(folders, team), before)
 		}
 	})
 }
@@ -115,7 +123,7 @@ func TestFolders_PassesThatFailComeLessOften(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		// 0.8 s, 1.6 s and so on to 25.6 s, then 30 s.
-		if passes := team.files.Cost().Passes; passes < 20 || passes > 27 {
+		if passes := costOf(folders, team).Passes; passes < 20 || passes > 27 {
 			t.Errorf("%d passes in ten minutes, want one in 30 s", passes)
 		}
 		if states.Load() != 1 {
