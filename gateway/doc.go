@@ -77,7 +77,8 @@
 //   - failover: calling the next owner or endpoint; retry: calling the same one again; backoff: the wait before it.
 //   - origin check: whether an inbound Host and Origin mean this gateway; dial guard: which addresses upstreams may be at.
 //   - replica: one of several gateways that are one to their clients; also one of several servers that are one upstream.
-//   - store: what the replicas of a gateway share; lease: a place in a limit that ends with its replica unless it is renewed.
+//   - store: what the replicas of a gateway share; heartbeat: a replica's record in it, once a second; settled: served by all
+//     live replicas.
 //   - drain: take the gateway, or an upstream, out of service in order.
 //   - degraded: serving an upstream's last good list because a fresh one cannot be had.
 package gateway
