@@ -21,6 +21,12 @@ const (
 	// maxNumberBits bounds the exponent of a number, which becomes text with all its digits.
 	maxNumberBits = 4096
 
+	// maxDigits bounds a text that becomes a number where an attribute wants one, and a number as it is written: reading
+	// digits takes time in proportion to their square.
+	maxDigits = 4096
+	// A text of so many bytes is read as a number in a step for each of them.
+	digitsBytes = 256
+
 	conditionNode = 64 // steps of each part of a condition, besides a step for each byte
 )
 
@@ -207,6 +213,14 @@ func (s *sizer) part(n hclsyntax.Node, parts []part) part {
 		return s.operation(n.Op, parts, n.Range())
 	case *hclsyntax.ConditionalExpr:
 		s.unify(parts[1:], n.Range()) // HCL evaluates both results, and looks for a type that fits both
+	case *hclsyntax.IndexExpr:
+		s.readNumbers(parts[1:], n.Range())
+	case *hclsyntax.RelativeTraversalExpr:
+		for _, step := range n.Traversal {
+			if index, ok := step.(hcl.TraverseIndex); ok {
+				s.readNumbers([]part{measure(index.Key)}, n.Range())
+			}
+		}
 	case *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ForExpr, *hclsyntax.SplatExpr:
 		p := s.sum(parts)
 		p.depth++
@@ -221,9 +235,21 @@ func (s *sizer) operation(op *hclsyntax.Operation, parts []part, at hcl.Range) p
 	if s.inFile && op.Type == cty.Number && slices.ContainsFunc(parts, isText) {
 		s.exceed(at, summaryGone, "A team's file calculates with numbers that are written out only; write the result.")
 	}
+	if op != hclsyntax.OpEqual && op != hclsyntax.OpNotEqual && op.Type == cty.Bool {
+		s.readNumbers(parts, at)
+	}
 	p := s.sum(parts)
 	p.number = op.Type == cty.Number
 	return p
+}
+
+// readNumbers spends what it takes to read texts as numbers.
+func (s *sizer) readNumbers(parts []part, at hcl.Range) {
+	for _, p := range parts {
+		if !p.number {
+			s.spend(multiply(p.size, p.size/digitsBytes), at)
+		}
+	}
 }
 
 // sum is what all parts become together.
@@ -277,9 +303,8 @@ func (s *sizer) element(declares func(hclsyntax.Node) bool, steps int) part {
 // unify spends what it takes to find one type for values of several. Doubled for each level: cty tries several types at
 // each, and for each of them all types below.
 func (s *sizer) unify(parts []part, at hcl.Range) {
-	if all := s.sum(parts); all.depth > 0 {
-		s.spend(multiply(multiply(all.count, all.count), 1<<min(all.depth, 40)), at)
-	}
+	all := s.sum(parts)
+	s.spend(multiply(multiply(all.count, all.count), 1<<min(all.depth, 40)), at)
 }
 
 func (p part) repeated(times int) part {

@@ -29,12 +29,20 @@ func hostile() map[string]string {
 	for i := range objects {
 		objects[i] = "{ k" + strings.Repeat("x", i%50) + " = 1 }"
 	}
+	digits := strings.Repeat("7", 500_000)
 	encoded := strings.Repeat("jsonencode(", maxCallDepth) + `"\""` + strings.Repeat(")", maxCallDepth)
 	return map[string]string{
 		`jsonencode(` + encoded + `)`:                            summaryDepth,
 		`[` + strings.Repeat(encoded+",", 500) + `]`:             summaryResult,
 		`urlencode(urlencode("` + long + `"))`:                   summaryResult,
 		`base64encode(base64encode(file("large")))`:              summaryResult,
+		`coalesce(` + strings.Repeat("null,", 20_000) + `1)`:     summaryBudget,
+		`trim("` + long + `", "` + long[:400_000] + `")`:         summaryBudget,
+		`"` + digits + `" < 1`:                                   summaryBudget,
+		`[1]["` + digits + `"]`:                                  summaryBudget,
+		`element([1], "` + digits + `")`:                         summaryBudget,
+		`substr("abc", 0, "` + digits + `")`:                     summaryBudget,
+		`regex("` + strings.Repeat(`\\pL`, 200_000) + `", "a")`:  summaryBudget,
 		`format("%6000000000d", 1)`:                              summaryGone,
 		`format("%[1]*d", 6000000000)`:                           summaryGone,
 		`format(["%s", "a"]...)`:                                 summaryGone,
@@ -163,5 +171,31 @@ func TestEvaluate_NamesWhatReplacesAFunction(t *testing.T) {
 	// What is left is bounded by call, or returns no more than it takes.
 	if n := len(library); n != 31 {
 		t.Errorf("a team's file has %d functions besides env and file; each needs a bound", n)
+	}
+}
+
+// Reading digits takes time in proportion to their square.
+func TestNumbers_AreReadWithinBounds(t *testing.T) {
+	digits := strings.Repeat("7", 500_000)
+	for what, read := range map[string]func() Report{
+		"a number": func() Report {
+			r := New(testSchema(), Options{})
+			r.Parse("x.hcl", []byte("box {\nsize = "+digits+"\n}\n"))
+			return r.Finish()
+		},
+		"a file as a number": func() Report {
+			b := box(t, `size = file("digits")`, "digits", digits)
+			b.Confine()
+			Int(b, "size", 1<<30, new(int))
+			return b.Finish()
+		},
+	} {
+		var report Report
+		if bytes := allocated(func() { report = read() }); bytes > mayAllocate {
+			t.Errorf("%s took %d KiB", what, bytes>>10)
+		}
+		if diags := report.Diagnostics; len(diags) != 1 || !strings.Contains(diags[0].Detail, "digits") {
+			t.Errorf("%s: %v", what, diags)
+		}
 	}
 }

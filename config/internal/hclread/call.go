@@ -78,6 +78,10 @@ func (s *sizer) call(n *hclsyntax.FunctionCallExpr, parts []part) part {
 	case "split":
 		count := add(argument(n, parts, 1).size, s.times)
 		return part{size: add(all.size, multiply(count, elementBytes)), count: add(count, s.times), depth: 1, elements: count}
+	case "element", "substr":
+		s.readNumbers(parts[min(1, len(parts)):], n.Range())
+	case "trim": // looks for each character of the one in all of the other
+		s.spend(multiply(all.size, argument(n, parts, 1).size/elementBytes), n.Range())
 	case "regex":
 		return s.regex(n, parts)
 	case "coalesce", "concat", "merge", "tolist":
@@ -96,6 +100,9 @@ func argument(n *hclsyntax.FunctionCallExpr, parts []part, i int) part {
 	}
 	return parts[i]
 }
+
+// patternBytes is what a byte of a regular expression costs.
+const patternBytes = 1024
 
 // text returns an argument as text, if it is known. Evaluating it is within bounds, as they were found before those of the call.
 func (s *sizer) text(n *hclsyntax.FunctionCallExpr, i int) (string, bool) {
@@ -154,12 +161,15 @@ func (s *sizer) instructions(pattern string, at hcl.Range) int {
 	if program := s.programs[pattern]; program != nil {
 		return program.instructions
 	}
+	// Before it is parsed, which can take a thousand bytes for each: \pL is a class of 650 ranges.
+	if s.spend(multiply(s.times, multiply(len(pattern), patternBytes)), at); s.isOver() {
+		return 0
+	}
 	size, ok := programSize(pattern)
 	if !ok {
 		return 0 // the function reports the mistake
 	}
-	// The function compiles it several times.
-	s.spend(multiply(s.times, add(multiply(len(pattern), 64), multiply(size.memory, 4))), at)
+	s.spend(multiply(s.times, multiply(size.memory, 4)), at) // the function compiles it several times
 	return size.instructions
 }
 

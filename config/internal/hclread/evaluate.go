@@ -24,6 +24,10 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	}
 	at := attribute.Expr.Range()
 	// Converting is lenient, as HCL is: 8080 is a string where one is wanted, and "50" a number.
+	if want == cty.Number && measure(v).size > maxDigits {
+		b.Error(at, "Invalid "+name, "%s must be a number, in fewer than %d digits.", name, maxDigits)
+		return cty.NilVal, false
+	}
 	v, err := convert.Convert(v, want)
 	switch {
 	case err != nil:

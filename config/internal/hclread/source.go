@@ -70,6 +70,11 @@ func (s *source) parseBlocks(r *Reporter) {
 		r.Error(*at, "Nested too deeply", "More than %d brackets or operators are open here; simplify the expression.", maxNesting)
 		return
 	}
+	if at := tooManyDigits(s.tokens); at != nil {
+		s.broken = true
+		r.Error(*at, "Number too long", "A number may have at most %d digits.", maxDigits)
+		return
+	}
 	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
 	for _, d := range diags {
 		r.Report(explainSyntax(d, s.file.Bytes))
@@ -184,6 +189,16 @@ func tooDeep(tokens hclsyntax.Tokens) *hcl.Range {
 		}
 		if depth > maxNesting || operators > maxFileSize/100 {
 			return &tokens[i].Range
+		}
+	}
+	return nil
+}
+
+// tooManyDigits returns where a number is that the parser would take long to read.
+func tooManyDigits(tokens hclsyntax.Tokens) *hcl.Range {
+	for i := range tokens {
+		if t := &tokens[i]; t.Type == hclsyntax.TokenNumberLit && len(t.Bytes) > maxDigits {
+			return &t.Range
 		}
 	}
 	return nil
