@@ -491,6 +491,26 @@ func TestDrain_LastsAsLongAsAReplicaThatKnowsIt(t *testing.T) {
 	wantDrained(t, true, fresh, start())
 }
 
+// Replicas get a new configuration one after another.
+func TestDrain_HoldsForAnUpstreamThatAReloadBrings(t *testing.T) {
+	t.Parallel()
+	store, p, q := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a"), gatewaytest.NewPeer(t, "q", "b")
+	text := func(peers ...*gatewaytest.Peer) string {
+		return "gateway { cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")] }\ncluster { store = \"" +
+			store.URL() + "\" }\n" + gatewaytest.Team("eng", "", "", peers...)
+	}
+	first := gatewaytest.ServeReloadable(t, text(p, q), gateway.Options{})
+	second := gatewaytest.ServeReloadable(t, text(q), gateway.Options{})
+	awaitStore(t, true, first.Server, second.Server)
+	drain(t, first.Server, "p", true)
+	drain(t, first.Server, "q", true)
+	upstreamtest.Eventually(t, "the replica has heard", func() bool {
+		return strings.Contains(second.Modern("").Call("prompts/get", gatewaytest.GetParams("q.b")).Body, `"draining"`)
+	})
+	second.MustReload(text(p, q))
+	wantDrained(t, true, second.Server)
+}
+
 // Clients that one replica tells of a change may list at another one, which may have it later.
 func TestSubscription_IsWokenAgainOnceAllReplicasHaveTheChange(t *testing.T) {
 	store, p := clustertest.Start(t), gatewaytest.NewPeer(t, "p", "a")

@@ -59,7 +59,9 @@ type Peers struct {
 
 	// The rest belongs to run.
 
-	written string             // the digest of the record that the store has
+	written string // the digest of the record that the store has
+	// away says that this replica may not have been alive, and has not said yet where it was behind.
+	away    bool
 	records map[string]peerKey // what is known of others, by name
 }
 
@@ -99,6 +101,13 @@ func (p *Peers) Changed(number uint64, lists map[string]string, later bool) {
 		p.meanwhile[label] = true
 	}
 	p.beatSoon()
+}
+
+// Drains returns what operators have done last, at whichever replica.
+func (p *Peers) Drains() map[string]Drain {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.drains)
 }
 
 // Drained notes what an operator has done to an upstream at this replica.
@@ -205,6 +214,8 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 	if client == nil {
 		return nil, ErrUnavailable
 	}
+	// By its own clock, too: the store may have taken a heartbeat whose answer did not arrive.
+	p.away = p.away || time.Since(time.Unix(0, p.comparedAt.Load())) >= freshFor
 	for range 2 {
 		p.mu.Lock()
 		isFirst := !p.joined.Load()
@@ -217,6 +228,7 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 			return nil, err
 		}
 		digests, isNew, err := p.write(ctx, client, plain)
+		p.away = p.away || isNew
 		if err == nil {
 			others, err = p.read(ctx, client, digests)
 		}
@@ -229,14 +241,15 @@ func (p *Peers) exchange(ctx context.Context) (others map[string]record, err err
 		if p.mergeDrains(others) {
 			defer p.beatSoon()
 		}
-		if isNew {
+		wasAway := p.away
+		if p.away = false; wasAway {
 			if isFirst {
 				meanwhile = nil // nobody has been served anything yet
 			}
 			p.settlement.rejoin(time.Now(), others, meanwhile)
 		}
 		p.mu.Unlock()
-		if !isNew {
+		if !wasAway {
 			return others, nil
 		}
 	}
@@ -299,7 +312,7 @@ func (p *Peers) write(ctx context.Context, client valkey.Client, plain []byte) (
 		cancel()
 		if err != nil || len(answer) < 2 {
 			p.written = ""
-			return nil, false, err
+			return nil, isNew, err
 		}
 		p.written, digests, isNew = digest, map[string]string{}, isNew || answer[0] == "1"
 		for i := 2; i+1 < len(answer); i += 2 {
@@ -335,8 +348,9 @@ func (p *Peers) read(ctx context.Context, client valkey.Client, digests map[stri
 			if err != nil {
 				return nil, err
 			}
-			known = peerKey{digest, next}
-			p.records[name] = known
+			if known = (peerKey{digest, next}); next.Lists != nil { // else it may be there later
+				p.records[name] = known
+			}
 		}
 		others[name] = known.record
 	}
@@ -384,7 +398,8 @@ func (p *Peers) mergeDrains(others map[string]record) (isNew bool) {
 func (p *Peers) decide(others map[string]record, known bool) (next time.Duration) {
 	now := time.Now()
 	p.mu.Lock()
-	verdict, late := p.settlement.compare(now, others, known)
+	// What has changed since the record was written is not what the others were compared with.
+	verdict, late := p.settlement.compare(now, others, known && len(p.meanwhile) == 0)
 	next = heartbeatInterval
 	if len(p.settlement.pending) > 0 {
 		next = min(next, p.settlement.since.Add(settleTimeout).Sub(now))

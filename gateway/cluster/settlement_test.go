@@ -205,3 +205,22 @@ func TestBreaker(t *testing.T) {
 	report(maxCoolDown-1, nil, open)
 	report(1, nil, closed)
 }
+
+// The others were compared with the record that was written before.
+func TestPeers_DoNotTakeAChangeDuringAHeartbeatForSettled(t *testing.T) {
+	var told []Verdict
+	p := &Peers{
+		settlement: newSettlement(), wake: make(chan struct{}, 1), meanwhile: map[string]bool{},
+		opts: Options{Tell: func(v Verdict) { told = append(told, v) }},
+	}
+	p.Changed(1, lists{"up": "1"}, true)
+	p.decide(map[string]record{}, true)
+	if len(told) > 0 {
+		t.Errorf("told %+v of a list that no heartbeat has compared", told)
+	}
+	p.meanwhile = map[string]bool{} // as the next heartbeat does
+	p.decide(map[string]record{}, true)
+	if len(told) != 1 || told[0].Announce != 1 {
+		t.Errorf("told %+v after a heartbeat", told)
+	}
+}

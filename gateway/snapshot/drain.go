@@ -27,7 +27,7 @@ func (s *Snapshot) Drained(label string) bool {
 // snapshot from then on. Since is when a drained upstream was taken out of service; doing so again changes nothing. The error is
 // [ErrUnknownUpstream], [ErrStopped] or the context's.
 //
-// A drain is of a name: it outlasts a reload, also one that gives the name to another server, but not one that removes the name. The
+// A drain is of a name: it outlasts a reload, also one that gives the name to another server, but not, without replicas, one that removes the name. The
 // end of the process is its end, too. Whatever is to be drained comes in here, whoever decides it: replicas call it for what is done at
 // one of them.
 func (p *Publisher) SetDrained(ctx context.Context, label string, drained bool) (since time.Time, err error) {

@@ -107,11 +107,12 @@ func (p *Publisher) tellServed(next *Snapshot, before *Generation, stale []int) 
 		}
 	}
 	for _, i := range stale {
-		var content catalog.Fingerprint
+		label := g.Upstreams[i].Name
+		lists[label] = "" // as for an upstream that has shown nothing yet
 		if list := p.builder.published[i].merged; list != nil {
-			content = catalog.Content(list.prompts)
+			content := catalog.Content(list.prompts)
+			lists[label] = hex.EncodeToString(content[:])
 		}
-		lists[g.Upstreams[i].Name] = hex.EncodeToString(content[:])
 	}
 	p.settled.served(next.number, lists, p.settled.announced.Load() != nil)
 }
