@@ -99,7 +99,9 @@ func (s *Shedder) Enter(client string) bool {
 		s.ledger.mu.Unlock()
 		return true
 	}
-	w := s.queue.push(s.ledger.accountLocked(key{client: client}).payer())
+	account := s.ledger.accountLocked(key{client: client})
+	w := s.queue.push(account.payer())
+	s.ledger.settleLocked(account) // its network may pay, and it hold nothing: an eviction came first
 	s.ledger.mu.Unlock()
 	return <-w.enter
 }

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -400,4 +401,27 @@ func TestShedder_AdmitsAllOnceItHasEnded(t *testing.T) {
 	if g.state.Load() == shedding {
 		t.Error("it sheds again")
 	}
+}
+
+// An eviction may free the slot of a connection whose first bytes have just been read.
+func TestShedder_ARequestWithoutASlotLeavesNoAccount(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := start(t)
+		l := c.shedder.ledger
+		var releases []func()
+		for i := range crowd { // so that their network pays
+			release, _ := l.Count(AddressKey(fmt.Sprintf("2001:db8:1:%x::1", i)), Streams, 0)
+			releases = append(releases, release)
+		}
+		c.hang()
+		go c.shedder.Enter(AddressKey("2001:db8:1:ff::1"))
+		synctest.Wait()
+		c.shedder.admitAll()
+		for _, release := range releases {
+			release()
+		}
+		if len(l.accounts) > 0 {
+			t.Errorf("%d accounts are left of clients that hold nothing", len(l.accounts))
+		}
+	})
 }
