@@ -64,7 +64,7 @@ func New(publisher *snapshot.Publisher, opts Options) *Handler {
 	h := &Handler{
 		publisher: publisher, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
-		audit: recorder{opts.Audit, publisher}, parked: parked{peers: opts.Peers, logger: logger},
+		audit: recorder{opts.Audit, publisher}, parked: parked{peers: opts.Peers, logger: logger, ledger: opts.Ledger},
 		awaitCompared: opts.AwaitCompared,
 	}
 	if opts.Peers != nil {

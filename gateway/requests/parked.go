@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/gateway/edge"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -48,6 +49,7 @@ type parked struct {
 	// peers is nil where the gateway is alone.
 	peers   Peers
 	logger  *slog.Logger
+	ledger  *edge.Ledger
 	running sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
@@ -72,6 +74,9 @@ type parkedGet struct {
 
 	reserved bool        // guarded by parked.mu
 	expiry   *time.Timer // of a get that waits for its client
+	// held is what the first request's message takes, from when that is over. It is for whoever has
+	// the get: the request that waits, or who unparks it.
+	held edge.Hold
 
 	mu       sync.Mutex // guards what follows
 	attached *Request   // the one that waits for the outcome; nil while the client is away
@@ -135,6 +140,7 @@ func (p *parked) add(g *parkedGet) bool {
 // remove cancels a get, for a cause that may be nil, and forgets it.
 func (p *parked) remove(g *parkedGet, cause error) {
 	g.cancel(cause)
+	g.held.Release()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, g)
@@ -181,7 +187,7 @@ func (p *parked) await(ctx context.Context, g *parkedGet) (outcome, error) {
 		default:
 		}
 		if requests := g.detach(); len(requests) > 0 {
-			return p.park(g, requests), nil
+			return p.park(g, requests)
 		}
 	}
 }
@@ -200,8 +206,16 @@ func (g *parkedGet) detach() wire.Object {
 	return requests
 }
 
-// park keeps a get for its client to come back to, for a time.
-func (p *parked) park(g *parkedGet, requests wire.Object) outcome {
+// park keeps a get for its client to come back to, for a time, unless its message does not fit
+// beside what its caller holds.
+func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
+	if r := g.first; r.Size >= edge.Least && g.held == (edge.Hold{}) {
+		var ok bool
+		if g.held, ok = p.ledger.Acquire(r.Snapshot.Config.Gateway.MaxBuffered, r.Key(), "", r.Size); !ok {
+			p.remove(g, nil)
+			return outcome{}, Overloaded("Too many large requests wait for their client: send it again later")
+		}
+	}
 	name := rand.Text()
 	if p.peers != nil {
 		name += "." + p.peers.Name()
@@ -213,7 +227,7 @@ func (p *parked) park(g *parkedGet, requests wire.Object) outcome {
 	result := wire.Object{}.
 		With("resultType", wire.Quote(wire.ResultInputRequired)).
 		With(memberRequests, requests.JSON())
-	return outcome{result: upstream.Result{JSON: result.JSON(), Revision: wire.Rev20260728}, parked: name}
+	return outcome{result: upstream.Result{JSON: result.JSON(), Revision: wire.Rev20260728}, parked: name}, nil
 }
 
 // unpark returns a parked get to the principal that it belongs to, once.

@@ -88,6 +88,25 @@ func TestParked_EndsWhenItsServerRequestIsScreened(t *testing.T) {
 	upstreamtest.Eventually(t, "the server's get is cancelled", func() bool { return p.AbandonedGets() == 1 })
 }
 
+// A get that waits for its client keeps its message in memory, although its request is over.
+func TestParked_CountsWhatItKeeps(t *testing.T) {
+	p := gatewaytest.NewRequestingPeer(t, gatewaytest.FormElicitation)
+	s := gatewaytest.Serve(t, "gateway { max_buffered = \"16777216\" }\nauth {\n"+gatewaytest.Token("ann")+"}\n"+
+		gatewaytest.Team("a", `"user:ann"`, "", p.Peer))
+	ann := s.ModernWith("ann", `{"elicitation":{}}`)
+	const most = 4 // of 1 MiB each, in a quarter of max_buffered
+	large := strings.Replace(gatewaytest.GetParams("up.ask"), "{", "{"+strings.Repeat(" ", 1<<20-2000), 1)
+	var asked gatewaytest.Response
+	for range most {
+		asked = ann("prompts/get", large)
+		asked.Want(t, 200, `"input_required"`)
+	}
+	ann("prompts/get", large).Want(t, 200, `"reason":"overloaded"`)
+	upstreamtest.Eventually(t, "the get that is refused is cancelled", func() bool { return p.AbandonedGets() == 1 })
+	ann("prompts/get", resumed(asked.RequestState(t), asked.InputResponses(t, `{"action":"decline"}`))).Want(t, 200, `"complete"`)
+	ann("prompts/get", large).Want(t, 200, `"input_required"`) // there is room again
+}
+
 func resumed(state, responses string) string {
 	return fmt.Sprintf(`{"name":"up.ask","requestState":%q,"inputResponses":%s}`, state, responses)
 }
