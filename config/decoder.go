@@ -55,7 +55,10 @@ func rootSchema() hclread.Schema {
 func (d *decoder) config() *Config {
 	d.Check() // first: a misspelt attribute must not be reported as missing, too
 	d.checkOwnership()
-	d.teams = slices.Concat(d.Labels("team"), d.reusedTeams(), d.inUse.labels())
+	d.teams = slices.Concat(d.Labels("team"), d.reusedTeams())
+	if d.inUse != nil { // a team that renames or removes itself must not make a mistake of the files that name it
+		d.teams = append(d.teams, anyTeam)
+	}
 	cfg := d.settings()
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]owner{}}
 	d.listeners = newListeners(d.Reader, cfg)

@@ -26,17 +26,6 @@ func (f TeamFiles) Equal(other TeamFiles) bool {
 	return f.Root == other.Root && maps.Equal(f.Texts, other.Texts)
 }
 
-// labels returns the teams in the files; none of no files.
-func (f *TeamFiles) labels() (teams []string) {
-	if f == nil {
-		return nil
-	}
-	for _, text := range f.Texts {
-		teams = append(teams, labelsIn(text.Reveal())...)
-	}
-	return teams
-}
-
 func newTeamFiles(r *hclread.Reader, diags Diagnostics) TeamFiles {
 	root, err := filepath.Abs(r.Root())
 	if err != nil || !r.IsFolder() {
@@ -88,7 +77,8 @@ func (k Kept) String() string {
 // leaves with all that is in it, since the file that is right wins; so does a file that has none. It returns what became of each
 // such file, and the Diagnostics of the files as they are.
 //
-// A mistake in a file of the platform is never passed over: the Config is nil then. A text belongs to its file and teams: a file
+// A mistake in a file of the platform is not passed over: the Config is nil then. The name of a team that nobody declares is:
+// the team may have gone, and nothing is granted or shown to anybody by it. A text belongs to its file and teams: a file
 // that is gone, or that is about other teams now, keeps nothing. InUse is called only if it is needed, with the state_dir; a Root
 // that is empty keeps nothing and passes nothing over.
 func LoadLastGood(path string, opts Options, inUse func(stateDir string) TeamFiles) (*Config, []Kept, Diagnostics) {

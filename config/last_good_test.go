@@ -176,6 +176,30 @@ func change(t *testing.T, path, text string) {
 	}
 }
 
+// A team that goes, or takes another name, is named by other files as long as nobody changes these.
+func TestLoadLastGood_OutlastsATeamThatOthersName(t *testing.T) {
+	names := "expose \"x\" {\n  prompts = [\"two.*\"]\n  to = [\"team:a\"]\n}"
+	dir := write(t, "gateway.hcl", "gateway {\n  state_dir = \"state\"\n}\nallow \"a\" {\n  hosts = [\"*\"]\n}\nallow \"b\" {\n  hosts = [\"*\"]\n}\n",
+		"teams/a.hcl", teamFile("a", "one", ""), "teams/b.hcl", teamFile("b", "two", names))
+	cfg, diags := Load(dir, Options{})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", `team "renamed" {}`} {
+		change(t, filepath.Join(dir, "teams/a.hcl"), text)
+		for i := range 3 { // what was in use before is known to the first load only
+			later, kept, diags := LoadLastGood(dir, Options{Before: cfg}, func(string) TeamFiles { return cfg.TeamFiles })
+			if later == nil || len(kept) > 0 || len(later.Upstreams()) != 1 {
+				t.Fatalf("%q, load %d: in place of files %v, %v", text, i, kept, diags.Err())
+			}
+			if !diags.HasErrors() {
+				t.Errorf("%q, load %d: nobody is told", text, i)
+			}
+			cfg = later
+		}
+	}
+}
+
 // A value that the environment lacks is missing in the last good text too.
 func TestLoadLastGood_LeavesOutATextThatFailsToday(t *testing.T) {
 	dir := write(t, "gateway.hcl", "gateway {\n  state_dir = \"state\"\n}\n", "a.hcl", "team \"a\" {\n  upstream \"one\" {\n    url = \"https://example.com/mcp\"\n    headers = { X-Key = env(\"KEY\") }\n  }\n}\n")

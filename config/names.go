@@ -186,9 +186,12 @@ func IsInvisible(r rune) bool {
 // teamNames are the labels of all team blocks, broken files included.
 type teamNames []string
 
+// anyTeam is among the names where each name will do. It is the label of no team.
+const anyTeam = "*"
+
 // check reports a name that no team has.
 func (n teamNames) check(name string) error {
-	if slices.Contains(n, name) {
+	if slices.Contains(n, name) || slices.Contains(n, anyTeam) {
 		return nil
 	}
 	return fmt.Errorf("names a team that no team block declares%s", hclread.Suggest(name, n))
