@@ -159,6 +159,17 @@ func TestFolder_ReadsWhatThePatternsMatch(t *testing.T) {
 	}
 }
 
+// The commands of a repository may be a link to a folder that several tools share.
+func TestFolder_FollowsALinkInAFolderWithADot(t *testing.T) {
+	for _, at := range []string{"", "teams/"} {
+		tr := newTree(t, at+"a.hcl", team(".claude/commands/*.md"), at+"shared/one.md", "One.")
+		tr.link("../shared", at+".claude/commands")
+		if l, err := newFolder(tr.upstream()).Refresh(); err != nil || l.Prompt("one") == nil {
+			t.Errorf("%q: the prompt is not found: %v %v", at, l.Problems, err)
+		}
+	}
+}
+
 func TestFolder_SeesEachKindOfChange(t *testing.T) {
 	tr := newTree(t, "docs.hcl", team("p/*.md"), "p/a.md", "A {{> _part.md}}", "p/_part.md", "1", "p/b.md", "B")
 	f := newFolder(tr.upstream())

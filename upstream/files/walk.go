@@ -94,11 +94,16 @@ func (w *walk) run() error {
 	if err != nil {
 		return err
 	}
-	root := visit{path: filepath.ToSlash(relative), id: stampOf(w.files.Folder).id}
+	root, above := visit{path: filepath.ToSlash(relative), id: stampOf(w.files.Folder).id}, filepath.ToSlash(relative)+"/"
+	if relative == "." { // which begins no other path
+		above = ""
+	}
 	// By the number of links, so that the names without any are among the eight.
 	for next := []visit{root}; len(next) > 0; next, w.links = w.links, nil {
 		for _, at := range next {
-			at.positions = w.positions(strings.TrimPrefix(at.path, root.path))
+			if at.positions = w.positions(""); at.path != root.path {
+				at.positions = w.positions(strings.TrimPrefix(at.path, above))
+			}
 			if err := w.visit(at); err != nil {
 				return err
 			}
