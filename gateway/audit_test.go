@@ -141,10 +141,12 @@ func TestAudit_NamesTheClientsSoftware(t *testing.T) {
 	s, log := serveAudited(t, auditedConfig(t, path, "", gatewaytest.NewPeer(t, "up", "review")))
 	modern := strings.Replace(gatewaytest.Meta, `"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}`, `"io.modelcontextprotocol/`+info[1:], 1)
 	s.Modern("ann").CallUnchecked("prompts/get", `{"name":"up.review",`+modern+`}`).Want(t, http.StatusOK, `"messages"`)
-	legacy := &gatewaytest.Client{Server: s, TB: t, Revision: "2025-06-18", Headers: gatewaytest.Bearer("ann")}
-	begun := legacy.CallUnchecked("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},`+info+`}`)
+	legacy := &gatewaytest.Client{Server: s, TB: t, Revision: "2025-03-26", Headers: gatewaytest.Bearer("ann")}
+	begun := legacy.CallUnchecked("initialize", `{"protocolVersion":"2025-03-26","capabilities":{},`+info+`}`)
 	legacy.Headers = append(legacy.Headers, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", legacy.Revision)
 	legacy.CallUnchecked("prompts/get", `{"name":"up.review"}`).Want(t, http.StatusOK, `"messages"`)
+	one := `[{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"up.review"}}]`
+	gatewaytest.Send(t, http.MethodPost, legacy.URL, one, legacy.Headers).Want(t, http.StatusOK, `"messages"`)
 	log.Close()
 	want := fmt.Sprintf(`,"client_name":"%s","client_version":"1\u009b31m\u202e"`, strings.Repeat("ä", 32))
 	lines := auditLines(t, path)
@@ -153,8 +155,8 @@ func TestAudit_NamesTheClientsSoftware(t *testing.T) {
 			t.Errorf("%s\nwant %s in it", line, want)
 		}
 	}
-	if len(lines) != 2 {
-		t.Errorf("%d lines, want 2", len(lines))
+	if len(lines) != 3 {
+		t.Errorf("%d lines, want 3", len(lines))
 	}
 }
 

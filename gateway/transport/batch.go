@@ -30,6 +30,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	responses, release := runBatch(readBatch(batch, func(request *requests.Request) job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
 		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
+		request.Software = s.software
 		return l.acceptBatched(&s, request)
 	}))
 	defer release()
