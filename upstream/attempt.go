@@ -102,7 +102,7 @@ func (k *call) try(
 	err = errPanicked // for the attempt, whose end must be noted even where a panic ends it
 	sent := client.Request{Method: k.request.Method, Name: k.request.Name, Params: k.request.Params}
 	attempt.Send()
-	result, err = session.Call(ctx, &sent, k.relayDuring(d))
+	result, err = session.Call(ctx, &sent, k.relayDuring(d, attempt))
 	// A server of both eras may refuse a ping of the legacy one and be there all the same.
 	if pool == conn.pool && client.MayRefuseEra(err) && !client.Started(err) {
 		if lost := session.Ping(ctx); errors.Is(lost, client.ErrSessionLost) {
@@ -182,13 +182,14 @@ func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connect
 
 // relayDuring returns the call's relay such that, while a client is asked, other calls may have the
 // slot and the deadlines are paused: a person may take long to reply.
-func (k *call) relayDuring(d *queue.Deadline) *Relay {
+func (k *call) relayDuring(d *queue.Deadline, attempt *health.Attempt) *Relay {
 	if k.relay.Reply == nil {
 		return k.relay
 	}
 	// A copy, because other attempts have deadlines of their own.
 	relay := *k.relay
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
+		attempt.Asks()
 		defer k.slot.Lend()()
 		defer d.Pause()()
 		return k.relay.Reply(ctx, method, params)

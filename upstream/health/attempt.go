@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -54,6 +55,7 @@ type Attempt struct {
 	session  int
 	caller   Caller
 	tell     func(error) // the breaker's
+	told     atomic.Bool // the breaker
 	sent     bool
 }
 
@@ -62,26 +64,36 @@ var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
 
 // Begin begins an attempt for a caller, nil for one of whom nothing is known, unless the breaker is
 // open: the error is then a [*SuspendedError]. [Attempt.End] must be called.
-func (e *Endpoint) Begin(caller Caller) (Attempt, error) {
+func (e *Endpoint) Begin(caller Caller) (*Attempt, error) {
 	e.mu.Lock()
 	breaker, session := e.breaker, e.session
 	e.mu.Unlock()
 	if breaker == nil { // a call that has a session did not wait for Up
-		return Attempt{}, &SuspendedError{gobreaker.ErrOpenState, 0}
+		return nil, &SuspendedError{gobreaker.ErrOpenState, 0}
 	}
 	tell, err := breaker.Allow()
 	if err != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return Attempt{}, &SuspendedError{err, time.Until(e.opened.Add(e.settings.Cooldown))}
+		return nil, &SuspendedError{err, time.Until(e.opened.Add(e.settings.Cooldown))}
 	}
-	return Attempt{endpoint: e, session: session, caller: caller, tell: tell}, nil
+	return &Attempt{endpoint: e, session: session, caller: caller, tell: tell}, nil
 }
 
 // Send notes that the request is sent.
 func (a *Attempt) Send() {
 	a.sent = true
 	a.endpoint.inFlight.Add(1)
+}
+
+// Asks notes that the server asks its client: it works, whatever becomes of the call. A breaker that is half-open waits no
+// longer for this attempt, since a person may take minutes to reply.
+func (a *Attempt) Asks() { a.report(nil) }
+
+func (a *Attempt) report(err error) {
+	if !a.told.Swap(true) {
+		a.tell(err)
+	}
 }
 
 // End notes how the attempt ended.
@@ -92,11 +104,11 @@ func (a *Attempt) End(o Outcome) {
 	a.endpoint.note(a, o) // before the breaker, which may open by it
 	switch o.Verdict {
 	case Unanswered:
-		a.tell(errUnanswered)
+		a.report(errUnanswered)
 	case Excused:
-		a.tell(errExcused)
+		a.report(errExcused)
 	default: // that it refuses, or lost the session, shows that it works
-		a.tell(nil)
+		a.report(nil)
 	}
 }
 

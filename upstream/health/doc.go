@@ -28,6 +28,7 @@
 //	     Refused       a get counts for Failing; for the breaker the server works
 //	     Unanswered    counts for the breaker, and a get for Failing; the server is checked
 //	     Lost          for the breaker the server works; the caller makes the attempt again
+//	     Asks          the same, before the call has ended: a person may take minutes to reply
 //	     Excused       none: the caller left, or there was no slot, or hardly any time
 //	Unsent             a get counts for Failing, unless it is Down
 //	Pause              Paused until its end; no calls, checks or connects meanwhile

@@ -208,6 +208,30 @@ func TestEndpoint_FailuresOfSeveralCallersSuspendIt(t *testing.T) {
 	})
 }
 
+// A person who is asked may take minutes: meanwhile nobody else is to be refused.
+func TestEndpoint_AProbeThatAsksItsClientEndsTheSuspension(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		for range 3 {
+			p.get(nil, health.Unanswered)
+		}
+		time.Sleep(cooldown + 1)
+		probe, err := p.Begin(caller("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		probe.Send()
+		if _, err := p.Begin(caller("bob")); err == nil {
+			t.Fatal("a second call was let through while the first has shown nothing")
+		}
+		probe.Asks()
+		probe.Asks()
+		p.get(caller("bob"), health.Answered)
+		probe.End(health.Outcome{Verdict: health.Unanswered, Get: true, Failure: failure})
+		p.get(caller("bob"), health.Answered)
+		p.want(health.Well)
+	})
+}
+
 func TestEndpoint_OneCallerSuspendsASilentOne(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
 		for range 3 {
@@ -224,7 +248,7 @@ func TestEndpoint_OneCallerSuspendsASilentOne(t *testing.T) {
 // An attempt that began on another session says little of this one.
 func TestEndpoint_OldAttemptsAreHistory(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
-		var old []health.Attempt
+		var old []*health.Attempt
 		for range 10 {
 			a, err := p.Begin(nil)
 			if err != nil {
