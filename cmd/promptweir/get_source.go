@@ -149,7 +149,7 @@ func withReplies(ctx context.Context, params, result wire.Object, reply gateway.
 		if err != nil {
 			return nil, err
 		}
-		replies = append(replies, request.Of(answer))
+		replies = append(replies, wire.Member{Name: request.Name, Value: answer})
 	}
 	params = params.Without(func(name string) bool { return name == "inputResponses" || name == "requestState" })
 	if replies != nil {

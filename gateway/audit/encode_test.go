@@ -144,7 +144,7 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value string, n int) {
 		var members wire.Object
 		for i := range n % 200 {
-			members = append(members, wire.NewMember(fmt.Sprint(name, i), wire.Quote(value)))
+			members = append(members, wire.Member{Name: fmt.Sprint(name, i), Value: wire.Quote(value)})
 		}
 		line := usual()
 		line.Prompt, line.Subject, line.Groups = name, value, slices.Repeat([]string{value}, max(0, n%200))

@@ -156,7 +156,7 @@ func completedArguments(params wire.Object) wire.Object {
 	if !ok {
 		return known
 	}
-	return append(wire.Object{wire.NewMember(name, argument.Get("value"))}, known...)
+	return append(wire.Object{wire.Member{Name: name, Value: argument.Get("value")}}, known...)
 }
 
 // eventOf returns what a request of a method is to the audit log.

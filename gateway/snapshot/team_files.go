@@ -36,7 +36,7 @@ func saveTeamFiles(dir string, files config.TeamFiles) error {
 		if size += len(name) + len(text); size > maxTeamFiles {
 			return fmt.Errorf("they are larger than %d bytes together", maxTeamFiles)
 		}
-		texts = append(texts, wire.NewMember(name, wire.Quote(text)))
+		texts = append(texts, wire.Member{Name: name, Value: wire.Quote(text)})
 	}
 	content := texts.JSON()
 	return replaceFile(teamFilesPath(dir, files.Root), wire.Object{}.

@@ -31,7 +31,7 @@ func outgoingParams(
 ) jsontext.Value {
 	before := params.Get("_meta")
 	given := params.Object("_meta")
-	var meta wire.Object
+	meta := make(wire.Object, 0, 8) // no call has more, so that it stays on the stack
 	for _, member := range given {
 		if !slices.Contains(hopMeta, member.Name) {
 			meta = append(meta, member)
@@ -41,7 +41,7 @@ func outgoingParams(
 		meta = appendModernMeta(meta, revision, self, relay, given.Get(wire.MetaClientCapabilities))
 	}
 	if relay.Progress {
-		meta = append(meta, wire.NewMember(wire.MetaProgressToken, wire.NumberID(progressToken)))
+		meta = append(meta, wire.Member{Name: wire.MetaProgressToken, Value: wire.NumberID(progressToken)})
 	}
 	meta = traced.appendMeta(meta)
 	if len(meta) == 0 && before == nil {
@@ -70,10 +70,10 @@ func appendModernMeta(meta wire.Object, revision string, self jsontext.Value, re
 		declared = jsontext.Value(emptyObject)
 	}
 	meta = append(meta,
-		wire.NewMember(wire.MetaProtocolVersion, wire.Quote(revision)), wire.NewMember(wire.MetaClientInfo, self),
-		wire.NewMember(wire.MetaClientCapabilities, declared))
+		wire.Member{Name: wire.MetaProtocolVersion, Value: wire.Quote(revision)}, wire.Member{Name: wire.MetaClientInfo, Value: self},
+		wire.Member{Name: wire.MetaClientCapabilities, Value: declared})
 	if relay.LogLevel != "" {
-		meta = append(meta, wire.NewMember(wire.MetaLogLevel, wire.Quote(relay.LogLevel)))
+		meta = append(meta, wire.Member{Name: wire.MetaLogLevel, Value: wire.Quote(relay.LogLevel)})
 	}
 	return meta
 }
@@ -105,10 +105,10 @@ func (t traceContext) setHeaders(header http.Header) {
 // appendMeta appends the members of _meta that say the same.
 func (t traceContext) appendMeta(meta wire.Object) wire.Object {
 	if t.parent != "" {
-		meta = append(meta, wire.NewMember(wire.MetaTraceParent, wire.Quote(t.parent)))
+		meta = append(meta, wire.Member{Name: wire.MetaTraceParent, Value: wire.Quote(t.parent)})
 	}
 	if t.state != "" {
-		meta = append(meta, wire.NewMember(wire.MetaTraceState, wire.Quote(t.state)))
+		meta = append(meta, wire.Member{Name: wire.MetaTraceState, Value: wire.Quote(t.state)})
 	}
 	return meta
 }

@@ -172,7 +172,7 @@ func toJSON(node *yaml.Node) (jsontext.Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			object = append(object, wire.NewMember(f.name, value))
+			object = append(object, wire.Member{Name: f.name, Value: value})
 		}
 		return object.JSON(), nil
 	case yaml.SequenceNode:

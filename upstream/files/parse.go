@@ -180,12 +180,12 @@ func withTextHash(meta []byte, hash string) []byte {
 }
 
 func (p *parser) definition() wire.Object {
-	definition := wire.Object{wire.NewMember("name", wire.Quote(p.name))}
+	definition := wire.Object{wire.Member{Name: "name", Value: wire.Quote(p.name)}}
 	if p.title != "" {
-		definition = append(definition, wire.NewMember("title", wire.Quote(p.title)))
+		definition = append(definition, wire.Member{Name: "title", Value: wire.Quote(p.title)})
 	}
 	if p.description != "" {
-		definition = append(definition, wire.NewMember("description", wire.Quote(p.description)))
+		definition = append(definition, wire.Member{Name: "description", Value: wire.Quote(p.description)})
 	}
 	if len(p.arguments.json) > 0 {
 		list := []byte{'['}
@@ -195,13 +195,13 @@ func (p *parser) definition() wire.Object {
 			}
 			list = declaration.Append(list)
 		}
-		definition = append(definition, wire.NewMember("arguments", append(list, ']')))
+		definition = append(definition, wire.Member{Name: "arguments", Value: append(list, ']')})
 	}
 	if p.icons != nil {
-		definition = append(definition, wire.NewMember("icons", p.icons))
+		definition = append(definition, wire.Member{Name: "icons", Value: p.icons})
 	}
 	if p.meta != nil {
-		definition = append(definition, wire.NewMember("_meta", p.meta))
+		definition = append(definition, wire.Member{Name: "_meta", Value: p.meta})
 	}
 	return definition
 }
@@ -221,18 +221,18 @@ type declarations struct {
 // declare adds an argument and returns its index.
 func (d *declarations) declare(a argument, title, description string, schema []byte) int {
 	a.name = strings.Clone(a.name) // a part of a file would keep all of it in memory
-	declaration := wire.Object{wire.NewMember("name", wire.Quote(a.name))}
+	declaration := wire.Object{wire.Member{Name: "name", Value: wire.Quote(a.name)}}
 	if title != "" {
-		declaration = append(declaration, wire.NewMember("title", wire.Quote(title)))
+		declaration = append(declaration, wire.Member{Name: "title", Value: wire.Quote(title)})
 	}
 	if description != "" {
-		declaration = append(declaration, wire.NewMember("description", wire.Quote(description)))
+		declaration = append(declaration, wire.Member{Name: "description", Value: wire.Quote(description)})
 	}
 	if a.required {
-		declaration = append(declaration, wire.NewMember("required", []byte("true")))
+		declaration = append(declaration, wire.Member{Name: "required", Value: []byte("true")})
 	}
 	if schema != nil {
-		declaration = append(declaration, wire.NewMember("schema", schema))
+		declaration = append(declaration, wire.Member{Name: "schema", Value: schema})
 	}
 	if d.index == nil {
 		d.index = map[string]int{}

@@ -16,19 +16,8 @@ type Object []Member
 type Member struct {
 	Name  string
 	Value jsontext.Value
-	// quoted is the name as it was spelled, with quotes and escapes.
+	// quoted is the name as it was spelled, with quotes and escapes; nil if it was not read.
 	quoted []byte
-}
-
-// NewMember returns a member. For a name that is used often, make one member and derive others with [Member.Of].
-func NewMember(name string, value jsontext.Value) Member {
-	return Member{Name: name, Value: value, quoted: Quote(name)}
-}
-
-// Of returns a member of the same name with another value.
-func (m Member) Of(value jsontext.Value) Member {
-	m.Value = value
-	return m
 }
 
 // ParseObject reads raw as one JSON object, strictly. It checks every level, but splits only the first into members.
@@ -204,7 +193,7 @@ func (o Object) With(name string, value jsontext.Value) Object {
 	at := slices.IndexFunc(o, func(m Member) bool { return m.Name == name })
 	// Objects are shared between requests, so that none may change in place.
 	if at < 0 {
-		return append(append(make(Object, 0, len(o)+1), o...), NewMember(name, value))
+		return append(append(make(Object, 0, len(o)+1), o...), Member{Name: name, Value: value})
 	}
 	changed := slices.Clone(o)
 	changed[at].Value = value
@@ -234,23 +223,27 @@ func (o Object) AppendBy(dst []byte, appendValue func(dst []byte, value jsontext
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(append(dst, m.quoted...), ':')
-		dst = appendValue(dst, m.Value)
+		if m.quoted != nil {
+			dst = append(dst, m.quoted...)
+		} else {
+			dst, _ = jsontext.AppendQuote(dst, m.Name) // it reports invalid UTF-8, but has replaced it
+		}
+		dst = appendValue(append(dst, ':'), m.Value)
 	}
 	return append(dst, '}')
 }
 
-// Size returns how many bytes the object's JSON has at most.
-func (o Object) Size() int {
+// size returns how many bytes the object's JSON has, but for escapes in names that were not read.
+func (o Object) size() int {
 	size := 2
 	for i := range o {
-		size += len(o[i].quoted) + len(o[i].Value) + 2
+		size += max(len(o[i].quoted), len(o[i].Name)+2) + len(o[i].Value) + 2
 	}
 	return size
 }
 
 // JSON returns the object's JSON.
-func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.Size())) }
+func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.size())) }
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) jsontext.Value {
