@@ -57,7 +57,7 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, "rate_limited", 0, "the server wants no requests until 20"},
-		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0, "what answers does not speak MCP: the id of the response"},
+		"not MCP":       {func(w http.ResponseWriter) { fmt.Fprint(w, `{"jsonrpc":"2.0","id":"another","result":{}}`) }, "bad_response", 0, "the answer is not MCP: the id of the response"},
 		"no messages":   {nil, "bad_response", 0, "the result of prompts/get has no array of messages"},
 		"open breaker":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "breaker_open", 2, "no more are sent for a while: the server fails (HTTP 500 Internal Server Error)"},
 		"no connection": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "breaker_open", 2, "no more are sent for a while: the connection to "},

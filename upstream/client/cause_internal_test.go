@@ -102,7 +102,7 @@ func TestCauses_SystemWithoutChildProcessesHasARemedyOfItsOwn(t *testing.T) {
 	t.Parallel()
 	d := NewDialers(config.Upstream{Name: "wiki", Transport: config.Stdio, Command: []string{"wiki"}}, Options{})[0]
 	got := CauseOf(d.failure(&startError{err: errNoChildren})).String()
-	want := "cannot start wiki: the gateway starts no child processes on Windows, where it could not end what they leave behind; " +
+	want := "cannot start wiki: the gateway starts no child processes on Windows; " +
 		"run the gateway under WSL or in a container, or run the server by itself and set url"
 	if got != want {
 		t.Errorf("the cause is %q, want %q", got, want)

@@ -104,30 +104,30 @@ const (
 	tableEnd   = "<!-- faults: end -->\n"
 )
 
+// table returns a row for all faults with the same signs.
 func table(outcomes []*outcome) string {
-	var b strings.Builder
-	b.WriteString("| fault | gets of the server | slowest error | marked after | well after | neighbours answered | their p99, and without a fault | memory |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	var all []string // in the order of their first faults
+	faults := map[string][]string{}
 	for _, o := range outcomes {
-		if o.err != nil {
-			fmt.Fprintf(&b, "| %s | not run: %v | | | | | | |\n", o.fault.name, o.err)
-			continue
+		signs := fmt.Sprintf("not run: %v | | ", o.err)
+		if o.err == nil {
+			signs = fmt.Sprintf("%s | %s | %s", o.reasons(), o.markedWithin(), within(o.healed))
 		}
-		failed, slowest, healed := failures(o.gets), "–", "not within "+seconds(convalescence)
-		if len(failed) > 0 {
-			slowest = seconds(rig.QuantileOf(failed, 100))
+		if faults[signs] == nil {
+			all = append(all, signs)
 		}
-		if o.healed >= 0 {
-			healed = seconds(o.healed)
-		}
-		answered := 100 * (1 - float64(len(failures(o.neighbours)))/float64(max(len(o.neighbours), 1)))
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %.4g %% | %s, %s | +%d MiB |\n", o.fault.name, o.reasons(), slowest, o.markedAfter(), healed, answered,
-			rig.Milliseconds(rig.QuantileOf(o.neighbours, 99)), rig.Milliseconds(max(o.p99Before, o.p99Control)), max(o.memory, 0)>>20)
+		faults[signs] = append(faults[signs], o.fault.name)
+	}
+	var b strings.Builder
+	b.WriteString("| faults | gets of the server | marked within | well within |\n")
+	b.WriteString("| --- | --- | --- | --- |\n")
+	for _, signs := range all {
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(faults[signs], "; "), signs)
 	}
 	return b.String()
 }
 
-// reasons returns those that gets failed for, in the order in which they first occurred.
+// reasons returns those that gets failed for.
 func (o *outcome) reasons() string {
 	var all []string
 	for _, g := range failures(o.gets) {
@@ -136,6 +136,7 @@ func (o *outcome) reasons() string {
 			all = append(all, name)
 		}
 	}
+	slices.Sort(all)
 	switch {
 	case len(all) > 0:
 		return strings.Join(all, ", ")
@@ -145,10 +146,10 @@ func (o *outcome) reasons() string {
 	return "answered"
 }
 
-func (o *outcome) markedAfter() string {
+func (o *outcome) markedWithin() string {
 	switch {
 	case len(o.seen) == len(places()):
-		return seconds(slices.Max(slices.Collect(maps.Values(o.seen))))
+		return within(slices.Max(slices.Collect(maps.Values(o.seen))))
 	case o.fault.unmarked:
 		return "–"
 	case len(o.seen) == 0:
@@ -157,7 +158,16 @@ func (o *outcome) markedAfter() string {
 	return "only in " + strings.Join(slices.Sorted(maps.Keys(o.seen)), ", ")
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+// within returns the first of a few bounds that a time keeps, so that runs of the same gateway give
+// the same table.
+func within(d time.Duration) string {
+	for _, bound := range []time.Duration{time.Second, markedWithin, healedWithin, markedIdle} {
+		if 0 <= d && d <= bound {
+			return fmt.Sprintf("%.0f s", bound.Seconds())
+		}
+	}
+	return "not so soon"
+}
 
 func writeTable(path, table string) error {
 	text, err := os.ReadFile(path)
