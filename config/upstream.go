@@ -30,7 +30,7 @@ const (
 	DefaultMaxMessage = 4 << 20
 	// DefaultBreakerFailures is how many calls in a row must go unanswered before the breaker opens.
 	DefaultBreakerFailures = 5
-	// DefaultBreakerCooldown is how long an open breaker refuses calls before it lets one through to try.
+	// DefaultBreakerCooldown is how long an open breaker refuses calls before it lets two callers try.
 	DefaultBreakerCooldown = 5 * time.Second
 
 	defaultGrace = time.Minute

@@ -86,7 +86,7 @@ func (k *call) try(
 ) (result Result, err error) {
 	attempt, err := k.endpoint.health.Begin(k.request.Caller)
 	if suspended, ok := errors.AsType[*health.SuspendedError](err); ok {
-		return Result{}, unavailable(k.endpoint.name, BreakerOpen, suspended.RetryAfter, suspended.Unwrap())
+		return Result{}, unavailable(k.endpoint.name, BreakerOpen, suspended.RetryAfter, suspended)
 	}
 	var unusable error
 	defer func() {
@@ -181,8 +181,8 @@ func (k *call) tryOtherEra(ctx context.Context, d *queue.Deadline, conn *connect
 }
 
 // relayDuring returns the call's relay such that, while a client is asked, other calls may have the
-// slot and the deadlines are paused: a person may take long to reply.
-func (k *call) relayDuring(d *queue.Deadline, attempt *health.Attempt) *Relay {
+// slot and the deadlines are paused: a reply may take minutes.
+func (k *call) relayDuring(d *queue.Deadline, attempt health.Attempt) *Relay {
 	if k.relay.Reply == nil {
 		return k.relay
 	}

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/health"
 )
 
 // Kinds of causes beside those of package client.
@@ -37,10 +36,7 @@ func causeOf(reason Reason, err error) Cause {
 		return c
 	}
 	// A call that was not sent has the cause for which it was not.
-	if unsent, ok := errors.AsType[*noSessionError](err); ok && unsent.cause != nil {
-		return causeOf(reason, unsent.cause)
-	}
-	if unsent, ok := errors.AsType[*pausedError](err); ok {
+	if unsent, ok := errors.AsType[*unsentError](err); ok && unsent.cause != nil {
 		return causeOf(reason, unsent.cause)
 	}
 	switch {
@@ -49,7 +45,7 @@ func causeOf(reason Reason, err error) Cause {
 			Kind: callsSuspended, Problem: "several calls in a row failed, so no more are sent for a while",
 			Remedy: "see in the log why they failed; cooldown in the breaker block says how long",
 		}
-		if err != nil && !errors.Is(err, gobreaker.ErrOpenState) && !errors.Is(err, gobreaker.ErrTooManyRequests) { // the last failure
+		if _, refused := errors.AsType[*health.SuspendedError](err); err != nil && !refused { // the last failure
 			last := client.CauseOf(err)
 			c.Problem, c.Remedy = c.Problem+": "+last.Problem, last.Remedy
 		}
@@ -108,7 +104,8 @@ func Drained(since time.Time, own *Problem) *Problem {
 func (p *Problem) IsRefusal() bool { return p.Reason == Denied || p.Reason == RateLimited }
 
 // failsCalls reports whether calls go to the endpoint, although another one has the same prompts,
-// and fail. An open breaker sends them elsewhere, and of what fails some is tried elsewhere.
+// and fail. An open breaker sends them to another
+// endpoint, as some failures do.
 func (p *Problem) failsCalls() bool {
 	return p.Failing && !isRetried(p.Reason)
 }

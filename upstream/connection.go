@@ -24,7 +24,7 @@ type connection struct {
 	// renewing says that the server is up and a new session is being opened, so that calls should
 	// wait.
 	renewing bool
-	// replaced is closed when another connection has taken the place of this one.
+	// replaced is closed when another connection has replaced this one.
 	replaced chan struct{}
 }
 
@@ -61,7 +61,7 @@ func (c *connection) poolFor(k *call) *sessionPool {
 func (e *endpoint) replace(next *connection) { close(e.connection.Swap(next).replaced) }
 
 // await returns the present connection. If that is the lost one, or one that is being renewed, it
-// waits until another takes its place, or ctx ends.
+// waits until another replaces it, or ctx ends.
 func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
 	for {
 		c := e.connection.Load()
@@ -79,7 +79,7 @@ func (e *endpoint) await(ctx context.Context, lost *connection) *connection {
 // noSession is the error of a call that finds a connection without a session. Its reason is why
 // there is none.
 func (e *endpoint) noSession(conn *connection) error {
-	reason, err := Unreachable, &noSessionError{}
+	reason, err := Unreachable, &unsentError{why: errNoSession}
 	if p := e.status.Load().Problem; p != nil && conn.session == nil {
 		reason, err.cause = p.Reason, p.Err
 	}
@@ -130,7 +130,8 @@ func (e *endpoint) markSlow(ctx context.Context, after time.Duration) {
 	})
 }
 
-// markSilent records that the endpoint does not answer. Calls are made elsewhere if possible.
+// markSilent records that the endpoint does not answer. Calls go to another
+// endpoint if there is one.
 func (e *endpoint) markSilent(ctx context.Context) {
 	e.health.Late()
 	if e.status.Load().Problem == nil {

@@ -30,8 +30,7 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
 func TestReconnect_BacksOffToTenSeconds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var at []time.Time
-		c := upstream.New(anywhere(), upstream.Options{Transport: failing{&at}}, func() {})
-		run(t, c)
+		c := start(t, anywhere(), upstream.Options{Transport: failing{&at}})
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		_, err := get(t.Context(), c, "p")
@@ -71,7 +70,8 @@ func TestReconnect_AnOutageThatGoesOnIsNoChange(t *testing.T) {
 	})
 }
 
-// There may be ten thousand that wait for their next attempt. An attempt needs a stack of 16 KiB, which stays with its goroutine.
+// There may be ten thousand that wait for their next attempt. An attempt needs a stack of 16 KiB,
+// which stays with its goroutine.
 func TestReconnect_WaitsWithASmallStack(t *testing.T) {
 	t.Parallel()
 	var waiting, attempting atomic.Int32
@@ -111,14 +111,11 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
 		want := func(reason upstream.Reason) {
 			t.Helper()
-			_, err := get(t.Context(), c, "p")
-			wantUnavailable(t, err, reason)
+			wantFailure(t, c, "p", reason)
 		}
 		answers := func() {
 			t.Helper()
-			if _, err := get(t.Context(), c, "p"); err != nil {
-				t.Error(err)
-			}
+			mustGet(t, c, "p")
 		}
 		hang := func(_ http.ResponseWriter, r *upstreamtest.Request) { <-r.Context().Done() }
 		for name, notCounted := range map[string]func(){
@@ -217,30 +214,10 @@ func TestBreaker_CountsOnlyServerFailures(t *testing.T) {
 	})
 }
 
-func TestBreaker_ClosesOnReconnect(t *testing.T) {
-	u := anywhere()
-	u.Breaker = config.Breaker{Failures: 1, Cooldown: time.Hour}
-	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		time.Sleep(time.Minute)
-		p.Status(wire.PromptsGet, 500)
-		_, err := get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.BadResponse)
-		_, err = get(t.Context(), c, "p")
-		wantUnavailable(t, err, upstream.BreakerOpen)
-		p.Result(wire.PromptsGet, `{}`)
-		p.Forget()
-		p.Break()
-		time.Sleep(time.Second)
-		if _, err := get(t.Context(), c, "p"); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // getAs gets a prompt for a caller.
 func getAs(t *testing.T, c *upstream.Connector, who caller) error {
 	t.Helper()
-	_, err := c.Call(t.Context(), &upstream.Request{
+	_, err := c.Call(context.WithoutCancel(t.Context()), &upstream.Request{
 		Method: wire.PromptsGet, Name: "p", Params: wire.Object{}.With("name", wire.Quote("p")), Caller: who,
 	}, nil)
 	return err
@@ -250,39 +227,21 @@ func TestBreaker_OnePrincipalDoesNotOpenItAlone(t *testing.T) {
 	u := anywhere()
 	u.Breaker = config.Breaker{Failures: 3, Cooldown: time.Hour}
 	inBubble(t, upstreamtest.NewPeer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector) {
-		fail := func(who caller, want upstream.Reason) {
-			t.Helper()
-			wantUnavailable(t, getAs(t, c, who), want)
+		p.Handle(wire.PromptsGet, hang)
+		for range 10 {
+			wantUnavailable(t, getAs(t, c, "ann"), upstream.Timeout)
 		}
-		answer := func(who caller) {
-			t.Helper()
-			p.Result(wire.PromptsGet, `{}`)
+		wantUnavailable(t, getAs(t, c, "bob"), upstream.Timeout)
+		wantUnavailable(t, getAs(t, c, "bob"), upstream.BreakerOpen)
+		time.Sleep(time.Hour)
+		wantUnavailable(t, getAs(t, c, "ann"), upstream.Timeout) // a probe that fails suspends its caller only
+		wantUnavailable(t, getAs(t, c, "ann"), upstream.BreakerOpen)
+		p.Result(wire.PromptsGet, `{}`)
+		for _, who := range []caller{"bob", "ann"} {
 			if err := getAs(t, c, who); err != nil {
 				t.Error(err)
 			}
 		}
-		for name, failure := range map[upstream.Reason]func(){
-			upstream.Timeout:     func() { p.Handle(wire.PromptsGet, hang) },
-			upstream.BadResponse: func() { p.Status(wire.PromptsGet, http.StatusInternalServerError) },
-		} {
-			failure()
-			for range 10 {
-				fail("ann", name)
-			}
-			answer("bob")
-			failure()
-			fail("bob", name)
-			fail("ann", name)
-			answer("ann") // which ends the row
-			failure()
-			for range 10 {
-				fail("ann", name)
-			}
-		}
-		p.Status(wire.PromptsGet, http.StatusInternalServerError)
-		fail("bob", upstream.BadResponse)
-		fail("bob", upstream.BreakerOpen)
-		fail("ann", upstream.BreakerOpen)
 	})
 }
 
@@ -292,8 +251,7 @@ func TestBreaker_OnePrincipalOpensItIfTheServerIsSilent(t *testing.T) {
 	u.Breaker = config.Breaker{Failures: 2, Cooldown: time.Hour}
 	bubble.Test(t, func(t *testing.T) {
 		s := newStoppable(upstreamtest.NewPeer(t))
-		c := upstream.New(u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}}, func() {})
-		run(t, c)
+		c := start(t, u, upstream.Options{Transport: upstreamtest.Memory{Handler: s}})
 		synctest.Wait()
 		s.stop()
 		ended := make(chan error, 3)
@@ -345,15 +303,14 @@ func TestCall_WaitsForSlotThenFails(t *testing.T) {
 		if answered != 1 {
 			t.Errorf("%d gets were answered, want the first", answered)
 		}
-		// The second that was left is less than the server takes, so that nothing is sent and nothing held against the server.
+		// The second that was left is less than the server takes, so that nothing is sent and
+		// nothing held against the server.
 		if waited := time.Since(begun); waited != 3*time.Second {
 			t.Errorf("refused after %s, want 3s", waited)
 		}
 		if sent := len(p.Seen(wire.PromptsGet)); sent != 1 {
 			t.Errorf("%d gets were sent, want 1", sent)
 		}
-		if _, err := get(t.Context(), c, "p"); err != nil {
-			t.Error(err)
-		}
+		mustGet(t, c, "p")
 	})
 }

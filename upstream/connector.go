@@ -26,6 +26,8 @@ type (
 	Cause = client.Cause
 	// Caller identifies a caller by a key.
 	Caller = queue.Caller
+	// BreakerState is the state of a circuit breaker.
+	BreakerState = health.Breaker
 	// Reconnects is the pace at which connectors connect that share it.
 	Reconnects = health.Reconnects
 )

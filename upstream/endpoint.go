@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
@@ -68,7 +67,7 @@ func newEndpoints(c *Connector, opts Options) []*endpoint {
 		e.health = health.NewEndpoint(health.Settings{
 			Team: c.upstream.Team, Timeout: c.upstream.Timeout,
 			Failures: c.upstream.Breaker.Failures, Cooldown: c.upstream.Breaker.Cooldown,
-			OnReport: e.publishCalls, OnBreaker: e.recordBreaker,
+			OnReport: e.publishCalls,
 		})
 		e.callLogger = loglimit.New(e.logger, maxTroubleLogged, "reason")
 		e.status.Store(&status{EndpointState: EndpointState{Address: dialer.Address()}})
@@ -251,21 +250,19 @@ func (e *endpoint) isHealthy(method string) bool {
 	return c.session != nil && e.health.Ready() && (method != wire.Complete || c.session.Declared.Completes())
 }
 
-// recordBreaker records a transition of the circuit breaker.
-func (e *endpoint) recordBreaker(from, to gobreaker.State, last error) {
-	e.metrics().countTransition(to)
-	record := []any{slog.String("from", from.String()), slog.String("to", to.String())}
-	if to == gobreaker.StateOpen {
-		record = append(record, slog.Any("error", last))
-	}
-	e.logger.Warn("breaker", record...)
-}
-
 // publishCalls publishes what calls show. They fail and succeed by themselves, whatever the list
 // does.
 func (e *endpoint) publishCalls(report health.Report) {
 	trouble := problemOfCalls(report.Trouble)
 	before := e.status.Load()
+	if from, to := before.Breaker, report.Breaker; from != to {
+		e.metrics().countTransition(to)
+		record := []any{slog.String("from", from.String()), slog.String("to", to.String())}
+		if to == BreakerIsOpen {
+			record = append(record, slog.Any("error", trouble.Err))
+		}
+		e.logger.Warn("breaker", record...)
+	}
 	switch {
 	case trouble != nil && trouble.Reason != BreakerOpen: // the breaker has its own record
 		if before.calls == nil || !before.calls.hasCause(trouble.Reason, trouble.Err) {
@@ -274,7 +271,7 @@ func (e *endpoint) publishCalls(report health.Report) {
 	case trouble == nil && before.calls != nil && before.Problem == nil:
 		e.callLogger.Info("upstream healthy")
 	}
-	e.update(func(s *status) { s.calls, s.Breaker = trouble, BreakerState(report.Breaker) })
+	e.update(func(s *status) { s.calls, s.Breaker = trouble, report.Breaker })
 }
 
 // update publishes a changed copy of the status.

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/queue"
@@ -65,12 +63,13 @@ func unavailable(upstream string, reason Reason, retryAfter time.Duration, err e
 	return &Unavailable{Upstream: upstream, Reason: reason, RetryAfter: max(retryAfter, 0), Err: err}
 }
 
-// ErrRetired means that a connector takes no more calls because another has taken its place, or
+// ErrRetired means that a connector takes no more calls because another has replaced it, or
 // will. Nothing was sent.
 var ErrRetired = errors.New("connector retired")
 
 var (
 	errNoSession = errors.New("no session")
+	errPaused    = errors.New("the server asked for a pause")
 	// errPooledLost means that a session of the pool was lost, and another one may be had.
 	errPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
 	// errListUnknown is the refusal of a server that listed prompts before, and still declares that
@@ -84,28 +83,25 @@ var (
 	errPanicked = errors.New("call panicked")
 )
 
-// noSessionError is the error of a call that was not sent because there is no session. It does not
-// unwrap to the cause: an answer of the server to something else is none to the call.
-type noSessionError struct{ cause error }
-
-func (e *noSessionError) Error() string {
-	if e.cause == nil {
-		return errNoSession.Error()
-	}
-	return errNoSession.Error() + ": " + e.cause.Error()
+// unsentError is the error of a call that was not sent. It does not unwrap to the cause: an answer
+// of the server to something else is none to the call.
+type unsentError struct {
+	why   error // errNoSession or errPaused
+	cause error // may be nil
 }
 
-func (e *noSessionError) Unwrap() error { return errNoSession }
+func (e *unsentError) Error() string {
+	if e.cause == nil {
+		return e.why.Error()
+	}
+	return e.why.Error() + ": " + e.cause.Error()
+}
 
-// pausedError is the error of a call that was not sent because the server asked for a pause. Nor
-// does it unwrap to the cause.
-type pausedError struct{ cause error }
-
-func (e *pausedError) Error() string { return "the server asked for a pause: " + e.cause.Error() }
+func (e *unsentError) Unwrap() error { return e.why }
 
 // pausedBy returns the error of a call that is not made during a pause.
 func pausedBy(name string, p *health.Pause) error {
-	return unavailable(name, Reason(p.Failure.Reason), p.Rest(), &pausedError{p.Failure.Err})
+	return unavailable(name, Reason(p.Failure.Reason), p.Rest(), &unsentError{errPaused, p.Failure.Err})
 }
 
 // callerGoneError is the end of a call that its caller gave up, by cancelling it or by a deadline.
@@ -155,7 +151,8 @@ func isRetryable(err error) bool {
 	return isRetried(reasonOf(err)) || errors.Is(err, errNoSession)
 }
 
-// isRetried reports whether a call that failed for a reason may be made elsewhere, or again.
+// isRetried reports whether a call that failed for a reason may be made at another
+// endpoint, or again.
 func isRetried(reason Reason) bool {
 	switch reason {
 	case Unreachable, Timeout, BreakerOpen, Overloaded:
@@ -197,8 +194,6 @@ func reasonOf(err error) Reason {
 		return BadResponse
 	}
 	switch {
-	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
-		return BreakerOpen
 	case errors.Is(err, context.DeadlineExceeded):
 		return Timeout
 	case client.Started(err):

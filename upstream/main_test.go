@@ -7,7 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,6 +25,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -32,10 +34,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript, "asking": playAsking, "http": playHTTP})
+	upstreamtest.Main(m, map[string]func([]string){"sdk": playSDK, "script": playScript, "asking": playAsking})
 }
 
-// playSDK is a child process with a server of the official SDK. Getting the prompt "grow" adds the prompt "grown".
+// playSDK is a child process with a server of the official SDK. Getting the prompt "grow" adds the
+// prompt "grown".
 func playSDK([]string) {
 	server := upstreamtest.SDK(mcp.ServerOptions{}, "a", "b", "c", "d")
 	server.AddPrompt(&mcp.Prompt{Name: "grow"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
@@ -45,17 +48,6 @@ func playSDK([]string) {
 	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
-}
-
-// playHTTP is a process with a server of the official SDK over HTTP, whose URL it prints.
-func playHTTP([]string) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println("http://" + listener.Addr().String())
-	server := &http.Server{Handler: sdkHandler(upstreamtest.SDK(mcp.ServerOptions{}, "p"), mcp.StreamableHTTPOptions{}), ReadHeaderTimeout: time.Minute}
-	fmt.Fprintln(os.Stderr, server.Serve(listener))
 }
 
 // script is a hand-written legacy child process. Its arguments say how it misbehaves.
@@ -194,6 +186,71 @@ func start(t *testing.T, u config.Upstream, opts upstream.Options) *upstream.Con
 	return c
 }
 
+// startLogged is start with a log.
+func startLogged(t *testing.T, u config.Upstream) (*upstream.Connector, *lockedBuffer) {
+	t.Helper()
+	var log lockedBuffer
+	return start(t, u, upstream.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), &log
+}
+
+// inBubble runs a connector to a peer in memory, in a synctest bubble.
+func inBubble(
+	t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream,
+	test func(*testing.T, *upstreamtest.Peer, *upstream.Connector),
+) {
+	t.Helper()
+	inLoggedBubble(t, peer, u, func(t *testing.T, p *upstreamtest.Peer, c *upstream.Connector, _ *lockedBuffer) {
+		test(t, p, c)
+	})
+}
+
+// inLoggedBubble is inBubble with a log.
+func inLoggedBubble(
+	t *testing.T, peer func(t testing.TB) *upstreamtest.Peer, u config.Upstream,
+	test func(*testing.T, *upstreamtest.Peer, *upstream.Connector, *lockedBuffer),
+) {
+	t.Helper()
+	bubble.Test(t, func(t *testing.T) {
+		p := peer(t)
+		var log lockedBuffer
+		c := start(t, u, upstream.Options{
+			Transport: upstreamtest.Memory{Handler: handlerFor(u, p)}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		synctest.Wait()
+		test(t, p, c, &log)
+	})
+}
+
+// handlerFor serves a peer over the transport of an upstream.
+func handlerFor(u config.Upstream, p *upstreamtest.Peer) http.Handler {
+	if u.Transport == config.SSE {
+		return upstreamtest.SSE(p)
+	}
+	return p
+}
+
+// inEachEra runs a test with what makes a server of the legacy and of the modern era, one after the
+// other.
+func inEachEra(t *testing.T, test func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer)) {
+	t.Helper()
+	for name, era := range handshakes {
+		t.Run(name, func(t *testing.T) { test(t, era.peer) })
+	}
+}
+
+// inEachBubble is inBubble in each era.
+func inEachBubble(t *testing.T, test func(*testing.T, *upstreamtest.Peer, *upstream.Connector)) {
+	t.Helper()
+	inEachEra(t, func(t *testing.T, peer func(testing.TB) *upstreamtest.Peer) {
+		inBubble(t, peer, anywhere(), test)
+	})
+}
+
+// anywhere is an upstream in memory, and anywhereSSE one with HTTP+SSE.
+func anywhere() config.Upstream { return upstreamtest.HTTP("timed", "http://peer.example/mcp") }
+
+func anywhereSSE() config.Upstream { return sseUpstream("http://peer.example", true) }
+
 // run runs a connector until the test ends or stop is called.
 func run(t *testing.T, c *upstream.Connector) (stop func()) {
 	t.Helper()
@@ -242,6 +299,29 @@ func get(ctx context.Context, c *upstream.Connector, name string) (string, error
 		With("arguments", wire.Object{}.With("topic", wire.Quote("wéirs")).JSON())
 	result, err := c.Call(ctx, &upstream.Request{Method: wire.PromptsGet, Name: name, Params: params}, nil)
 	return string(result.JSON), err
+}
+
+// mustGet fails the test if a get fails.
+func mustGet(t *testing.T, c *upstream.Connector, name string) {
+	t.Helper()
+	if _, err := get(t.Context(), c, name); err != nil {
+		t.Errorf("get(%s) = %v", name, err)
+	}
+}
+
+// wantFailure checks the reason why a get is not answered.
+func wantFailure(t *testing.T, c *upstream.Connector, name string, want upstream.Reason) {
+	t.Helper()
+	_, err := get(t.Context(), c, name)
+	wantUnavailable(t, err, want)
+}
+
+// wantSeen checks how many requests of a method a peer has got.
+func wantSeen(t *testing.T, p *upstreamtest.Peer, method string, want int) {
+	t.Helper()
+	if n := len(p.Seen(method)); n != want {
+		t.Errorf("the peer got %d requests of %s, want %d", n, method, want)
+	}
 }
 
 // wantUnavailable checks the reason why a call was not answered.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/files"
+	"github.com/promptweir/promptweir/upstream/health"
 )
 
 // State is what is known of an upstream at one moment. It is immutable.
@@ -33,8 +34,8 @@ type State struct {
 	Revision string
 	// Problem is why a prompt cannot be had or the list is not fresh: the first endpoint's problem
 	// that other endpoints do not make up for. They do if they have no problem themselves and list
-	// all prompts of that endpoint, unless calls go to it and are not made elsewhere when they
-	// fail: one of several replicas may be down without degrading the upstream.
+	// all prompts of that endpoint, unless calls go to it and are not made at another one when
+	// they fail: one of several replicas may be down without degrading the upstream.
 	Problem *Problem
 	// Promptless explains why there are no prompts where no server that is connected declares any;
 	// else nil.
@@ -49,7 +50,7 @@ type State struct {
 	// until its files have been read. A text may differ from the list before though Definitions is
 	// the same.
 	Files *files.List
-	// FileProblems are what a person should correct, or know of, in the files of an upstream
+	// FileProblems are what somebody should correct, or know of, in the files of an upstream
 	// without a server.
 	FileProblems []files.Problem
 }
@@ -92,15 +93,11 @@ type Problem struct {
 	Failing bool
 }
 
-// BreakerState is the state of a circuit breaker.
-type BreakerState int
-
-// The states of a breaker. When it has been open for its cooldown, the next call makes it half-open
-// and shows whether it closes.
+// The states of a circuit breaker.
 const (
-	BreakerClosed BreakerState = iota
-	BreakerHalfOpen
-	BreakerIsOpen
+	BreakerClosed   = health.Closed
+	BreakerHalfOpen = health.HalfOpen
+	BreakerIsOpen   = health.Open
 )
 
 // Breaker returns the highest state of the endpoints' breakers.
@@ -152,10 +149,9 @@ func promptless(statuses []*status) (why *Cause) {
 // problemOf returns the first endpoint's problem that other endpoints do not make up for.
 func problemOf(statuses []*status) *Problem {
 	well := slices.DeleteFunc(slices.Clone(statuses), func(s *status) bool { return !s.isWell() })
-	elsewhere := func(name string) bool {
-		return slices.ContainsFunc(well, func(s *status) bool { return s.prompts.has(name) })
+	missing := func(name string) bool {
+		return !slices.ContainsFunc(well, func(s *status) bool { return s.prompts.has(name) })
 	}
-	missing := func(name string) bool { return !elsewhere(name) }
 	for _, s := range statuses {
 		if p := s.problem(); p != nil && (len(well) == 0 || p.failsCalls() || slices.ContainsFunc(s.prompts.names, missing)) {
 			return p

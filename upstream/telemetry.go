@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -63,22 +62,15 @@ func newInstruments(u *config.Upstream) *instruments {
 	if u.Transport == config.Stdio {
 		network = "pipe"
 	}
-	// The only possible errors are invalid instrument names; the API returns a working no-op beside
-	// them.
-	duration, err := meter.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"),
+	duration, err1 := meter.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from sending a request to an upstream to its response."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
-	if err != nil {
-		otel.Handle(err)
-	}
-	transitions, err := meter.Int64Counter("promptweir.breaker.transitions", metric.WithUnit("{transition}"),
+	transitions, err2 := meter.Int64Counter("promptweir.breaker.transitions", metric.WithUnit("{transition}"),
 		metric.WithDescription("Changes of state of an upstream's breaker, by the new state."))
-	if err != nil {
-		otel.Handle(err)
-	}
-	connects, err := meter.Int64Counter("promptweir.upstream.connects", metric.WithUnit("{attempt}"),
+	connects, err3 := meter.Int64Counter("promptweir.upstream.connects", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts to connect to an upstream, by the reason why they failed; without one where they did not."))
-	if err != nil {
+	// Only of invalid names, and beside an instrument that does nothing.
+	if err := errors.Join(err1, err2, err3); err != nil {
 		otel.Handle(err)
 	}
 	tracer := otel.Tracer(scope)
@@ -97,9 +89,9 @@ func newInstruments(u *config.Upstream) *instruments {
 }
 
 // countTransition counts a change of the circuit breaker's state.
-func (i *instruments) countTransition(to gobreaker.State) {
+func (i *instruments) countTransition(to BreakerState) {
 	i.transitions.Add(context.Background(), 1,
-		metric.WithAttributes(attrUpstream.String(i.common[0].Value.AsString()), attrState.String(to.String())))
+		metric.WithAttributes(i.common[0], attrState.String(to.String())))
 }
 
 // countConnect counts an attempt to connect, which failed unless err is nil.

@@ -2,13 +2,9 @@ package health
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 // Verdict is what the end of an attempt says about the server.
@@ -40,44 +36,31 @@ type Caller interface{ Key() string }
 
 // SuspendedError means that the circuit breaker lets no call through.
 type SuspendedError struct {
-	error
-
-	// RetryAfter is when it will.
+	// RetryAfter is when it may; 0 if that is not known.
 	RetryAfter time.Duration
 }
 
-// Unwrap returns the breaker's error.
-func (e *SuspendedError) Unwrap() error { return e.error }
+func (e *SuspendedError) Error() string { return "the circuit breaker is open" }
 
 // Attempt is one attempt of a call.
 type Attempt struct {
 	endpoint *Endpoint
-	session  int
 	caller   Caller
-	tell     func(error) // the breaker's
-	told     atomic.Bool // the breaker
-	sent     bool
+	// session and period are those in which it began.
+	session, period int
+	sent            bool
 }
 
-// What the breaker is told of an attempt; a nil error is an answer.
-var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
-
-// Begin begins an attempt for a caller, nil for one of whom nothing is known, unless the breaker is
-// open: the error is then a [*SuspendedError]. [Attempt.End] must be called.
-func (e *Endpoint) Begin(caller Caller) (*Attempt, error) {
+// Begin begins an attempt for a caller, nil for one of whom nothing is known, unless the breaker
+// refuses it: the error is then a [*SuspendedError]. [Attempt.End] must be called.
+func (e *Endpoint) Begin(caller Caller) (Attempt, error) {
 	e.mu.Lock()
-	breaker, session := e.breaker, e.session
-	e.mu.Unlock()
-	if breaker == nil { // a call that has a session did not wait for Up
-		return nil, &SuspendedError{gobreaker.ErrOpenState, 0}
+	defer e.mu.Unlock()
+	e.coolLocked()
+	if retryAfter, ok := e.breaker.admit(caller, e.settings.Cooldown); !ok {
+		return Attempt{}, &SuspendedError{retryAfter}
 	}
-	tell, err := breaker.Allow()
-	if err != nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return nil, &SuspendedError{err, time.Until(e.opened.Add(e.settings.Cooldown))}
-	}
-	return &Attempt{endpoint: e, session: session, caller: caller, tell: tell}, nil
+	return Attempt{endpoint: e, caller: caller, session: e.session, period: e.breaker.period}, nil
 }
 
 // Send notes that the request is sent.
@@ -86,30 +69,55 @@ func (a *Attempt) Send() {
 	a.endpoint.inFlight.Add(1)
 }
 
-// Asks notes that the server asks its client: it works, whatever becomes of the call. A breaker that is half-open waits no
-// longer for this attempt, since a person may take minutes to reply.
-func (a *Attempt) Asks() { a.report(nil) }
-
-func (a *Attempt) report(err error) {
-	if !a.told.Swap(true) {
-		a.tell(err)
-	}
+// Asks notes that the server asks its client: it works, whatever becomes of the call. A breaker
+// that is half-open closes now, since a reply may take minutes.
+func (a Attempt) Asks() {
+	e := a.endpoint
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.endLocked(a, Answered)
 }
 
 // End notes how the attempt ended.
-func (a *Attempt) End(o Outcome) {
+func (a Attempt) End(o Outcome) {
+	e := a.endpoint
 	if a.sent {
-		a.endpoint.inFlight.Add(-1)
+		e.inFlight.Add(-1)
 	}
-	a.endpoint.note(a, o) // before the breaker, which may open by it
+	if (o.Verdict == Answered || o.Verdict == Excused) && !e.unwell.Load() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	isPresent := a.session == e.session // else the server may be another one by now
+	if o.Suspicious && isPresent {
+		mark(e.suspect)
+	}
 	switch o.Verdict {
-	case Unanswered:
-		a.report(errUnanswered)
-	case Excused:
-		a.report(errExcused)
-	default: // that it refuses, or lost the session, shows that it works
-		a.report(nil)
+	case Answered:
+		if now := time.Now(); e.denied && now.Sub(e.relisted) >= relistPause {
+			e.relisted = now
+			mark(e.relist)
+		}
+		if o.Get && e.record.gets > 0 {
+			e.record.gets = 0
+			e.assessLocked()
+		}
+	case Refused, Unanswered:
+		if isPresent {
+			e.failLocked(o.Get, o.Failure)
+		}
+	case Lost, Excused: // the caller makes the attempt again, or has left
 	}
+	e.endLocked(a, o.Verdict) // only now: what opens the breaker is shown as its reason
+}
+
+// endLocked tells the breaker how an attempt ended.
+func (e *Endpoint) endLocked(a Attempt, v Verdict) {
+	if a.session == e.session && a.period == e.breaker.period {
+		e.setBreakerLocked(e.breaker.end(a.caller, v, e.settings.Failures, e.silent))
+	}
+	e.setUnwellLocked()
 }
 
 // Unsent notes that a call was not sent although there was, or will soon be, a session. Of a server
@@ -122,43 +130,6 @@ func (e *Endpoint) Unsent(get bool, f Failure) {
 	}
 }
 
-// note notes how an attempt ended.
-func (e *Endpoint) note(a *Attempt, o Outcome) {
-	if o.Verdict == Excused || (o.Verdict == Answered && !e.unwell.Load()) {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	stale := a.session != e.session
-	if o.Suspicious && !stale {
-		mark(e.suspect)
-	}
-	switch {
-	case stale:
-	case o.Verdict == Unanswered:
-		e.record.callers.add(a.caller)
-	default:
-		e.record.callers = callers{}
-	}
-	switch {
-	case o.Verdict == Lost: // the caller makes the attempt again
-	case o.Verdict != Answered:
-		if !stale { // the server may be another one by now
-			e.failLocked(o.Get, o.Failure)
-		}
-	default:
-		if now := time.Now(); e.denied && now.Sub(e.relisted) >= relistPause {
-			e.relisted = now
-			mark(e.relist)
-		}
-		if o.Get && e.record.gets > 0 {
-			e.record.gets = 0
-			e.assessLocked()
-		}
-	}
-	e.setUnwellLocked()
-}
-
 // failLocked notes a failure that is the endpoint's.
 func (e *Endpoint) failLocked(get bool, f Failure) {
 	e.record.fail(get, f)
@@ -166,38 +137,6 @@ func (e *Endpoint) failLocked(get bool, f Failure) {
 	if get && time.Since(e.changed) >= stableTime { // a failed completion only matters to the breaker
 		e.assessLocked()
 	}
-}
-
-// newBreaker returns the closed breaker of a session.
-func (e *Endpoint) newBreaker(session int) *gobreaker.TwoStepCircuitBreaker[struct{}] {
-	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Timeout: e.settings.Cooldown,
-		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			if int64(counts.ConsecutiveFailures) < int64(e.settings.Failures) {
-				return false
-			}
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return e.record.callers.several || e.silent
-		},
-		IsSuccessful: func(err error) bool { return err == nil },
-		IsExcluded:   func(err error) bool { return err == errExcused }, //nolint:errorlint // the value itself
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			e.mu.Lock()
-			last := e.record.last.Err
-			e.mu.Unlock()
-			e.settings.OnBreaker(from, to, last)
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			if session != e.session {
-				return
-			}
-			if to == gobreaker.StateOpen {
-				e.opened = time.Now()
-			}
-			e.setBreakerLocked(to)
-		},
-	})
 }
 
 // Balance orders the endpoints of one upstream: the one with the fewest calls in flight comes first

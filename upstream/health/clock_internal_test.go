@@ -4,17 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
-// A clock that is set back must not make clients wait for as long: what is compared with the time has a
-// monotonic reading.
+// A clock that is set back must not make clients wait for as long: what is compared with the time
+// has a monotonic reading.
 func TestEndpoint_WaitsByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	e := NewEndpoint(Settings{
-		Failures: 1, Cooldown: time.Minute, Timeout: time.Second,
-		OnReport: func(Report) {}, OnBreaker: func(gobreaker.State, gobreaker.State, error) {},
+		Failures: 1, Cooldown: time.Minute, Timeout: time.Second, OnReport: func(Report) {},
 	})
 	e.Up()
 	a, err := e.Begin(nil)
@@ -24,7 +21,7 @@ func TestEndpoint_WaitsByTheMonotonicClock(t *testing.T) {
 	a.End(Outcome{Verdict: Unanswered})
 	e.Pause(time.Minute, Failure{}, false)
 	for what, at := range map[string]time.Time{
-		"the breaker opened": e.opened, "the pause ends": e.Paused().Until,
+		"the breaker opened": e.breaker.since, "the pause ends": e.Paused().Until,
 	} {
 		if at.IsZero() || !strings.Contains(at.String(), " m=+") {
 			t.Errorf("%s at %s, without a monotonic reading", what, at)

@@ -1,19 +1,32 @@
-// Package health is one state machine for each endpoint of an upstream. It is told of everything
-// that shows how the server is: sessions, attempts of calls, health checks, lists, and pauses that
-// it asks for. It says whether calls go there, when the server is to be checked, when to connect
-// again, and what operators see.
+// Package health answers one question for each endpoint of an upstream: is it worth a call? It is
+// told of everything that shows how the server is: sessions, attempts of calls, health checks,
+// lists, and the pauses that the server asks for. It says whether calls go there, when the server
+// is to be checked, when to connect again, and what operators see.
 //
-// The states of an [Endpoint], of which the first that holds counts, and what becomes of a call:
+// An [Endpoint] is in the first of these states that holds:
 //
 //	state      holds while                                        a call
 //	Down       there is no session                                fails at once
 //	Renewing   the server forgot its session; another is opened   waits for it
 //	Paused     the server asked for a pause (Retry-After)         is refused until the pause ends
 //	Suspended  the circuit breaker is open                        is refused until the cool-down ends
-//	Silent     a health check has had no answer in its time       is made elsewhere if possible
-//	Probing    the breaker is half-open                           is made, one at a time, and decides
+//	Silent     a health check has had no answer in its time       goes to another endpoint if there is one
+//	Probing    the breaker is half-open                           is a probe, if the breaker lets it through
 //	Failing    five gets in a row have failed                     is made
 //	Well       none of that                                       is made
+//
+// The breaker of a session counts attempts in a row that the server left without an answer:
+//
+//	closed     opens once there are as many as Settings.Failures, if several callers had them or the
+//	           endpoint is Silent
+//	open       is half-open after Settings.Cooldown
+//	half-open  lets two callers have one call each at the server. The first answer closes it. An
+//	           attempt without one suspends its own caller for another cool-down; after those of two
+//	           callers, or of one while the endpoint is Silent, it opens again
+//
+// So the calls of one caller, whether they fail, hang or are given up, never keep an endpoint from
+// others: its failures do not open the breaker, and its probes neither open it again nor keep the
+// next caller from probing.
 //
 // The inputs, and their effects:
 //
@@ -22,22 +35,20 @@
 //	Renew              Renewing; attempts on the old session count no more, but for answers
 //	Down               Down; failures are forgotten, unless the server is up and only forgot its
 //	                   session again: what comes back may be another server
-//	Begin              an attempt, or an error while Suspended
+//	Begin              an attempt, or an error if the breaker refuses it
 //	End  Answered      ends the failures in a row, and Failing if it was a get; the list is
 //	                   requested again if it was denied
 //	     Refused       a get counts for Failing; for the breaker the server works
 //	     Unanswered    counts for the breaker, and a get for Failing; the server is checked
 //	     Lost          for the breaker the server works; the caller makes the attempt again
-//	     Asks          the same, before the call has ended: a person may take minutes to reply
 //	     Excused       none: the caller left, or there was no slot, or hardly any time
+//	Asks               for the breaker the server works, before the call has ended: a reply may
+//	                   take minutes
 //	Unsent             a get counts for Failing, unless it is Down
 //	Pause              Paused until its end; no calls, checks or connects meanwhile
 //	Late               Silent
 //	Checked            ends Silent if there was an answer; adapts how long a check may take
 //	SetDenied          whether the server denies the list of prompts
-//
-// Failures in a row open the breaker if several callers had them, or if the server is Silent: one
-// caller who asks over and over for what the server cannot do does not take it from the others.
 //
 // Each effect is small: a value that is returned, a mark in a channel ([Endpoint.Suspect],
 // [Endpoint.Relist]), or a [Report] when what operators see changes. The package makes no request

@@ -4,15 +4,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 const (
 	// manyFailed is how many gets in a row have to fail for an endpoint to be Failing.
 	manyFailed = 5
 	// stableTime is how long an endpoint whose gets succeed again is not in trouble anew, and how
-	// long one failure is shown before another takes its place: the server decides how often these
+	// long one failure is shown before another replaces it: the server decides how often these
 	// change.
 	stableTime = time.Second
 	// relistPause is how often at most a denied list is requested again because a call was
@@ -62,7 +60,7 @@ func (t *Trouble) same(other *Trouble) bool {
 
 // Report is what calls show to operators.
 type Report struct {
-	Breaker gobreaker.State
+	Breaker Breaker
 	Trouble *Trouble // nil if there is none
 }
 
@@ -76,8 +74,6 @@ type Settings struct {
 	Cooldown time.Duration
 	// OnReport is called, with a lock held, when the report changes.
 	OnReport func(Report)
-	// OnBreaker is called when the breaker changes, with how the last call failed.
-	OnBreaker func(from, to gobreaker.State, last error)
 }
 
 // Endpoint is the health of one endpoint. Its methods are safe for concurrent use.
@@ -108,11 +104,8 @@ type Endpoint struct {
 	link      State
 	forgotten bool
 	silent    bool
-	// breaker is the session's. State is its state, and opened when it opened last.
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	state   gobreaker.State
-	opened  time.Time
-	record  record
+	breaker   breaker
+	record    record
 	// trouble was reported last, at changed.
 	trouble *Trouble
 	changed time.Time
@@ -137,13 +130,13 @@ func (e *Endpoint) Up() {
 	defer e.mu.Unlock()
 	e.session++
 	e.link, e.forgotten, e.silent = Well, false, false
-	e.record.callers = callers{}
-	e.breaker = e.newBreaker(e.session)
+	e.breaker.row = failures{}
+	e.setBreakerLocked(Closed)
+	e.setUnwellLocked()
 	select {
 	case <-e.suspect: // of the last session
 	default:
 	}
-	e.setBreakerLocked(gobreaker.StateClosed)
 }
 
 // Renew notes that the server forgot its session, and that a new one is opened at once.
@@ -164,29 +157,30 @@ func (e *Endpoint) Down(forgotten bool) {
 	if forgotten { // it is the same server
 		return
 	}
-	e.record, e.state = record{}, gobreaker.StateClosed
+	e.record = record{}
+	e.breaker.row = failures{}
+	if !e.setBreakerLocked(Closed) {
+		e.assessLocked()
+	}
 	e.setUnwellLocked()
-	e.assessLocked()
 }
 
 // State returns the state.
 func (e *Endpoint) State() State {
-	if b := e.sessionBreaker(); b != nil {
-		b.State() // which makes it half-open when its time has come
-	}
 	paused := e.Paused() != nil
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.coolLocked()
 	switch {
 	case e.link != Well:
 		return e.link
 	case paused:
 		return Paused
-	case e.state == gobreaker.StateOpen:
+	case e.breaker.state == Open:
 		return Suspended
 	case e.silent:
 		return Silent
-	case e.state == gobreaker.StateHalfOpen:
+	case e.breaker.state == HalfOpen:
 		return Probing
 	case e.record.gets >= manyFailed:
 		return Failing
@@ -232,30 +226,30 @@ func mark(c chan<- struct{}) {
 	}
 }
 
-// sessionBreaker returns the breaker, whose methods must not be called with the lock held: it calls
-// back.
-func (e *Endpoint) sessionBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.breaker
+// coolLocked makes the breaker half-open when its time has come.
+func (e *Endpoint) coolLocked() {
+	if e.breaker.state == Open && time.Since(e.breaker.since) >= e.settings.Cooldown {
+		e.setBreakerLocked(HalfOpen)
+		e.setUnwellLocked()
+	}
 }
 
-// setBreakerLocked notes the state that the breaker has changed to. How often that is, is bounded
-// by the cool-down.
-func (e *Endpoint) setBreakerLocked(state gobreaker.State) {
-	e.setUnwellLocked()
-	if e.state == state {
-		return
+// setBreakerLocked puts the breaker into a state, and reports whether it was in another one. How
+// often that is, is bounded by the cool-down.
+func (e *Endpoint) setBreakerLocked(state Breaker) (news bool) {
+	if e.breaker.state == state {
+		return false
 	}
-	e.state = state
+	e.breaker.change(state)
 	if !e.assessLocked() {
-		e.settings.OnReport(Report{e.state, e.trouble})
+		e.settings.OnReport(Report{state, e.trouble})
 	}
+	return true
 }
 
 // assessLocked reports the trouble if it is another one, and says whether it is.
 func (e *Endpoint) assessLocked() (news bool) {
-	next, before := e.record.trouble(e.state), e.trouble
+	next, before := e.record.trouble(e.breaker.state), e.trouble
 	switch {
 	case next == nil && before == nil:
 		return false
@@ -266,8 +260,10 @@ func (e *Endpoint) assessLocked() (news bool) {
 		next.Since = before.Since
 	}
 	e.trouble, e.changed = next, time.Now()
-	e.settings.OnReport(Report{e.state, e.trouble})
+	e.settings.OnReport(Report{e.breaker.state, e.trouble})
 	return true
 }
 
-func (e *Endpoint) setUnwellLocked() { e.unwell.Store(!e.record.isWell() || e.denied) }
+func (e *Endpoint) setUnwellLocked() {
+	e.unwell.Store(e.breaker.state != Closed || e.breaker.row.count > 0 || e.record.gets > 0 || e.denied)
+}

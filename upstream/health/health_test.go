@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/promptweir/promptweir/upstream/health"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
@@ -27,15 +25,20 @@ type patient struct {
 
 	t       *testing.T
 	reports []health.Report
-	changes []string // of the breaker
+	breaker health.Breaker // as last reported
+	changes []string       // of it
 }
 
 func newPatient(t *testing.T) *patient {
 	p := &patient{t: t}
 	p.Endpoint = health.NewEndpoint(health.Settings{
 		Team: "team", Timeout: 10 * time.Second, Failures: 3, Cooldown: cooldown,
-		OnReport:  func(r health.Report) { p.reports = append(p.reports, r) },
-		OnBreaker: func(from, to gobreaker.State, _ error) { p.changes = append(p.changes, fmt.Sprint(from, " to ", to)) },
+		OnReport: func(r health.Report) {
+			if from := p.breaker; from != r.Breaker {
+				p.changes = append(p.changes, fmt.Sprint(from, " to ", r.Breaker))
+			}
+			p.reports, p.breaker = append(p.reports, r), r.Breaker
+		},
 	})
 	return p
 }
@@ -201,6 +204,7 @@ func TestEndpoint_FailuresOfSeveralCallersSuspendIt(t *testing.T) {
 		p.want(health.Well)
 		want := []string{
 			"closed to open", "open to half-open", "half-open to open", "open to half-open", "half-open to closed", "closed to open",
+			"open to closed", // with the new session
 		}
 		if !slices.Equal(p.changes, want) {
 			t.Errorf("the breaker changed from %s, want %s", p.changes, want)
@@ -220,14 +224,86 @@ func TestEndpoint_AProbeThatAsksItsClientEndsTheSuspension(t *testing.T) {
 			t.Fatal(err)
 		}
 		probe.Send()
-		if _, err := p.Begin(caller("bob")); err == nil {
-			t.Fatal("a second call was let through while the first has shown nothing")
-		}
+		p.refuses(caller("ann"), 0)
 		probe.Asks()
 		probe.Asks()
-		p.get(caller("bob"), health.Answered)
+		p.get(caller("ann"), health.Answered)
 		probe.End(health.Outcome{Verdict: health.Unanswered, Get: true, Failure: failure})
 		p.get(caller("bob"), health.Answered)
+		p.want(health.Well)
+	})
+}
+
+// suspend makes a patient Suspended by the failures of two callers, and then waits for Probing.
+func (p *patient) suspend() {
+	p.t.Helper()
+	for _, who := range []health.Caller{caller("ann"), caller("ann"), caller("bob")} {
+		p.get(who, health.Unanswered)
+	}
+	p.want(health.Suspended)
+	time.Sleep(cooldown)
+	p.want(health.Probing)
+}
+
+// refuses checks that a caller is refused, and told to come back after a time.
+func (p *patient) refuses(who health.Caller, retryAfter time.Duration) {
+	p.t.Helper()
+	_, err := p.Begin(who)
+	if refusal, ok := errors.AsType[*health.SuspendedError](err); !ok || refusal.RetryAfter != retryAfter {
+		p.t.Errorf("a call of %v: %v, want a refusal for %s", who, err, retryAfter)
+	}
+}
+
+// One caller may be the first whenever the breaker is half-open, with calls that the server cannot
+// answer.
+func TestEndpoint_FailedProbesOfOneCallerSuspendThatCallerOnly(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		p.suspend()
+		for range 3 {
+			p.get(caller("ann"), health.Unanswered)
+			p.want(health.Probing)
+			p.refuses(caller("ann"), cooldown)
+			time.Sleep(cooldown)
+		}
+		p.get(caller("bob"), health.Answered)
+		p.want(health.Well)
+	})
+}
+
+func TestEndpoint_FailedProbesOfTwoCallersSuspendItAgain(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		p.suspend()
+		p.get(caller("ann"), health.Unanswered)
+		time.Sleep(time.Second)
+		p.get(caller("bob"), health.Unanswered)
+		p.want(health.Suspended)
+		p.refuses(caller("cid"), cooldown)
+		time.Sleep(cooldown)
+		p.Late()
+		p.get(caller("ann"), health.Unanswered)
+		p.want(health.Suspended) // of a server that answers no health check either, one is enough
+	})
+}
+
+// Nor does a caller keep others from probing by calls that hang, or that it gives up.
+func TestEndpoint_ProbesOfOneCallerLeaveRoomForAnother(t *testing.T) {
+	up(t, func(t *testing.T, p *patient) {
+		p.suspend()
+		hanging, err := p.Begin(caller("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hanging.Send()
+		p.refuses(caller("ann"), 0)
+		other, err := p.Begin(caller("bob"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.refuses(caller("cid"), 0) // more would be no probe of a server that may still be overloaded
+		other.End(health.Outcome{Verdict: health.Excused})
+		p.get(caller("cid"), health.Answered)
+		p.want(health.Well)
+		hanging.End(health.Outcome{Verdict: health.Unanswered, Get: true, Failure: failure})
 		p.want(health.Well)
 	})
 }
@@ -248,7 +324,7 @@ func TestEndpoint_OneCallerSuspendsASilentOne(t *testing.T) {
 // An attempt that began on another session says little of this one.
 func TestEndpoint_OldAttemptsAreHistory(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
-		var old []*health.Attempt
+		var old []health.Attempt
 		for range 10 {
 			a, err := p.Begin(nil)
 			if err != nil {

@@ -65,7 +65,8 @@ func TestReconnects_ATeamWaitsBecauseOfItsOwn(t *testing.T) {
 	}
 }
 
-// Those that are due at nearly the same time are made one after another, and the process sleeps in between.
+// Those that are due at nearly the same time are made one after another, and the process sleeps in
+// between.
 func TestReconnects_AreMadeInSteps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := NewReconnects()
