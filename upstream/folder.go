@@ -18,7 +18,7 @@ import (
 type folder struct {
 	upstream config.Upstream
 	logger   *slog.Logger
-	// publish takes each new state.
+	// publish receives each new state.
 	publish func(*State)
 	folders *Folders
 	state   *State // for the goroutine that reads the team's files
@@ -89,7 +89,8 @@ func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 // maxLogged bounds the problems that are logged at once.
 const maxLogged = 20
 
-// log logs the files that are newly broken. What is served in part is one report of the catalog, and validate shows the rest.
+// log logs the files that are newly broken. What is served in part is one report of the catalog,
+// and validate shows the rest.
 func (f *folder) log(ctx context.Context, before, after *State) {
 	logged, known := 0, map[files.Problem]bool{}
 	for _, p := range before.FileProblems {
@@ -113,11 +114,11 @@ func (f *folder) log(ctx context.Context, before, after *State) {
 	}
 }
 
-// call answers a get or a completion from the list that the request names, never from one that was read later: a definition is
-// approved with its text.
+// call answers a get or a completion from the list that the request names, never from one that was
+// read later: a definition is approved with its text.
 func (f *folder) call(request *Request) (Result, error) {
 	if request.Files == nil {
-		return Result{}, unavailable(f.upstream.Name, Unreachable, lookInterval, errNotRead)
+		return Result{}, unavailable(f.upstream.Name, Unreachable, pollInterval, errNotRead)
 	}
 	name := request.Name
 	if request.Method == wire.Complete {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,30 +12,36 @@ import (
 )
 
 const (
-	// lookInterval is how often a team's folder is looked at. Looking, unlike events of the file system, sees changes behind
-	// links, on network file systems and in mounted ConfigMaps alike.
-	lookInterval = 400 * time.Millisecond
-	// lastLook bounds the time until the next pass after slow ones, and after those that failed.
-	lastLook = 30 * time.Second
-	// workShare is the part of one processor that the passes of one team take, beyond what they saved by resting: at most
-	// savedWork, so that a start, and a change of many files, need not wait.
-	workShare = 0.05
+	// pollInterval is how often a team's folder is read. Reading, unlike events of the file system,
+	// sees changes behind links, on network file systems and in mounted ConfigMaps alike.
+	pollInterval = 400 * time.Millisecond
+	// maxPollInterval bounds the time until the next pass after slow ones, and after those that
+	// failed.
+	maxPollInterval = 30 * time.Second
+	// workShare is the part of one processor, one in so many, that the passes of one team get,
+	// beyond what they saved by resting: at most savedWork, so that a start, and a change of many
+	// files, need not wait.
+	workShare = 20
 	savedWork = 3 * time.Second
 	// leastRest bounds the pauses of a pass from below.
 	leastRest = 20 * time.Millisecond
 )
 
-// Folders are the folders of all teams that have prompts in files. In each, one pass at a time serves all of the team's
-// upstreams. It is safe for concurrent use.
+// Folders are the folders of all teams that have prompts in files. In each, one pass at a time
+// serves all of the team's upstreams. It is safe for concurrent use.
 type Folders struct {
-	mu    sync.Mutex // guards teams and their members
+	mu    sync.Mutex // guards teams with their members, and paces
 	teams map[string]*teamFolder
+	paces map[string]*pace
 }
 
 // NewFolders returns folders that nobody reads yet.
-func NewFolders() *Folders { return &Folders{teams: map[string]*teamFolder{}} }
+func NewFolders() *Folders {
+	return &Folders{teams: map[string]*teamFolder{}, paces: map[string]*pace{}}
+}
 
-// teamFolder is the folder of one team. One of its upstreams leads: its goroutine reads for all, until it ends.
+// teamFolder is the folder of one team. One of its upstreams leads: its goroutine reads for all,
+// until it ends.
 type teamFolder struct {
 	members []*folder     // in the order in which they came
 	lead    chan struct{} // has an element while nobody leads
@@ -43,7 +50,7 @@ type teamFolder struct {
 	// The rest belongs to the leader.
 
 	files  files.Team
-	pace   pace
+	pace   *pace
 	failed int // passes in a row
 }
 
@@ -72,7 +79,7 @@ func (fs *Folders) join(f *folder) *teamFolder {
 	defer fs.mu.Unlock()
 	t := fs.teams[f.upstream.Team]
 	if t == nil {
-		t = &teamFolder{lead: make(chan struct{}, 1), came: make(chan struct{}, 1), pace: pace{credit: savedWork}}
+		t = &teamFolder{lead: make(chan struct{}, 1), came: make(chan struct{}, 1), pace: fs.paceLocked(f.upstream.Team)}
 		t.lead <- struct{}{}
 		fs.teams[f.upstream.Team] = t
 	}
@@ -81,6 +88,16 @@ func (fs *Folders) join(f *folder) *teamFolder {
 	t.members = append(t.members, f)
 	signal(t.came)
 	return t
+}
+
+// paceLocked returns the pace of a team. It outlives the team's folder, since a team that comes and
+// goes would otherwise get its credit anew each time.
+func (fs *Folders) paceLocked(team string) *pace {
+	maps.DeleteFunc(fs.paces, func(team string, p *pace) bool { return fs.teams[team] == nil && p.isWhole() })
+	if fs.paces[team] == nil {
+		fs.paces[team] = &pace{credit: savedWork}
+	}
+	return fs.paces[team]
 }
 
 func (fs *Folders) leave(f *folder, t *teamFolder) {
@@ -92,7 +109,8 @@ func (fs *Folders) leave(f *folder, t *teamFolder) {
 	}
 }
 
-// members returns those that have the same source as the last one: by a reload, those before are about to end.
+// members returns those that have the same source as the last one: by a reload, those before are
+// about to end.
 func (fs *Folders) members(t *teamFolder) []*folder {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -104,7 +122,7 @@ func (fs *Folders) members(t *teamFolder) []*folder {
 // pass reads what has changed, and returns the time until the next pass.
 func (t *teamFolder) pass(ctx context.Context, members []*folder) time.Duration {
 	if len(members) == 0 { // the leader is about to end
-		return lastLook
+		return maxPollInterval
 	}
 	upstreams := make([]config.Upstream, len(members))
 	for i, m := range members {
@@ -126,21 +144,25 @@ func (t *teamFolder) pass(ctx context.Context, members []*folder) time.Duration 
 	if t.failed++; !failed {
 		t.failed = 0
 	}
-	return min(max(lookInterval<<min(t.failed, 10), time.Since(begun)), lastLook)
+	return min(max(pollInterval<<min(t.failed, 10), time.Since(begun)), maxPollInterval)
 }
 
-// pace keeps the passes of a team to their share of a processor.
+// pace keeps the passes of a team to their share of a processor. It is safe for concurrent use.
 type pace struct {
+	mu      sync.Mutex    // guards what follows
 	credit  time.Duration // of work
 	settled time.Time
 }
 
-// step takes the work since the last call from the credit, and waits where none is left.
+// step subtracts the work since the last call from the credit, and waits where none is left.
 func (p *pace) step(ctx context.Context) error {
+	p.mu.Lock()
 	now := time.Now()
 	p.credit -= now.Sub(p.settled)
 	p.settled = now
-	if wait := time.Duration(float64(-p.credit) / workShare); wait > leastRest {
+	wait := -p.credit * workShare
+	p.mu.Unlock()
+	if wait > leastRest {
 		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -151,8 +173,17 @@ func (p *pace) step(ctx context.Context) error {
 
 // rested adds to the credit for a rest that ends now.
 func (p *pace) rested(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.settled.IsZero() {
-		p.credit = min(p.credit+time.Duration(float64(now.Sub(p.settled))*workShare), savedWork)
+		p.credit = min(p.credit+now.Sub(p.settled)/workShare, savedWork)
 	}
 	p.settled = now
+}
+
+// isWhole reports whether a rest that ends now leaves all the credit that there may be.
+func (p *pace) isWhole() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.credit+time.Since(p.settled)/workShare >= savedWork
 }

@@ -45,7 +45,8 @@ func newTestFolder(u config.Upstream, publish func(*State)) *folder {
 	return f
 }
 
-// costOf returns what a team's passes have cost. The leader holds the lock before each pass, so that it begins none meanwhile.
+// costOf returns what a team's passes have cost. The leader holds the lock before each pass, so
+// that it begins none meanwhile.
 func costOf(fs *Folders, t *teamFolder) files.Cost {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -73,7 +74,7 @@ func TestFolders_OnePassServesAllUpstreamsOfATeam(t *testing.T) {
 		}
 		team := folders.teams["docs"]
 		before := costOf(folders, team)
-		time.Sleep(10*lookInterval + lookInterval/2)
+		time.Sleep(10*pollInterval + pollInterval/2)
 		synctest.Wait()
 		if passes := costOf(folders, team).Passes - before.Passes; passes != 10 {
 			t.Errorf("%d passes in ten intervals, want ten for all upstreams", passes)
@@ -81,7 +82,7 @@ func TestFolders_OnePassServesAllUpstreamsOfATeam(t *testing.T) {
 		second() // the leader ends, and another one leads
 		synctest.Wait()
 		before = costOf(folders, team)
-		time.Sleep(10*lookInterval + lookInterval/2)
+		time.Sleep(10*pollInterval + pollInterval/2)
 		synctest.Wait()
 		if passes := costOf(folders, team).Passes - before.Passes; passes < 10 || passes > 11 {
 			t.Errorf("%d passes in ten intervals after the leader has ended, want ten", passes)
@@ -132,9 +133,36 @@ func TestFolders_PassesThatFailComeLessOften(t *testing.T) {
 	})
 }
 
+// A team may take its upstreams out of its file and put them back, over and over.
+func TestFolders_ATeamThatComesBackHasNoNewCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, upstreams := teamOf(t, 1)
+		folders := NewFolders()
+		stay := func(work time.Duration) *pace {
+			f := newTestFolder(upstreams[0], func(*State) {})
+			team := folders.join(f)
+			defer folders.leave(f, team)
+			team.pace.rested(time.Now())
+			time.Sleep(work)
+			if err := team.pace.step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return team.pace
+		}
+		first := stay(savedWork)
+		if again := stay(0); again != first || again.credit > savedWork/2 {
+			t.Errorf("the team has credit for %s of work", again.credit)
+		}
+		time.Sleep(2 * savedWork * workShare)
+		if later := stay(0); later == first {
+			t.Error("a pace is kept longer than its credit needs to be whole again")
+		}
+	})
+}
+
 func TestPace_TakesATwentiethOfAProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace{credit: savedWork}
+		p := &pace{credit: savedWork}
 		begun, worked := time.Now(), time.Duration(0)
 		p.rested(begun)
 		for time.Since(begun) < 10*time.Minute {

@@ -7,16 +7,18 @@ import (
 
 // Cost counts the work of passes.
 type Cost struct {
-	// Passes are those that were begun, Folders and Files what they read, Stats what they looked at, and Bytes the content of
-	// files.
+	// Passes are those that were begun, Folders and Files what they read, Stats what they looked
+	// at, and Bytes the content of files.
 	Passes, Folders, Files, Stats int
 	Bytes                         int64
-	// Scanned are the bytes that were examined: those of a partial again each time that it is included.
+	// Scanned are the bytes that were examined: those of a partial again each time that it is
+	// included.
 	Scanned int64
 }
 
 const (
-	// fileOverhead is what is held for a file beside its texts: maps, stamps, a prompt without content.
+	// fileOverhead is what is held for a file beside its texts: maps, stamps, a prompt without
+	// content.
 	fileOverhead = 1024
 	// listedOverhead is what is held for a prompt in each list that it is in.
 	listedOverhead = 96
@@ -64,7 +66,8 @@ func (p *Prompt) held() int {
 	return size
 }
 
-// listed is what an entry takes in each list that it is in: the catalog has definitions of its own for each.
+// listed is what an entry takes in each list that it is in: the catalog has definitions of its own
+// for each.
 func (e *entry) listed() int {
 	if e.prompt == nil {
 		return listedOverhead

@@ -1,4 +1,5 @@
-// Package files answers one question: which prompts are in the Markdown files of a team, and what does a get of each return?
+// Package files answers one question: which prompts are in the Markdown files of a team, and what
+// does a get of each return?
 //
 //	Team.Refresh     patterns ──▶ paths ──▶ bytes ──▶ prompts      one walk for all blocks; reads what changed, and keeps the
 //	                                                               last good prompt of a file that broke
@@ -6,8 +7,8 @@
 //	                 text ──▶ messages of pieces ──▶ JSON with gaps
 //	Prompt.Render    arguments ──▶ gaps ──▶ the result of a get
 //
-// The structure of a text is read before values are put in: what a get sends fills gaps inside of JSON strings, so that a value
-// never makes a message, a partial or another gap.
+// The structure of a text is read before values are put in: what a get sends fills gaps inside of
+// JSON strings, so that a value never makes a message, a partial or another gap.
 //
 // What callers may rely on:
 //   - A file is opened beneath the root of its [config.Files] only, after [config.Files.Allow] has granted both its path and
@@ -19,6 +20,6 @@
 //     function, which can end it, before each piece of work.
 //   - A [Team] is for one goroutine. A [Prompt] and a [List] never change.
 //
-// Parsing and rendering work on bytes; only pass.go, walk.go, stamp.go and open.go touch the disk. The package knows no HTTP and
-// no JSON-RPC.
+// Parsing and rendering work on bytes; only pass.go, walk.go, stamp.go and open.go touch the disk.
+// The package knows no HTTP and no JSON-RPC.
 package files

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -348,7 +347,7 @@ func TestFolder_DoesNotFollowALinkThatIsSwappedWhileItReads(t *testing.T) {
 		}
 	}()
 	good := 0
-	for begun := time.Now(); time.Since(begun) < time.Second || good == 0 && time.Since(begun) < 20*time.Second; {
+	for round := 0; round < 1000 || good == 0 && round < 100_000; round++ {
 		l, err := newFolder(u).Refresh()
 		if err != nil {
 			continue
@@ -377,22 +376,4 @@ func TestFolder_ReadsAFileAgainThatWasWrittenJustNow(t *testing.T) {
 	tr.check(os.WriteFile(tr.path("p/a.md"), []byte("2"), 0o600))
 	tr.check(os.Chtimes(tr.path("p/a.md"), info.ModTime(), info.ModTime()))
 	tr.expect(f, map[string]string{"a": "2"})
-}
-
-// BenchmarkFolder_LookAt10000Files measures a look at files of which none has changed.
-func BenchmarkFolder_LookAt10000Files(b *testing.B) {
-	tr := newTree(b, "docs.hcl", team("p/**/*.md"))
-	for i := range 10_000 {
-		tr.write(fmt.Sprintf("p/%02d/prompt_%d.md", i%100, i), "Text")
-	}
-	f := newFolder(tr.upstream())
-	if _, err := f.Refresh(); err != nil {
-		b.Fatal(err)
-	}
-	time.Sleep(2 * tick) // until all files are settled
-	for b.Loop() {
-		if _, err := f.Refresh(); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

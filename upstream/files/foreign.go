@@ -14,12 +14,14 @@ import (
 const (
 	// maxFirstLine bounds a description that is taken from a text, in bytes.
 	maxFirstLine = 200
-	// foreignScans is how often the text of another product's format is examined: once for each expression.
+	// foreignScans is how often the text of another product's format is examined: once for each
+	// expression.
 	foreignScans = 6
 )
 
 var (
-	// placeholder is all arguments of a command, one of them by an index, which is not served, or one of them by its number.
+	// placeholder is all arguments of a command, one of them by an index, which is not served, or
+	// one of them by its number.
 	placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$ARGUMENTS(\[\d*\])?|\$[1-9]`) })
 	indexed     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$ARGUMENTS\[\d*\]`) })
 	shellLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("!`[^`\n]+`") })
@@ -35,8 +37,8 @@ var (
 	link = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\]\(([^()\s]+)\)`) })
 )
 
-// command reads a custom slash command of Claude Code: $ARGUMENTS is everything that people write after the command, and $1 the
-// first word of it.
+// command reads a custom slash command of Claude Code: $ARGUMENTS is everything that people write
+// after the command, and $1 the first word of it.
 func (p *parser) command(d *document) error {
 	_, below, _ := strings.Cut("/"+p.path, "/.claude/commands/")
 	// As Claude Code shows it: the command fix in the folder git is git:fix.
@@ -54,8 +56,8 @@ func (p *parser) command(d *document) error {
 	return p.foreignLines(d, p.commandLine)
 }
 
-// commandArguments declares the arguments that a command mentions: one for each word or, if it mentions all of them at once, one
-// whose words they are.
+// commandArguments declares the arguments that a command mentions: one for each word or, if it
+// mentions all of them at once, one whose words they are.
 func (p *parser) commandArguments(text, hint string) {
 	var words []int
 	all := false
@@ -89,7 +91,8 @@ func (p *parser) commandArguments(text, hint string) {
 // mention is a placeholder in a text: of one word by its number, or of all arguments.
 type mention struct{ start, end, word int }
 
-// mentions finds the placeholders of a text. A digit after $1 makes it an amount of money, or the like.
+// mentions finds the placeholders of a text. A digit after $1 makes it an amount of money, or the
+// like.
 func mentions(text string) (found []mention) {
 	for _, at := range placeholder().FindAllStringIndex(text, -1) {
 		m := mention{start: at[0], end: at[1]}
@@ -140,8 +143,8 @@ func (p *parser) foreignLines(d *document, read func(text string, line int)) err
 	return nil
 }
 
-// foreignFront reads the front matter of another product's format. What has no setter is reported. Many such files have values
-// that YAML wants in quotes, which those products forgive.
+// foreignFront reads the front matter of another product's format. What has no setter is reported.
+// Many such files have values that YAML wants in quotes, which those products forgive.
 func (p *parser) foreignFront(front string, setters map[string]func(field) error) {
 	fields, err := parseFrontMatter(front)
 	if err != nil {
@@ -189,7 +192,8 @@ func setHint(dst *string) func(field) error {
 	}
 }
 
-// namesIn returns the names of arguments that a hint such as "[number] <priority>" gives, "" for what is no name.
+// namesIn returns the names of arguments that a hint such as "[number] <priority>" gives, "" for
+// what is no name.
 func namesIn(hint string) (names []string) {
 	if strings.Contains(hint, "|") { // alternatives, not arguments
 		return nil

@@ -20,8 +20,9 @@ const (
 	maxDepth = 32
 )
 
-// split cuts a file into its front matter, between two lines of three hyphens, and its text, which begins in a line. Without
-// front matter, all is text. Beyond maxFrontMatter its end is not looked for.
+// split cuts a file into its front matter, between two lines of three hyphens, and its text, which
+// begins in a line. Without front matter, all is text. Beyond maxFrontMatter its end is not looked
+// for.
 func split(content string) (front, text string, textLine int, err error) {
 	first, rest, _ := strings.Cut(content, "\n")
 	if strings.TrimRight(first, " \t\r") != "---" {
@@ -49,8 +50,8 @@ type field struct {
 // yamlLine finds the line in an error of the YAML library, which has no field for it.
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: (?:line (\d+): )?`) })
 
-// parseFrontMatter returns the fields of front matter, which begins in the second line of its file. Aliases are refused: a
-// few lines of them can stand for more than any memory holds.
+// parseFrontMatter returns the fields of front matter, which begins in the second line of its file.
+// Aliases are refused: a few lines of them can stand for more than any memory holds.
 func parseFrontMatter(front string) ([]field, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(front), &document); err != nil {

@@ -35,7 +35,8 @@ func (l *List) Broken() (broken []Problem) {
 	return broken
 }
 
-// newList returns the list of the files that were found. The first of several files with one name counts.
+// newList returns the list of the files that were found. The first of several files with one name
+// counts.
 func (b *block) newList(entries map[entryKey]*entry) *List {
 	l := &List{byName: make(map[string]*Prompt, len(b.found)), Definitions: []jsontext.Value{}}
 	for _, pattern := range b.idle {
@@ -53,8 +54,9 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 		case l.byName[e.prompt.Name] != nil:
 			l.Problems = append(l.Problems, Problem{
 				Severity: Broken, Path: b.shown(file), Summary: "Duplicate name",
+				// Clipped: nobody counts what the problems of a list hold.
 				Detail: fmt.Sprintf("The prompt %q is already in %s; set another name in the front matter.",
-					e.prompt.Name, b.shown(l.byName[e.prompt.Name].Path)),
+					clip(e.prompt.Name), b.shown(l.byName[e.prompt.Name].Path)),
 			})
 		default:
 			l.Prompts, l.Definitions = append(l.Prompts, e.prompt), append(l.Definitions, e.prompt.Definition)

@@ -16,8 +16,8 @@ import (
 const (
 	// maxPartials bounds how deeply partials include each other.
 	maxPartials = 8
-	// maxInclusions bounds how often a prompt includes partials, those of partials among them. So a prompt costs at most as
-	// many times the size of its files.
+	// maxInclusions bounds how often a prompt includes partials, those of partials among them. So a
+	// prompt costs at most as many times the size of its files.
 	maxInclusions = 1000
 	// maxInner bounds the text between {{ and }}, in bytes.
 	maxInner = 512
@@ -101,7 +101,8 @@ func (p *parser) setArgument(node *yaml.Node) error {
 	return nil
 }
 
-// setIcons checks what the protocol demands of an icon: clients may refuse a whole list for one bad definition.
+// setIcons checks what the protocol demands of an icon: clients may refuse a whole list for one bad
+// definition.
 func (p *parser) setIcons(f field) error {
 	if f.value.Kind != yaml.SequenceNode {
 		return wrong(f.line, "\"icons\" must be a list; begin each with - src: URL")
@@ -152,6 +153,9 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 			err = p.nativeMedia(files, link[1], line)
 		default:
 			err = p.nativeLine(files, each, line)
+		}
+		if err == nil && len(p.text.messages) > maxMessages { // before the files of more are read
+			err = wrong(0, "it has more than %d messages, images and sounds; use fewer", maxMessages)
 		}
 		if err != nil {
 			return err
@@ -220,7 +224,8 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 	}
 }
 
-// nativeBraces puts in what the text between {{ and }} stands for; replaced is false where it stands for itself.
+// nativeBraces puts in what the text between {{ and }} stands for; replaced is false where it
+// stands for itself.
 func (p *parser) nativeBraces(files []string, inner string, line int) (replaced bool, err error) {
 	if err := p.reader.scan(len(inner)); err != nil { // braces within braces have it examined from each {{ again
 		return false, err

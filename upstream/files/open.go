@@ -21,7 +21,8 @@ const (
 	maxMedia = 4 << 20
 )
 
-// opener opens files beneath one folder. A link may lead to another file beneath it, if the configuration allows both.
+// opener opens files beneath one folder. A link may lead to another file beneath it, if the
+// configuration allows both.
 type opener struct {
 	files *config.Files
 	// root is the folder as it is named, actual without links.
@@ -84,7 +85,8 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	if err := o.files.AllowResolved(written, actual); err != nil {
 		return nil, err
 	}
-	// If a link has taken the place of the file or of a folder above it since, [os.Root] does not follow it out of the root.
+	// If a link has taken the place of the file or of a folder above it since, [os.Root] does not
+	// follow it out of the root.
 	content, err := regular.ReadActual(relative, actual, most, o.within.OpenFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), cause(err))
@@ -92,7 +94,8 @@ func (o *opener) read(file string, most int64, isKind func(string) bool) ([]byte
 	return content, nil
 }
 
-// checkHidden refuses what is in a hidden folder, or hidden itself, except for the formats that are at home there.
+// checkHidden refuses what is in a hidden folder, or hidden itself, except for the formats that are
+// at home there.
 func checkHidden(file string) error {
 	if formatOf(file) != native {
 		return nil
@@ -118,7 +121,8 @@ func withoutMounts(file string) string {
 	return strings.Join(names, "/")
 }
 
-// cause returns an error of the file system without its path, which the message around it already has.
+// cause returns an error of the file system without its path, which the message around it already
+// has.
 func cause(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err

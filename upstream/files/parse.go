@@ -39,7 +39,8 @@ func formatOf(file string) format {
 	return native
 }
 
-// reader reads the files of a prompt, by paths from the root with slashes. Its errors are for people.
+// reader reads the files of a prompt, by paths from the root with slashes. Its errors are for
+// people.
 type reader interface {
 	document(file string) (*document, error)
 	media(file string) (*media, error)
@@ -53,8 +54,8 @@ type document struct {
 	front, text string
 	// line is where text begins.
 	line int
-	// unended means front matter without an end, a mistake in this project's format only: elsewhere a text may begin with a
-	// rule of hyphens.
+	// unended means front matter without an end, a mistake in this project's format only: elsewhere
+	// a text may begin with a rule of hyphens.
 	unended error
 }
 
@@ -84,15 +85,17 @@ type parser struct {
 	icons, meta              []byte
 	arguments                declarations
 	text                     builder
-	// words are the numbers of the words that are a command's arguments, in their order; empty where one argument has all of them.
+	// words are the numbers of the words that are a command's arguments, in their order; empty
+	// where one argument has all of them.
 	words []int
-	// size is that of the text with its partials, each time that they are included; mediaSize is that of the media as base64.
+	// size is that of the text with its partials, each time that they are included; mediaSize is
+	// that of the media as base64.
 	size, mediaSize int
 	inclusions      int
 }
 
-// parse reads the prompt of a file. The problems are sorted by source location; a prompt that has a [Broken] one is nil. With
-// texts, its definition carries the hash of its text.
+// parse reads the prompt of a file. The problems are sorted by source location; a prompt that has a
+// [Broken] one is nil. With texts, its definition carries the hash of its text.
 func parse(file string, texts bool, r reader, shown func(string) string) (*Prompt, []Problem) {
 	p := &parser{
 		path: file, reader: r, text: builder{role: "user"},
@@ -250,7 +253,8 @@ func (d *declarations) find(name string) int {
 	return -1
 }
 
-// mediaTypes are the kinds and MIME types of the files that can be the content of a message, by the end of their names.
+// mediaTypes are the kinds and MIME types of the files that can be the content of a message, by the
+// end of their names.
 var mediaTypes = map[string]media{ //nolint:gochecknoglobals // a constant table
 	".png": {kind: "image", mime: "image/png"}, ".jpg": {kind: "image", mime: "image/jpeg"},
 	".jpeg": {kind: "image", mime: "image/jpeg"}, ".gif": {kind: "image", mime: "image/gif"},

@@ -20,8 +20,8 @@ type pass struct {
 	walk   *walk
 	opener *opener
 	held   account
-	// fresh is what new entries hold, and isCut means that some files are left to the next pass: what was held until now and
-	// what takes its place is in memory at once.
+	// fresh is what new entries hold, and isCut means that some files are left to the next pass:
+	// what was held until now and what takes its place is in memory at once.
 	fresh account
 	isCut bool
 
@@ -31,7 +31,8 @@ type pass struct {
 	contents map[mediaKey]*media
 	included int // bytes of partials
 
-	// size is that of the files that were read, scanned what was examined of it, and rested that at the last step; in bytes.
+	// size is that of the files that were read, scanned what was examined of it, and rested that at
+	// the last step; in bytes.
 	size, scanned, rested int64
 	// inputs are those of the prompt that is being read, and noted their indexes by path.
 	inputs []input
@@ -69,7 +70,8 @@ func (p *pass) rest() error {
 	return p.ended
 }
 
-// run returns the entries of all files of the blocks: those that nothing has changed for are the present ones.
+// run returns the entries of all files of the blocks: those that nothing has changed for are the
+// present ones.
 func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 	p.walk = newWalk(p.team.source, blocks, p.rest, &p.team.cost)
 	if err := p.walk.run(); err != nil {
@@ -116,7 +118,7 @@ func (p *pass) add(entries map[entryKey]*entry, b *block, file string) (err erro
 // current returns the present entry of a file, which may be nil, or a newer one.
 func (p *pass) current(key entryKey, present *entry) (*entry, error) {
 	if present != nil && p.isCurrent(present) {
-		return present, nil
+		return present, p.ended
 	}
 	if before := p.team.held.total; before > 0 && before+p.fresh.total > p.team.source.Max/2*3 {
 		p.isCut = true
@@ -219,7 +221,8 @@ func (p *pass) media(file string) (*media, error) {
 	return read.media, read.err
 }
 
-// shared returns the media of a content: the one that another prompt of the team has, if there is one.
+// shared returns the media of a content: the one that another prompt of the team has, if there is
+// one.
 func (p *pass) shared(file string, content []byte) *media {
 	m, _ := mediaOf(file)
 	m.key = mediaKey{sha256.Sum256(content), m.mime}
@@ -242,7 +245,8 @@ func (p *pass) note(file string) {
 	}
 }
 
-// retry has a file read again in the next pass, if the system failed to read it: the reason may go without a trace on the file.
+// retry has a file read again in the next pass, if the system failed to read it: the reason may go
+// without a trace on the file.
 func (p *pass) retry(file string, err error) {
 	if number, ok := errors.AsType[syscall.Errno](err); ok && number != syscall.ENOENT {
 		p.inputs[p.noted[file]].unsettled = true
@@ -259,14 +263,14 @@ func (p *pass) count(bytes int) {
 
 // scan implements [reader].
 func (p *pass) scan(bytes int) error {
-	p.team.cost.Scanned += int64(bytes)
-	p.scanned += int64(bytes)
-	if p.scanned > maxScans*p.size {
+	if p.scanned+int64(bytes) > maxScans*p.size {
 		p.over = failed("Partials included too often",
 			"the text of the team's prompts is more than %d times as large as their files, so that all prompts stay as they were; "+
 				"include less by partials", maxScans)
 		return p.over
 	}
+	p.team.cost.Scanned += int64(bytes)
+	p.scanned += int64(bytes)
 	if p.scanned-p.rested >= scansPerStep {
 		p.rested = p.scanned
 		return p.rest()

@@ -14,7 +14,8 @@ type Severity int
 const (
 	// Broken means that the file is not served as it is: its last good prompt is, if there is one.
 	Broken Severity = iota
-	// Unserved means that the prompt is served without a part that its format has and a prompt cannot have.
+	// Unserved means that the prompt is served without a part that its format has and a prompt
+	// cannot have.
 	Unserved
 	// Doubtful means that the prompt is served, and most likely not as it was meant.
 	Doubtful
@@ -23,12 +24,14 @@ const (
 // Problem is something that a person should correct, or know of, in a file.
 type Problem struct { //nolint:errname // most problems are reported, not returned
 	Severity Severity
-	// Path is that of the file from the working directory, and Line a line in it; 0 for the whole file.
+	// Path is that of the file from the working directory, and Line a line in it; 0 for the whole
+	// file.
 	Path string
 	Line int
 	// Source is the line itself, or its start; empty where Line is 0.
 	Source string
-	// Summary is a short sentence without a full stop, Detail one or two sentences that say what to do.
+	// Summary is a short sentence without a full stop, Detail one or two sentences that say what to
+	// do.
 	Summary, Detail string
 }
 
@@ -70,7 +73,8 @@ func wrong(line int, format string, args ...any) error {
 }
 
 const (
-	// maxProblems bounds the problems of one file, and maxDoubts how many braces are examined for them.
+	// maxProblems bounds the problems of one file, and maxDoubts how many braces are examined for
+	// them.
 	maxProblems = 20
 	maxDoubts   = 1000
 	// maxSource bounds the line that a problem shows, and maxDetail its text; in bytes.
@@ -82,9 +86,11 @@ const (
 type report struct {
 	shown    func(file string) string // the path that problems show
 	problems []Problem
-	// contents are those of the files that were read, by path; sources are the lines that problems show.
+	// contents are those of the files that were read, by path; sources are the lines that problems
+	// show.
 	contents map[string]string
-	// doubted are the source locations and details of doubtful problems, and doubts counts the braces that were examined.
+	// doubted are the source locations and details of doubtful problems, and doubts counts the
+	// braces that were examined.
 	doubted map[string]bool
 	doubts  int
 }

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxResult bounds the result of one get, in bytes: an image of maxMedia as base64, and a text of maxText.
+	// maxResult bounds the result of one get, in bytes: an image of maxMedia as base64, and a text
+	// of maxText.
 	maxResult = 16 << 20
 	// maxCompletions bounds the values of one completion (CompleteResult in the schema).
 	maxCompletions = 100
@@ -43,20 +44,22 @@ type argument struct {
 	values   []string
 }
 
-// segment is a piece of the result's JSON, and the gap that follows it within a JSON string; the last has none.
+// segment is a piece of the result's JSON, and the gap that follows it within a JSON string; the
+// last has none.
 type segment struct {
 	json []byte
 	gap  gap
 }
 
-// gap is where the value of an argument goes; a word above 0 is that of its words, counted from 1. The zero gap is none.
+// gap is where the value of an argument goes; a word above 0 is that of its words, counted from 1.
+// The zero gap is none.
 type gap struct {
 	argument, word int16
 	isSet          bool
 }
 
-// Render returns the result of a get. Arguments that the prompt does not declare are ignored, as they have no place in the
-// text. The error is a [*wire.Error].
+// Render returns the result of a get. Arguments that the prompt does not declare are ignored, as
+// they have no place in the text. The error is a [*wire.Error].
 func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	values := make([][]byte, len(p.arguments))
 	for i := range p.arguments {
@@ -87,8 +90,8 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	return result, nil
 }
 
-// content returns a value as the content of a JSON string: a text as it was sent, another value as its JSON, and the default
-// in the place of none.
+// content returns a value as the content of a JSON string: a text as it was sent, another value as
+// its JSON, and the default in the place of none.
 func (a *argument) content(value jsontext.Value) []byte {
 	switch {
 	case value == nil:
@@ -118,7 +121,8 @@ func (g gap) of(value []byte) []byte {
 	return content(words[g.word-1])
 }
 
-// Complete returns the result of a completion: the values of an argument that start with a text, in any case.
+// Complete returns the result of a completion: the values of an argument that start with a text, in
+// any case.
 func (p *Prompt) Complete(name, start string) jsontext.Value {
 	var matching []string
 	for i := range p.arguments {

@@ -10,8 +10,9 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Team reads the files of all upstreams of one team that have any: in one walk, each file once, within one account of what they
-// hold together. Only one goroutine may use it. The zero Team has read nothing.
+// Team reads the files of all upstreams of one team that have any: in one walk, each file once,
+// within one account of what they hold together. Only one goroutine may use it. The zero Team has
+// read nothing.
 type Team struct {
 	source  *config.Files
 	blocks  map[string]*block // by the upstream's label
@@ -26,7 +27,7 @@ type block struct {
 	found    []string // in the order of their paths
 	idle     []string // the patterns that match nothing
 	list     *List
-	// next and nextIdle take the place of found and idle when the pass is complete.
+	// next and nextIdle replace found and idle when the pass is complete.
 	next, nextIdle []string
 	// err is a [Problem] at the upstream's block, for which the list stays as it is; nil for none.
 	err error
@@ -57,12 +58,13 @@ type input struct {
 type Result struct {
 	// List is the same as that of the pass before if nothing has changed.
 	List *List
-	// Err is nil, or a [Problem] at the upstream's block: it is not known what there is, or it is too much. List stays good.
+	// Err is nil, or a [Problem] at the upstream's block: it is not known what there is, or it is
+	// too much. List stays good.
 	Err error
 }
 
-// Read reads the files of upstreams once. The results are in their order; those of upstreams without files are zero. Where ctx
-// ends early, they say so.
+// Read reads the files of upstreams once. The results are in their order; those of upstreams
+// without files are zero. Where ctx ends early, they say so.
 func Read(ctx context.Context, upstreams []config.Upstream) []Result {
 	results, teams := make([]Result, len(upstreams)), map[string][]int{}
 	for i := range upstreams {
@@ -86,11 +88,13 @@ func Read(ctx context.Context, upstreams []config.Upstream) []Result {
 	return results
 }
 
-// Refresh reads the files of the upstreams that have changed since the last call, or that were not there, and returns the
-// present lists in the order of the upstreams, which have the same source. Where more has changed than memory should hold at
-// once, done is false, and another call reads the rest.
+// Refresh reads the files of the upstreams that have changed since the last call, or that were not
+// there, and returns the present lists in the order of the upstreams, which have the same source.
+// Where more has changed than memory should hold at once, done is false, and another call reads the
+// rest.
 //
-// It calls step before each piece of work. An error of step ends the pass, and is returned: nothing has changed then.
+// It calls step before each piece of work. An error of step ends the pass, and is returned: nothing
+// has changed then.
 func (t *Team) Refresh(
 	ctx context.Context, upstreams []config.Upstream, step func(context.Context) error,
 ) (results []Result, done bool, err error) {
@@ -157,7 +161,7 @@ func (b *block) problem(severity Severity, err error) Problem {
 	return Problem{Severity: severity, Path: at.File, Line: at.Line, Summary: summary, Detail: sentence(err.Error())}
 }
 
-// find takes the files that a walk has found.
+// find notes the files that a walk has found.
 func (b *block) find(found, idle []string, missing error) {
 	most := b.upstream.MaxPrompts
 	switch {

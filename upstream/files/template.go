@@ -12,8 +12,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxGaps bounds the gaps of one prompt: each takes several times the memory of its text.
-const maxGaps = 10_000
+// maxGaps and maxMessages bound the gaps and the messages of one prompt: each takes several times
+// the memory of its text.
+const (
+	maxGaps     = 10_000
+	maxMessages = 10_000
+)
 
 // message is one message of a prompt, before values are put in.
 type message struct {
@@ -79,7 +83,8 @@ func (b *builder) addMedia(m *media) {
 	b.messages = append(b.messages, message{role: b.role, media: m})
 }
 
-// trim removes blank lines at both ends of a text. What is beside a gap stays: its value is not known yet.
+// trim removes blank lines at both ends of a text. What is beside a gap stays: its value is not
+// known yet.
 func trim(pieces []piece) []piece {
 	if last := len(pieces) - 1; last >= 0 && !pieces[last].gap.isSet {
 		if pieces[last].text = strings.TrimRight(pieces[last].text, " \t\r\n"); pieces[last].text == "" {
@@ -175,7 +180,8 @@ func (p *Prompt) compile(description string, messages []message) {
 	p.segments = slices.Concat(c.segments)
 }
 
-// hashText returns a hash of messages, with the names and the defaults of the arguments that fill their gaps.
+// hashText returns a hash of messages, with the names and the defaults of the arguments that fill
+// their gaps.
 func hashText(messages []message, arguments []argument) string {
 	hash := sha256.New()
 	add := func(texts ...string) { // each with its length, so that no two lists of texts are written alike

@@ -11,19 +11,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/promptweir/promptweir/config"
 )
 
 const (
-	// maxEntries bounds the files and folders that are found for one team, and maxFolders how deeply they are nested.
+	// maxEntries bounds the files and folders that are found for one team, and maxFolders how
+	// deeply they are nested.
 	maxEntries = 100_000
 	maxFolders = 32
-	// maxNames bounds the names under which links make one folder known: without it, a few links that lead to one another
-	// have more names than anybody can list.
+	// maxNames bounds the names under which links make one folder known: without it, a few links
+	// that lead to one another have more names than anybody can list.
 	maxNames = 8
 	// maxCompared bounds the comparisons of names with patterns between two steps.
 	maxCompared = 1 << 16
+	// nameOverhead is what a walk holds for a name that it found, beside the name: its stamp.
+	// userOverhead is what it holds for each block that the name is for.
+	nameOverhead = 256
+	userOverhead = 32
 )
 
 // walk looks for the files of a team's blocks. It reads each folder once, and no file.
@@ -32,7 +38,8 @@ type walk struct {
 	// step is called before each access to the disk. An error ends the walk.
 	step func() error
 	cost *Cost
-	// patterns are those of all blocks, each once, and users the indexes of the blocks that have it.
+	// patterns are those of all blocks, each once, and users the indexes of the blocks that have
+	// it.
 	patterns []config.PathPattern
 	users    [][]int
 	matched  []bool
@@ -43,6 +50,8 @@ type walk struct {
 	folders map[fileID][]*child
 	names   map[fileID]int
 	entries int
+	// held is what the names take that were found, in bytes.
+	held int
 	// compared counts the names that were compared with patterns since the last step.
 	compared int
 	links    []visit // to folders, which come after all that has fewer links in its path
@@ -88,7 +97,8 @@ func newWalk(files *config.Files, blocks []*block, step func() error, cost *Cost
 	return w
 }
 
-// run walks through the folders that can have matches. An error means that what is there is not known.
+// run walks through the folders that can have matches. An error means that what is there is not
+// known.
 func (w *walk) run() error {
 	relative, err := filepath.Rel(w.files.Root, w.files.Folder)
 	if err != nil {
@@ -182,7 +192,7 @@ func (w *walk) children(at visit) ([]*child, error) {
 		return nil, err
 	}
 	here := w.path(at.path)
-	opened, err := os.Open(here)
+	opened, err := os.OpenFile(here, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its name meanwhile
 	if err != nil {
 		return nil, goneOr(here, err)
 	}
@@ -240,30 +250,42 @@ func (w *walk) child(at visit, c *child) error {
 		return nil
 	}
 	file := path.Join(at.path, c.name)
-	if err := w.look(file, c); err != nil {
+	if err := w.inspect(file, c); err != nil {
 		return err
 	}
 	switch s := c.stamp; {
 	case !s.exists:
 		if matches && c.isLink { // a dangling link is a mistake, a file that is gone is not
-			w.add(file, s, positions)
+			return w.add(file, s, positions)
 		}
 	case s.mode.IsDir():
 		switch {
 		case !enters || c.isLink && !c.beneath || !w.mayEnter(s.id, at.above):
 		case c.isLink:
 			w.links = append(w.links, visit{path: file, id: s.id, above: at.above})
+			return w.hold(len(file) + nameOverhead)
 		default:
 			return w.visit(visit{file, s.id, positions, at.above})
 		}
 	case matches:
-		w.add(file, s, positions)
+		return w.add(file, s, positions)
 	}
 	return nil
 }
 
-// look finds out what an entry of a folder is, once under all names of the folder: a link is relative to the folder itself.
-func (w *walk) look(file string, c *child) error {
+// hold counts what a name takes in memory: eight long names for each of maxEntries files would be
+// gigabytes.
+func (w *walk) hold(bytes int) error {
+	if w.held += bytes; w.held > w.files.Max {
+		return fmt.Errorf("the names of the files in %s take more than %d bytes, as links give them several; narrow the patterns, or use "+
+			"fewer links", w.files.Folder, w.files.Max)
+	}
+	return nil
+}
+
+// inspect finds out what an entry of a folder is, once under all names of the folder: a link is
+// relative to the folder itself.
+func (w *walk) inspect(file string, c *child) error {
 	if c.isKnown {
 		return nil
 	}
@@ -279,7 +301,8 @@ func (w *walk) look(file string, c *child) error {
 }
 
 // add adds a file to the blocks whose patterns match it.
-func (w *walk) add(file string, s stamp, positions []config.PathPosition) {
+func (w *walk) add(file string, s stamp, positions []config.PathPosition) error {
+	size := len(file) + nameOverhead
 	for i, p := range w.patterns {
 		if !p.Ends(positions[i]) {
 			continue
@@ -288,13 +311,16 @@ func (w *walk) add(file string, s stamp, positions []config.PathPosition) {
 		for _, user := range w.users[i] {
 			if found := w.found[user]; len(found) == 0 || found[len(found)-1] != file { // else another pattern matched it
 				w.found[user] = append(found, file)
+				size += userOverhead
 			}
 		}
 	}
 	w.stamps[file] = s
+	return w.hold(size)
 }
 
-// isBeneath reports whether a link leads to something beneath the root. Nobody is told what is in other folders.
+// isBeneath reports whether a link leads to something beneath the root. Nobody is told what is in
+// other folders.
 func (w *walk) isBeneath(file string) bool {
 	root, err := filepath.EvalSymlinks(w.files.Root)
 	if err != nil {
@@ -311,7 +337,7 @@ func (w *walk) isBeneath(file string) bool {
 // stamp returns the stamp of a file at the time of the walk or, for others, now.
 func (w *walk) stamp(file string) stamp {
 	s, known := w.stamps[file]
-	if !known {
+	if !known && w.step() == nil { // whoever calls it looks at whether the pass has ended
 		w.cost.Stats++
 		s = stampOf(w.path(file))
 		w.stamps[file] = s
