@@ -9,7 +9,7 @@ import (
 )
 
 // Deadline is a context that ends with [context.DeadlineExceeded] after a time, like that of
-// [context.WithTimeout], but can be paused while a person is asked.
+// [context.WithTimeout], but can be paused while a client is asked.
 type Deadline struct {
 	cancel.Context
 

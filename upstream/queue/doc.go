@@ -1,5 +1,6 @@
-// Package queue gives out the slots of one upstream: how many calls may be in flight, whose turn it
-// is, and which call is refused at once because no answer could come in its time.
+// Package queue answers two questions for each call to one upstream: may it begin now, and if it
+// has to wait, would an answer still come in its time? It keeps a limit on the calls in flight, one
+// fair queue for the calls above it, and the deadline of each call.
 //
 //	Slot.Acquire ──▶ a slot is free, nobody waits, the rate allows it ──▶ begun
 //	      │
@@ -10,24 +11,29 @@
 //	                               bob │ b1       │     delays that caller.
 //	      │ slot free, rate allows it, time left for an answer
 //	      ▼
-//	    begun ──▶ Slot.Lend while a person is asked: others may have the slot, and the [Deadline] is paused
+//	    begun ──▶ Slot.Lend while the client is asked: others may have the slot, and the [Deadline] is paused
 //	      │
 //	      ▼
-//	Slot.Release ──▶ how long the call took adapts the limit ──▶ the next call of the lines
+//	Slot.Release ──▶ the duration of the call adapts the limit ──▶ the next call of the lines
 //
-// One limit adapts. It begins at 64 slots, or at the upstream's concurrency if that is less, and
-// grows to the concurrency while calls want it and are answered soon. If even the fastest of the
-// last calls took more than half of the timeout, though calls are answered in less than half of
-// that when none has to wait, the server is late with all of them because it has too many: the
-// limit falls to as many as it answers in a quarter of the timeout, but not below 8. So a server at
-// ten times its capacity goes on answering at its capacity, and one that is slow by nature keeps
-// its concurrency.
+// The limit begins at 64 slots, or at the upstream's concurrency if that is less, and adapts with
+// the ends of calls:
 //
-// How long a call takes is a smoothed round-trip time and its deviation or, while all slots are
-// taken, the time in which as many calls end as there are slots, if that is longer. A call waits
-// where its turn comes early enough to be answered after it, and is refused otherwise: sending it
-// would only take the server's time from calls that it can still answer. Of 1 024 calls that wait,
-// the last of the longest line is refused for another one.
+//	it grows by one   for a call that found no slot free, up to the concurrency, when a call ends
+//	                  within a quarter of the timeout, or of twice the base
+//	it falls          when even the fastest of the last calls needed more than half of the timeout and
+//	                  more than twice the base: the server is late with all of them because it has too
+//	                  many. It then falls to as many as the server answers in a quarter of the
+//	                  timeout, but not below 8
+//
+// The base is the least duration of a call while none has to wait. So a server at ten times its
+// capacity goes on answering at its capacity, and one that is slow by nature keeps its concurrency.
+//
+// The duration that is expected of a call is a smoothed round-trip time and its deviation or, while
+// all slots are occupied, the time in which as many calls end as there are slots, if that is
+// longer. A call waits if by that it would begin early enough to be answered, and is refused
+// otherwise: sending it would only keep the server from calls that it can still answer. When 1 024
+// calls wait, the last one of the longest line is refused for another one.
 //
 // All methods are safe for concurrent use. Waiting ends with the caller's context.
 package queue

@@ -8,8 +8,8 @@ const (
 	firstSlots, leastSlots = 64, 8
 	// fewEnds and manyEnds bound how many ends of calls the limit is judged by.
 	fewEnds, manyEnds = 8, 32
-	// calmEnds is after how many ends of calls that nobody waited for the base is measured anew.
-	calmEnds = 64
+	// stableEnds is after how many ends of calls that nobody waited for the base is measured anew.
+	stableEnds = 64
 )
 
 // limit is how many calls may be in flight, and how long they take. It is a value that only time
@@ -26,10 +26,10 @@ type limit struct {
 	// fastest is the least time that one of the last calls took, of which there are ended.
 	fastest time.Duration
 	ended   int
-	// base is the least time that a call took when none had to wait. Calm and calmEnded measure it
-	// anew.
-	base, calm time.Duration
-	calmEnded  int
+	// base is the least time that a call took when none had to wait. Stable and stableEnded measure
+	// it anew.
+	base, stable time.Duration
+	stableEnded  int
 
 	roundTrip roundTrip
 	cycle     cycle
@@ -42,7 +42,7 @@ func newLimit(most int, timeout time.Duration) limit {
 // want notes that a call found no slot free.
 func (l *limit) want() { l.wanted = min(l.wanted+1, l.slots) }
 
-// setBusy notes whether all slots are taken.
+// setBusy notes whether all slots are occupied.
 func (l *limit) setBusy(busy bool) {
 	if busy != l.cycle.running {
 		l.cycle.run(time.Now(), busy)
@@ -83,11 +83,11 @@ func (l *limit) measure(took time.Duration, waiting bool) {
 	if waiting {
 		return
 	}
-	if l.calmEnded == 0 || took < l.calm {
-		l.calm = took
+	if l.stableEnded == 0 || took < l.stable {
+		l.stable = took
 	}
-	if l.calmEnded++; l.calmEnded == calmEnds {
-		l.base, l.calmEnded = l.calm, 0
+	if l.stableEnded++; l.stableEnded == stableEnds {
+		l.base, l.stableEnded = l.stable, 0
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *roundTrip) add(took time.Duration) {
 	r.smoothed += (took - r.smoothed) / 8
 }
 
-// cycle measures how long it takes, while all slots are taken, until as many calls have ended as
+// cycle measures how long it takes, while all slots are occupied, until as many calls have ended as
 // there are slots. A call that is sent then takes as long where the server works on the calls in
 // order. That shows earlier than in calls that have ended: of those that a server just began to be
 // late with, none has.

@@ -1,11 +1,11 @@
 package queue
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +16,7 @@ import (
 const maxWaiting = 1024
 
 var (
-	// ErrClosed means that the queue takes no more calls.
+	// ErrClosed means that the queue admits no more calls.
 	ErrClosed = errors.New("queue closed")
 	// ErrConcurrency is in each refusal for want of a slot.
 	ErrConcurrency = errors.New("the maximum number of calls is in flight")
@@ -30,7 +30,7 @@ var (
 type Refusal struct { //nolint:errname // queue.Refusal says it
 	error
 
-	// RetryAfter is when those that wait now will have had their turns; 0 if that is not known.
+	// RetryAfter is when those that wait now will have been served; 0 if that is not known.
 	RetryAfter time.Duration
 }
 
@@ -46,15 +46,15 @@ type Queue struct {
 	limiter *rate.Limiter // nil without a rate
 
 	mu sync.Mutex // guards what follows
-	// calls have begun and not ended. They outnumber inFlight, the slots taken, while clients are
-	// asked.
+	// calls have begun and not ended. They outnumber inFlight, the occupied slots, while clients
+	// are asked.
 	calls    int
 	inFlight int
 	limit    limit
 	closed   bool
-	// lines are in the order of their turns. Each has at least one call, and byCaller finds it.
-	lines    list.List
-	byCaller map[string]*list.Element
+	// lines are in the order of the round robin. Each has at least one call, and byCaller finds it.
+	lines    []*line
+	byCaller map[string]*line
 	waiting  int
 	// wake gives out slots when the rate allows the next call; nil if nothing waits for that.
 	wake *time.Timer
@@ -65,7 +65,7 @@ type Queue struct {
 // line is the calls of one caller that wait, in order of arrival.
 type line struct {
 	caller string
-	calls  list.List // of *waiter
+	calls  []*waiter
 }
 
 // waiter is a call that waits.
@@ -73,8 +73,7 @@ type waiter struct {
 	until time.Time
 	// granted receives nil with a slot, or why there is none.
 	granted chan error
-	line    *list.Element // in the queue
-	element *list.Element // in the line
+	line    *line
 }
 
 // New returns the queue of an upstream: calls in flight at most, the time that each call has in
@@ -82,7 +81,7 @@ type waiter struct {
 func New(concurrency int, timeout time.Duration, perSecond float64) *Queue {
 	q := &Queue{
 		timeout: timeout, limit: newLimit(concurrency, timeout),
-		byCaller: map[string]*list.Element{}, idle: make(chan struct{}),
+		byCaller: map[string]*line{}, idle: make(chan struct{}),
 	}
 	if perSecond > 0 {
 		// The burst is what the rate allows in a second, so that a few calls at once need not wait.
@@ -122,7 +121,7 @@ func (q *Queue) acquire(ctx context.Context, caller Caller, left func() time.Dur
 	select {
 	case err := <-w.granted: // at the last moment
 		if err == nil {
-			q.giveLocked()
+			q.vacateLocked()
 			q.endLocked()
 		}
 	default:
@@ -138,14 +137,14 @@ func (q *Queue) joinLocked(caller Caller, left time.Duration) (w *waiter, most t
 	if caller != nil {
 		key = caller.Key()
 	}
-	element, own := q.byCaller[key], 0
-	if element != nil {
-		own = lineOf(element).calls.Len()
+	own := 0
+	if l := q.byCaller[key]; l != nil {
+		own = len(l.calls)
 	}
 	if !q.freeLocked() {
 		q.limit.want()
 	}
-	wait, cause := q.waitLocked(own, element != nil)
+	wait, cause := q.waitLocked(own)
 	most = left - q.limit.need(time.Now())
 	margin := time.Duration(0)
 	if !errors.Is(cause, errRate) { // an estimate may be wrong by that much, and a call that joins should be served
@@ -157,33 +156,28 @@ func (q *Queue) joinLocked(caller Caller, left time.Duration) (w *waiter, most t
 	if q.waiting >= maxWaiting && !q.evictLocked(own) {
 		return nil, 0, &Refusal{errQueueFull, wait}
 	}
-	if element = q.byCaller[key]; element == nil { // also if the eviction emptied it
-		element = q.lines.PushBack(&line{caller: key})
-		q.byCaller[key] = element
+	l := q.byCaller[key]
+	if l == nil { // also if the eviction emptied it
+		l = &line{caller: key}
+		q.lines, q.byCaller[key] = append(q.lines, l), l
 	}
-	w = &waiter{until: time.Now().Add(left), granted: make(chan error, 1), line: element}
-	w.element = lineOf(element).calls.PushBack(w)
+	w = &waiter{until: time.Now().Add(left), granted: make(chan error, 1), line: l}
+	l.calls = append(l.calls, w)
 	q.waiting++
 	q.grantLocked() // which also sets the timer for the rate
 	return w, most, nil
 }
 
-func lineOf(e *list.Element) *line {
-	l, _ := e.Value.(*line)
-	return l
-}
-
 // refusalLocked returns the error of a call that has waited, and left.
 func (q *Queue) refusalLocked(w *waiter, cause error) error {
-	own := lineOf(w.line).calls.Len()
-	wait, _ := q.waitLocked(own, own > 0)
+	wait, _ := q.waitLocked(len(w.line.calls))
 	return &Refusal{cause, wait}
 }
 
 // waitLocked returns how long a call will wait behind a number of its caller's own, and what for.
-func (q *Queue) waitLocked(own int, hasLine bool) (time.Duration, error) {
-	callers := q.lines.Len()
-	if !hasLine {
+func (q *Queue) waitLocked(own int) (time.Duration, error) {
+	callers := len(q.lines)
+	if own == 0 { // the caller has no line yet
 		callers++
 	}
 	// Until its turn, each caller has as many turns as it has calls of its own before it.
@@ -194,8 +188,8 @@ func (q *Queue) waitLocked(own int, hasLine bool) (time.Duration, error) {
 		wait += each
 	}
 	if q.limiter != nil {
-		// By the tokens: a reservation for now that is cancelled a moment later is not given back, so
-		// that calls which are refused would use up the rate of those that are not.
+		// By the tokens: a reservation for now that is cancelled a moment later is not given back,
+		// so that calls which are refused would use up the rate of those that are not.
 		missing := max(0, float64(before)+1-q.limiter.Tokens())
 		if rated := time.Duration(missing / float64(q.limiter.Limit()) * float64(time.Second)); rated > wait {
 			wait, cause = rated, errRate
@@ -208,15 +202,15 @@ func (q *Queue) waitLocked(own int, hasLine bool) (time.Duration, error) {
 // long.
 func (q *Queue) evictLocked(length int) bool {
 	var longest *line
-	for e := q.lines.Front(); e != nil; e = e.Next() {
-		if l := lineOf(e); l.calls.Len() > length {
-			longest, length = l, l.calls.Len()
+	for _, l := range q.lines {
+		if len(l.calls) > length {
+			longest, length = l, len(l.calls)
 		}
 	}
 	if longest == nil {
 		return false
 	}
-	w, _ := longest.calls.Back().Value.(*waiter)
+	w := longest.calls[length-1]
 	q.leaveLocked(w)
 	w.granted <- q.refusalLocked(w, errQueueFull)
 	return true
@@ -224,11 +218,11 @@ func (q *Queue) evictLocked(length int) bool {
 
 // leaveLocked removes a call from its line, and an empty line from the queue.
 func (q *Queue) leaveLocked(w *waiter) {
-	l := lineOf(w.line)
-	l.calls.Remove(w.element)
+	l := w.line
+	l.calls = slices.DeleteFunc(l.calls, func(other *waiter) bool { return other == w })
 	q.waiting--
-	if l.calls.Len() == 0 {
-		q.lines.Remove(w.line)
+	if len(l.calls) == 0 {
+		q.lines = slices.DeleteFunc(q.lines, func(other *line) bool { return other == l })
 		delete(q.byCaller, l.caller)
 	}
 }
@@ -236,8 +230,8 @@ func (q *Queue) leaveLocked(w *waiter) {
 // grantLocked gives the free slots to calls that wait, as far as the rate allows.
 func (q *Queue) grantLocked() {
 	for q.freeLocked() && q.waiting > 0 {
-		first := q.lines.Front()
-		w, _ := lineOf(first).calls.Front().Value.(*waiter)
+		first := q.lines[0]
+		w := first.calls[0]
 		if time.Until(w.until) < q.limit.need(time.Now()) {
 			q.leaveLocked(w)
 			w.granted <- q.refusalLocked(w, errNoTime)
@@ -252,8 +246,8 @@ func (q *Queue) grantLocked() {
 			}
 		}
 		q.leaveLocked(w)
-		if lineOf(first).calls.Len() > 0 {
-			q.lines.MoveToBack(first)
+		if len(first.calls) > 0 {
+			q.lines = append(slices.Delete(q.lines, 0, 1), first)
 		}
 		q.beginLocked()
 		w.granted <- nil
@@ -277,17 +271,17 @@ func (q *Queue) freeLocked() bool { return q.inFlight < q.limit.slots }
 
 func (q *Queue) beginLocked() {
 	q.calls++
-	q.takeLocked()
+	q.occupyLocked()
 }
 
-// takeLocked takes a slot, which must be free.
-func (q *Queue) takeLocked() {
+// occupyLocked counts a slot, which must be free, as occupied.
+func (q *Queue) occupyLocked() {
 	q.inFlight++
 	q.limit.setBusy(!q.freeLocked())
 }
 
-// giveLocked gives a slot back.
-func (q *Queue) giveLocked() {
+// vacateLocked gives a slot back.
+func (q *Queue) vacateLocked() {
 	q.inFlight--
 	q.limit.setBusy(!q.freeLocked())
 	q.grantLocked()
@@ -332,7 +326,7 @@ func (q *Queue) Close() (idle <-chan struct{}) {
 	wasClosed := q.closed
 	q.closed = true
 	for q.waiting > 0 {
-		w, _ := lineOf(q.lines.Front()).calls.Front().Value.(*waiter)
+		w := q.lines[0].calls[0]
 		q.leaveLocked(w)
 		w.granted <- ErrClosed
 	}

@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -180,80 +179,6 @@ func TestQueue_RateDelaysAndRefuses(t *testing.T) {
 		}
 		if q.AwaitRate(t.Context(), time.Millisecond) || !q.AwaitRate(t.Context(), time.Second) {
 			t.Error("a retry has to wait for half a second, no more and no less")
-		}
-	})
-}
-
-// serve makes calls at a steady rate for a minute at a server that answers each after a time, which depends
-// on how many are in flight. It returns how many calls were answered, in the second half, and refused.
-func serve(t *testing.T, q *queue.Queue, perSecond int, takes func(inFlight int) time.Duration) (answered, refused, late int) {
-	t.Helper()
-	const timeout = 10 * time.Second
-	var (
-		mu       sync.Mutex
-		inFlight int
-		calls    sync.WaitGroup
-		began    = time.Now()
-	)
-	for range 60 * perSecond {
-		time.Sleep(time.Second / time.Duration(perSecond))
-		calls.Go(func() {
-			begun, s := time.Now(), new(queue.Slot)
-			err := s.Acquire(t.Context(), q, nil, func() time.Duration { return timeout })
-			mu.Lock()
-			defer mu.Unlock()
-			counts := begun.Sub(began) > 30*time.Second
-			if err != nil {
-				if counts {
-					refused++
-				}
-				return
-			}
-			inFlight++
-			took := takes(inFlight)
-			mu.Unlock()
-			time.Sleep(took)
-			s.Release(true)
-			mu.Lock()
-			inFlight--
-			if counts && time.Since(begun) <= timeout {
-				answered++
-			} else if counts {
-				late++
-			}
-		})
-	}
-	calls.Wait()
-	return answered, refused, late
-}
-
-// A server that works on ten calls a second, and on all that it gets, answers ten a second whatever comes.
-func TestQueue_LimitFallsToWhatTheServerAnswers(t *testing.T) {
-	for _, perSecond := range []int{20, 100} {
-		t.Run(fmt.Sprint(perSecond, " a second"), func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				free := time.Now() // when the server has time for the next call
-				answered, refused, late := serve(t, queue.New(256, 10*time.Second, 0), perSecond, func(int) time.Duration {
-					if now := time.Now(); free.Before(now) {
-						free = now
-					}
-					free = free.Add(100 * time.Millisecond)
-					return time.Until(free)
-				})
-				if answered < 270 || refused == 0 || late > 3 {
-					t.Errorf("in 30 s %d were answered, want 270 at least; %d refused, %d late", answered, refused, late)
-				}
-			})
-		})
-	}
-}
-
-// A server that is slow by nature answers as many at once as the concurrency allows.
-func TestQueue_LimitGrowsForASlowServer(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		answered, refused, _ := serve(t, queue.New(256, 10*time.Second, 0), 30, func(int) time.Duration { return 6 * time.Second })
-		if answered < 890 || refused > 0 {
-			t.Errorf("%d of 900 were answered, %d refused", answered, refused)
 		}
 	})
 }

@@ -15,7 +15,7 @@ type Slot struct {
 	mu      sync.Mutex // guards what follows
 	held    bool
 	lending int
-	// lent is set once the slot was lent: the call then took a person's time too.
+	// lent is set once the slot was lent: its time was then not the server's alone.
 	lent bool
 }
 
@@ -35,8 +35,8 @@ func (s *Slot) Acquire(ctx context.Context, q *Queue, caller Caller, left func()
 func (s *Slot) Begun() time.Time { return s.begun }
 
 // Lend frees the slot until the returned function is called. Afterwards the call goes on even if no
-// slot is free: a person has already waited for it.
-func (s *Slot) Lend() (takeBack func()) {
+// slot is free: a client has already replied for it.
+func (s *Slot) Lend() (reclaim func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lending++
@@ -44,7 +44,7 @@ func (s *Slot) Lend() (takeBack func()) {
 	if s.held {
 		s.held = false
 		s.queue.mu.Lock()
-		s.queue.giveLocked()
+		s.queue.vacateLocked()
 		s.queue.mu.Unlock()
 	}
 	return func() {
@@ -56,7 +56,7 @@ func (s *Slot) Lend() (takeBack func()) {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
 		if s.held = s.queue.freeLocked() && !s.queue.closed; s.held {
-			s.queue.takeLocked()
+			s.queue.occupyLocked()
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (s *Slot) Release(measured bool) {
 		if measured && !s.lent {
 			q.limit.end(time.Now(), s.begun, q.waiting > 0, q.inFlight)
 		}
-		q.giveLocked()
+		q.vacateLocked()
 	}
 	s.held = false
 	q.endLocked()
